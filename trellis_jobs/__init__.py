@@ -1,0 +1,74 @@
+"""trellis-jobs: event-sourced background jobs on NATS JetStream."""
+
+from __future__ import annotations
+
+from trellis_jobs.errors import (
+    DeclarationError,
+    Fail,
+    InfrastructureError,
+    InfrastructureMismatch,
+    InfrastructureMissing,
+    JobCancelled,
+    JobDead,
+    JobEnded,
+    JobExists,
+    JobExpired,
+    JobFailed,
+    JobIsOver,
+    JobNotFound,
+    JobsError,
+    NotConfirmed,
+    NotConnected,
+    NotPermitted,
+    PayloadInvalid,
+    PayloadTooLarge,
+    Retry,
+    SomeNotCreated,
+    Unreachable,
+    WaitTimeout,
+)
+from trellis_jobs.model.context import JobContext
+from trellis_jobs.model.job import Job
+from trellis_jobs.model.states import JobState
+from trellis_jobs.producer.job_ref import JobRef
+from trellis_jobs.service.jobs import Jobs, job
+from trellis_jobs.service.queue import Accepted, Queue
+from trellis_jobs.service.service import Service, Workers
+from trellis_jobs.worker.active_job import ActiveJob
+
+__all__ = [
+    "Accepted",
+    "ActiveJob",
+    "DeclarationError",
+    "Fail",
+    "InfrastructureError",
+    "InfrastructureMismatch",
+    "InfrastructureMissing",
+    "Job",
+    "JobCancelled",
+    "JobContext",
+    "JobDead",
+    "JobEnded",
+    "JobExists",
+    "JobExpired",
+    "JobFailed",
+    "JobIsOver",
+    "JobNotFound",
+    "JobRef",
+    "JobState",
+    "Jobs",
+    "JobsError",
+    "NotConfirmed",
+    "NotConnected",
+    "NotPermitted",
+    "PayloadInvalid",
+    "PayloadTooLarge",
+    "Queue",
+    "Retry",
+    "Service",
+    "SomeNotCreated",
+    "Unreachable",
+    "WaitTimeout",
+    "Workers",
+    "job",
+]

@@ -1,0 +1,1 @@
+"""What services promise: declarations, manifests, and the exact server objects they stand for."""

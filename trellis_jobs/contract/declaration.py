@@ -1,0 +1,82 @@
+"""What a job type is, as a plain value: no connection, no handler, no behaviour."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
+
+from trellis_jobs.errors import DeclarationError
+from trellis_jobs.model.identity import check_service, check_token
+from trellis_jobs.model.retry import RetryPolicy
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from trellis_jobs.contract.shapes import Shape
+
+P = TypeVar("P")
+R = TypeVar("R")
+
+DEFAULT_DELAYS: Final = tuple(timedelta(seconds=s) for s in (5, 30, 120, 600, 1800))
+DEFAULT_RETRY: Final = RetryPolicy(5, DEFAULT_DELAYS)
+DEFAULT_ACK_WAIT: Final = timedelta(seconds=30)
+SHORTEST_ACK_WAIT: Final = timedelta(milliseconds=100)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobType(Generic[P, R]):
+    """One queue of a service. `shared`: foreign runtimes write its events too (design D25)."""
+
+    name: str
+    payload: Shape[P]
+    result: Shape[R]
+    concurrency: int = 1
+    retry: RetryPolicy = DEFAULT_RETRY
+    ack_wait: timedelta = DEFAULT_ACK_WAIT
+    delivery_limit: int | None = None
+    timeout: timedelta | None = None
+    deadline: timedelta | None = None
+    progress: bool = True
+    logs: bool = True
+    dead_letters: bool = True
+    permanent: tuple[type[BaseException], ...] = ()
+    shared: bool = False
+
+    def __post_init__(self) -> None:
+        check_token("queue name", self.name)
+        self._require(
+            self.concurrency >= 1, f"concurrency must be at least 1, is {self.concurrency}"
+        )
+        self._require(
+            self.retry.max_tries >= 1, f"max_deliver must be at least 1, is {self.retry.max_tries}"
+        )
+        self._require(
+            all(delay >= timedelta() for delay in self.retry.delays), "backoff cannot be negative"
+        )
+        self._require(
+            self.ack_wait >= SHORTEST_ACK_WAIT,
+            f"ack_wait must be at least 0.1 s, is {self.ack_wait}",
+        )
+        self._require(
+            self.delivery_limit is None or self.delivery_limit >= 1,
+            "delivery_limit must be at least 1",
+        )
+        for option in ("timeout", "deadline"):
+            value: timedelta | None = getattr(self, option)
+            self._require(value is None or value > timedelta(), f"{option} must be positive")
+
+    def _require(self, fits: bool, complaint: str) -> None:
+        if not fits:
+            raise DeclarationError(f"queue {self.name!r}: {complaint}")
+
+
+@dataclass(frozen=True, slots=True)
+class ServiceContract:
+    """A service and all its queues, by wire name."""
+
+    service: str
+    queues: Mapping[str, JobType[Any, Any]]
+
+    def __post_init__(self) -> None:
+        check_service(self.service)

@@ -1,0 +1,53 @@
+"""What the connected server can do: decided once, from its JetStream API level."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+# `$JS.API.INFO` → api.level; 2.10 has none. Older servers accept unknown fields in silence, so
+# nothing may be tried on them just to see.
+LEVEL_2_11: Final = 1
+LEVEL_2_12: Final = 2
+LEVEL_2_14: Final = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Features:
+    version: str
+    level: int
+
+    @property
+    def guarded_appends(self) -> bool:
+        return self.level >= LEVEL_2_11
+
+    @property
+    def message_ttl(self) -> bool:
+        return self.level >= LEVEL_2_11
+
+    @property
+    def atomic_batches(self) -> bool:
+        return self.level >= LEVEL_2_12
+
+    @property
+    def durable_sourcing(self) -> bool:
+        return self.level >= LEVEL_2_14
+
+    def lacks(self) -> list[str]:
+        """What this server cannot do, and what that means, for the log at start."""
+        missing = []
+        if not self.guarded_appends:
+            missing.append(
+                "guarded appends (2.11): events are appended after a read instead, "
+                "so two writers of one job can race"
+            )
+        if not self.message_ttl:
+            missing.append("message TTL (2.11): worker heartbeats stay in the log until purged")
+        if not self.atomic_batches:
+            missing.append("atomic batches (2.12): a replaced job may run beside its replacement")
+        if not self.durable_sourcing:
+            missing.append(
+                "durable sourcing (2.14): finished jobs may be enqueued again after a server "
+                "restart; workers drop them"
+            )
+        return missing

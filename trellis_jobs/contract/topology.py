@@ -1,0 +1,124 @@
+"""The exact streams, consumers and bucket that jobs need, as JetStream's own JSON."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any, Final
+
+from trellis_jobs.model import subjects
+from trellis_jobs.model.events import EventKind
+
+if TYPE_CHECKING:
+    from trellis_jobs.contract.declaration import JobType
+    from trellis_jobs.contract.features import Features
+
+LOG: Final = "JOBS"
+WORK: Final = "JOBS_WORK"
+ADVISORIES: Final = "JOBS_ADVISORIES"
+KEYS_BUCKET: Final = "JOBS_KEYS"
+KEYS: Final = f"KV_{KEYS_BUCKET}"
+TO_WORK: Final = "to-work"
+TO_WORK_DELIVERY: Final = "_src.jobs.work"
+
+ENQUEUING: Final = (EventKind.CREATED, EventKind.RETRIED)
+_MAX_DELIVERIES: Final = f"$JS.EVENT.ADVISORY.CONSUMER.MAX_DELIVERIES.{WORK}.>"
+_ADVISORY_AGE: Final = timedelta(days=7)
+
+Config = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Topology:
+    """What the server should hold. Without `replicas` new streams get one, others keep theirs."""
+
+    features: Features
+    replicas: int | None = None
+
+    def streams(self) -> tuple[Config, ...]:
+        """In the order in which they must be made: the work queue sources the log."""
+        return (self.log(), self.work(), self.advisories(), self.keys())
+
+    def log(self) -> Config:
+        config = self._stream(LOG, [subjects.EVERYTHING])
+        config |= {"retention": "limits", "discard": "old", "allow_direct": True}
+        if self.features.message_ttl:
+            config["allow_msg_ttl"] = True
+        if self.features.atomic_batches:
+            config["allow_atomic"] = True
+        return config
+
+    def work(self) -> Config:
+        source: Config = {
+            "name": LOG,
+            "subject_transforms": [
+                {"src": subjects.of_any_job(kind), "dest": subjects.WORK_FROM_TOKENS}
+                for kind in ENQUEUING
+            ],
+        }
+        if self.features.durable_sourcing:
+            source["consumer"] = {"name": TO_WORK, "deliver_subject": TO_WORK_DELIVERY}
+        config = self._stream(WORK, [subjects.ALL_WORK])
+        return config | {"retention": "workqueue", "sources": [source]}
+
+    def to_work(self) -> Config | None:
+        """The log's consumer that remembers, on the server, what the work queue has sourced."""
+        if not self.features.durable_sourcing:
+            return None
+        return {
+            "name": TO_WORK,
+            "durable_name": TO_WORK,
+            "deliver_subject": TO_WORK_DELIVERY,
+            "ack_policy": "flow_control",
+            "flow_control": True,
+            "idle_heartbeat": nanoseconds(timedelta(seconds=1)),
+            "max_deliver": -1,
+            "max_ack_pending": 1000,
+            "filter_subjects": [subjects.of_any_job(kind) for kind in ENQUEUING],
+        }
+
+    def advisories(self) -> Config:
+        config = self._stream(ADVISORIES, [_MAX_DELIVERIES])
+        return config | {"retention": "limits", "max_age": nanoseconds(_ADVISORY_AGE)}
+
+    def keys(self) -> Config:
+        # Made as a stream, not through a KV client: those turn rollup on, and then any service
+        # could wipe the bucket with one header (design D10).
+        config = self._stream(KEYS, [f"$KV.{KEYS_BUCKET}.>"])
+        return config | {
+            "retention": "limits",
+            "max_msgs_per_subject": 1,
+            "discard": "new",
+            "allow_direct": True,
+            "allow_rollup_hdrs": False,
+        }
+
+    def _stream(self, name: str, captured: list[str]) -> Config:
+        config: Config = {"name": name, "subjects": captured, "storage": "file"}
+        if self.replicas is not None:
+            config["num_replicas"] = self.replicas
+        return config
+
+
+def consumer_name(service: str, job_type: str) -> str:
+    return f"{service}-{job_type}"
+
+
+def queue_consumer(service: str, queue: JobType[Any, Any]) -> Config:
+    """No `backoff`, which would replace ack_wait, and no limit unless asked (design D4, D6)."""
+    name = consumer_name(service, queue.name)
+    return {
+        "name": name,
+        "durable_name": name,
+        "filter_subject": subjects.work_of_type(service, queue.name),
+        "ack_policy": "explicit",
+        "deliver_policy": "all",
+        "replay_policy": "instant",
+        "ack_wait": nanoseconds(queue.ack_wait),
+        "max_deliver": queue.delivery_limit or -1,
+        "max_ack_pending": -1,
+    }
+
+
+def nanoseconds(duration: timedelta) -> int:
+    return round(duration / timedelta(microseconds=1)) * 1000

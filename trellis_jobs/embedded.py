@@ -1,0 +1,273 @@
+"""A real nats-server in a child process, for development and tests, on Linux and macOS.
+
+    with EmbeddedServer.start() as server:
+        await nats.connect(server.url)
+
+It listens on 127.0.0.1 only, keeps its data in files, and is ready when `start` returns.
+It ends with its parent: on Linux however the parent ends, elsewhere unless the parent is killed.
+"""
+
+from __future__ import annotations
+
+import atexit
+import json
+import os
+import shutil
+import socket
+import subprocess
+import sys
+import sysconfig
+import tempfile
+import time
+from concurrent.futures import Future
+from contextlib import contextmanager
+from pathlib import Path
+from threading import Thread
+from typing import TYPE_CHECKING, Final
+
+from trellis_jobs.errors import JobsError
+
+if sys.platform != "win32":
+    import fcntl
+
+if TYPE_CHECKING:
+    from collections.abc import Generator, Sequence
+    from types import TracebackType
+    from typing import Self
+
+HOST: Final = "127.0.0.1"
+READY_WITHIN: Final = 30.0
+STOPPED_WITHIN: Final = 5.0
+POLL_EVERY: Final = 0.01
+LOG_TAIL_LINES: Final = 15
+
+
+class EmbeddedServerMissing(JobsError):
+    def __init__(self, looked_at: str) -> None:
+        super().__init__(
+            f"no nats-server at {looked_at}: pip install 'trellis-jobs[embedded]', "
+            "or install nats-server yourself and put it on PATH"
+        )
+        self.looked_at = looked_at
+
+
+class EmbeddedServerFailed(JobsError):
+    def __init__(self, reason: str, log_tail: str = "") -> None:
+        ending = f"; its log ends with:\n{log_tail}" if log_tail else ""
+        super().__init__(f"nats-server {reason}{ending}")
+        self.reason = reason
+        self.log_tail = log_tail
+
+
+class EmbeddedServer:
+    """One server and its folder: `store` holds its data, its configuration and its log.
+
+    The calls block, mostly for some milliseconds; a coroutine uses `asyncio.to_thread`.
+    """
+
+    port: int
+    _process: subprocess.Popen[bytes]
+
+    def __init__(self, *, binary: Path, store: Path, is_temporary: bool, config: str) -> None:
+        self.store = store
+        self.log = store / "server.log"
+        self._binary = binary
+        self._is_temporary = is_temporary
+        self._config = config
+
+    @classmethod
+    def start(
+        cls,
+        *,
+        store: Path | None = None,
+        port: int | None = None,
+        binary: Path | None = None,
+        config: str = "",
+    ) -> EmbeddedServer:
+        """Run a server until `stop`, on any free port and in a temporary store unless told.
+
+        `config` is configuration text of nats-server, such as `max_payload: 65536`.
+        """
+        found = _find_binary(binary)
+        folder = store.resolve() if store else Path(tempfile.mkdtemp(prefix="trellis-jobs-"))
+        server = cls(binary=found, store=folder, is_temporary=store is None, config=config)
+        server._launch(port)
+        return server
+
+    @property
+    def url(self) -> str:
+        return f"nats://{HOST}:{self.port}"
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    def stop(self) -> None:
+        """End the server, by force if it does not go by itself; a temporary store goes too."""
+        self._end()
+        atexit.unregister(self.stop)
+        if self._is_temporary:
+            shutil.rmtree(self.store, ignore_errors=True)
+
+    def kill(self) -> None:
+        """End the server at once and without a goodbye; the store stays."""
+        self._process.kill()
+        self._process.wait()
+
+    def restart(self) -> None:
+        """Run the server again on the same port and store; one that still runs is ended first."""
+        self._end()
+        self._launch(self.port)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.stop()
+
+    def _end(self) -> None:
+        self._process.terminate()
+        try:
+            self._process.wait(STOPPED_WITHIN)
+        except subprocess.TimeoutExpired:
+            self.kill()
+
+    def _launch(self, port: int | None) -> None:
+        self.store.mkdir(parents=True, exist_ok=True)
+        with _locked(self.store) as lock:
+            for left_by_a_killed_server in self.store.glob("*.ports"):
+                left_by_a_killed_server.unlink()
+            self._process = _spawn(self._command(port), log=self.log, lock=lock)
+        atexit.register(self.stop)
+        try:
+            self.port = self._until_ready()
+        except BaseException:
+            self.stop()
+            raise
+
+    def _command(self, port: int | None) -> Sequence[str]:
+        """The flags win over what `config` says about the same things."""
+        folder, conf = str(self.store), self.store / "nats.conf"
+        conf.write_text(self._config)
+        listen = ("--addr", HOST, "--port", str(port or -1), "--ports_file_dir", folder)
+        return (str(self._binary), "--config", str(conf), *listen, "-js", "--store_dir", folder)
+
+    def _until_ready(self) -> int:
+        """The port of *this* server: only its own ports file counts, whoever else listens."""
+        deadline = time.monotonic() + READY_WITHIN
+        while time.monotonic() < deadline:
+            if self._process.poll() is not None:
+                raise self._failed(f"ended with code {self._process.returncode}")
+            port = _announced_port(self.store)
+            if port is not None and _offers_jetstream(port):
+                return port
+            time.sleep(POLL_EVERY)
+        raise self._failed(f"was not ready after {READY_WITHIN:g} s")
+
+    def _failed(self, reason: str) -> EmbeddedServerFailed:
+        lines = self.log.read_text(errors="replace").splitlines()
+        return EmbeddedServerFailed(reason, "\n".join(lines[-LOG_TAIL_LINES:]))
+
+
+def _find_binary(given: Path | None) -> Path:
+    if given is not None:
+        if os.access(given, os.X_OK):
+            return given.resolve()
+        raise EmbeddedServerMissing(str(given))
+    scripts = sysconfig.get_path("scripts")
+    found = shutil.which("nats-server", path=scripts) or shutil.which("nats-server")
+    if found is None:
+        raise EmbeddedServerMissing(f"{scripts} or on PATH")
+    return Path(found)
+
+
+@contextmanager
+def _locked(store: Path) -> Generator[int]:
+    """Two servers on one store would ruin it, and nats-server does not notice.
+
+    A child that inherits the lock holds it until it ends, in whatever way.
+    """
+    with (store / "server.lock").open("w") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise EmbeddedServerFailed(f"already runs on {store}") from None
+        yield lock.fileno()
+
+
+def _spawn(command: Sequence[str], *, log: Path, lock: int) -> subprocess.Popen[bytes]:
+    """Start the server from a thread that stays as long as the server does.
+
+    Linux counts the end of the *thread* that forked as the parent's death, and the thread that
+    calls `start` may be a short-lived one.
+    """
+    spawned: Future[subprocess.Popen[bytes]] = Future()
+
+    def stay() -> None:
+        try:
+            process = _popen(command, log=log, lock=lock)
+        except OSError as error:
+            spawned.set_exception(error)
+            return
+        spawned.set_result(process)
+        process.wait()
+
+    Thread(target=stay, name="nats-server", daemon=True).start()
+    return spawned.result()
+
+
+def _popen(command: Sequence[str], *, log: Path, lock: int) -> subprocess.Popen[bytes]:
+    with log.open("ab") as output:
+        return subprocess.Popen(
+            (*_die_with_parent(), *command),
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            pass_fds=(lock,),
+            start_new_session=True,  # Ctrl-C is for the parent, which stops the server last
+        )
+
+
+# Becomes the server, same pid, after asking the kernel for SIGKILL (9) at the parent's death
+# (PR_SET_PDEATHSIG, 1). A parent that died before the question is seen by getppid.
+# A process of its own because `preexec_fn` can deadlock in a program with threads.
+_BECOME_SERVER: Final = """
+import ctypes, os, sys
+ctypes.CDLL(None).prctl(1, 9)
+if os.getppid() == int(sys.argv[1]):
+    os.execv(sys.argv[2], sys.argv[2:])
+"""
+
+
+def _die_with_parent() -> Sequence[str]:
+    if sys.platform != "linux":
+        return ()
+    return (sys.executable, "-I", "-S", "-c", _BECOME_SERVER, str(os.getpid()))
+
+
+def _announced_port(store: Path) -> int | None:
+    """The port in the file that nats-server writes once it listens, or None until then."""
+    for file in store.glob("*.ports"):
+        try:
+            address: str = json.loads(file.read_text())["nats"][0]
+        except (OSError, ValueError):  # half written, or gone with its server
+            return None
+        return int(address.rpartition(":")[2])
+    return None
+
+
+def _offers_jetstream(port: int) -> bool:
+    try:
+        with (
+            socket.create_connection((HOST, port), timeout=1) as peer,
+            peer.makefile("rb") as lines,
+        ):
+            info = lines.readline()
+    except OSError:
+        return False
+    return info.startswith(b"INFO ") and json.loads(info[5:]).get("jetstream") is True

@@ -1,0 +1,223 @@
+"""Everything this library raises on purpose.
+
+    JobsError
+    ├── DeclarationError            a service, a queue or a handler is declared wrongly
+    │   └── InvalidToken            a name cannot be one token of a NATS subject
+    ├── PayloadInvalid              a payload does not fit its declaration
+    ├── PayloadTooLarge             an event would exceed the server's max_payload
+    ├── NotConnected                the service is not connected
+    ├── JobNotFound                 the log holds no such job
+    ├── JobExists                   the log holds a job with this id already
+    ├── JobIsOver                   the job has ended, so it cannot be cancelled
+    ├── JobEnded                    wait(): the job ended without a result
+    │   └── JobFailed, JobDead, JobCancelled, JobExpired, JobSkipped, JobStale, JobDismissed
+    ├── WaitTimeout                 wait(): the job had not ended in time
+    ├── SomeNotCreated              create_many(): part of the jobs is not in the log
+    ├── NotConfirmed                the server did not confirm in time; the event may be in the log
+    └── InfrastructureError         the server side is not as it must be
+        ├── Unreachable             no server answers at this address
+        ├── InfrastructureMissing   a stream or a consumer is not there
+        ├── InfrastructureMismatch  it is there, but different in a way we must not change
+        ├── NotPermitted            these credentials may not do that
+        ├── RequestRefused          JetStream refused a request for another reason
+        └── ServerTooOld            the server lacks a feature this call needs
+
+What a handler raises to choose how its attempt ends: Retry, Fail.
+"""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+
+class JobsError(Exception):
+    """Base of every error raised on purpose."""
+
+
+class DeclarationError(JobsError):
+    """A service, a queue or a handler is declared wrongly; the message names the culprit."""
+
+
+class InvalidToken(DeclarationError):
+    def __init__(self, field: str, value: str, why: str = "") -> None:
+        because = why or "use letters, digits, '-' and '_' only"
+        super().__init__(f"{field} {value!r} cannot be a subject token: {because}")
+        self.field = field
+        self.value = value
+
+
+class PayloadInvalid(JobsError):
+    def __init__(self, queue: str, problem: str) -> None:
+        super().__init__(f"the payload does not fit queue {queue!r}: {problem}")
+        self.queue = queue
+        self.problem = problem
+
+
+class PayloadTooLarge(JobsError):
+    def __init__(self, subject: str, size: int, limit: int) -> None:
+        super().__init__(
+            f"the event for {subject} has {size} bytes, the server takes at most {limit}: "
+            "store large data elsewhere and put a reference into the payload"
+        )
+        self.size = size
+        self.limit = limit
+
+
+class NotConnected(JobsError):
+    def __init__(self, service: str) -> None:
+        super().__init__(
+            f"service {service!r} is not connected: use `async with service.connect(url):`"
+        )
+        self.service = service
+
+
+class JobNotFound(JobsError):
+    def __init__(self, job_id: str) -> None:
+        super().__init__(f"the log holds no job {job_id}: it never was, or retention removed it")
+        self.job_id = job_id
+
+
+class JobExists(JobsError):
+    def __init__(self, job_id: str) -> None:
+        super().__init__(f"the log holds a job {job_id} already")
+        self.job_id = job_id
+
+
+class JobIsOver(JobsError):
+    def __init__(self, job_id: str, state: str) -> None:
+        super().__init__(
+            f"job {job_id} is {state}: only a pending, retry or active job can be cancelled"
+        )
+        self.job_id = job_id
+        self.state = state
+
+
+class JobEnded(JobsError):
+    """A job ended without a result; each such end has a class of its own."""
+
+    def __init__(self, job_id: str, state: str, why: str | None = None) -> None:
+        super().__init__(f"job {job_id} is {state}" + (f": {why}" if why else ""))
+        self.job_id = job_id
+        self.state = state
+        self.why = why
+
+
+class JobFailed(JobEnded):
+    """The handler failed for good."""
+
+
+class JobDead(JobEnded):
+    """Every try was used up."""
+
+
+class JobCancelled(JobEnded):
+    """Somebody cancelled the job."""
+
+
+class JobExpired(JobEnded):
+    """The job's deadline passed."""
+
+
+class JobSkipped(JobEnded):
+    """Queue policy replaced the job before it ran."""
+
+
+class JobStale(JobEnded):
+    """The job lost its key lease while it ran."""
+
+
+class JobDismissed(JobEnded):
+    """An operator dismissed the dead job."""
+
+
+class WaitTimeout(JobsError, TimeoutError):
+    def __init__(self, job_id: str, seconds: float) -> None:
+        super().__init__(f"job {job_id} had not ended after {seconds:g} s; it goes on")
+        self.job_id = job_id
+
+
+class SomeNotCreated(JobsError):
+    """Part of a create_many() is in the log; `created` and `failed` are keyed by position."""
+
+    def __init__(self, created: Mapping[int, str], failed: Mapping[int, JobsError]) -> None:
+        first = next(iter(failed.values()))
+        super().__init__(
+            f"{len(failed)} of {len(created) + len(failed)} jobs were not created; first: {first}"
+        )
+        self.created = created
+        self.failed = failed
+
+
+class NotConfirmed(JobsError):
+    def __init__(self, what: str, seconds: float, job_id: str | None = None) -> None:
+        super().__init__(
+            f"the server did not confirm {what} within {seconds:g} s; "
+            "it may be in the log all the same"
+        )
+        self.job_id = job_id
+
+
+class InfrastructureError(JobsError):
+    """The server side is not as it must be."""
+
+
+class Unreachable(InfrastructureError):
+    def __init__(self, servers: str, reason: str) -> None:
+        super().__init__(f"no NATS server answers at {servers}: {reason}")
+        self.servers = servers
+
+
+class InfrastructureMissing(InfrastructureError):
+    def __init__(self, what: str) -> None:
+        super().__init__(
+            f"{what} is not there: connect once with rights to provision, "
+            "or have an operator provision it"
+        )
+        self.what = what
+
+
+class InfrastructureMismatch(InfrastructureError):
+    def __init__(self, what: str, differences: Sequence[str]) -> None:
+        listed = "".join(f"\n  - {difference}" for difference in differences)
+        super().__init__(
+            f"{what} exists and differs in a way that is not changed under running jobs:{listed}"
+        )
+        self.what = what
+        self.differences = tuple(differences)
+
+
+class NotPermitted(InfrastructureError):
+    def __init__(self, subject: str) -> None:
+        super().__init__(f"these credentials may not publish to {subject}")
+        self.subject = subject
+
+
+class RequestRefused(InfrastructureError):
+    """JetStream's own answer, by its error code."""
+
+    def __init__(self, what: str, code: int, description: str) -> None:
+        super().__init__(f"{what}: {description} ({code})")
+        self.code = code
+        self.description = description
+
+
+class ServerTooOld(InfrastructureError):
+    def __init__(self, feature: str, needs: str, has: str) -> None:
+        super().__init__(f"{feature} needs nats-server {needs}, this one is {has}")
+        self.feature = feature
+
+
+class Retry(Exception):
+    """Raised by a handler: end this attempt and try again, after a delay of its own choice."""
+
+    def __init__(self, message: str = "", *, after: float | timedelta | None = None) -> None:
+        super().__init__(message or "the handler asked for another try")
+        self.after = timedelta(seconds=after) if isinstance(after, int | float) else after
+
+
+class Fail(Exception):
+    """Raised by a handler: end the job as failed, whatever tries are left."""

@@ -1,0 +1,1 @@
+"""The doors to the server, and the only importer of nats-py."""

@@ -1,0 +1,42 @@
+"""JetStream's management requests: JSON in, JSON out, refusals as typed errors."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+import orjson
+
+from trellis_jobs.errors import InfrastructureMissing, NotConfirmed, RequestRefused
+from trellis_jobs.jetstream.connection import Connection, ConnectionLost, NoResponders
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+PREFIX: Final = "$JS.API"
+TIMEOUT: Final = 5.0
+
+WRONG_LAST_SEQUENCE: Final = 10071
+WRITE_IN_FLIGHT: Final = 10164
+STREAM_NOT_FOUND: Final = 10059
+STREAM_NAME_IN_USE: Final = 10058
+CONSUMER_NOT_FOUND: Final = 10014
+CONSUMER_EXISTS: Final = 10148
+
+
+async def request(
+    connection: Connection, call: str, body: Mapping[str, Any] | None = None
+) -> dict[str, Any]:
+    """One `$JS.API` call; raises RequestRefused with JetStream's code when it says no."""
+    data = orjson.dumps(body) if body is not None else b""
+    try:
+        message = await connection.ask(f"{PREFIX}.{call}", data, timeout=TIMEOUT)
+    except NoResponders:
+        raise InfrastructureMissing("JetStream (the server answers nobody on its API)") from None
+    except ConnectionLost as error:
+        raise NotConfirmed(f"{call} ({error})", TIMEOUT) from error
+    answer: dict[str, Any] = orjson.loads(message.data)
+    refusal = answer.get("error")
+    if refusal:
+        code = int(refusal.get("err_code", refusal.get("code", 0)))
+        raise RequestRefused(call, code, str(refusal.get("description", "no description")))
+    return answer

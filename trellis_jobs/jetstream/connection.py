@@ -1,0 +1,280 @@
+"""One NATS connection that never gives up, and the answers that come back over it."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from nats.aio.client import Client
+from nats.aio.msg import Msg
+from nats.errors import Error as NatsError
+from nats.errors import OutboundBufferLimitError
+
+from trellis_jobs.errors import NotPermitted, PayloadTooLarge, Unreachable
+
+if TYPE_CHECKING:
+    from nats.aio.subscription import Subscription
+
+log = logging.getLogger(__name__)
+
+CONNECT_TIMEOUT: Final = 5.0
+PING_INTERVAL: Final = 10
+RECONNECT_WAIT: Final[Any] = 0.25  # nats-py says int and takes any number
+SWEEP_INTERVAL: Final = 0.25
+_DENIED: Final = re.compile(r'permissions violation for publish(?:ing)? to "([^"]+)"')
+
+Receive = Callable[[Msg], None]
+Observer = Callable[[], None]
+
+
+class ConnectionLost(Exception):
+    """The connection broke, or no answer came: the question may or may not have arrived."""
+
+
+class NoResponders(Exception):
+    """Nobody serves this subject: no such stream, no leader right now, or no JetStream."""
+
+
+@dataclass(slots=True)
+class _Question:
+    subject: str
+    answer: asyncio.Future[Msg]
+    deadline: float
+
+
+class Connection:
+    """Questions and answers share one inbox: an answer finds its question by the last token."""
+
+    def __init__(self, client: Client) -> None:
+        self._client = client
+        self._loop = asyncio.get_running_loop()
+        self._inbox = client.new_inbox()
+        self._questions: dict[str, _Question] = {}
+        self._next_token = 0
+        self._sweeper: asyncio.TimerHandle | None = None
+        self._up = asyncio.Event()
+        self._up.set()
+        self._on_reconnect: list[Observer] = []
+
+    @classmethod
+    async def open(
+        cls,
+        servers: str,
+        *,
+        name: str,
+        credentials: str | None = None,
+        timeout: float = CONNECT_TIMEOUT,
+    ) -> Connection:
+        client = _Client()
+        relay = _Relay()
+        options: dict[str, Any] = {"user_credentials": credentials} if credentials else {}
+        try:
+            async with asyncio.timeout(timeout):
+                await client.connect(
+                    servers=servers.split(","),
+                    name=name,
+                    max_reconnect_attempts=-1,
+                    reconnect_time_wait=RECONNECT_WAIT,
+                    ping_interval=PING_INTERVAL,
+                    skip_subject_validation=True,  # every token was checked where it became one
+                    error_cb=relay.error,
+                    disconnected_cb=relay.disconnected,
+                    reconnected_cb=relay.reconnected,
+                    **options,
+                )
+        except (OSError, NatsError, TimeoutError) as error:
+            await client.close()
+            raise Unreachable(servers, relay.last_error or str(error) or "it timed out") from error
+        connection = cls(client)
+        relay.connection = connection
+        await client.subscribe(f"{connection._inbox}.*", cb=connection._receive_answer)
+        return connection
+
+    async def close(self) -> None:
+        if self._sweeper is not None:
+            self._sweeper.cancel()
+        self._fail_questions(ConnectionLost("the connection was closed"))
+        if not self._client.is_closed:
+            await self._client.close()
+
+    @property
+    def server_version(self) -> str:
+        return repr(self._client.connected_server_version).strip("<>").split("v")[-1].rstrip(">")
+
+    @property
+    def max_payload(self) -> int:
+        return self._client.max_payload
+
+    @property
+    def is_up(self) -> bool:
+        return self._up.is_set() and self._client.is_connected
+
+    @property
+    def is_closed(self) -> bool:
+        return self._client.is_closed
+
+    async def until_up(self) -> None:
+        await self._up.wait()
+
+    def on_reconnect(self, observe: Observer) -> Observer:
+        """Call `observe` after each reconnect, until the returned function is called."""
+        self._on_reconnect.append(observe)
+        return lambda: self._on_reconnect.remove(observe)
+
+    def new_inbox(self) -> str:
+        return self._client.new_inbox()
+
+    async def flush(self) -> None:
+        await self._client.flush()
+
+    async def publish(
+        self,
+        subject: str,
+        data: bytes = b"",
+        *,
+        reply: str = "",
+        headers: dict[str, str] | None = None,
+    ) -> None:
+        """Send without asking for an answer; lost if the connection is."""
+        self._check_size(subject, data, headers)
+        try:
+            await self._client.publish(subject, data, reply=reply, headers=headers)
+        except OutboundBufferLimitError as error:
+            raise ConnectionLost("the outbound buffer is full") from error
+        except NatsError as error:
+            raise ConnectionLost(str(error)) from error
+
+    async def ask(
+        self,
+        subject: str,
+        data: bytes = b"",
+        *,
+        headers: dict[str, str] | None = None,
+        timeout: float = 5.0,
+    ) -> Msg:
+        """Send and wait for the one answer."""
+        self._next_token += 1
+        token = str(self._next_token)
+        answer: asyncio.Future[Msg] = self._loop.create_future()
+        self._questions[token] = _Question(subject, answer, self._loop.time() + timeout)
+        if self._sweeper is None:
+            self._sweeper = self._loop.call_later(SWEEP_INTERVAL, self._sweep)
+        try:
+            await self.publish(subject, data, reply=f"{self._inbox}.{token}", headers=headers)
+            return await answer
+        finally:
+            self._questions.pop(token, None)
+
+    async def subscribe(self, subject: str, receive: Receive) -> Subscription:
+        async def deliver(message: Msg) -> None:
+            try:
+                receive(message)
+            except Exception:
+                log.exception("a message could not be received", extra={"subject": message.subject})
+
+        return await self._client.subscribe(subject, cb=deliver)
+
+    async def unsubscribe(self, subscription: Subscription) -> None:
+        """Quietly: a subscription of a connection that is gone is gone too."""
+        with contextlib.suppress(NatsError):
+            await subscription.unsubscribe()
+
+    async def _receive_answer(self, message: Msg) -> None:
+        question = self._questions.get(message.subject[len(self._inbox) + 1 :])
+        if question is None or question.answer.done():
+            return
+        headers = message.headers
+        if headers is not None and headers.get("Status") == "503":
+            question.answer.set_exception(NoResponders(question.subject))
+        else:
+            question.answer.set_result(message)
+
+    def _sweep(self) -> None:
+        now = self._loop.time()
+        for question in list(self._questions.values()):
+            if question.deadline <= now and not question.answer.done():
+                question.answer.set_exception(ConnectionLost(f"no answer from {question.subject}"))
+        self._sweeper = (
+            self._loop.call_later(SWEEP_INTERVAL, self._sweep) if self._questions else None
+        )
+
+    def _fail_questions(self, error: Exception) -> None:
+        for question in list(self._questions.values()):
+            if not question.answer.done():
+                question.answer.set_exception(error)
+
+    def _check_size(self, subject: str, data: bytes, headers: dict[str, str] | None) -> None:
+        """Headers count too: a server that gets more than it takes closes the connection."""
+        size = len(data)
+        if headers:
+            size += sum(map(len, headers)) + sum(map(len, headers.values())) + 16 + 4 * len(headers)
+        if size > self._client.max_payload:
+            raise PayloadTooLarge(subject, size, self._client.max_payload)
+
+    def _lost(self) -> None:
+        self._up.clear()
+        self._fail_questions(ConnectionLost("the connection to the server was lost"))
+
+    def _restored(self) -> None:
+        self._up.set()
+        for observe in list(self._on_reconnect):
+            observe()
+
+    def _denied(self, subject: str) -> None:
+        # nats-py lower-cases what the server says, so compare without case.
+        for question in list(self._questions.values()):
+            if question.subject.lower() == subject and not question.answer.done():
+                question.answer.set_exception(NotPermitted(question.subject))
+
+
+class _Relay:
+    """Takes nats-py's callbacks; the connection exists only after the first of them may come."""
+
+    def __init__(self) -> None:
+        self.connection: Connection | None = None
+        self.last_error = ""
+
+    async def error(self, error: Exception) -> None:
+        self.last_error = str(error) or type(error).__name__
+        denied = _DENIED.search(str(error))
+        if denied and self.connection is not None:
+            self.connection._denied(denied[1])
+        elif self.connection is not None:
+            log.warning("connection trouble", extra={"error": self.last_error})
+
+    async def disconnected(self) -> None:
+        if self.connection is not None and not self.connection.is_closed:
+            log.warning("disconnected, reconnecting", extra={"error": self.last_error})
+            self.connection._lost()
+
+    async def reconnected(self) -> None:
+        if self.connection is not None:
+            log.info("reconnected")
+            self.connection._restored()
+
+
+class _Client(Client):
+    """nats-py, except that a repeated header keeps all its values.
+
+    A forged event (design D21) shows by carrying the server's reply headers twice when it is read
+    by direct get: once forged, once real. nats-py keeps the last only.
+    """
+
+    @staticmethod
+    def _parse_header_lines(raw: bytes) -> dict[str, str]:
+        headers: dict[str, str] = {}
+        for line in raw.split(b"\r\n"):
+            name, found, value = line.partition(b":")
+            if not found:
+                continue
+            key, text = (
+                name.strip().decode("ascii", "replace"),
+                value.strip().decode("utf-8", "replace"),
+            )
+            headers[key] = f"{headers[key]}\n{text}" if key in headers else text
+        return headers

@@ -1,0 +1,26 @@
+"""What a JetStream reply subject says about a delivered message."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+_TOKENS_V1: Final = 9
+_DOMAIN_AND_ACCOUNT: Final = 2
+
+
+@dataclass(frozen=True, slots=True)
+class DeliveryInfo:
+    number: int
+    stream_sequence: int
+    stored_ns: int
+
+
+def read_reply(reply: str) -> DeliveryInfo | None:
+    """`$JS.ACK[.<domain>.<account>].<stream>.<consumer>.<number>.<seq>.<consumer seq>.<time>.…`"""
+    tokens = reply.split(".")
+    if tokens[:2] != ["$JS", "ACK"] or len(tokens) < _TOKENS_V1:
+        return None
+    if len(tokens) > _TOKENS_V1:
+        tokens = tokens[_DOMAIN_AND_ACCOUNT:]
+    return DeliveryInfo(int(tokens[4]), int(tokens[5]), int(tokens[7]))

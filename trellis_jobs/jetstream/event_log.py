@@ -1,0 +1,275 @@
+"""The log of every job: guarded appends, reads that are new enough, a job's whole history."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import re
+import secrets
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+import orjson
+
+from trellis_jobs.contract.topology import LOG
+from trellis_jobs.errors import (
+    InfrastructureMissing,
+    NotConfirmed,
+    RequestRefused,
+)
+from trellis_jobs.jetstream import api
+from trellis_jobs.jetstream.connection import Connection, ConnectionLost, NoResponders
+from trellis_jobs.jetstream.history import follow, read_history
+from trellis_jobs.model import subjects
+from trellis_jobs.model.job import Entry, fold
+from trellis_jobs.model.reducer import Illegal, advance
+from trellis_jobs.model.standing import Head, Standing
+from trellis_jobs.wire import events as wire
+from trellis_jobs.wire import headers as h
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+    from nats.aio.msg import Msg
+
+    from trellis_jobs.contract.features import Features
+    from trellis_jobs.model.events import Event, EventKind
+    from trellis_jobs.model.identity import JobAddress
+    from trellis_jobs.wire.events import Undecodable
+
+log = logging.getLogger(__name__)
+
+DIRECT_GET: Final = f"{api.PREFIX}.DIRECT.GET.{LOG}"
+ACK_TIMEOUT: Final = 5.0
+FOREVER: Final = float("inf")
+_PAUSES: Final = (0.005, 0.02, 0.05, 0.1, 0.25)
+_NO_STREAM_AFTER: Final = 20
+_LAST_SEQUENCE: Final = re.compile(r"wrong last sequence: (\d+)")
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """The job moved on: its newest event has this sequence now (0: the log holds none)."""
+
+    last_sequence: int
+
+
+@dataclass(frozen=True, slots=True)
+class Lost:
+    """The event no longer fits where the job stands; `head` is None when the job is gone."""
+
+    head: Head | None
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class _Publish:
+    """One event ready to be sent, as often as it takes: same bytes, same guard, same id."""
+
+    subject: str
+    data: bytes
+    headers: dict[str, str]
+    event_id: str
+
+
+class EventLog:
+    def __init__(self, connection: Connection, features: Features) -> None:
+        self._connection = connection
+        self._features = features
+
+    async def try_append(
+        self, head: Head | None, event: Event, *, patience: float = FOREVER
+    ) -> Head | Refused:
+        """Append if `head` is still the job's newest event (None: if the job does not exist).
+
+        Safe to cut anywhere: a publish whose answer is lost is repeated with the same guard and
+        id, and a refusal is checked against the log before it counts.
+        """
+        standing = advance(head.standing if head else None, event)
+        if isinstance(standing, Illegal):
+            raise ValueError(
+                f"an event that the reducer refuses was to be appended: {standing.reason}"
+            )
+        publish = self._prepare(head, event, standing)
+        guard = head.sequence if head else 0
+        answer = await self._confirm(publish, event.job, guard, patience)
+        if isinstance(answer, Refused):
+            return answer
+        return Head(answer, standing.recorded_at(answer))
+
+    async def append(self, head: Head, event: Event, *, patience: float = FOREVER) -> Head | Lost:
+        """Append wherever the job stands by then, as long as the reducer finds the event legal."""
+        while True:
+            answer = await self.try_append(head, event, patience=patience)
+            if isinstance(answer, Head):
+                return answer
+            newest = await self.head_since(event.job, answer)
+            if newest is None:
+                return Lost(None, "the log holds no such job")
+            verdict = advance(newest.standing, event)
+            if isinstance(verdict, Illegal):
+                return Lost(newest, verdict.reason)
+            head = newest
+
+    async def head(
+        self, job: JobAddress, *, at_least: int = 0, shared: bool = False
+    ) -> Head | None:
+        """Where the job stands; a read older than `at_least` came from a lagging replica."""
+        for attempt in range(200):
+            message = await self._newest(subjects.history(job))
+            if message is None and at_least == 0:
+                return None
+            if message is not None and sequence_of(message) >= at_least:
+                return await self._head_from(job, message, shared=shared)
+            await asyncio.sleep(_PAUSES[min(attempt, len(_PAUSES) - 1)])
+        raise NotConfirmed(
+            f"a read of {job.job_id} at sequence {at_least} or later", 50, job.job_id
+        )
+
+    async def head_since(
+        self, job: JobAddress, refusal: Refused, *, shared: bool = False
+    ) -> Head | None:
+        """The head after a refusal; last sequence 0 is the leader's word for no history."""
+        if refusal.last_sequence == 0:
+            return None
+        return await self.head(job, at_least=refusal.last_sequence, shared=shared)
+
+    async def last(self, job: JobAddress, kind: EventKind) -> Entry | None:
+        """The job's newest event of one kind."""
+        message = await self._newest(subjects.lifecycle(job, kind))
+        decoded = None if message is None else _decode(job, message)
+        return decoded if isinstance(decoded, Entry) else None
+
+    async def history(self, job: JobAddress) -> list[Entry]:
+        return await read_history(self._connection, job)
+
+    def follow(self, job: JobAddress) -> AsyncIterator[Entry]:
+        """The job's events from the first one on, and then as they happen."""
+        return follow(self._connection, job)
+
+    def _prepare(self, head: Head | None, event: Event, standing: Standing) -> _Publish:
+        event_id = secrets.token_hex(12)
+        headers = h.of_event(event.context, event_id)
+        if self._features.guarded_appends:
+            headers[h.EXPECTED_SEQUENCE] = str(head.sequence if head else 0)
+            headers[h.EXPECTED_SUBJECT] = subjects.history(event.job)
+        else:
+            headers[h.MESSAGE_ID] = event_id
+        data = wire.encode(event, standing, head.standing.state if head else None)
+        return _Publish(subjects.lifecycle(event.job, event.kind), data, headers, event_id)
+
+    async def _confirm(
+        self, publish: _Publish, job: JobAddress, guard: int, patience: float
+    ) -> int | Refused:
+        """Publish until the server says yes (the sequence) or no."""
+        try:
+            async with asyncio.timeout(None if patience == FOREVER else patience):
+                return await self._publish_until_answered(publish, job, guard)
+        except TimeoutError:
+            raise NotConfirmed(publish.subject, patience, job.job_id) from None
+
+    async def _publish_until_answered(
+        self, publish: _Publish, job: JobAddress, guard: int
+    ) -> int | Refused:
+        repeated = 0
+        while True:
+            try:
+                answer = await self._publish_once(publish, job, guard)
+                if isinstance(answer, Refused) and repeated:
+                    return await self._unless_ours(publish, answer)
+                if answer is not None:
+                    return answer
+            except NoResponders:
+                if repeated > _NO_STREAM_AFTER:
+                    raise InfrastructureMissing(f"stream {LOG}") from None
+            except ConnectionLost as error:
+                if self._connection.is_closed:
+                    raise NotConfirmed(publish.subject, 0, job.job_id) from error
+                await self._connection.until_up()
+            await asyncio.sleep(_PAUSES[min(repeated, len(_PAUSES) - 1)])
+            repeated += 1
+
+    async def _publish_once(
+        self, publish: _Publish, job: JobAddress, guard: int
+    ) -> int | Refused | None:
+        """The sequence, the refusal, or None: another write was in flight, so ask again."""
+        if not self._features.guarded_appends:
+            moved = await self._moved_past(job, guard)
+            if moved is not None:
+                return moved
+        message = await self._connection.ask(
+            publish.subject, publish.data, headers=publish.headers, timeout=ACK_TIMEOUT
+        )
+        return _read_answer(publish.subject, message)
+
+    async def _moved_past(self, job: JobAddress, guard: int) -> Refused | None:
+        """Read-then-publish, for servers that cannot guard (2.10)."""
+        newest = await self._newest(subjects.history(job))
+        last = 0 if newest is None else sequence_of(newest)
+        return None if last == guard else Refused(last)
+
+    async def _unless_ours(self, publish: _Publish, refusal: Refused) -> int | Refused:
+        """A repeated publish is refused by its own first copy: then that copy is the answer."""
+        for pause in _PAUSES:
+            message = await self._newest(publish.subject)
+            if message is not None and message.headers is not None:
+                if message.headers.get(h.EVENT_ID) == publish.event_id:
+                    return sequence_of(message)
+                if refusal.last_sequence <= sequence_of(message):
+                    return refusal
+            await asyncio.sleep(pause)
+        return refusal
+
+    async def _newest(self, subject: str) -> Msg | None:
+        """The newest message on a subject (wildcards allowed), from whichever replica answers."""
+        for pause in (*_PAUSES, *_PAUSES, *_PAUSES):
+            try:
+                message = await self._connection.ask(f"{DIRECT_GET}.{subject}", timeout=ACK_TIMEOUT)
+            except ConnectionLost as error:
+                if self._connection.is_closed:
+                    raise NotConfirmed(f"a read of {subject}", 0) from error
+                await self._connection.until_up()
+            except NoResponders:
+                await asyncio.sleep(pause)
+            else:
+                status = (message.headers or {}).get("Status")
+                if status == "404":
+                    return None
+                if status is None:
+                    return message
+        raise InfrastructureMissing(f"stream {LOG} with direct access")
+
+    async def _head_from(self, job: JobAddress, newest: Msg, *, shared: bool) -> Head | None:
+        decoded = _decode(job, newest)
+        if isinstance(decoded, Entry) and decoded.standing is not None and not shared:
+            return Head(decoded.sequence, decoded.standing)
+        folded = fold(await self.history(job))
+        return None if folded is None else Head(sequence_of(newest), folded.standing)
+
+
+def sequence_of(message: Msg) -> int:
+    """The log sequence in a direct get's answer (the server's own line comes last)."""
+    return int((message.headers or {})["Nats-Sequence"].rsplit("\n", 1)[-1])
+
+
+def _decode(job: JobAddress, message: Msg) -> Entry | Undecodable:
+    """An answer to a direct get always carries the server's headers once; a forged event twice."""
+    headers = message.headers or {}
+    forged = any("\n" in headers.get(name, "") for name in h.OF_SERVER_REPLIES)
+    stored = headers if forged else None
+    return wire.decode(message.data, expected=job, sequence=sequence_of(message), headers=stored)
+
+
+def _read_answer(subject: str, message: Msg) -> int | Refused | None:
+    """A PubAck's sequence, a refusal, or None: try again."""
+    answer: dict[str, Any] = orjson.loads(message.data)
+    error = answer.get("error")
+    if error is None:
+        return int(answer["seq"])
+    code = int(error.get("err_code", 0))
+    if code == api.WRITE_IN_FLIGHT:
+        return None
+    if code == api.WRONG_LAST_SEQUENCE:
+        found = _LAST_SEQUENCE.search(error.get("description", ""))
+        return Refused(int(found[1]) if found else 0)
+    raise RequestRefused(subject, code, str(error.get("description", "no description")))

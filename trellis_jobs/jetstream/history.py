@@ -1,0 +1,160 @@
+"""All events of one job, in order: a short-lived consumer of the log, filtered to that job.
+
+The filter is part of the request's subject, so permissions can hold a service to its own jobs.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import secrets
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, Any, Final
+
+import orjson
+
+from trellis_jobs.contract.topology import LOG
+from trellis_jobs.errors import NotConfirmed
+from trellis_jobs.jetstream import api
+from trellis_jobs.jetstream.delivery_info import read_reply
+from trellis_jobs.model import subjects
+from trellis_jobs.wire import events as wire
+from trellis_jobs.wire.events import Undecodable
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+    from nats.aio.msg import Msg
+
+    from trellis_jobs.jetstream.connection import Connection
+    from trellis_jobs.model.identity import JobAddress
+    from trellis_jobs.model.job import Entry
+
+log = logging.getLogger(__name__)
+
+_BATCH: Final = 256
+_PULL_SECONDS: Final = 5.0
+_SLACK_SECONDS: Final = 1.0
+_IDLE_NS: Final = 30_000_000_000
+_READS: Final = 5
+_ENDED_PULL: Final = ("404", "408")
+
+
+async def read_history(connection: Connection, job: JobAddress) -> list[Entry]:
+    """Every event of the job that is in the log now."""
+    for _ in range(_READS):
+        async with _reader(connection, job, after=0) as reader:
+            messages = [m async for m in reader.messages(reader.pending)]
+        if len(messages) == reader.pending:
+            return [entry for entry in (read_entry(job, m) for m in messages) if entry is not None]
+        await connection.until_up()
+    raise NotConfirmed(f"a read of the history of {job.job_id}", _READS * _PULL_SECONDS, job.job_id)
+
+
+async def follow(connection: Connection, job: JobAddress) -> AsyncIterator[Entry]:
+    """From the first event on, without end; a lost connection is picked up where it broke."""
+    position = 0
+    while True:
+        async with _reader(connection, job, after=position) as reader:
+            async for message in reader.messages(None):
+                position = _sequence(message)
+                entry = read_entry(job, message)
+                if entry is not None:
+                    yield entry
+        await connection.until_up()
+
+
+def read_entry(job: JobAddress, message: Msg) -> Entry | None:
+    """The event in a message of the log; what is none is said aloud and left out."""
+    sequence = _sequence(message)
+    parsed = subjects.parse(message.subject)
+    decoded = wire.decode(message.data, expected=job, sequence=sequence, headers=message.headers)
+    if isinstance(decoded, Undecodable):
+        reason = decoded.reason
+    elif not isinstance(parsed, subjects.LifecycleSubject) or parsed.kind != decoded.event.kind:
+        reason = f"a {decoded.event.kind} event under another kind's subject"
+    else:
+        return decoded
+    log.warning(
+        "not an event, ignored",
+        extra={"subject": message.subject, "sequence": sequence, "reason": reason},
+    )
+    return None
+
+
+class _Reader:
+    """Pulls from one ephemeral consumer until enough has come, or the consumer may be gone."""
+
+    def __init__(self, connection: Connection, name: str, pending: int) -> None:
+        self.pending = pending
+        self.inbox = connection.new_inbox()
+        self._arrived: asyncio.Queue[Msg | None] = asyncio.Queue()
+        self._connection = connection
+        self._next = f"{api.PREFIX}.CONSUMER.MSG.NEXT.{LOG}.{name}"
+
+    def receive(self, message: Msg) -> None:
+        self._arrived.put_nowait(message)
+
+    def spoil(self) -> None:
+        """A pull does not survive a reconnect, and perhaps neither did the consumer."""
+        self._arrived.put_nowait(None)
+
+    async def messages(self, enough: int | None) -> AsyncIterator[Msg]:
+        asked = taken = 0
+        while enough is None or taken < enough:
+            if asked == 0:
+                await self._ask()
+                asked = _BATCH
+            message = await self._take()
+            status = None if message is None else (message.headers or {}).get("Status")
+            if message is None or (status is not None and status not in _ENDED_PULL):
+                return
+            if status is None:
+                asked, taken = asked - 1, taken + 1
+                yield message
+            else:
+                asked = 0
+
+    async def _ask(self) -> None:
+        body = {"batch": _BATCH, "expires": int(_PULL_SECONDS * 1e9)}
+        await self._connection.publish(self._next, orjson.dumps(body), reply=self.inbox)
+
+    async def _take(self) -> Msg | None:
+        try:
+            async with asyncio.timeout(_PULL_SECONDS + _SLACK_SECONDS):
+                return await self._arrived.get()
+        except TimeoutError:
+            return None
+
+
+@asynccontextmanager
+async def _reader(connection: Connection, job: JobAddress, *, after: int) -> AsyncIterator[_Reader]:
+    name = f"read-{secrets.token_hex(8)}"
+    watched = subjects.history(job)
+    config: dict[str, Any] = {
+        "name": name,
+        "filter_subject": watched,
+        "ack_policy": "none",
+        "mem_storage": True,
+        "num_replicas": 1,
+        "inactive_threshold": _IDLE_NS,
+        "deliver_policy": "by_start_sequence" if after else "all",
+    }
+    if after:
+        config["opt_start_seq"] = after + 1
+    call = f"CONSUMER.CREATE.{LOG}.{name}.{watched}"
+    body = {"stream_name": LOG, "action": "create", "config": config}
+    made = await api.request(connection, call, body)
+    reader = _Reader(connection, name, int(made.get("num_pending", 0)))
+    subscription = await connection.subscribe(reader.inbox, reader.receive)
+    forget = connection.on_reconnect(reader.spoil)
+    try:
+        yield reader
+    finally:
+        forget()
+        await connection.unsubscribe(subscription)
+
+
+def _sequence(message: Msg) -> int:
+    info = read_reply(message.reply)
+    return info.stream_sequence if info else 0

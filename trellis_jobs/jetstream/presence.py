@@ -1,0 +1,45 @@
+"""Worker presence in the log: one's own heartbeats, and whether somebody else's still come."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import TYPE_CHECKING, Final
+
+from trellis_jobs.jetstream.connection import Connection, ConnectionLost, NoResponders
+from trellis_jobs.jetstream.event_log import DIRECT_GET
+from trellis_jobs.model import subjects
+from trellis_jobs.wire import headers as h
+from trellis_jobs.wire import presence as wire
+
+if TYPE_CHECKING:
+    from trellis_jobs.contract.features import Features
+    from trellis_jobs.model.presence import WorkerHeartbeat
+
+INTERVAL: Final = timedelta(seconds=10)
+# A heartbeat removes itself from the log after three intervals, so the log does not fill up
+# and an instance without one is gone.
+LIFETIME: Final = 3 * INTERVAL
+
+
+class Presence:
+    def __init__(self, connection: Connection, features: Features) -> None:
+        self._connection = connection
+        self._features = features
+
+    async def beat(self, heartbeat: WorkerHeartbeat) -> None:
+        subject = subjects.presence(heartbeat.service, heartbeat.job_type, heartbeat.instance)
+        headers = None
+        if self._features.message_ttl:
+            headers = {h.TTL: f"{round(LIFETIME.total_seconds())}s"}
+        await self._connection.publish(subject, wire.encode(heartbeat), headers=headers)
+
+    async def is_gone(self, service: str, job_type: str, instance: str) -> bool:
+        """True only when the log positively holds no heartbeat of that instance any more."""
+        if not self._features.message_ttl:
+            return False
+        subject = subjects.presence(service, job_type, instance)
+        try:
+            message = await self._connection.ask(f"{DIRECT_GET}.{subject}", timeout=2.0)
+        except (ConnectionLost, NoResponders):
+            return False
+        return (message.headers or {}).get("Status") == "404"

@@ -1,0 +1,63 @@
+"""What server this is: its features, and how many replicas its cluster can hold."""
+
+from __future__ import annotations
+
+import logging
+import re
+from typing import Any, Final
+
+import orjson
+
+from trellis_jobs.contract.features import LEVEL_2_11, LEVEL_2_12, LEVEL_2_14, Features
+from trellis_jobs.errors import InfrastructureError, NotConfirmed
+from trellis_jobs.jetstream import api
+from trellis_jobs.jetstream.connection import Connection, ConnectionLost, NoResponders
+
+log = logging.getLogger(__name__)
+
+_JSZ: Final = "$SYS.REQ.SERVER.PING.JSZ"
+_ACTIVE_WITHIN_NS: Final = 5_000_000_000
+_REPLICATED: Final = 3
+_LEVEL_BY_MINOR: Final = {11: LEVEL_2_11, 12: LEVEL_2_12, 13: LEVEL_2_12}
+
+
+async def detect_features(connection: Connection) -> Features:
+    """From `$JS.API.INFO`; where these credentials may not ask, from the version it greets with."""
+    version = connection.server_version
+    try:
+        info = await api.request(connection, "INFO")
+    except (InfrastructureError, NotConfirmed) as error:
+        log.info(
+            "feature level taken from the version", extra={"version": version, "why": str(error)}
+        )
+        return Features(version, _level_of(version))
+    return Features(version, int(info.get("api", {}).get("level", 0)))
+
+
+async def detect_replicas(system: Connection) -> int:
+    """3 when at least three JetStream servers are current, else 1; asks the system account."""
+    try:
+        message = await system.ask(_JSZ, b'{"leader_only": true}', timeout=2.0)
+        return replicas_from_jsz(orjson.loads(message.data))
+    except (ConnectionLost, NoResponders, InfrastructureError, orjson.JSONDecodeError) as error:
+        log.info("replicas could not be detected, using 1", extra={"why": str(error)})
+        return 1
+
+
+def replicas_from_jsz(answer: dict[str, Any]) -> int:
+    """The leader counts itself and the peers that are current, online and recently active."""
+    meta = answer.get("data", answer).get("meta_cluster") or {}
+    peers = [
+        peer
+        for peer in meta.get("replicas") or ()
+        if peer.get("current")
+        and not peer.get("offline")
+        and peer.get("active", 0) < _ACTIVE_WITHIN_NS
+    ]
+    return _REPLICATED if 1 + len(peers) >= _REPLICATED else 1
+
+
+def _level_of(version: str) -> int:
+    found = re.match(r"2\.(\d+)", version)
+    minor = int(found[1]) if found else 0
+    return _LEVEL_BY_MINOR.get(minor, LEVEL_2_14 if minor > max(_LEVEL_BY_MINOR) else 0)

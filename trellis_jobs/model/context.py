@@ -1,0 +1,32 @@
+"""Request id and W3C trace of a job: made once at creation, the same on every event."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Final
+
+_TRACEPARENT: Final = re.compile(r"[0-9a-f]{2}-([0-9a-f]{32})-([0-9a-f]{16})-[0-9a-f]{2}")
+_NO_TRACE: Final = "0" * 32
+_NO_SPAN: Final = "0" * 16
+
+
+@dataclass(frozen=True, slots=True)
+class JobContext:
+    request_id: str
+    traceparent: str
+    tracestate: str | None = None
+
+    @property
+    def trace_id(self) -> str:
+        return self.traceparent[3:35]
+
+
+def fresh_traceparent(randomness: bytes) -> str:
+    """A sampled W3C traceparent from 24 random bytes, for work that nobody traces yet."""
+    return f"00-{randomness[:16].hex()}-{randomness[16:24].hex()}-01"
+
+
+def is_traceparent(text: str) -> bool:
+    found = _TRACEPARENT.fullmatch(text)
+    return found is not None and found[1] != _NO_TRACE and found[2] != _NO_SPAN

@@ -1,0 +1,45 @@
+"""Who a job is: the three tokens every subject, row and bucket key is built from."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Final
+
+from ulid import ULID
+
+from trellis_jobs.errors import InvalidToken
+
+_TOKEN: Final = re.compile(r"[A-Za-z0-9_-]+")
+
+# trellis.jobs.workers.> is the presence family, so no service may take the name.
+RESERVED_SERVICES: Final = frozenset({"workers"})
+
+
+@dataclass(frozen=True, slots=True)
+class JobAddress:
+    service: str
+    job_type: str
+    job_id: str
+
+    def __post_init__(self) -> None:
+        check_service(self.service)
+        check_token("job type", self.job_type)
+        check_token("job id", self.job_id)
+
+
+def check_token(field: str, value: str) -> str:
+    if not _TOKEN.fullmatch(value):
+        raise InvalidToken(field, value)
+    return value
+
+
+def check_service(value: str) -> str:
+    if value in RESERVED_SERVICES:
+        raise InvalidToken("service", value, "the name is reserved for worker presence")
+    return check_token("service", value)
+
+
+def ulid(milliseconds: int, randomness: bytes) -> str:
+    """A ULID of a moment (unix milliseconds) and ten random bytes: sortable by creation."""
+    return str(ULID.from_bytes(milliseconds.to_bytes(6, "big") + randomness))

@@ -1,0 +1,190 @@
+"""A job as its history describes it, folded event by event with the one reducer."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Final
+
+from trellis_jobs.model import events as e
+from trellis_jobs.model.reducer import Illegal, advance
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from datetime import datetime
+
+    from trellis_jobs.model.context import JobContext
+    from trellis_jobs.model.identity import JobAddress
+    from trellis_jobs.model.job_errors import JobError
+    from trellis_jobs.model.json_values import Json
+    from trellis_jobs.model.notes import LogLine, Notes, Progress
+    from trellis_jobs.model.standing import Standing
+    from trellis_jobs.model.states import JobState
+
+ERRORS_KEPT: Final = 20
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Run:
+    """What one run of the job left behind; an operator's retry begins a fresh one."""
+
+    payload: Json
+    began_at: datetime
+    started_at: datetime | None = None
+    ended_at: datetime | None = None
+    result: Json = None
+    errors: tuple[JobError, ...] = ()
+    progress: Progress | None = None
+    logs: tuple[LogLine, ...] = ()
+    ended_because: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Job:
+    address: JobAddress
+    context: JobContext
+    standing: Standing
+    created_at: datetime
+    updated_at: datetime
+    run: Run
+    earlier_runs: tuple[Run, ...] = ()
+
+    @property
+    def id(self) -> str:
+        return self.address.job_id
+
+    @property
+    def state(self) -> JobState:
+        return self.standing.state
+
+    @property
+    def tries(self) -> int:
+        return self.standing.tries
+
+    @property
+    def max_tries(self) -> int:
+        return self.standing.max_tries
+
+    @property
+    def deadline(self) -> datetime | None:
+        return self.standing.deadline
+
+    @property
+    def is_over(self) -> bool:
+        return self.standing.is_over
+
+    @property
+    def payload(self) -> Json:
+        return self.run.payload
+
+    @property
+    def result(self) -> Json:
+        return self.run.result
+
+    @property
+    def progress(self) -> Progress | None:
+        return self.run.progress
+
+    @property
+    def logs(self) -> tuple[LogLine, ...]:
+        return self.run.logs
+
+    @property
+    def errors(self) -> tuple[JobError, ...]:
+        return self.run.errors
+
+    @property
+    def last_error(self) -> JobError | None:
+        return self.run.errors[-1] if self.run.errors else None
+
+    @property
+    def why(self) -> str | None:
+        """In words: why the job ended as it did, or what went wrong last."""
+        if self.run.ended_because is not None or self.last_error is None:
+            return self.run.ended_because
+        return f"{self.last_error.type}: {self.last_error.message}"
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """An event and its place in the log; `standing` is None when a foreign runtime wrote it."""
+
+    sequence: int
+    event: e.Event
+    standing: Standing | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Applied:
+    job: Job
+
+
+@dataclass(frozen=True, slots=True)
+class Ignored:
+    job: Job | None
+    reason: str
+
+
+def reduce(job: Job | None, entry: Entry) -> Applied | Ignored:
+    """Apply one event, or say why the job does not move."""
+    moved = advance(job.standing if job else None, entry.event)
+    if isinstance(moved, Illegal):
+        return Ignored(job, moved.reason)
+    return Applied(_carry(job, entry.event, moved.recorded_at(entry.sequence)))
+
+
+def fold(history: Iterable[Entry]) -> Job | None:
+    job: Job | None = None
+    for entry in history:
+        job = reduce(job, entry).job
+    return job
+
+
+def _carry(job: Job | None, event: e.Event, standing: Standing) -> Job:
+    """Copy what the event brought with it onto the job it moved."""
+    if isinstance(event, e.Begun):
+        return _begin(job, event, standing)
+    if job is None:
+        raise TypeError(f"{event.kind} cannot begin a job")
+    run = _carry_run(job.run, event)
+    if standing.is_over and not job.is_over:
+        run = replace(run, ended_at=event.at)
+    return replace(job, standing=standing, updated_at=event.at, run=run)
+
+
+def _begin(job: Job | None, event: e.Begun, standing: Standing) -> Job:
+    return Job(
+        address=event.job,
+        context=event.context,
+        standing=standing,
+        created_at=job.created_at if job else event.at,
+        updated_at=event.at,
+        run=Run(payload=event.payload, began_at=event.at),
+        earlier_runs=(*job.earlier_runs, job.run) if job else (),
+    )
+
+
+def _carry_run(run: Run, event: e.Event) -> Run:
+    if isinstance(event, e.AttemptEvent):
+        run = _note(run, event.notes)
+    match event:
+        case e.Started():
+            return replace(run, started_at=event.at)
+        case e.Completed(result=result):
+            return replace(run, result=result)
+        case (
+            e.RetryScheduled(error=error)
+            | e.Failed(error=error)
+            | e.Dead(error=error)
+            | e.Stale(error=error)
+        ):
+            return replace(run, errors=(*run.errors, error)[-ERRORS_KEPT:])
+        case e.Decided(reason=reason):
+            return replace(run, ended_because=reason)
+        case _:
+            return run
+
+
+def _note(run: Run, notes: Notes) -> Run:
+    if notes.progress is None and not notes.lines:
+        return run
+    return replace(run, progress=notes.progress or run.progress, logs=run.logs + notes.lines)

@@ -1,0 +1,40 @@
+"""Why an attempt did not succeed, as the log keeps it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+MESSAGE_LIMIT: Final = 4_000
+TRACEBACK_LIMIT: Final = 8_000
+
+
+class Interruption(StrEnum):
+    """Errors that are not the handler's: their types are fixed words, the rest are class names."""
+
+    TIMEOUT = "timeout"
+    SHUTDOWN = "shutdown"
+    VISIBILITY_TIMEOUT = "visibility_timeout"
+    WORKER_DEATH = "worker_death"
+    WORK_LOST = "work_lost"
+    PAYLOAD_INVALID = "payload_invalid"
+    RESULT_INVALID = "result_invalid"
+    DEADLINE = "deadline"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobError:
+    type: str
+    message: str
+    tries: int
+    at: datetime
+    traceback: str | None = None
+
+
+def bounded(text: str, limit: int) -> str:
+    """Keep the end, where tracebacks say what happened."""
+    return text if len(text) <= limit else f"… {len(text) - limit} characters …\n{text[-limit:]}"

@@ -1,0 +1,102 @@
+"""What a worker does with a delivery, given where the log says the job stands."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, TypeAlias
+
+from trellis_jobs.model.states import JobState
+
+if TYPE_CHECKING:
+    from datetime import datetime, timedelta
+
+    from trellis_jobs.model.attempts import Attempt
+    from trellis_jobs.model.standing import Standing
+
+
+@dataclass(frozen=True, slots=True)
+class Delivered:
+    """One delivery of a work message; `run` is the log sequence of the event it stems from."""
+
+    work: str
+    number: int
+    run: int
+
+
+@dataclass(frozen=True, slots=True)
+class Start:
+    pass
+
+
+@dataclass(frozen=True, slots=True)
+class TakeOver:
+    """The attempt that had the job is lost: schedule a retry in its name, then start."""
+
+    lost: Attempt | None
+
+
+@dataclass(frozen=True, slots=True)
+class Bury:
+    """Every try is used up, the last one perhaps by an attempt that was lost."""
+
+    lost: Attempt | None
+
+
+@dataclass(frozen=True, slots=True)
+class Expire:
+    pass
+
+
+@dataclass(frozen=True, slots=True)
+class PutBack:
+    delay: timedelta
+
+
+@dataclass(frozen=True, slots=True)
+class Discard:
+    """Acknowledge: this message has nothing left to do."""
+
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class LeaveAlone:
+    """Neither acknowledge nor hand back: a newer delivery of this message owns the job."""
+
+    reason: str
+
+
+Decision: TypeAlias = Start | TakeOver | Bury | Expire | PutBack | Discard | LeaveAlone
+
+
+def decide(standing: Standing, delivered: Delivered, *, now: datetime) -> Decision:
+    if standing.run != delivered.run:
+        return Discard("the message belongs to another run of the job")
+    if standing.is_over:
+        return Discard(f"the job is {standing.state}")
+    if standing.state is JobState.ACTIVE:
+        return _decide_active(standing, delivered)
+    return _decide_waiting(standing, now)
+
+
+def _decide_active(standing: Standing, delivered: Delivered) -> Decision:
+    owner = standing.owner
+    if owner is None and delivered.number == 1:
+        return Discard("a foreign runtime runs the job from another message")
+    if owner is not None and owner.work != delivered.work:
+        return Discard("the job runs from another message")
+    if owner is not None and owner.delivery >= delivered.number:
+        return LeaveAlone("a later delivery of this message owns the job")
+    if standing.tries_are_used_up:
+        return Bury(owner)
+    return TakeOver(owner)
+
+
+def _decide_waiting(standing: Standing, now: datetime) -> Decision:
+    if standing.deadline is not None and standing.deadline <= now:
+        return Expire()
+    if standing.tries_are_used_up:
+        return Bury(None)
+    if standing.next_attempt_at is not None and standing.next_attempt_at > now:
+        return PutBack(standing.next_attempt_at - now)
+    return Start()

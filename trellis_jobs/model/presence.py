@@ -1,0 +1,19 @@
+"""What a worker tells about itself at regular intervals; correctness never depends on it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkerHeartbeat:
+    service: str
+    job_type: str
+    instance: str
+    at: datetime
+    concurrency: int | None = None
+    version: str | None = None

@@ -1,0 +1,118 @@
+"""What every event does in every state: the state diagram of the design, written once.
+
+Code elsewhere asks this table; it never spells a list of states of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Final, TypeAlias
+
+from trellis_jobs.model import events as e
+from trellis_jobs.model.events import EventKind
+from trellis_jobs.model.standing import Standing
+from trellis_jobs.model.states import LIVE, JobState
+
+S = JobState
+
+
+@dataclass(frozen=True, slots=True)
+class Illegal:
+    reason: str
+
+
+Authority: TypeAlias = Callable[[Standing, e.Event], bool]
+
+
+def anyone(_: Standing, __: e.Event) -> bool:
+    return True
+
+
+def the_owner(standing: Standing, event: e.Event) -> bool:
+    """The attempt named by the event owns the job (a foreign runtime names none, owning or not)."""
+    return isinstance(event, e.AttemptEvent) and event.attempt == standing.owner
+
+
+def the_owner_or_no_attempt(standing: Standing, event: e.Event) -> bool:
+    """A claim of an attempt must be the owner's; a verdict on the job itself may be anyone's."""
+    named = event.attempt if isinstance(event, e.AttemptEvent) else None
+    return named is None or standing.state is not S.ACTIVE or named == standing.owner
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """Where an event is legal (None: the job is not there), and where it leads (None: nowhere)."""
+
+    legal_from: frozenset[JobState | None]
+    leads_to: JobState | None
+    authority: Authority = anyone
+
+
+def _rule(
+    leads_to: JobState | None, *legal_from: JobState | None, authority: Authority = anyone
+) -> Rule:
+    return Rule(frozenset(legal_from), leads_to, authority)
+
+
+RULES: Final[Mapping[EventKind, Rule]] = {
+    EventKind.CREATED: _rule(S.PENDING, None),
+    EventKind.STARTED: _rule(S.ACTIVE, S.PENDING, S.RETRY),
+    EventKind.PROGRESS: _rule(None, S.ACTIVE, authority=the_owner),
+    EventKind.LOGGED: _rule(None, S.ACTIVE, authority=the_owner),
+    EventKind.HEARTBEAT: _rule(None, S.ACTIVE, authority=the_owner),
+    EventKind.STALE_COMPLETION_IGNORED: _rule(None, *S),
+    EventKind.RETRY: _rule(S.RETRY, S.ACTIVE, authority=the_owner),
+    EventKind.COMPLETED: _rule(S.COMPLETED, S.ACTIVE, authority=the_owner),
+    EventKind.FAILED: _rule(S.FAILED, S.ACTIVE, authority=the_owner),
+    EventKind.STALE: _rule(S.STALE, S.ACTIVE, authority=the_owner_or_no_attempt),
+    EventKind.CANCELLED: _rule(S.CANCELLED, *LIVE),
+    EventKind.EXPIRED: _rule(S.EXPIRED, *LIVE),
+    EventKind.SKIPPED: _rule(S.SKIPPED, S.PENDING, S.RETRY),
+    EventKind.DEAD: _rule(S.DEAD, *LIVE, authority=the_owner_or_no_attempt),
+    # None too: retention may have purged the runs before this one.
+    EventKind.RETRIED: _rule(S.PENDING, S.FAILED, S.DEAD, None),
+    EventKind.DISMISSED: _rule(S.DISMISSED, S.DEAD),
+}
+
+NOTES: Final = frozenset(kind for kind, rule in RULES.items() if rule.leads_to is None)
+
+
+def advance(before: Standing | None, event: e.Event) -> Standing | Illegal:
+    """Where the job stands after one event, or why the event does not count."""
+    rule = RULES[event.kind]
+    state = before.state if before else None
+    if state not in rule.legal_from and not _is_foreign_restart(state, event):
+        return Illegal(f"{event.kind} is not legal from {state or 'nothing'}")
+    if before is None:
+        return _begin(event)
+    if not rule.authority(before, event):
+        return Illegal(f"{event.kind} comes from an attempt that does not own the job")
+    return _move(before, event, rule.leads_to)
+
+
+def _is_foreign_restart(state: JobState | None, event: e.Event) -> bool:
+    # A runtime that records no attempts starts a redelivered job with no retry event between.
+    return state is S.ACTIVE and isinstance(event, e.Started) and event.attempt is None
+
+
+def _begin(event: e.Event) -> Standing:
+    if not isinstance(event, e.Begun):
+        raise TypeError(f"{event.kind} cannot begin a run")
+    return Standing(S.PENDING, event.tries, event.max_tries, run=0, deadline=event.deadline)
+
+
+def _move(before: Standing, event: e.Event, leads_to: JobState | None) -> Standing:
+    if leads_to is None:
+        return before
+    if isinstance(event, e.Begun):
+        return _begin(event)
+    return Standing(
+        leads_to,
+        event.tries,
+        before.max_tries,
+        before.run,
+        before.deadline,
+        owner=event.attempt if isinstance(event, e.Started) else None,
+        next_attempt_at=event.next_attempt_at if isinstance(event, e.RetryScheduled) else None,
+    )

@@ -1,0 +1,177 @@
+"""What the end of an attempt means: the event to append, and the answer to JetStream."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING, TypeAlias, assert_never
+
+from trellis_jobs.model import events as e
+from trellis_jobs.model.job_errors import Interruption, JobError
+from trellis_jobs.model.notes import NOTHING_NOTED, Notes
+
+if TYPE_CHECKING:
+    from trellis_jobs.model.attempts import Attempt
+    from trellis_jobs.model.context import JobContext
+    from trellis_jobs.model.identity import JobAddress
+    from trellis_jobs.model.json_values import Json
+    from trellis_jobs.model.retry import RetryPolicy
+
+
+@dataclass(frozen=True, slots=True)
+class Succeeded:
+    result: Json
+
+
+@dataclass(frozen=True, slots=True)
+class Retryable:
+    error: JobError
+    after: timedelta | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Fatal:
+    error: JobError
+
+
+@dataclass(frozen=True, slots=True)
+class EndObserved:
+    """The job ended under its handler (cancelled, expired), and the handler stopped."""
+
+
+@dataclass(frozen=True, slots=True)
+class Superseded:
+    """Another attempt took the job over while this one's handler ran."""
+
+
+@dataclass(frozen=True, slots=True)
+class Interrupted:
+    """The host is shutting down; the job itself did nothing wrong."""
+
+
+Outcome: TypeAlias = Succeeded | Retryable | Fatal | EndObserved | Superseded | Interrupted
+
+
+@dataclass(frozen=True, slots=True)
+class Ack:
+    pass
+
+
+@dataclass(frozen=True, slots=True)
+class Nak:
+    delay: timedelta = timedelta()
+
+
+@dataclass(frozen=True, slots=True)
+class Term:
+    """Never deliver this again: nothing we know could make it work."""
+
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Silence:
+    """No answer at all: the message belongs to somebody else now."""
+
+
+Answer: TypeAlias = Ack | Nak | Term | Silence
+
+
+@dataclass(frozen=True, slots=True)
+class Settlement:
+    event: e.Event | None
+    answer: Answer
+
+
+@dataclass(frozen=True, slots=True)
+class Running:
+    """The attempt that is about to end."""
+
+    job: JobAddress
+    context: JobContext
+    attempt: Attempt
+    tries: int
+    max_tries: int
+    policy: RetryPolicy
+    dead_letters: bool = True
+
+    def said(self, at: datetime) -> e.AttemptFields:
+        """What every event of this attempt says."""
+        return {
+            "job": self.job,
+            "context": self.context,
+            "at": at,
+            "tries": self.tries,
+            "attempt": self.attempt,
+        }
+
+
+def settle(
+    outcome: Outcome, running: Running, *, at: datetime, spread: float, notes: Notes = NOTHING_NOTED
+) -> Settlement:
+    """Decide the end of one attempt.
+
+    The event is appended first, the answer to JetStream comes last: dying in between means a
+    redelivery that finds the job over and acknowledges it, so nothing is lost or done twice.
+    """
+    match outcome:
+        case Succeeded(result):
+            return Settlement(e.Completed(**running.said(at), notes=notes, result=result), Ack())
+        case Retryable(error, after):
+            if running.tries >= running.max_tries:
+                return _bury(error, running, at, notes)
+            delay = (
+                after if after is not None else running.policy.delay_after(running.tries, spread)
+            )
+            return _retry(error, delay, running, at, notes)
+        case Fatal(error):
+            return Settlement(e.Failed(**running.said(at), notes=notes, error=error), Ack())
+        case Interrupted():
+            return Settlement(_handed_back(running, at, notes), Nak())
+        case EndObserved():
+            return Settlement(None, Ack())
+        case Superseded():
+            return Settlement(too_late(running, "it was superseded while it ran", at), Silence())
+        case _:
+            assert_never(outcome)
+
+
+def too_late(running: Running, reason: str, at: datetime) -> e.StaleCompletionIgnored:
+    """The note an attempt leaves that no longer owns its job (design D7)."""
+    return e.StaleCompletionIgnored(
+        job=running.job,
+        context=running.context,
+        at=at,
+        tries=running.tries,
+        lost_attempt=running.attempt.id,
+        reason=reason,
+    )
+
+
+def _retry(
+    error: JobError, delay: timedelta, running: Running, at: datetime, notes: Notes
+) -> Settlement:
+    scheduled = e.RetryScheduled(
+        **running.said(at), notes=notes, error=error, next_attempt_at=at + delay
+    )
+    return Settlement(scheduled, Nak(delay))
+
+
+def _bury(error: JobError, running: Running, at: datetime, notes: Notes) -> Settlement:
+    if not running.dead_letters:
+        return Settlement(e.Failed(**running.said(at), notes=notes, error=error), Ack())
+    dead = e.Dead(**running.said(at), notes=notes, error=error)
+    return Settlement(dead, Term(f"dead after {running.tries} tries"))
+
+
+def _handed_back(running: Running, at: datetime, notes: Notes) -> e.RetryScheduled:
+    """A shutdown gives the try back (design D8): the job did nothing wrong."""
+    error = JobError(
+        type=Interruption.SHUTDOWN,
+        message="the worker shut down before the job was done",
+        tries=running.tries,
+        at=at,
+    )
+    said = running.said(at)
+    said["tries"] = running.tries - 1
+    return e.RetryScheduled(**said, notes=notes, error=error)

@@ -1,0 +1,45 @@
+"""Where a job stands: all that the next writer must know, carried by every event of ours."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from trellis_jobs.model.states import OVER, JobState
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from trellis_jobs.model.attempts import Attempt
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """`run` is the log sequence of the event that began this run; 0 until that event has one."""
+
+    state: JobState
+    tries: int
+    max_tries: int
+    run: int
+    deadline: datetime | None = None
+    owner: Attempt | None = None
+    next_attempt_at: datetime | None = None
+
+    @property
+    def is_over(self) -> bool:
+        return self.state in OVER
+
+    @property
+    def tries_are_used_up(self) -> bool:
+        return self.tries >= self.max_tries
+
+    def recorded_at(self, sequence: int) -> Standing:
+        return self if self.run else replace(self, run=sequence)
+
+
+@dataclass(frozen=True, slots=True)
+class Head:
+    """A job's newest event as one writer knows it: the guard of that writer's next append."""
+
+    sequence: int
+    standing: Standing

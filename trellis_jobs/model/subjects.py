@@ -1,0 +1,90 @@
+"""Every subject this system speaks, built and parsed in one place.
+
+trellis.jobs.<service>.<type>.<id>.<event>                   lifecycle, the log
+trellis.jobs.workers.<service>.<type>.<instance>.heartbeat   presence
+trellis.work.<service>.<type>.<id>                           work, sourced from the log
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from trellis_jobs.errors import InvalidToken
+from trellis_jobs.model.events import EventKind
+from trellis_jobs.model.identity import JobAddress, check_service, check_token
+
+EVERYTHING: Final = "trellis.jobs.>"
+ALL_WORK: Final = "trellis.work.>"
+ALL_PRESENCE: Final = "trellis.jobs.workers.>"
+WORK_FROM_TOKENS: Final = "trellis.work.{{wildcard(1)}}.{{wildcard(2)}}.{{wildcard(3)}}"
+_KINDS: Final = {kind.value: kind for kind in EventKind}
+
+
+@dataclass(frozen=True, slots=True)
+class LifecycleSubject:
+    job: JobAddress
+    kind: EventKind
+
+
+@dataclass(frozen=True, slots=True)
+class PresenceSubject:
+    service: str
+    job_type: str
+    instance: str
+
+
+@dataclass(frozen=True, slots=True)
+class WorkSubject:
+    job: JobAddress
+
+
+def lifecycle(job: JobAddress, kind: EventKind) -> str:
+    return f"trellis.jobs.{job.service}.{job.job_type}.{job.job_id}.{kind.value}"
+
+
+def history(job: JobAddress) -> str:
+    """Every event of one job: the filter that guards are checked against."""
+    return f"trellis.jobs.{job.service}.{job.job_type}.{job.job_id}.>"
+
+
+def of_kind(service: str, job_type: str, kind: EventKind) -> str:
+    """One kind of event of every job of a type."""
+    return f"trellis.jobs.{service}.{job_type}.*.{kind.value}"
+
+
+def of_any_job(kind: EventKind) -> str:
+    return f"trellis.jobs.*.*.*.{kind.value}"
+
+
+def presence(service: str, job_type: str, instance: str) -> str:
+    return f"trellis.jobs.workers.{service}.{job_type}.{instance}.heartbeat"
+
+
+def work(job: JobAddress) -> str:
+    return f"trellis.work.{job.service}.{job.job_type}.{job.job_id}"
+
+
+def work_of_type(service: str, job_type: str) -> str:
+    return f"trellis.work.{service}.{job_type}.*"
+
+
+def parse(subject: str) -> LifecycleSubject | PresenceSubject | WorkSubject | None:
+    """Read a subject back, or None when it belongs to nobody here."""
+    try:
+        return _parse(subject.split("."))
+    except InvalidToken:
+        return None
+
+
+def _parse(tokens: list[str]) -> LifecycleSubject | PresenceSubject | WorkSubject | None:
+    match tokens:
+        case ["trellis", "work", service, job_type, job_id]:
+            return WorkSubject(JobAddress(service, job_type, job_id))
+        case ["trellis", "jobs", service, job_type, job_id, kind] if kind in _KINDS:
+            return LifecycleSubject(JobAddress(service, job_type, job_id), _KINDS[kind])
+        case ["trellis", "jobs", "workers", service, job_type, instance, "heartbeat"]:
+            check_token("instance", instance)
+            return PresenceSubject(check_service(service), check_token("type", job_type), instance)
+        case _:
+            return None

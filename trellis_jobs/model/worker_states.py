@@ -1,0 +1,27 @@
+"""Running, quiet, terminate: what a worker process is doing, and what may tell it to change."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+
+class WorkerState(StrEnum):
+    RUNNING = "running"
+    QUIET = "quiet"
+    TERMINATE = "terminate"
+
+
+REACHABLE: Final[Mapping[WorkerState, frozenset[WorkerState]]] = {
+    WorkerState.RUNNING: frozenset({WorkerState.QUIET, WorkerState.TERMINATE}),
+    WorkerState.QUIET: frozenset({WorkerState.RUNNING, WorkerState.TERMINATE}),
+    WorkerState.TERMINATE: frozenset(),
+}
+
+
+def follow(current: WorkerState, directive: WorkerState) -> WorkerState:
+    """The state after a directive; terminate is never left."""
+    return directive if directive in REACHABLE[current] else current

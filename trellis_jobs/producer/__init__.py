@@ -1,0 +1,1 @@
+"""Creating work, and holding on to it."""

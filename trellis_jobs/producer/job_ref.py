@@ -1,0 +1,180 @@
+"""A job somebody created, held by its id: look, wait, cancel, follow."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
+
+from trellis_jobs.errors import (
+    JobCancelled,
+    JobDead,
+    JobDismissed,
+    JobEnded,
+    JobExpired,
+    JobFailed,
+    JobIsOver,
+    JobNotFound,
+    JobSkipped,
+    JobStale,
+    WaitTimeout,
+)
+from trellis_jobs.jetstream.end_notices import watch_job
+from trellis_jobs.jetstream.event_log import EventLog, Lost
+from trellis_jobs.model.events import Cancelled, Completed, Event, EventKind
+from trellis_jobs.model.job import Job, fold, reduce
+from trellis_jobs.model.states import JobState
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Mapping
+
+    from trellis_jobs.contract.declaration import JobType
+    from trellis_jobs.jetstream.connection import Connection
+    from trellis_jobs.model.identity import JobAddress
+    from trellis_jobs.model.standing import Head
+    from trellis_jobs.surroundings import Surroundings
+
+R = TypeVar("R")
+
+# Hints can be lost, and a hint can overtake its event: look again by oneself as well.
+_SOON: Final = (0.005, 0.02, 0.1)
+_EVENTUALLY: Final = 5.0
+
+_ENDS: Final[Mapping[JobState, type[JobEnded]]] = {
+    JobState.FAILED: JobFailed,
+    JobState.DEAD: JobDead,
+    JobState.CANCELLED: JobCancelled,
+    JobState.EXPIRED: JobExpired,
+    JobState.SKIPPED: JobSkipped,
+    JobState.STALE: JobStale,
+    JobState.DISMISSED: JobDismissed,
+}
+
+
+class JobRef(Generic[R]):
+    """What is returned comes from the log; core copies of events only say when to look."""
+
+    def __init__(
+        self,
+        address: JobAddress,
+        queue: JobType[Any, R],
+        connection: Connection,
+        events: EventLog,
+        surroundings: Surroundings,
+        *,
+        since: int = 0,
+    ) -> None:
+        self.address = address
+        self._since = since
+        self._queue = queue
+        self._connection = connection
+        self._events = events
+        self._surroundings = surroundings
+
+    @property
+    def id(self) -> str:
+        return self.address.job_id
+
+    def __repr__(self) -> str:
+        return f"JobRef({self.address.service}/{self.address.job_type}/{self.id})"
+
+    async def get(self) -> Job:
+        """The job as it is now, with its whole history folded in."""
+        job = fold(await self._events.history(self.address))
+        if job is None:
+            raise JobNotFound(self.id)
+        return job
+
+    async def wait(self, timeout: float | None = None) -> R:
+        """The result once there is one; any other end raises its own JobEnded (JobFailed, …)."""
+        try:
+            async with asyncio.timeout(timeout):
+                head = await self._until_over()
+                return await self._outcome(head)
+        except TimeoutError:
+            raise WaitTimeout(self.id, timeout or 0) from None
+
+    async def cancel(self, reason: str | None = None) -> None:
+        """End the job if it is not over; a running handler is told. Twice is no error."""
+        head = await self._head()
+        if head.standing.state is JobState.CANCELLED:
+            return
+        if head.standing.is_over:
+            raise JobIsOver(self.id, head.standing.state)
+        origin = await self._events.last(self.address, EventKind.CREATED)
+        if origin is None:
+            raise JobNotFound(self.id)
+        cancelled = Cancelled(
+            job=self.address,
+            context=origin.event.context,
+            at=self._surroundings.now(),
+            tries=head.standing.tries,
+            by=self.address.service,
+            reason=reason,
+        )
+        answer = await self._events.append(head, cancelled)
+        if isinstance(answer, Lost):
+            self._complain(answer)
+
+    async def events(self) -> list[Event]:
+        """Every event so far, oldest first."""
+        return [entry.event for entry in await self._events.history(self.address)]
+
+    async def watch(self) -> AsyncIterator[Job]:
+        """The job after each of its events, from the first one until it is over."""
+        job: Job | None = None
+        async for entry in self._events.follow(self.address):
+            job = reduce(job, entry).job
+            if job is not None:
+                yield job
+            if job is not None and job.is_over:
+                return
+
+    async def _head(self) -> Head:
+        head = await self._events.head(
+            self.address, at_least=self._since, shared=self._queue.shared
+        )
+        if head is None:
+            raise JobNotFound(self.id)
+        return head
+
+    async def _until_over(self) -> Head:
+        hinted = asyncio.Event()
+        subscription = await watch_job(self._connection, self.address, hinted.set)
+        forget = self._connection.on_reconnect(hinted.set)
+        try:
+            looks = 0
+            while True:
+                head = await self._head()
+                if head.standing.is_over:
+                    return head
+                looks = await self._pause(hinted, looks)
+        finally:
+            forget()
+            await self._connection.unsubscribe(subscription)
+
+    async def _pause(self, hinted: asyncio.Event, looks: int) -> int:
+        """Wait for a hint; returns how often to look soon again after it."""
+        patience = _SOON[looks - 1] if 0 < looks <= len(_SOON) else _EVENTUALLY
+        try:
+            async with asyncio.timeout(patience):
+                await hinted.wait()
+        except TimeoutError:
+            return looks + 1 if 0 < looks < len(_SOON) else 0
+        hinted.clear()
+        return 1
+
+    async def _outcome(self, head: Head) -> R:
+        if head.standing.state is JobState.COMPLETED:
+            entry = await self._events.last(self.address, EventKind.COMPLETED)
+            if entry is not None and isinstance(entry.event, Completed):
+                return self._queue.result.from_json(entry.event.result)
+        job = await self.get()
+        if job.state is JobState.COMPLETED:
+            return self._queue.result.from_json(job.result)
+        raise _ENDS[job.state](self.id, job.state, job.why)
+
+    def _complain(self, lost: Lost) -> None:
+        if lost.head is None:
+            raise JobNotFound(self.id)
+        if lost.head.standing.state is not JobState.CANCELLED:
+            raise JobIsOver(self.id, lost.head.standing.state)

@@ -1,0 +1,116 @@
+"""Payload in, job in the log: validate, name, append `created`."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+
+from trellis_jobs.contract.shapes import DoesNotFit
+from trellis_jobs.errors import JobExists, JobsError, PayloadInvalid, SomeNotCreated
+from trellis_jobs.jetstream.event_log import EventLog, Refused
+from trellis_jobs.model.events import Created
+from trellis_jobs.model.identity import JobAddress, check_token
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from datetime import datetime
+
+    from trellis_jobs.contract.declaration import JobType
+    from trellis_jobs.model.json_values import Json
+    from trellis_jobs.surroundings import Surroundings
+    from trellis_jobs.telemetry import Telemetry
+
+P = TypeVar("P")
+
+PATIENCE: Final = 30.0
+_IN_FLIGHT: Final = 256
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """One job to be created, its payload already checked."""
+
+    queue: JobType[Any, Any]
+    payload: Json
+    job_id: str | None = None
+    deadline: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class CreatedJob:
+    """`sequence`: where its first event is in the log, so that no older read is believed."""
+
+    address: JobAddress
+    sequence: int
+
+
+class Producer:
+    def __init__(
+        self, service: str, events: EventLog, telemetry: Telemetry, surroundings: Surroundings
+    ) -> None:
+        self._service = service
+        self._events = events
+        self._telemetry = telemetry
+        self._surroundings = surroundings
+
+    def request(
+        self,
+        queue: JobType[P, Any],
+        payload: P,
+        *,
+        job_id: str | None = None,
+        deadline: datetime | None = None,
+    ) -> Request:
+        """Check everything that can be checked before anything is sent."""
+        if job_id is not None:
+            check_token("job id", job_id)
+        try:
+            return Request(queue, queue.payload.to_json(payload), job_id, deadline)
+        except DoesNotFit as misfit:
+            raise PayloadInvalid(queue.name, str(misfit)) from misfit
+
+    async def create(self, request: Request) -> CreatedJob:
+        """Returns once the job is in the log; a lost acknowledgement is repeated, never doubled."""
+        now, queue = self._surroundings.now(), request.queue
+        job = JobAddress(self._service, queue.name, request.job_id or self._surroundings.new_id())
+        deadline = request.deadline
+        if deadline is None and queue.deadline is not None:
+            deadline = now + queue.deadline
+        request_id = self._surroundings.new_id()
+        with self._telemetry.creating(
+            job, request_id, self._surroundings.new_traceparent
+        ) as context:
+            created = Created(
+                job=job,
+                context=context,
+                at=now,
+                tries=0,
+                payload=request.payload,
+                max_tries=queue.retry.max_tries,
+                deadline=deadline,
+            )
+            with self._telemetry.appending(created):
+                answer = await self._events.try_append(None, created, patience=PATIENCE)
+        if isinstance(answer, Refused):
+            raise JobExists(job.job_id)
+        self._telemetry.count(created)
+        return CreatedJob(job, answer.sequence)
+
+    async def create_many(self, requests: Iterable[Request]) -> list[CreatedJob]:
+        """Many at once, in order; raises SomeNotCreated, which says which, if not all went in."""
+        window = asyncio.Semaphore(_IN_FLIGHT)
+
+        async def one(request: Request) -> CreatedJob | JobsError:
+            async with window:
+                try:
+                    return await self.create(request)
+                except JobsError as error:
+                    return error
+
+        answers = await asyncio.gather(*(one(request) for request in requests))
+        failed = {n: answer for n, answer in enumerate(answers) if isinstance(answer, JobsError)}
+        jobs = {n: answer for n, answer in enumerate(answers) if isinstance(answer, CreatedJob)}
+        if failed:
+            raise SomeNotCreated({n: job.address.job_id for n, job in jobs.items()}, failed)
+        return list(jobs.values())

@@ -1,0 +1,1 @@
+"""What a service author touches: declarations, queues, the connected service."""

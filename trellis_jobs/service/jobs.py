@@ -1,0 +1,136 @@
+"""The class a service author writes: one attribute per job type."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypedDict, TypeVar, Unpack, cast, overload
+
+from trellis_jobs.contract.declaration import (
+    DEFAULT_ACK_WAIT,
+    DEFAULT_DELAYS,
+    JobType,
+    ServiceContract,
+)
+from trellis_jobs.contract.shapes import Shape
+from trellis_jobs.errors import DeclarationError
+from trellis_jobs.model.identity import check_service
+from trellis_jobs.model.retry import RetryPolicy
+from trellis_jobs.service.queue import Queue, Runtime
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+P = TypeVar("P")
+R = TypeVar("R")
+
+Duration = float | timedelta
+
+
+class JobOptions(TypedDict, total=False):
+    """Options of `job(...)`; durations are seconds or timedelta."""
+
+    name: str
+    concurrency: int
+    max_deliver: int
+    backoff: Sequence[Duration]
+    ack_wait: Duration
+    delivery_limit: int | None
+    timeout: Duration | None
+    deadline: Duration | None
+    progress: bool
+    logs: bool
+    dlq: bool
+    permanent: Sequence[type[BaseException]]
+    shared: bool
+
+
+class job(Generic[P, R]):  # noqa: N801 - reads as a keyword in a declaration
+    """On the class, the declaration; on a service's jobs, its queue."""
+
+    @overload
+    def __init__(
+        self: job[P, R], payload: type[P], result: type[R], **options: Unpack[JobOptions]
+    ) -> None: ...
+    @overload
+    def __init__(
+        self: job[P, None], payload: type[P], result: None = None, **options: Unpack[JobOptions]
+    ) -> None: ...
+    def __init__(
+        self, payload: type[P], result: type[R] | None = None, **options: Unpack[JobOptions]
+    ) -> None:
+        self._payload = payload
+        self._result = result if result is not None else cast("type[R]", type(None))
+        self._options = options
+        self._type: JobType[P, R] | None = None
+
+    def __set_name__(self, owner: type[Jobs], attribute: str) -> None:
+        try:
+            self._type = self._declare(self._options.get("name") or attribute.replace("_", "-"))
+        except DeclarationError as error:
+            raise DeclarationError(f"{owner.__name__}.{attribute}: {error}") from error
+
+    @overload
+    def __get__(self, instance: None, owner: type[Jobs]) -> JobType[P, R]: ...
+    @overload
+    def __get__(self, instance: Jobs, owner: type[Jobs]) -> Queue[P, R]: ...
+    def __get__(self, instance: Jobs | None, owner: type[Jobs]) -> JobType[P, R] | Queue[P, R]:
+        return self.type if instance is None else Queue(self.type, instance.runtime)
+
+    @property
+    def type(self) -> JobType[P, R]:
+        if self._type is None:
+            raise DeclarationError("job(...) must be an attribute of a Jobs class")
+        return self._type
+
+    def _declare(self, name: str) -> JobType[P, R]:
+        o = self._options
+        delays = o.get("backoff")
+        return JobType(
+            name=name,
+            payload=Shape(self._payload),
+            result=Shape(self._result),
+            concurrency=o.get("concurrency", 1),
+            retry=RetryPolicy(
+                o.get("max_deliver", 5),
+                DEFAULT_DELAYS if delays is None else tuple(_duration(delay) for delay in delays),
+            ),
+            ack_wait=_duration(o.get("ack_wait", DEFAULT_ACK_WAIT)),
+            delivery_limit=o.get("delivery_limit"),
+            timeout=_optional(o.get("timeout")),
+            deadline=_optional(o.get("deadline")),
+            progress=o.get("progress", True),
+            logs=o.get("logs", True),
+            dead_letters=o.get("dlq", True),
+            permanent=tuple(o.get("permanent", ())),
+            shared=o.get("shared", False),
+        )
+
+
+class Jobs:
+    """Subclass it with a service name, `class HelpdeskJobs(Jobs, service="helpdesk")`."""
+
+    contract: ClassVar[ServiceContract]
+
+    def __init__(self, runtime: Runtime) -> None:
+        self.runtime = runtime
+
+    def __init_subclass__(cls, *, service: str, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        queues: dict[str, JobType[Any, Any]] = {}
+        for attribute in vars(cls).values():
+            if not isinstance(attribute, job):
+                continue
+            if attribute.type.name in queues:
+                raise DeclarationError(
+                    f"{cls.__name__} declares queue {attribute.type.name!r} twice"
+                )
+            queues[attribute.type.name] = attribute.type
+        cls.contract = ServiceContract(check_service(service), queues)
+
+
+def _duration(value: Duration) -> timedelta:
+    return value if isinstance(value, timedelta) else timedelta(seconds=value)
+
+
+def _optional(value: Duration | None) -> timedelta | None:
+    return None if value is None else _duration(value)

@@ -1,0 +1,100 @@
+"""One declared job on a service: handle it, create it, find it again."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar, overload
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Coroutine, Iterable
+
+    from trellis_jobs.contract.declaration import JobType
+    from trellis_jobs.producer.job_ref import JobRef
+    from trellis_jobs.worker.active_job import ActiveJob
+
+P = TypeVar("P")
+R = TypeVar("R")
+
+
+@dataclass(frozen=True, slots=True)
+class Accepted(Generic[R]):
+    """The job is in the log and will be attempted."""
+
+    ref: JobRef[R]
+
+
+class Runtime(Protocol):
+    """The connected, or not yet connected, service behind the queues."""
+
+    def register(self, queue: JobType[Any, Any], handler: Callable[..., Any]) -> None: ...
+
+    async def create(
+        self, queue: JobType[P, R], payload: P, *, job_id: str | None, deadline: datetime | None
+    ) -> JobRef[R]: ...
+
+    async def create_many(
+        self, queue: JobType[P, R], payloads: Iterable[P], *, deadline: datetime | None
+    ) -> list[JobRef[R]]: ...
+
+    def ref(self, queue: JobType[P, R], job_id: str) -> JobRef[R]: ...
+
+    def now(self) -> datetime: ...
+
+
+class Queue(Generic[P, R]):
+    __slots__ = ("_runtime", "type")
+
+    def __init__(self, declared: JobType[P, R], runtime: Runtime) -> None:
+        self.type = declared
+        self._runtime = runtime
+
+    @overload
+    def handle(
+        self, handler: Callable[[ActiveJob[P]], Coroutine[Any, Any, R]], /
+    ) -> Callable[[ActiveJob[P]], Coroutine[Any, Any, R]]: ...
+    @overload
+    def handle(self, handler: Callable[[ActiveJob[P]], R], /) -> Callable[[ActiveJob[P]], R]: ...
+    def handle(self, handler: Callable[[ActiveJob[P]], Any], /) -> Callable[[ActiveJob[P]], Any]:
+        """Decorate the one function that does this queue's work, async or (in a thread) sync."""
+        self._runtime.register(self.type, handler)
+        return handler
+
+    async def create(
+        self,
+        payload: P,
+        *,
+        job_id: str | None = None,
+        deadline: float | timedelta | datetime | None = None,
+    ) -> JobRef[R]:
+        """Returns once the job is in the log. `deadline`: a moment, or from now (seconds)."""
+        return await self._runtime.create(
+            self.type, payload, job_id=job_id, deadline=self._moment(deadline)
+        )
+
+    async def submit(
+        self,
+        payload: P,
+        *,
+        job_id: str | None = None,
+        deadline: float | timedelta | datetime | None = None,
+    ) -> Accepted[R]:
+        """Like create, but tells what the queue's policy made of it instead of raising."""
+        return Accepted(await self.create(payload, job_id=job_id, deadline=deadline))
+
+    async def create_many(
+        self, payloads: Iterable[P], *, deadline: float | timedelta | datetime | None = None
+    ) -> list[JobRef[R]]:
+        """One job per payload, in order, pipelined; all payloads are checked before any is sent."""
+        return await self._runtime.create_many(self.type, payloads, deadline=self._moment(deadline))
+
+    def ref(self, job_id: str) -> JobRef[R]:
+        """A job created earlier, perhaps by another process, by its id."""
+        return self._runtime.ref(self.type, job_id)
+
+    def _moment(self, deadline: float | timedelta | datetime | None) -> datetime | None:
+        if deadline is None or isinstance(deadline, datetime):
+            return deadline
+        return self._runtime.now() + (
+            deadline if isinstance(deadline, timedelta) else timedelta(seconds=deadline)
+        )

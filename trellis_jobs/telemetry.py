@@ -1,0 +1,144 @@
+"""OpenTelemetry, in one place; nothing here costs more than a test when no SDK is configured.
+
+    span                         when                                    kind
+    trellis_jobs.create          a job is created                        producer
+    trellis_jobs.process         an attempt runs its handler             consumer
+    trellis_jobs.append          one lifecycle event goes into the log   client
+
+    metric                       unit   counts or measures
+    trellis_jobs.created         {job}  jobs created
+    trellis_jobs.started         {try}  attempts started
+    trellis_jobs.completed       {job}  jobs completed
+    trellis_jobs.failed          {job}  jobs failed or dead
+    trellis_jobs.retried         {try}  attempts that will be tried again
+    trellis_jobs.duration        s      how long handlers ran
+    trellis_jobs.queue_wait      s      from creation to the start of the first attempt
+
+Attributes: trellis_jobs.service, trellis_jobs.queue, and on spans trellis_jobs.job_id.
+"""
+
+from __future__ import annotations
+
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from typing import TYPE_CHECKING, Final
+
+from opentelemetry import metrics, trace
+from opentelemetry.context import Context
+from opentelemetry.trace import NonRecordingSpan, SpanContext, SpanKind, TraceFlags, TraceState
+from opentelemetry.trace.propagation import set_span_in_context
+
+from trellis_jobs.model.context import JobContext
+from trellis_jobs.model.events import Event, EventKind
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+
+    from trellis_jobs.model.identity import JobAddress
+
+_SCOPE: Final = "trellis_jobs"
+_SPAN_NOTHING: Final[AbstractContextManager[None]] = nullcontext()
+
+
+class Telemetry:
+    """Looks once, when a service connects, whether anybody listens to spans."""
+
+    def __init__(self) -> None:
+        provider = trace.get_tracer_provider()
+        listening = not isinstance(provider, trace.ProxyTracerProvider | trace.NoOpTracerProvider)
+        self._tracer = trace.get_tracer(_SCOPE) if listening else None
+        meter = metrics.get_meter(_SCOPE)
+        self._counters: Mapping[EventKind, metrics.Counter] = _counters(meter)
+        self._duration = meter.create_histogram(f"{_SCOPE}.duration", "s", "how long handlers ran")
+        self._queue_wait = meter.create_histogram(
+            f"{_SCOPE}.queue_wait", "s", "from creation to the start of the first attempt"
+        )
+
+    @contextmanager
+    def creating(
+        self, job: JobAddress, request_id: str, new_traceparent: Callable[[], str]
+    ) -> Iterator[JobContext]:
+        """The context of a new job: part of the caller's trace, or the beginning of one."""
+        if self._tracer is None:
+            yield _inherited(request_id) or JobContext(request_id, new_traceparent())
+            return
+        with self._tracer.start_as_current_span(
+            f"{_SCOPE}.create", kind=SpanKind.PRODUCER, attributes=_attributes(job)
+        ):
+            yield _inherited(request_id) or JobContext(request_id, new_traceparent())
+
+    def processing(self, job: JobAddress, context: JobContext) -> AbstractContextManager[object]:
+        if self._tracer is None:
+            return _SPAN_NOTHING
+        return self._tracer.start_as_current_span(
+            f"{_SCOPE}.process",
+            context=_remote(context),
+            kind=SpanKind.CONSUMER,
+            attributes=_attributes(job),
+            record_exception=False,
+        )
+
+    def appending(self, event: Event) -> AbstractContextManager[object]:
+        if self._tracer is None:
+            return _SPAN_NOTHING
+        within = (
+            None if trace.get_current_span().get_span_context().is_valid else _remote(event.context)
+        )
+        return self._tracer.start_as_current_span(
+            f"{_SCOPE}.append",
+            context=within,
+            kind=SpanKind.CLIENT,
+            attributes={**_attributes(event.job), f"{_SCOPE}.event": event.kind.value},
+        )
+
+    def count(self, event: Event) -> None:
+        counter = self._counters.get(event.kind)
+        if counter is not None:
+            counter.add(1, _queue_of(event.job))
+
+    def ran(self, job: JobAddress, seconds: float) -> None:
+        self._duration.record(seconds, _queue_of(job))
+
+    def waited(self, job: JobAddress, seconds: float) -> None:
+        self._queue_wait.record(seconds, _queue_of(job))
+
+
+def _counters(meter: metrics.Meter) -> Mapping[EventKind, metrics.Counter]:
+    failed = meter.create_counter(f"{_SCOPE}.failed", "{job}", "jobs failed or dead")
+    return {
+        EventKind.CREATED: meter.create_counter(f"{_SCOPE}.created", "{job}", "jobs created"),
+        EventKind.STARTED: meter.create_counter(f"{_SCOPE}.started", "{try}", "attempts started"),
+        EventKind.COMPLETED: meter.create_counter(f"{_SCOPE}.completed", "{job}", "jobs completed"),
+        EventKind.RETRY: meter.create_counter(
+            f"{_SCOPE}.retried", "{try}", "attempts that will be tried again"
+        ),
+        EventKind.FAILED: failed,
+        EventKind.DEAD: failed,
+    }
+
+
+def _inherited(request_id: str) -> JobContext | None:
+    span = trace.get_current_span().get_span_context()
+    if not span.is_valid:
+        return None
+    traceparent = f"00-{span.trace_id:032x}-{span.span_id:016x}-{int(span.trace_flags):02x}"
+    return JobContext(request_id, traceparent, span.trace_state.to_header() or None)
+
+
+def _remote(context: JobContext) -> Context:
+    _, trace_id, span_id, flags = context.traceparent.split("-")
+    span = SpanContext(
+        int(trace_id, 16),
+        int(span_id, 16),
+        is_remote=True,
+        trace_flags=TraceFlags(int(flags, 16)),
+        trace_state=TraceState.from_header([context.tracestate] if context.tracestate else []),
+    )
+    return set_span_in_context(NonRecordingSpan(span), Context())
+
+
+def _attributes(job: JobAddress) -> dict[str, str]:
+    return {**_queue_of(job), f"{_SCOPE}.job_id": job.job_id}
+
+
+def _queue_of(job: JobAddress) -> dict[str, str]:
+    return {f"{_SCOPE}.service": job.service, f"{_SCOPE}.queue": job.job_type}

@@ -1,0 +1,1 @@
+"""Bytes to values and back: the camelCase of messages lives here and nowhere else."""

@@ -1,0 +1,350 @@
+"""Lifecycle events ⇄ JSON.
+
+Beyond the fields of the original runtimes every event of ours carries where it leaves the job
+(`maxTries`, `deadline`, `runSeq`, `attempt`, `nextAttemptAt`), so the newest event alone decides.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from trellis_jobs.errors import InvalidToken
+from trellis_jobs.model import events as e
+from trellis_jobs.model.attempts import Attempt
+from trellis_jobs.model.context import JobContext, is_traceparent
+from trellis_jobs.model.events import EventKind
+from trellis_jobs.model.identity import JobAddress
+from trellis_jobs.model.job import Entry
+from trellis_jobs.model.job_errors import JobError
+from trellis_jobs.model.notes import NOTHING_NOTED, LogLevel, LogLine, Notes, Progress
+from trellis_jobs.model.standing import Standing
+from trellis_jobs.model.states import JobState
+from trellis_jobs.wire import headers as h
+from trellis_jobs.wire.fields import (
+    BadField,
+    count,
+    dumps,
+    loads,
+    moment,
+    optional,
+    optional_moment,
+    required,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Undecodable:
+    """Bytes under a job's subject that are no event, and why."""
+
+    sequence: int
+    reason: str
+
+
+def encode(event: e.Event, standing: Standing, previous: JobState | None) -> bytes:
+    job, context = event.job, event.context
+    traced = {
+        "requestId": context.request_id,
+        "traceId": context.trace_id,
+        "traceparent": context.traceparent,
+    }
+    if context.tracestate:
+        traced["tracestate"] = context.tracestate
+    body: dict[str, Any] = {
+        "jobId": job.job_id,
+        "context": traced,
+        "service": job.service,
+        "jobType": job.job_type,
+        "eventType": event.kind,
+        "state": standing.state,
+        "tries": standing.tries,
+        "maxTries": standing.max_tries,
+        "timestamp": event.at,
+    }
+    if previous is not None:
+        body["previousState"] = previous
+    _add_standing(body, event, standing)
+    _add_content(body, event)
+    return dumps(body)
+
+
+def decode(
+    data: bytes, *, expected: JobAddress, sequence: int, headers: Mapping[str, str] | None = None
+) -> Entry | Undecodable:
+    """Read an event back; it must be about the job whose subject it was found under."""
+    if h.is_server_reply(headers):
+        return Undecodable(sequence, "the server's answer to a request, not an event")
+    try:
+        body = loads(data)
+        event = _decode_event(body)
+        if event.job != expected:
+            raise BadField(f"the body is about {event.job}, the subject about {expected}")
+        return Entry(sequence, event, _decode_standing(body, event, sequence))
+    except (BadField, InvalidToken) as error:
+        return Undecodable(sequence, str(error))
+
+
+def _add_standing(body: dict[str, Any], event: e.Event, standing: Standing) -> None:
+    if standing.run:
+        body["runSeq"] = standing.run
+    if standing.deadline is not None:
+        body["deadline"] = standing.deadline
+    if standing.next_attempt_at is not None:
+        body["nextAttemptAt"] = standing.next_attempt_at
+    attempt = event.attempt if isinstance(event, e.AttemptEvent) else standing.owner
+    if attempt is not None:
+        body["attempt"] = {
+            "id": attempt.id,
+            "instanceId": attempt.instance,
+            "work": attempt.work,
+            "delivery": attempt.delivery,
+        }
+
+
+def _add_content(body: dict[str, Any], event: e.Event) -> None:
+    match event:
+        case e.Begun():
+            body["payload"] = event.payload
+        case e.Completed():
+            body["result"] = event.result
+        case e.RetryScheduled() | e.Failed() | e.Dead() | e.Stale():
+            body["error"] = f"{event.error.type}: {event.error.message}"
+            body["errorDetail"] = _error_json(event.error)
+        case e.StaleCompletionIgnored():
+            body["error"] = event.reason
+            if event.lost_attempt is not None:
+                body["lostAttempt"] = event.lost_attempt
+        case _:
+            pass
+    if isinstance(event, e.Decided | e.Retried):
+        _add_present(body, by=event.by, error=event.reason)
+    if isinstance(event, e.AttemptEvent) and event.notes is not NOTHING_NOTED:
+        _add_notes(body, event.notes)
+
+
+def _add_present(body: dict[str, Any], **fields: object) -> None:
+    body.update({name: value for name, value in fields.items() if value is not None})
+
+
+def _add_notes(body: dict[str, Any], notes: Notes) -> None:
+    if notes.progress is not None:
+        p = notes.progress
+        progress: dict[str, Any] = {}
+        _add_present(progress, step=p.step, message=p.message, current=p.current, total=p.total)
+        body["progress"] = progress
+    if notes.lines:
+        body["logs"] = [
+            {"timestamp": line.at, "level": line.level, "message": line.message}
+            for line in notes.lines
+        ]
+
+
+def _error_json(error: JobError) -> dict[str, Any]:
+    body: dict[str, Any] = {
+        "type": error.type,
+        "message": error.message,
+        "tries": error.tries,
+        "timestamp": error.at,
+    }
+    if error.traceback is not None:
+        body["traceback"] = error.traceback
+    return body
+
+
+def _decode_event(body: dict[str, Any]) -> e.Event:
+    kind = required(body, "eventType", str)
+    make = _MAKERS.get(kind)
+    if make is None:
+        raise BadField(f"eventType {kind!r:.80} is not known")
+    address = JobAddress(
+        required(body, "service", str), required(body, "jobType", str), required(body, "jobId", str)
+    )
+    common = {
+        "job": address,
+        "context": _context(required(body, "context", dict)),
+        "at": moment(body, "timestamp"),
+        "tries": count(body, "tries"),
+    }
+    return make(body, common)
+
+
+def _context(body: dict[str, Any]) -> JobContext:
+    traceparent = required(body, "traceparent", str)
+    if not is_traceparent(traceparent):
+        raise BadField(f"traceparent {traceparent!r:.80} is not one of W3C trace context")
+    return JobContext(
+        required(body, "requestId", str), traceparent, optional(body, "tracestate", str)
+    )
+
+
+def _decode_standing(body: dict[str, Any], event: e.Event, sequence: int) -> Standing | None:
+    """Where the event leaves its job, if the writer said so: foreign runtimes do not."""
+    begins = isinstance(event, e.Begun)
+    if not begins and "runSeq" not in body:
+        return None
+    state = _state(body)
+    return Standing(
+        state,
+        event.tries,
+        count(body, "maxTries", least=1),
+        sequence if begins else count(body, "runSeq", least=1),
+        optional_moment(body, "deadline"),
+        owner=_attempt(body) if state is JobState.ACTIVE else None,
+        next_attempt_at=optional_moment(body, "nextAttemptAt"),
+    )
+
+
+def _state(body: dict[str, Any]) -> JobState:
+    state = required(body, "state", str)
+    if state not in _STATES:
+        raise BadField(f"state {state!r:.80} is not known")
+    return _STATES[state]
+
+
+def _attempt(body: dict[str, Any]) -> Attempt | None:
+    attempt = optional(body, "attempt", dict)
+    if attempt is None:
+        return None
+    return Attempt(
+        required(attempt, "id", str),
+        required(attempt, "instanceId", str),
+        required(attempt, "work", str),
+        count(attempt, "delivery", least=1),
+    )
+
+
+def _error(body: dict[str, Any]) -> JobError:
+    """The detail, or what can be made of a foreign runtime's plain text."""
+    detail = optional(body, "errorDetail", dict)
+    if detail is None:
+        return JobError(
+            type="error",
+            message=optional(body, "error", str) or "no error was given",
+            tries=count(body, "tries"),
+            at=moment(body, "timestamp"),
+        )
+    return JobError(
+        type=required(detail, "type", str),
+        message=required(detail, "message", str),
+        tries=count(detail, "tries"),
+        at=moment(detail, "timestamp"),
+        traceback=optional(detail, "traceback", str),
+    )
+
+
+def _notes(body: dict[str, Any]) -> Notes:
+    progress, lines = optional(body, "progress", dict), optional(body, "logs", list)
+    if progress is None and not lines:
+        return NOTHING_NOTED
+    return Notes(
+        None if progress is None else _progress(progress),
+        tuple(_log_line(line) for line in lines or ()),
+    )
+
+
+def _progress(body: dict[str, Any]) -> Progress:
+    return Progress(
+        step=optional(body, "step", str),
+        message=optional(body, "message", str),
+        current=optional(body, "current", int),
+        total=optional(body, "total", int),
+    )
+
+
+def _log_line(body: Any) -> LogLine:
+    if not isinstance(body, dict):
+        raise BadField("a log entry must be an object")
+    level = required(body, "level", str)
+    if level not in set(LogLevel):
+        raise BadField(f"log level {level!r:.80} is not known")
+    return LogLine(
+        at=moment(body, "timestamp"), level=LogLevel(level), message=required(body, "message", str)
+    )
+
+
+_Common = dict[str, Any]
+_Maker = Callable[[dict[str, Any], _Common], e.Event]
+
+
+def _begun(make: Callable[..., e.Event], *extra: str) -> _Maker:
+    def read(body: dict[str, Any], common: _Common) -> e.Event:
+        if "payload" not in body:
+            raise BadField("payload is missing")
+        attributed = {"by": optional(body, "by", str), "reason": optional(body, "error", str)}
+        return make(
+            **common,
+            payload=body["payload"],
+            max_tries=count(body, "maxTries", least=1) if "maxTries" in body else 1,
+            deadline=optional_moment(body, "deadline"),
+            **{name: attributed[name] for name in extra},
+        )
+
+    return read
+
+
+def _attempted(make: Callable[..., e.Event]) -> _Maker:
+    def read(body: dict[str, Any], common: _Common) -> e.Event:
+        return make(**common, attempt=_attempt(body), notes=_notes(body))
+
+    return read
+
+
+def _errored(make: Callable[..., e.Event]) -> _Maker:
+    def read(body: dict[str, Any], common: _Common) -> e.Event:
+        return make(**common, attempt=_attempt(body), notes=_notes(body), error=_error(body))
+
+    return read
+
+
+def _decided(make: Callable[..., e.Event]) -> _Maker:
+    def read(body: dict[str, Any], common: _Common) -> e.Event:
+        return make(**common, by=optional(body, "by", str), reason=optional(body, "error", str))
+
+    return read
+
+
+def _retry_scheduled(body: dict[str, Any], common: _Common) -> e.Event:
+    return e.RetryScheduled(
+        **common,
+        attempt=_attempt(body),
+        notes=_notes(body),
+        error=_error(body),
+        next_attempt_at=optional_moment(body, "nextAttemptAt"),
+    )
+
+
+def _completed(body: dict[str, Any], common: _Common) -> e.Event:
+    return e.Completed(
+        **common, attempt=_attempt(body), notes=_notes(body), result=body.get("result")
+    )
+
+
+def _stale_completion_ignored(body: dict[str, Any], common: _Common) -> e.Event:
+    return e.StaleCompletionIgnored(
+        **common,
+        lost_attempt=optional(body, "lostAttempt", str),
+        reason=optional(body, "error", str) or "no reason was given",
+    )
+
+
+_STATES: Final = {state.value: state for state in JobState}
+
+_MAKERS: Final[Mapping[str, _Maker]] = {
+    EventKind.CREATED: _begun(e.Created),
+    EventKind.RETRIED: _begun(e.Retried, "by", "reason"),
+    EventKind.STARTED: _attempted(e.Started),
+    EventKind.PROGRESS: _attempted(e.Progressed),
+    EventKind.LOGGED: _attempted(e.Logged),
+    EventKind.HEARTBEAT: _attempted(e.Heartbeat),
+    EventKind.RETRY: _retry_scheduled,
+    EventKind.COMPLETED: _completed,
+    EventKind.FAILED: _errored(e.Failed),
+    EventKind.DEAD: _errored(e.Dead),
+    EventKind.STALE: _errored(e.Stale),
+    EventKind.STALE_COMPLETION_IGNORED: _stale_completion_ignored,
+    EventKind.CANCELLED: _decided(e.Cancelled),
+    EventKind.EXPIRED: _decided(e.Expired),
+    EventKind.SKIPPED: _decided(e.Skipped),
+    EventKind.DISMISSED: _decided(e.Dismissed),
+}

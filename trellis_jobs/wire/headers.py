@@ -1,0 +1,54 @@
+"""NATS headers of an event: one builder for every publisher, one check for every reader."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from trellis_jobs.model.context import JobContext
+
+EVENT_ID: Final = "Trellis-Event-Id"
+RUN_SEQUENCE: Final = "Trellis-Run-Seq"
+LOG_SEQUENCE: Final = "Trellis-Log-Seq"
+STREAM_SOURCE: Final = "Nats-Stream-Source"
+EXPECTED_SEQUENCE: Final = "Nats-Expected-Last-Subject-Sequence"
+EXPECTED_SUBJECT: Final = "Nats-Expected-Last-Subject-Sequence-Subject"
+MESSAGE_ID: Final = "Nats-Msg-Id"
+TTL: Final = "Nats-TTL"
+
+# A stored message that carries these was written by the server itself, answering a request whose
+# reply subject somebody pointed at a job (design D21).
+OF_SERVER_REPLIES: Final = ("Nats-Stream", "Nats-Sequence", "Status")
+
+
+def of_event(context: JobContext, event_id: str) -> dict[str, str]:
+    headers = {
+        "request-id": context.request_id,
+        "traceparent": context.traceparent,
+        EVENT_ID: event_id,
+    }
+    if context.tracestate:
+        headers["tracestate"] = context.tracestate
+    return headers
+
+
+def is_server_reply(headers: Mapping[str, str] | None) -> bool:
+    return headers is not None and any(name in headers for name in OF_SERVER_REPLIES)
+
+
+def source_sequence(headers: Mapping[str, str]) -> int | None:
+    """The log sequence a work message stems from: sourced by the server, or put back by us.
+
+    Nats-Stream-Source is `<stream>[:C=<consumer>] <sequence> …`; the rest differs by version.
+    """
+    put_back = headers.get(RUN_SEQUENCE)
+    if put_back is not None:
+        return _number(put_back)
+    fields = headers.get(STREAM_SOURCE, "").split(" ")
+    return _number(fields[1]) if len(fields) > 1 else None
+
+
+def _number(text: str) -> int | None:
+    return int(text) if text.isascii() and text.isdigit() else None

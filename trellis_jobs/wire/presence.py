@@ -1,0 +1,48 @@
+"""Worker heartbeats ⇄ JSON."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from trellis_jobs.model.presence import WorkerHeartbeat
+from trellis_jobs.wire.fields import BadField, dumps, loads, moment, optional, required
+
+if TYPE_CHECKING:
+    from trellis_jobs.model.subjects import PresenceSubject
+
+
+def encode(beat: WorkerHeartbeat) -> bytes:
+    body: dict[str, Any] = {
+        "service": beat.service,
+        "jobType": beat.job_type,
+        "instanceId": beat.instance,
+        "timestamp": beat.at,
+    }
+    if beat.concurrency is not None:
+        body["concurrency"] = beat.concurrency
+    if beat.version is not None:
+        body["version"] = beat.version
+    return dumps(body)
+
+
+def decode(data: bytes, *, expected: PresenceSubject) -> WorkerHeartbeat | str:
+    """The heartbeat, or why these bytes are none."""
+    try:
+        body = loads(data)
+        beat = WorkerHeartbeat(
+            service=required(body, "service", str),
+            job_type=required(body, "jobType", str),
+            instance=required(body, "instanceId", str),
+            at=moment(body, "timestamp"),
+            concurrency=optional(body, "concurrency", int),
+            version=optional(body, "version", str),
+        )
+    except BadField as error:
+        return str(error)
+    if (beat.service, beat.job_type, beat.instance) != (
+        expected.service,
+        expected.job_type,
+        expected.instance,
+    ):
+        return f"the body is about {beat.service}/{beat.job_type}, the subject about {expected}"
+    return beat

@@ -1,0 +1,119 @@
+"""What a handler sees of its job, and what it can say about it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
+
+from trellis_jobs.model.notes import LogLevel, Progress
+
+if TYPE_CHECKING:
+    from collections.abc import Generator
+    from datetime import datetime
+
+    from trellis_jobs.model.context import JobContext
+
+P = TypeVar("P")
+
+
+class Noted:
+    """Already done when it is returned: async handlers may await it, sync ones just go on."""
+
+    __slots__ = ()
+
+    def __await__(self) -> Generator[None, None, None]:
+        return
+        yield
+
+
+_NOTED = Noted()
+
+
+class Desk(Protocol):
+    """The worker's side of a running job; every call may come from a handler's own thread."""
+
+    @property
+    def has_ended(self) -> bool: ...
+
+    def note_progress(self, progress: Progress) -> None: ...
+
+    def note_log(self, level: LogLevel, message: str) -> None: ...
+
+    def renew_now(self) -> None: ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AttemptFacts:
+    """What is known of an attempt before its handler runs."""
+
+    id: str
+    context: JobContext
+    tries: int
+    max_tries: int
+    redelivered: int = 0
+    deadline: datetime | None = None
+
+
+class ActiveJob(Generic[P]):
+    """One attempt at a job, as its handler has it in hand."""
+
+    __slots__ = ("_desk", "_facts", "payload")
+
+    def __init__(self, desk: Desk, payload: P, facts: AttemptFacts) -> None:
+        self._desk = desk
+        self._facts = facts
+        self.payload = payload
+
+    @property
+    def id(self) -> str:
+        return self._facts.id
+
+    @property
+    def context(self) -> JobContext:
+        """Request id and trace of the job, for logs and for work done on its behalf."""
+        return self._facts.context
+
+    @property
+    def tries(self) -> int:
+        """Which try this is, from 1."""
+        return self._facts.tries
+
+    @property
+    def max_tries(self) -> int:
+        return self._facts.max_tries
+
+    @property
+    def redelivered(self) -> int:
+        """How often this work was delivered before, for whatever reason."""
+        return self._facts.redelivered
+
+    @property
+    def deadline(self) -> datetime | None:
+        return self._facts.deadline
+
+    @property
+    def cancelled(self) -> bool:
+        """The job ended while the handler ran (cancelled, expired): stop as soon as you can."""
+        return self._desk.has_ended
+
+    def progress(
+        self,
+        *,
+        current: int | None = None,
+        total: int | None = None,
+        step: str | None = None,
+        message: str | None = None,
+    ) -> Noted:
+        """Say how far the work is. Frequent calls are merged: the newest one counts."""
+        self._desk.note_progress(Progress(step=step, message=message, current=current, total=total))
+        return _NOTED
+
+    def log(self, message: str, level: str | LogLevel = LogLevel.INFO) -> Noted:
+        """Add a line to the job's own log, for operators to read."""
+        self._desk.note_log(LogLevel(level), message)
+        return _NOTED
+
+    def heartbeat(self) -> Noted:
+        """Renew the lease at once; the runtime does so by itself while the event loop is free."""
+        self._desk.renew_now()
+        return _NOTED

@@ -1,0 +1,131 @@
+"""One delivery, start to end: claim, run, settle, answer."""
+
+from __future__ import annotations
+
+import logging
+from datetime import timedelta
+from typing import TYPE_CHECKING
+
+from trellis_jobs.errors import PayloadTooLarge
+from trellis_jobs.jetstream.event_log import Lost
+from trellis_jobs.model.job_errors import Interruption, JobError
+from trellis_jobs.model.notes import NOTHING_NOTED, Notes
+from trellis_jobs.model.settlement import (
+    Ack,
+    Answer,
+    Fatal,
+    Outcome,
+    Settlement,
+    Silence,
+    settle,
+    too_late,
+)
+from trellis_jobs.worker.claim import claim
+from trellis_jobs.worker.performance import perform
+from trellis_jobs.worker.running_job import RunningJob
+
+if TYPE_CHECKING:
+    from collections.abc import MutableMapping
+
+    from trellis_jobs.jetstream.work_queue import Delivery
+    from trellis_jobs.worker.handlers import Handler
+    from trellis_jobs.worker.tools import Tools
+
+log = logging.getLogger(__name__)
+
+
+class AttemptRunner:
+    """`running` is the queue's table of attempts in progress, by job id."""
+
+    def __init__(
+        self, handler: Handler, tools: Tools, running: MutableMapping[str, RunningJob]
+    ) -> None:
+        self._handler = handler
+        self._tools = tools
+        self._running = running
+
+    async def run(self, delivery: Delivery) -> None:
+        claimed = await claim(delivery, self._handler.queue, self._tools)
+        if claimed is None:
+            return
+        running = RunningJob(
+            delivery, claimed.head, claimed.attempt, self._handler.queue, self._tools
+        )
+        job_id = delivery.job.job_id
+        self._running[job_id] = running
+        try:
+            with self._tools.telemetry.processing(delivery.job, running.terms.context):
+                await self.conclude(running, await self._perform(running))
+        finally:
+            if self._running.get(job_id) is running:
+                del self._running[job_id]
+
+    async def conclude(self, running: RunningJob, outcome: Outcome) -> None:
+        """Outcome into the log, then the answer to JetStream: ack last (design D15)."""
+        try:
+            answer = await self._settle(running, outcome)
+        except PayloadTooLarge as error:
+            answer = await self._settle(running, Fatal(self._too_large(running, error)), bare=True)
+        await running.delivery.answer(answer)
+
+    async def _perform(self, running: RunningJob) -> Outcome:
+        surroundings = self._tools.surroundings
+        begun_at, started = running.delivery.begun.at, surroundings.uptime()
+        if running.terms.tries == 1:
+            waited = (surroundings.now() - begun_at) / timedelta(seconds=1)
+            self._tools.telemetry.waited(running.terms.job, max(0.0, waited))
+        outcome = await perform(self._handler, running, surroundings)
+        self._tools.telemetry.ran(running.terms.job, surroundings.uptime() - started)
+        return outcome
+
+    async def _settle(self, running: RunningJob, outcome: Outcome, *, bare: bool = False) -> Answer:
+        now, spread = self._tools.surroundings.now(), self._tools.surroundings.spread()
+
+        def decide(notes: Notes) -> Settlement:
+            kept = NOTHING_NOTED if bare else notes
+            return settle(outcome, running.terms, at=now, spread=spread, notes=kept)
+
+        settled = await running.settle(decide)
+        if settled is None:
+            return Silence()
+        settlement, appended = settled
+        if settlement.event is not None and not isinstance(appended, Lost):
+            self._tools.telemetry.count(settlement.event)
+        self._say(running, outcome, settlement, appended)
+        return (
+            await self._too_late(running, appended)
+            if isinstance(appended, Lost)
+            else settlement.answer
+        )
+
+    async def _too_late(self, running: RunningJob, lost: Lost) -> Answer:
+        """The job is somebody else's, or over: leave a note; acknowledge only what is over."""
+        if lost.head is None:
+            return Ack()
+        note = too_late(running.terms, lost.reason, self._tools.surroundings.now())
+        await self._tools.events.append(lost.head, note)
+        return Ack() if lost.head.standing.is_over else Silence()
+
+    def _too_large(self, running: RunningJob, error: PayloadTooLarge) -> JobError:
+        return JobError(
+            type=Interruption.RESULT_INVALID,
+            message=f"the result is too large to be stored: {error}",
+            tries=running.terms.tries,
+            at=self._tools.surroundings.now(),
+        )
+
+    def _say(
+        self, running: RunningJob, outcome: Outcome, settlement: Settlement, appended: object
+    ) -> None:
+        event = settlement.event
+        log.info(
+            "attempt settled",
+            extra={
+                "queue": self._handler.queue.name,
+                "job": running.terms.job.job_id,
+                "tries": running.terms.tries,
+                "outcome": type(outcome).__name__,
+                "event": event.kind.value if event else None,
+                "lost": appended.reason if isinstance(appended, Lost) else None,
+            },
+        )

@@ -1,0 +1,44 @@
+"""The tasks of a worker: an error in one is said, never fatal, and none can hold up the end."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Coroutine
+
+log = logging.getLogger(__name__)
+
+_LAST_MOMENTS: Final = 1.0
+
+
+class Background:
+    """Not a TaskGroup, which waits for ever: a handler may refuse to be cancelled."""
+
+    def __init__(self) -> None:
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    def spawn(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.get_running_loop().create_task(_said_aloud(work))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def close(self) -> None:
+        """Cancel what is left, and leave behind what does not react."""
+        for task in self._tasks:
+            task.cancel()
+        if self._tasks:
+            _, stubborn = await asyncio.wait(self._tasks, timeout=_LAST_MOMENTS)
+            if stubborn:
+                log.error("tasks ignore their cancellation", extra={"count": len(stubborn)})
+
+
+async def _said_aloud(work: Coroutine[Any, Any, None]) -> None:
+    try:
+        await work
+    except Exception:
+        log.exception(
+            "a task of the worker failed", extra={"task": getattr(work, "__qualname__", "?")}
+        )

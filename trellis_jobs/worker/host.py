@@ -1,0 +1,161 @@
+"""All queue workers of one process: start, quiet, resume, stop."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from trellis_jobs.model.worker_states import WorkerState, follow
+from trellis_jobs.worker.background import Background
+from trellis_jobs.worker.heartbeat import keep_present
+from trellis_jobs.worker.loop import QueueWorker
+from trellis_jobs.worker.tools import Tools
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from trellis_jobs.jetstream.connection import Connection
+    from trellis_jobs.jetstream.event_log import EventLog
+    from trellis_jobs.jetstream.presence import Presence
+    from trellis_jobs.surroundings import Surroundings
+    from trellis_jobs.telemetry import Telemetry
+    from trellis_jobs.worker.handlers import Handler
+
+log = logging.getLogger(__name__)
+
+# What an interrupted handler gets to clean up before its job goes back without it.
+_UNWIND: Final = 2.0
+_DRAIN_LOOK: Final = 0.5
+_QUIET_LOOKS: Final = 2
+
+
+@dataclass(frozen=True, slots=True)
+class HostDoors:
+    """What a worker host reaches the outside through."""
+
+    connection: Connection
+    events: EventLog
+    presence: Presence
+    telemetry: Telemetry
+    surroundings: Surroundings
+
+
+class WorkerHost:
+    def __init__(
+        self,
+        service: str,
+        handlers: Sequence[Handler],
+        doors: HostDoors,
+        *,
+        concurrency: int | None = None,
+    ) -> None:
+        self.instance = doors.surroundings.new_id()
+        self.state = WorkerState.RUNNING
+        self._service = service
+        self._doors = doors
+        self._background = Background()
+        self._stopping: asyncio.Task[None] | None = None
+        self._grace_over = asyncio.Event()
+        self._workers = [
+            QueueWorker(
+                doors.connection, service, handler, concurrency or handler.queue.concurrency
+            )
+            for handler in handlers
+        ]
+
+    async def start(self) -> None:
+        """Every consumer is ensured before any work is taken, so a bad one fails the start."""
+        leases = [await worker.open() for worker in self._workers]
+        for worker, lease in zip(self._workers, leases, strict=True):
+            worker.start(self._tools(lease))
+        self._background.spawn(
+            keep_present(
+                self._service,
+                self.instance,
+                self._workers,
+                self._doors.presence,
+                self._doors.surroundings,
+            )
+        )
+        log.info(
+            "worker started",
+            extra={
+                "instance": self.instance,
+                "queues": [w.handler.queue.name for w in self._workers],
+            },
+        )
+
+    def quiet(self) -> None:
+        if self._follow(WorkerState.QUIET):
+            for worker in self._workers:
+                worker.refuse()
+
+    def resume(self) -> None:
+        if self._follow(WorkerState.RUNNING):
+            for worker in self._workers:
+                worker.accept()
+
+    async def stop(self, grace: float) -> None:
+        """Finish what runs within the grace period, hand back the rest; once, whoever asks."""
+        if self._stopping is None:
+            self._stopping = asyncio.get_running_loop().create_task(self._stop(grace))
+        elif grace <= 0:
+            self._grace_over.set()
+        await asyncio.shield(self._stopping)
+
+    async def until_drained(self) -> None:
+        """Nothing waits and nothing runs, at two looks in a row: a job takes a moment to arrive."""
+        quiet_looks = 0
+        while quiet_looks < _QUIET_LOOKS:
+            await asyncio.sleep(_DRAIN_LOOK)
+            busy = not all(worker.is_idle for worker in self._workers)
+            waiting = sum([await worker.backlog() for worker in self._workers])
+            quiet_looks = 0 if busy or waiting else quiet_looks + 1
+
+    async def _stop(self, grace: float) -> None:
+        self._follow(WorkerState.TERMINATE)
+        for worker in self._workers:
+            worker.refuse()
+        await self._until_idle(grace)
+        for worker in self._workers:
+            worker.interrupt()
+        await self._until_idle(_UNWIND)
+        for worker in self._workers:
+            await worker.abandon()
+            await worker.close()
+        await self._background.close()
+        log.info("worker stopped", extra={"instance": self.instance})
+
+    async def _until_idle(self, seconds: float) -> None:
+        """Or until somebody's patience ends; whatever still runs then runs on."""
+        all_idle = asyncio.create_task(self._all_idle())
+        impatient = asyncio.create_task(self._grace_over.wait())
+        waiting: set[asyncio.Task[Any]] = {all_idle, impatient}
+        await asyncio.wait(waiting, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
+        for task in waiting:
+            task.cancel()
+        await asyncio.gather(*waiting, return_exceptions=True)
+
+    async def _all_idle(self) -> None:
+        for worker in self._workers:
+            await worker.until_idle()
+
+    def _follow(self, directive: WorkerState) -> bool:
+        before, self.state = self.state, follow(self.state, directive)
+        if self.state is not before:
+            log.info("worker is now %s", self.state, extra={"instance": self.instance})
+        return self.state is directive
+
+    def _tools(self, lease: float) -> Tools:
+        doors = self._doors
+        return Tools(
+            doors.events,
+            doors.presence,
+            doors.telemetry,
+            doors.surroundings,
+            self._background,
+            self.instance,
+            lease,
+        )

@@ -1,0 +1,167 @@
+"""One queue's worker: at most `concurrency` attempts at once, pulled only into free slots."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import TYPE_CHECKING, Final
+
+from trellis_jobs.jetstream.connection import Connection, ConnectionLost
+from trellis_jobs.jetstream.end_notices import EndNotices
+from trellis_jobs.jetstream.work_queue import Delivery, WorkQueue
+from trellis_jobs.model.settlement import Ack, Interrupted, Nak
+from trellis_jobs.worker.attempt import AttemptRunner
+from trellis_jobs.worker.lease import keep_leases
+from trellis_jobs.worker.running_job import RunningJob, StopReason
+
+if TYPE_CHECKING:
+    from trellis_jobs.worker.handlers import Handler
+    from trellis_jobs.worker.tools import Tools
+
+log = logging.getLogger(__name__)
+
+# How often a pull that was lost on the way is looked for; everything else wakes the loop.
+_LOOK: Final = 1.0
+# Ask again once an eighth of the slots is free: fewer requests, and the slots never run dry.
+_TOP_UP_SHARE: Final = 8
+
+
+class QueueWorker:
+    """Duties:
+
+    1. keep deliveries coming while there is room, and only then;
+    2. run each delivery as one attempt; adopt one whose job still runs here;
+    3. keep the leases of running attempts;
+    4. pass on hints that a running job has ended;
+    5. hand back, unstarted, what arrives when no work is wanted.
+    """
+
+    def __init__(
+        self, connection: Connection, service: str, handler: Handler, concurrency: int
+    ) -> None:
+        self.handler = handler
+        self.concurrency = concurrency
+        self.running: dict[str, RunningJob] = {}
+        self._connection = connection
+        self._service = service
+        self._work = WorkQueue(connection, service, handler.queue, self._receive)
+        self._notices = EndNotices(connection, service, handler.queue.name, self._hint_end)
+        self._accepting = False
+        self._busy = 0
+        self._changed = asyncio.Event()
+        self._idle = asyncio.Event()
+        self._idle.set()
+
+    async def open(self) -> float:
+        """Ensure the consumer and listen; returns the lease in force, in seconds."""
+        await self._work.open()
+        await self._notices.open()
+        return self._work.ack_wait.total_seconds()
+
+    def start(self, tools: Tools) -> None:
+        self._tools = tools
+        self._attempts = AttemptRunner(self.handler, tools, self.running)
+        self._connection.on_reconnect(self._reconnected)
+        tools.background.spawn(self._keep_pulling())
+        tools.background.spawn(keep_leases(self.running, tools))
+        self.accept()
+
+    def accept(self) -> None:
+        self._accepting = True
+        self._changed.set()
+
+    def refuse(self) -> None:
+        """No new work: what a pull still brings is handed back without being started."""
+        self._accepting = False
+
+    @property
+    def is_idle(self) -> bool:
+        return self._busy == 0
+
+    async def until_idle(self) -> None:
+        await self._idle.wait()
+
+    def interrupt(self) -> None:
+        for running in list(self.running.values()):
+            running.stop(StopReason.SHUTDOWN)
+
+    async def abandon(self) -> None:
+        """Handlers that ignored their interruption: their jobs go back without them."""
+        for running in list(self.running.values()):
+            log.error("a handler ignores its interruption", extra={"job": running.terms.job.job_id})
+            await self._attempts.conclude(running, Interrupted())
+
+    async def backlog(self) -> int:
+        return await self._work.backlog()
+
+    async def close(self) -> None:
+        await self._notices.close()
+        await self._work.close()
+
+    async def _keep_pulling(self) -> None:
+        while True:
+            self._changed.clear()
+            self._work.forget_overdue_pulls()
+            room = self._room()
+            if room:
+                await self._pull(room)
+            try:
+                async with asyncio.timeout(_LOOK):
+                    await self._changed.wait()
+            except TimeoutError:
+                continue
+
+    def _room(self) -> int:
+        """How many deliveries to ask for now: none while few slots are free and some are owed."""
+        free = self.concurrency - self._busy - self._work.owed
+        if not self._accepting or not self._connection.is_up:
+            return 0
+        worthwhile = max(1, self.concurrency // _TOP_UP_SHARE)
+        return free if free >= worthwhile or self._work.owed == 0 else 0
+
+    async def _pull(self, count: int) -> None:
+        try:
+            await self._work.ask(count)
+        except ConnectionLost as error:
+            self._work.forget_pulls()
+            log.warning("could not ask for work", extra={"error": str(error)})
+
+    def _receive(self, delivery: Delivery | None) -> None:
+        """None: a pull ended, so there may be room for another."""
+        if delivery is None:
+            self._changed.set()
+        elif (running := self.running.get(delivery.job.job_id)) is not None:
+            self._tools.background.spawn(self._meet_again(running, delivery))
+        elif not self._accepting or self._busy >= self.concurrency:
+            self._tools.background.spawn(delivery.answer(Nak()))
+        else:
+            self._busy += 1
+            self._idle.clear()
+            self._tools.background.spawn(self._attempt(delivery))
+
+    async def _attempt(self, delivery: Delivery) -> None:
+        try:
+            await self._attempts.run(delivery)
+        finally:
+            self._busy -= 1
+            if self._busy == 0:
+                self._idle.set()
+            self._changed.set()
+
+    async def _meet_again(self, running: RunningJob, delivery: Delivery) -> None:
+        if running.terms.attempt.work == delivery.delivered.work:
+            await running.adopt(delivery)
+        else:
+            await delivery.answer(Ack())
+
+    def _hint_end(self, job_id: str) -> None:
+        running = self.running.get(job_id)
+        if running is not None:
+            self._tools.background.spawn(running.check_end())
+
+    def _reconnected(self) -> None:
+        self._work.forget_pulls()
+        self._changed.set()
+        # Hints sent while the connection was down are lost: look.
+        for job_id in self.running:
+            self._hint_end(job_id)

@@ -1,0 +1,159 @@
+"""Run a handler and turn whatever it does into an outcome: the worker's one `except` ladder."""
+
+from __future__ import annotations
+
+import asyncio
+import traceback
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, assert_never
+
+from trellis_jobs.contract.shapes import DoesNotFit
+from trellis_jobs.errors import Fail, Retry
+from trellis_jobs.model.job_errors import (
+    MESSAGE_LIMIT,
+    TRACEBACK_LIMIT,
+    Interruption,
+    JobError,
+    bounded,
+)
+from trellis_jobs.model.settlement import (
+    EndObserved,
+    Fatal,
+    Interrupted,
+    Outcome,
+    Retryable,
+    Succeeded,
+    Superseded,
+)
+from trellis_jobs.worker.active_job import ActiveJob, AttemptFacts
+from trellis_jobs.worker.running_job import RunningJob, StopReason
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from trellis_jobs.model.json_values import Json
+    from trellis_jobs.surroundings import Surroundings
+    from trellis_jobs.worker.handlers import Handler
+
+
+async def perform(handler: Handler, running: RunningJob, surroundings: Surroundings) -> Outcome:
+    """Payload in, handler, result out. After this call there are only values."""
+    timeout = asyncio.timeout(None)
+    try:
+        active = _active_job(handler, running)
+        value = await _call(handler, active, running, timeout)
+        return Succeeded(handler.queue.result.to_json(value))
+    except (Exception, SystemExit, asyncio.CancelledError) as raised:
+        if running.stop_reason is not None and isinstance(raised, asyncio.CancelledError):
+            return _stopped(running.stop_reason)
+        if _is_cancelled_from_outside():
+            raise
+        witness = _Witness(running.terms.tries, surroundings.now())
+        if timeout.expired():
+            return Retryable(
+                witness.error(Interruption.TIMEOUT, f"no end in {handler.queue.timeout}")
+            )
+        return _verdict(raised, handler, witness)
+
+
+class _PayloadDoesNotFit(Exception):
+    pass
+
+
+@dataclass(frozen=True, slots=True)
+class _Witness:
+    """Describes what went wrong in this attempt."""
+
+    tries: int
+    at: datetime
+
+    def error(self, kind: str, message: str, raised: BaseException | None = None) -> JobError:
+        return JobError(
+            type=kind,
+            message=bounded(message, MESSAGE_LIMIT),
+            tries=self.tries,
+            at=self.at,
+            traceback=None if raised is None else _traceback(raised),
+        )
+
+
+def _verdict(raised: BaseException, handler: Handler, witness: _Witness) -> Outcome:
+    """What an exception means: the handler's own verdict, a misfit, or an error of some class."""
+    match raised:
+        case Retry():
+            return Retryable(witness.error("Retry", str(raised)), raised.after)
+        case Fail():
+            return Fatal(witness.error("Fail", str(raised), raised))
+        case _PayloadDoesNotFit():
+            return Fatal(witness.error(Interruption.PAYLOAD_INVALID, str(raised)))
+        case DoesNotFit():
+            return Fatal(witness.error(Interruption.RESULT_INVALID, f"the result: {raised}"))
+        case _:
+            described = witness.error(type(raised).__name__, str(raised) or repr(raised), raised)
+            permanent = isinstance(raised, handler.queue.permanent)
+            return Fatal(described) if permanent else Retryable(described)
+
+
+def _active_job(handler: Handler, running: RunningJob) -> ActiveJob[Any]:
+    terms, delivery = running.terms, running.delivery
+    facts = AttemptFacts(
+        id=terms.job.job_id,
+        context=terms.context,
+        tries=terms.tries,
+        max_tries=running.head.standing.max_tries,
+        redelivered=delivery.delivered.number - 1,
+        deadline=running.head.standing.deadline,
+    )
+    return ActiveJob(running, _payload(handler, delivery.begun.payload), facts)
+
+
+def _payload(handler: Handler, payload: Json) -> Any:
+    try:
+        return handler.queue.payload.from_json(payload)
+    except DoesNotFit as misfit:
+        raise _PayloadDoesNotFit(str(misfit)) from misfit
+
+
+async def _call(
+    handler: Handler,
+    active: ActiveJob[Any],
+    running: RunningJob,
+    timeout: asyncio.Timeout,
+) -> Any:
+    if running.stop_reason is not None:
+        raise asyncio.CancelledError
+    running.enter_handler()
+    try:
+        if handler.queue.timeout is None:
+            return await handler.call(active)
+        timeout.reschedule(
+            asyncio.get_running_loop().time() + handler.queue.timeout.total_seconds()
+        )
+        async with timeout:
+            return await handler.call(active)
+    finally:
+        running.leave_handler()
+
+
+def _is_cancelled_from_outside() -> bool:
+    task = asyncio.current_task()
+    return task is not None and task.cancelling() > 0
+
+
+def _stopped(reason: StopReason) -> Outcome:
+    task = asyncio.current_task()
+    while task is not None and task.cancelling():
+        task.uncancel()
+    match reason:
+        case StopReason.ENDED:
+            return EndObserved()
+        case StopReason.LOST:
+            return Superseded()
+        case StopReason.SHUTDOWN:
+            return Interrupted()
+        case _:
+            assert_never(reason)
+
+
+def _traceback(raised: BaseException) -> str:
+    return bounded("".join(traceback.format_exception(raised)), TRACEBACK_LIMIT)

@@ -1,0 +1,212 @@
+"""One attempt while it runs: its voice in the log, its lease, and what may stop it."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from enum import StrEnum
+from typing import TYPE_CHECKING, Any, Final
+
+from trellis_jobs.jetstream.event_log import Lost
+from trellis_jobs.model import events as e
+from trellis_jobs.model.settlement import Running, Settlement
+from trellis_jobs.model.standing import Head
+from trellis_jobs.model.states import JobState
+from trellis_jobs.worker.note_pad import SPACING, NotePad
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from trellis_jobs.contract.declaration import JobType
+    from trellis_jobs.jetstream.work_queue import Delivery
+    from trellis_jobs.model.attempts import Attempt
+    from trellis_jobs.model.notes import LogLevel, Notes, Progress
+    from trellis_jobs.worker.tools import Tools
+
+log = logging.getLogger(__name__)
+
+# A hint may overtake the event it announces: look again a few times before forgetting it.
+_LOOKS: Final = (0.0, 0.005, 0.02, 0.05, 0.1, 0.3)
+
+
+class StopReason(StrEnum):
+    """Why a handler is told to stop before it is done."""
+
+    ENDED = "the job ended"
+    LOST = "another attempt has the job"
+    SHUTDOWN = "the worker shuts down"
+
+
+class RunningJob:
+    """Appends of one attempt go one after the other: each is guarded by the one before."""
+
+    def __init__(
+        self,
+        delivery: Delivery,
+        claimed: Head,
+        attempt: Attempt,
+        queue: JobType[Any, Any],
+        tools: Tools,
+    ) -> None:
+        self.delivery = delivery
+        self.head = claimed
+        self.terms = Running(
+            delivery.job,
+            delivery.begun.context,
+            attempt,
+            claimed.standing.tries,
+            claimed.standing.max_tries,
+            queue.retry,
+            queue.dead_letters,
+        )
+        self.stop_reason: StopReason | None = None
+        self.stopped_at = 0.0
+        self.renewed_at = tools.surroundings.uptime()
+        self._queue = queue
+        self._tools = tools
+        self._appending = asyncio.Lock()
+        self._notes = NotePad()
+        self._pumping = self._checking = self._renewing = self._is_settled = False
+        self._handler: asyncio.Task[Any] | None = None
+
+    @property
+    def has_ended(self) -> bool:
+        return self.stop_reason is not None
+
+    def note_progress(self, progress: Progress) -> None:
+        if self._queue.progress:
+            self._tools.on_loop(self._note_progress, progress)
+
+    def note_log(self, level: LogLevel, message: str) -> None:
+        if self._queue.logs:
+            self._tools.on_loop(self._note_log, level, message)
+
+    def renew_now(self) -> None:
+        self._tools.on_loop(lambda: self._tools.background.spawn(self.renew()))
+
+    def enter_handler(self) -> None:
+        self._handler = asyncio.current_task()
+
+    def leave_handler(self) -> None:
+        self._handler = None
+
+    def stop(self, reason: StopReason) -> None:
+        """Tell the handler, once: `job.cancelled` turns true and its task is cancelled."""
+        if self.stop_reason is not None or self._is_settled:
+            return
+        self.stop_reason = reason
+        self.stopped_at = self._tools.surroundings.uptime()
+        if self._handler is not None:
+            self._handler.cancel()
+
+    async def renew(self) -> None:
+        """Keep the delivery ours; after a gap longer than the lease, ask the log first (D7)."""
+        if self._renewing or self._is_settled:
+            return
+        self._renewing = True
+        try:
+            gap = self._tools.surroundings.uptime() - self.renewed_at
+            if gap > self._tools.ack_wait:
+                await self._verify()
+            elif await self.delivery.renew():
+                self.renewed_at = self._tools.surroundings.uptime()
+        finally:
+            self._renewing = False
+
+    async def adopt(self, delivery: Delivery) -> None:
+        """The same message came again although its handler still runs here: go on under it."""
+        self.delivery = delivery
+        log.info("redelivery adopted", extra={"job": delivery.job.job_id})
+        await self._verify()
+
+    async def check_end(self) -> None:
+        """Follow a hint that the job may have ended: believe the log, not the hint (design D22)."""
+        if self._checking:
+            return
+        self._checking = True
+        try:
+            for pause in _LOOKS:
+                await asyncio.sleep(pause)
+                if self._is_settled or self.stop_reason is not None:
+                    return
+                head = await self._tools.events.head(
+                    self.delivery.job, at_least=self.head.sequence, shared=self._queue.shared
+                )
+                if not self._is_mine(head):
+                    self.stop(_why_not_mine(head))
+                    return
+        finally:
+            self._checking = False
+
+    async def settle(
+        self, decide: Callable[[Notes], Settlement]
+    ) -> tuple[Settlement, Head | Lost] | None:
+        """Append the outcome, with the notes that were still open; None if it was done already."""
+        async with self._appending:
+            if self._is_settled:
+                return None
+            settlement = decide(self._notes.take())
+            appended: Head | Lost = self.head
+            if settlement.event is not None:
+                appended = await self._append(settlement.event)
+            self._is_settled = True
+            return settlement, appended
+
+    async def _verify(self) -> None:
+        async with self._appending:
+            if self._is_settled:
+                return
+            answer = await self._append(e.Heartbeat(**self._said()))
+        if isinstance(answer, Head):
+            self.renewed_at = self._tools.surroundings.uptime()
+            await self.delivery.renew()
+
+    async def _pump_notes(self) -> None:
+        try:
+            while not self._notes.is_empty and not self._is_settled:
+                async with self._appending:
+                    if not self._is_settled:
+                        await self._append(self._note_event(self._notes.take()))
+                await asyncio.sleep(SPACING)
+        finally:
+            self._pumping = False
+
+    async def _append(self, event: e.Event) -> Head | Lost:
+        with self._tools.telemetry.appending(event):
+            answer = await self._tools.events.append(self.head, event)
+        if isinstance(answer, Lost):
+            self.stop(_why_not_mine(answer.head))
+        else:
+            self.head = answer
+        return answer
+
+    def _note_progress(self, progress: Progress) -> None:
+        self._notes.progress(progress)
+        self._start_pump()
+
+    def _note_log(self, level: LogLevel, message: str) -> None:
+        self._notes.line(self._tools.surroundings.now(), level, message)
+        self._start_pump()
+
+    def _start_pump(self) -> None:
+        if not self._pumping and not self._is_settled:
+            self._pumping = True
+            self._tools.background.spawn(self._pump_notes())
+
+    def _note_event(self, notes: Notes) -> e.Event:
+        kind = e.Logged if notes.lines else e.Progressed
+        return kind(**self._said(), notes=notes)
+
+    def _said(self) -> e.AttemptFields:
+        return self.terms.said(self._tools.surroundings.now())
+
+    def _is_mine(self, head: Head | None) -> bool:
+        return (
+            head is not None
+            and head.standing.state is JobState.ACTIVE
+            and head.standing.owner == self.terms.attempt
+        )
+
+
+def _why_not_mine(head: Head | None) -> StopReason:
+    return StopReason.ENDED if head is None or head.standing.is_over else StopReason.LOST
