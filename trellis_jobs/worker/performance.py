@@ -38,7 +38,8 @@ if TYPE_CHECKING:
 
 async def perform(handler: Handler, running: RunningJob, surroundings: Surroundings) -> Outcome:
     """Payload in, handler, result out. After this call there are only values."""
-    timeout = asyncio.timeout(None)
+    limit = handler.queue.timeout
+    timeout = asyncio.timeout(None if limit is None else limit.total_seconds())
     try:
         active = _active_job(handler, running)
         value = await _call(handler, active, running, timeout)
@@ -50,9 +51,7 @@ async def perform(handler: Handler, running: RunningJob, surroundings: Surroundi
             raise
         witness = _Witness(running.terms.tries, surroundings.now())
         if timeout.expired():
-            return Retryable(
-                witness.error(Interruption.TIMEOUT, f"no end in {handler.queue.timeout}")
-            )
+            return Retryable(witness.error(Interruption.TIMEOUT, f"no end in {limit}"))
         return _verdict(raised, handler, witness)
 
 
@@ -126,9 +125,6 @@ async def _call(
     try:
         if handler.queue.timeout is None:
             return await handler.call(active)
-        timeout.reschedule(
-            asyncio.get_running_loop().time() + handler.queue.timeout.total_seconds()
-        )
         async with timeout:
             return await handler.call(active)
     finally:
