@@ -145,7 +145,7 @@ class EventLog:
 
     def follow(self, job: JobAddress) -> AsyncIterator[Entry]:
         """The job's events from the first one on, and then as they happen."""
-        return follow(self._connection, job)
+        return follow(self._connection, subjects.history(job))
 
     def _prepare(self, head: Head | None, event: Event, standing: Standing) -> _Publish:
         event_id = secrets.token_hex(12)

@@ -1,4 +1,4 @@
-"""All events of one job, in order: a short-lived consumer of the log, filtered to that job.
+"""Events in the order of the log, of one job or of many: short-lived consumers with a filter.
 
 The filter is part of the request's subject, so permissions can hold a service to its own jobs.
 """
@@ -14,8 +14,9 @@ from typing import TYPE_CHECKING, Any, Final
 import orjson
 
 from trellis_jobs.contract.topology import LOG
-from trellis_jobs.errors import NotConfirmed
+from trellis_jobs.errors import InfrastructureMissing, NotConfirmed
 from trellis_jobs.jetstream import api
+from trellis_jobs.jetstream.connection import Connection, ConnectionLost
 from trellis_jobs.jetstream.delivery_info import read_reply
 from trellis_jobs.model import subjects
 from trellis_jobs.wire import events as wire
@@ -26,7 +27,6 @@ if TYPE_CHECKING:
 
     from nats.aio.msg import Msg
 
-    from trellis_jobs.jetstream.connection import Connection
     from trellis_jobs.model.identity import JobAddress
     from trellis_jobs.model.job import Entry
 
@@ -37,49 +37,65 @@ _PULL_SECONDS: Final = 5.0
 _SLACK_SECONDS: Final = 1.0
 _IDLE_NS: Final = 30_000_000_000
 _READS: Final = 5
+_NOT_READY_PAUSE: Final = 0.25
 _ENDED_PULL: Final = ("404", "408")
 
 
 async def read_history(connection: Connection, job: JobAddress) -> list[Entry]:
     """Every event of the job that is in the log now."""
     for _ in range(_READS):
-        async with _reader(connection, job, after=0) as reader:
+        async with _reader(connection, subjects.history(job), after=0) as reader:
             messages = [m async for m in reader.messages(reader.pending)]
         if len(messages) == reader.pending:
-            return [entry for entry in (read_entry(job, m) for m in messages) if entry is not None]
+            return [entry for entry in map(read_entry, messages) if entry is not None]
         await connection.until_up()
     raise NotConfirmed(f"a read of the history of {job.job_id}", _READS * _PULL_SECONDS, job.job_id)
 
 
-async def follow(connection: Connection, job: JobAddress) -> AsyncIterator[Entry]:
-    """From the first event on, without end; a lost connection is picked up where it broke."""
+async def follow(connection: Connection, watched: str) -> AsyncIterator[Entry]:
+    """What the log holds under these subjects, then what is added, without end.
+
+    A lost connection, and a server that is not ready yet after it, is picked up where it broke.
+    """
     position = 0
     while True:
-        async with _reader(connection, job, after=position) as reader:
-            async for message in reader.messages(None):
-                position = _sequence(message)
-                entry = read_entry(job, message)
-                if entry is not None:
-                    yield entry
+        try:
+            async with _reader(connection, watched, after=position) as reader:
+                async for message in reader.messages(None):
+                    position = _sequence(message)
+                    entry = read_entry(message)
+                    if entry is not None:
+                        yield entry
+        except (ConnectionLost, NotConfirmed, InfrastructureMissing):
+            if position == 0 or connection.is_closed:
+                raise
+            await asyncio.sleep(_NOT_READY_PAUSE)
         await connection.until_up()
 
 
-def read_entry(job: JobAddress, message: Msg) -> Entry | None:
+def read_entry(message: Msg) -> Entry | None:
     """The event in a message of the log; what is none is said aloud and left out."""
     sequence = _sequence(message)
-    parsed = subjects.parse(message.subject)
-    decoded = wire.decode(message.data, expected=job, sequence=sequence, headers=message.headers)
-    if isinstance(decoded, Undecodable):
-        reason = decoded.reason
-    elif not isinstance(parsed, subjects.LifecycleSubject) or parsed.kind != decoded.event.kind:
-        reason = f"a {decoded.event.kind} event under another kind's subject"
-    else:
+    decoded = _decode(message, sequence)
+    if not isinstance(decoded, Undecodable):
         return decoded
     log.warning(
         "not an event, ignored",
-        extra={"subject": message.subject, "sequence": sequence, "reason": reason},
+        extra={"subject": message.subject, "sequence": sequence, "reason": decoded.reason},
     )
     return None
+
+
+def _decode(message: Msg, sequence: int) -> Entry | Undecodable:
+    under = subjects.parse(message.subject)
+    if not isinstance(under, subjects.LifecycleSubject):
+        return Undecodable(sequence, "not under a subject of events")
+    decoded = wire.decode(
+        message.data, expected=under.job, sequence=sequence, headers=message.headers
+    )
+    if isinstance(decoded, Undecodable) or decoded.event.kind == under.kind:
+        return decoded
+    return Undecodable(sequence, f"a {decoded.event.kind} event under another kind's subject")
 
 
 class _Reader:
@@ -128,9 +144,8 @@ class _Reader:
 
 
 @asynccontextmanager
-async def _reader(connection: Connection, job: JobAddress, *, after: int) -> AsyncIterator[_Reader]:
+async def _reader(connection: Connection, watched: str, *, after: int) -> AsyncIterator[_Reader]:
     name = f"read-{secrets.token_hex(8)}"
-    watched = subjects.history(job)
     config: dict[str, Any] = {
         "name": name,
         "filter_subject": watched,

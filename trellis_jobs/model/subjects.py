@@ -48,6 +48,11 @@ def history(job: JobAddress) -> str:
     return f"trellis.jobs.{job.service}.{job.job_type}.{job.job_id}.>"
 
 
+def of_service(service: str) -> str:
+    """Every event of every job of a service; presence has more tokens and is left out."""
+    return f"trellis.jobs.{service}.*.*.*"
+
+
 def of_kind(service: str, job_type: str, kind: EventKind) -> str:
     """One kind of event of every job of a type."""
     return f"trellis.jobs.{service}.{job_type}.*.{kind.value}"
