@@ -84,11 +84,17 @@ def advance(before: Standing | None, event: e.Event) -> Standing | Illegal:
     state = before.state if before else None
     if state not in rule.legal_from and not _is_foreign_restart(state, event):
         return Illegal(f"{event.kind} is not legal from {state or 'nothing'}")
+    if isinstance(event, e.Begun):
+        return begin(event)
     if before is None:
-        return _begin(event)
+        return Illegal(f"{event.kind} cannot begin a run")
     if not rule.authority(before, event):
         return Illegal(f"{event.kind} comes from an attempt that does not own the job")
     return _move(before, event, rule.leads_to)
+
+
+def begin(event: e.Begun) -> Standing:
+    return Standing(S.PENDING, event.tries, event.max_tries, run=0, deadline=event.deadline)
 
 
 def _is_foreign_restart(state: JobState | None, event: e.Event) -> bool:
@@ -96,20 +102,13 @@ def _is_foreign_restart(state: JobState | None, event: e.Event) -> bool:
     return state is S.ACTIVE and isinstance(event, e.Started) and event.attempt is None
 
 
-def _begin(event: e.Event) -> Standing:
-    if not isinstance(event, e.Begun):
-        raise TypeError(f"{event.kind} cannot begin a run")
-    return Standing(S.PENDING, event.tries, event.max_tries, run=0, deadline=event.deadline)
-
-
 def _move(before: Standing, event: e.Event, leads_to: JobState | None) -> Standing:
     if leads_to is None:
         return before
-    if isinstance(event, e.Begun):
-        return _begin(event)
     return Standing(
         leads_to,
-        event.tries,
+        # A verdict may have been written by somebody who had not seen the newest try.
+        event.tries if isinstance(event, e.AttemptEvent) else before.tries,
         before.max_tries,
         before.run,
         before.deadline,

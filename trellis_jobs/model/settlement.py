@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, TypeAlias, assert_never
+from typing import TYPE_CHECKING, Final, TypeAlias, assert_never
 
 from trellis_jobs.model import events as e
 from trellis_jobs.model.job_errors import Interruption, JobError
@@ -16,6 +16,9 @@ if TYPE_CHECKING:
     from trellis_jobs.model.identity import JobAddress
     from trellis_jobs.model.json_values import Json
     from trellis_jobs.model.retry import RetryPolicy
+
+# Beyond it a date may not exist, and a handler that asks for more has mistaken the unit.
+LONGEST_DELAY: Final = timedelta(days=366)
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,6 +154,7 @@ def too_late(running: Running, reason: str, at: datetime) -> e.StaleCompletionIg
 def _retry(
     error: JobError, delay: timedelta, running: Running, at: datetime, notes: Notes
 ) -> Settlement:
+    delay = min(max(delay, timedelta()), LONGEST_DELAY)
     scheduled = e.RetryScheduled(
         **running.said(at), notes=notes, error=error, next_attempt_at=at + delay
     )

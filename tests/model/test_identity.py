@@ -1,0 +1,180 @@
+"""Names, ids, traces and subjects: what a job is called everywhere."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given as forall
+from hypothesis import strategies as st
+
+from tests.given import CONTEXT, REPORT
+from trellis_jobs.errors import InvalidToken
+from trellis_jobs.model import subjects
+from trellis_jobs.model.attempts import work_identity
+from trellis_jobs.model.context import fresh_traceparent, is_traceparent
+from trellis_jobs.model.events import EventKind
+from trellis_jobs.model.identity import JobAddress, check_service, check_token, ulid
+from trellis_jobs.model.subjects import LifecycleSubject, PresenceSubject, WorkSubject
+from trellis_jobs.model.worker_states import WorkerState, follow
+
+TOKENS = st.from_regex(r"[A-Za-z0-9_-]{1,12}", fullmatch=True)
+SERVICES = TOKENS.filter(lambda name: name != "workers")
+MOMENTS = st.integers(0, 2**47)
+RANDOMNESS = st.binary(min_size=10, max_size=10)
+
+NOT_TOKENS = ["", "a.b", "a b", "a*", ">", "a/b", "é", "a\n", "٣", "$KV", "a:b", " "]
+
+
+@pytest.mark.parametrize("name", NOT_TOKENS)
+@pytest.mark.parametrize("place", [0, 1, 2])
+def test_a_name_that_is_not_one_token_of_a_subject_is_refused_and_named(
+    name: str, place: int
+) -> None:
+    names = ["documents", "render-report", "01JQ"]
+    names[place] = name
+    with pytest.raises(InvalidToken) as refused:
+        JobAddress(*names)
+    assert refused.value.value == name
+    assert refused.value.field == ("service", "job type", "job id")[place]
+    assert repr(name) in str(refused.value)
+
+
+def test_no_service_may_be_called_like_the_presence_family() -> None:
+    with pytest.raises(InvalidToken, match=r"'workers'.*reserved for worker presence"):
+        JobAddress("workers", "render-report", "01JQ")
+    assert check_service("worker") == "worker"
+
+
+@forall(TOKENS)
+def test_letters_digits_dashes_and_underscores_make_a_token(name: str) -> None:
+    assert check_token("job id", name) == name
+
+
+@forall(MOMENTS, MOMENTS, RANDOMNESS, RANDOMNESS)
+def test_ids_sort_by_the_moment_they_were_made(
+    one: int, two: int, first: bytes, second: bytes
+) -> None:
+    if one != two:
+        assert (ulid(one, first) < ulid(two, second)) == (one < two)
+
+
+@forall(MOMENTS, RANDOMNESS)
+def test_an_id_is_a_token_of_26_characters_that_says_when_and_is_reproducible(
+    moment: int, randomness: bytes
+) -> None:
+    made = ulid(moment, randomness)
+    assert len(made) == 26
+    assert check_token("job id", made) == made
+    assert made == ulid(moment, randomness)
+
+
+@forall(st.binary(min_size=24, max_size=24))
+def test_work_that_nobody_traces_yet_gets_a_valid_sampled_trace(randomness: bytes) -> None:
+    made = fresh_traceparent(randomness)
+    assert made.endswith("-01")
+    assert is_traceparent(made) == (any(randomness[:16]) and any(randomness[16:]))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7",
+        "00-4BF92F3577B34DA6A3CE929D0E0E4736-00f067aa0ba902b7-01",
+        "00-00000000000000000000000000000000-00f067aa0ba902b7-01",
+        "00-4bf92f3577b34da6a3ce929d0e0e4736-0000000000000000-01",
+        "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01\n",
+        "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01-more",
+    ],
+)
+def test_what_is_no_traceparent_is_not_taken_for_one(text: str) -> None:
+    assert not is_traceparent(text)
+
+
+def test_the_trace_id_is_the_middle_of_the_traceparent() -> None:
+    assert is_traceparent(CONTEXT.traceparent)
+    assert CONTEXT.trace_id == "4bf92f3577b34da6a3ce929d0e0e4736"
+
+
+def test_a_work_message_is_named_by_sequence_and_stored_time() -> None:
+    assert work_identity(41, 7) == "41@7"
+    assert work_identity(41, 7) != work_identity(41, 8)
+
+
+@pytest.mark.parametrize("kind", EventKind)
+def test_the_subject_of_an_event_reads_back_as_what_it_was_built_from(kind: EventKind) -> None:
+    subject = subjects.lifecycle(REPORT, kind)
+    assert subjects.parse(subject) == LifecycleSubject(REPORT, kind)
+    assert len(subject.split(".")) == 6
+
+
+@forall(SERVICES, TOKENS, TOKENS, st.sampled_from(EventKind))
+def test_every_subject_we_build_is_one_we_can_read(
+    service: str, job_type: str, token: str, kind: EventKind
+) -> None:
+    address = JobAddress(service, job_type, token)
+    assert subjects.parse(subjects.lifecycle(address, kind)) == LifecycleSubject(address, kind)
+    assert subjects.parse(subjects.work(address)) == WorkSubject(address)
+    assert subjects.parse(subjects.presence(service, job_type, token)) == PresenceSubject(
+        service, job_type, token
+    )
+
+
+def test_the_subjects_are_those_of_the_design() -> None:
+    job_id = REPORT.job_id
+    assert subjects.lifecycle(REPORT, EventKind.STALE_COMPLETION_IGNORED) == (
+        f"trellis.jobs.documents.render-report.{job_id}.staleCompletionIgnored"
+    )
+    assert subjects.history(REPORT) == f"trellis.jobs.documents.render-report.{job_id}.>"
+    assert subjects.work(REPORT) == f"trellis.work.documents.render-report.{job_id}"
+    assert subjects.work_of_type("documents", "render-report") == (
+        "trellis.work.documents.render-report.*"
+    )
+    assert subjects.of_kind("documents", "render-report", EventKind.CANCELLED) == (
+        "trellis.jobs.documents.render-report.*.cancelled"
+    )
+    assert subjects.of_any_job(EventKind.CREATED) == "trellis.jobs.*.*.*.created"
+    assert subjects.presence("documents", "render-report", "pod-7") == (
+        "trellis.jobs.workers.documents.render-report.pod-7.heartbeat"
+    )
+
+
+@pytest.mark.parametrize(
+    "subject",
+    [
+        "",
+        ".",
+        "trellis",
+        "trellis.jobs.documents.render-report.01JQ",
+        "trellis.jobs.documents.render-report.01JQ.invented",
+        "trellis.jobs.documents.render-report.01JQ.CREATED",
+        "trellis.jobs.documents.render-report.01JQ.created.more",
+        "trellis.jobs.workers.render-report.01JQ.created",
+        "trellis.jobs.documents..01JQ.created",
+        "trellis.jobs.*.*.*.created",
+        "trellis.jobs.workers.workers.render-report.pod-7.heartbeat",
+        "trellis.jobs.workers.documents.render-report.pod-7.created",
+        "trellis.jobs.workers.documents.render-report.pod 7.heartbeat",
+        "trellis.work.documents.render-report",
+        "trellis.work.workers.render-report.01JQ",
+        "other.jobs.documents.render-report.01JQ.created",
+        "$JS.API.INFO",
+    ],
+)
+def test_a_subject_that_is_not_ours_belongs_to_nobody(subject: str) -> None:
+    assert subjects.parse(subject) is None
+
+
+@forall(st.text(max_size=60))
+def test_any_text_can_be_asked_whether_it_is_a_subject_of_ours(text: str) -> None:
+    assert subjects.parse(text) is None or text.startswith("trellis.")
+
+
+@pytest.mark.parametrize("directive", WorkerState)
+def test_a_terminating_worker_never_comes_back(directive: WorkerState) -> None:
+    assert follow(WorkerState.TERMINATE, directive) is WorkerState.TERMINATE
+
+
+@pytest.mark.parametrize("current", [WorkerState.RUNNING, WorkerState.QUIET])
+@pytest.mark.parametrize("directive", WorkerState)
+def test_a_living_worker_does_as_it_is_told(current: WorkerState, directive: WorkerState) -> None:
+    assert follow(current, directive) is directive
