@@ -172,11 +172,9 @@ class Unreachable(InfrastructureError):
 
 
 class InfrastructureMissing(InfrastructureError):
-    def __init__(self, what: str) -> None:
-        super().__init__(
-            f"{what} is not there: connect once with rights to provision, "
-            "or have an operator provision it"
-        )
+    def __init__(self, what: str, remedy: str = "") -> None:
+        otherwise = "connect once with rights to provision, or have an operator provision it"
+        super().__init__(f"{what} is not there: {remedy or otherwise}")
         self.what = what
 
 

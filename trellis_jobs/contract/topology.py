@@ -30,10 +30,15 @@ Config = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Topology:
-    """What the server should hold. Without `replicas` new streams get one, others keep theirs."""
+    """What the server should hold.
+
+    `replicas` is somebody's word and is made so, up or down. Without it, what was detected is
+    the least: new streams get it, those with fewer grow to it, those with more stay.
+    """
 
     features: Features
     replicas: int | None = None
+    detected_replicas: int = 1
 
     def streams(self) -> tuple[Config, ...]:
         """In the order in which they must be made: the work queue sources the log."""
@@ -41,7 +46,8 @@ class Topology:
 
     def log(self) -> Config:
         config = self._stream(LOG, [subjects.EVERYTHING])
-        config |= {"retention": "limits", "discard": "old", "allow_direct": True}
+        # Nothing about limits: an operator's own, such as max_bytes with discard new, are kept.
+        config |= {"retention": "limits", "allow_direct": True, "allow_rollup_hdrs": False}
         if self.features.message_ttl:
             config["allow_msg_ttl"] = True
         if self.features.atomic_batches:
@@ -59,7 +65,9 @@ class Topology:
         if self.features.durable_sourcing:
             source["consumer"] = {"name": TO_WORK, "deliver_subject": TO_WORK_DELIVERY}
         config = self._stream(WORK, [subjects.ALL_WORK])
-        return config | {"retention": "workqueue", "sources": [source]}
+        # Said aloud because a bound here loses jobs, so one that somebody set is lifted (D18).
+        unbounded = {"max_msgs": -1, "max_bytes": -1, "max_age": 0, "discard": "old"}
+        return config | {"retention": "workqueue", "sources": [source], **unbounded}
 
     def to_work(self) -> Config | None:
         """The log's consumer that remembers, on the server, what the work queue has sourced."""
@@ -94,10 +102,8 @@ class Topology:
         }
 
     def _stream(self, name: str, captured: list[str]) -> Config:
-        config: Config = {"name": name, "subjects": captured, "storage": "file"}
-        if self.replicas is not None:
-            config["num_replicas"] = self.replicas
-        return config
+        replicas = self.detected_replicas if self.replicas is None else self.replicas
+        return {"name": name, "subjects": captured, "storage": "file", "num_replicas": replicas}
 
 
 def consumer_name(service: str, job_type: str) -> str:

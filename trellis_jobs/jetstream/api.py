@@ -21,6 +21,9 @@ STREAM_NOT_FOUND: Final = 10059
 STREAM_NAME_IN_USE: Final = 10058
 CONSUMER_NOT_FOUND: Final = 10014
 CONSUMER_EXISTS: Final = 10148
+CONSUMER_NAME_IN_USE: Final = 10013
+OVERLAPPING_CONSUMER: Final = frozenset({10099, 10100})
+_NOT_ENABLED: Final = frozenset({10039, 10076})
 
 
 async def request(
@@ -31,12 +34,20 @@ async def request(
     try:
         message = await connection.ask(f"{PREFIX}.{call}", data, timeout=TIMEOUT)
     except NoResponders:
-        raise InfrastructureMissing("JetStream (the server answers nobody on its API)") from None
+        raise _no_jetstream("nobody answers on its API") from None
     except ConnectionLost as error:
         raise NotConfirmed(f"{call} ({error})", TIMEOUT) from error
     answer: dict[str, Any] = orjson.loads(message.data)
     refusal = answer.get("error")
     if refusal:
         code = int(refusal.get("err_code", refusal.get("code", 0)))
-        raise RequestRefused(call, code, str(refusal.get("description", "no description")))
+        description = str(refusal.get("description", "no description"))
+        if code in _NOT_ENABLED:
+            raise _no_jetstream(description)
+        raise RequestRefused(call, code, description)
     return answer
+
+
+def _no_jetstream(why: str) -> InfrastructureMissing:
+    remedy = "start nats-server with --jetstream, and enable JetStream for this account"
+    return InfrastructureMissing(f"JetStream ({why})", remedy)

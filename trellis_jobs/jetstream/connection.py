@@ -225,11 +225,14 @@ class Connection:
         for observe in list(self._on_reconnect):
             observe()
 
-    def _denied(self, subject: str) -> None:
+    def _denied(self, subject: str) -> bool:
+        """Fail the questions this is about; False when it was about something else."""
         # nats-py lower-cases what the server says, so compare without case.
-        for question in list(self._questions.values()):
-            if question.subject.lower() == subject and not question.answer.done():
+        asked = [q for q in self._questions.values() if q.subject.lower() == subject]
+        for question in asked:
+            if not question.answer.done():
                 question.answer.set_exception(NotPermitted(question.subject))
+        return bool(asked)
 
 
 class _Relay:
@@ -242,10 +245,9 @@ class _Relay:
     async def error(self, error: Exception) -> None:
         self.last_error = str(error) or type(error).__name__
         denied = _DENIED.search(str(error))
-        if denied and self.connection is not None:
-            self.connection._denied(denied[1])
-        elif self.connection is not None:
-            log.warning("connection trouble", extra={"error": self.last_error})
+        if self.connection is None or (denied and self.connection._denied(denied[1])):
+            return
+        log.warning("connection trouble", extra={"error": self.last_error})
 
     async def disconnected(self) -> None:
         if self.connection is not None and not self.connection.is_closed:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import TYPE_CHECKING, Final
 
+from trellis_jobs.errors import NotPermitted
 from trellis_jobs.jetstream.connection import Connection, ConnectionLost, NoResponders
 from trellis_jobs.jetstream.event_log import DIRECT_GET
 from trellis_jobs.model import subjects
@@ -18,11 +19,15 @@ if TYPE_CHECKING:
 INTERVAL: Final = timedelta(seconds=10)
 # A heartbeat removes itself from the log after three intervals, so the log does not fill up
 # and an instance without one is gone.
-LIFETIME: Final = 3 * INTERVAL
+_INTERVALS_OF_LIFE: Final = 3
+_SHORTEST_TTL: Final = 1
 
 
 class Presence:
-    def __init__(self, connection: Connection, features: Features) -> None:
+    def __init__(
+        self, connection: Connection, features: Features, *, interval: timedelta = INTERVAL
+    ) -> None:
+        self.interval = interval
         self._connection = connection
         self._features = features
 
@@ -30,16 +35,21 @@ class Presence:
         subject = subjects.presence(heartbeat.service, heartbeat.job_type, heartbeat.instance)
         headers = None
         if self._features.message_ttl:
-            headers = {h.TTL: f"{round(LIFETIME.total_seconds())}s"}
+            lifetime = _INTERVALS_OF_LIFE * self.interval.total_seconds()
+            headers = {h.TTL: f"{max(_SHORTEST_TTL, round(lifetime))}s"}
         await self._connection.publish(subject, wire.encode(heartbeat), headers=headers)
 
     async def is_gone(self, service: str, job_type: str, instance: str) -> bool:
-        """True only when the log positively holds no heartbeat of that instance any more."""
+        """True only when the log positively holds no heartbeat of that instance any more.
+
+        Where nobody can tell, or may ask, it counts as present: only an error's wording depends
+        on the answer.
+        """
         if not self._features.message_ttl:
             return False
         subject = subjects.presence(service, job_type, instance)
         try:
             message = await self._connection.ask(f"{DIRECT_GET}.{subject}", timeout=2.0)
-        except (ConnectionLost, NoResponders):
+        except (ConnectionLost, NoResponders, NotPermitted):
             return False
         return (message.headers or {}).get("Status") == "404"

@@ -1,28 +1,48 @@
 """Make the server match a topology: idempotent, safe to run from many services at once.
 
 What is missing is made, what is merely behind is brought up to date, and what would endanger
-running jobs (retention, subjects, sources, storage) is refused with an explanation.
+running jobs (retention, subjects, sources, storage) is refused with an explanation. Everything is
+looked at before anything is changed, so a refusal leaves the server as it was.
 """
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Final
 
-from trellis_jobs.contract.topology import LOG, TO_WORK, Config, Topology
-from trellis_jobs.errors import InfrastructureMismatch, RequestRefused
+from trellis_jobs.contract.topology import LOG, TO_WORK, WORK, Config, Topology
+from trellis_jobs.errors import (
+    InfrastructureMismatch,
+    InfrastructureMissing,
+    NotPermitted,
+    RequestRefused,
+)
 from trellis_jobs.jetstream import api
+from trellis_jobs.jetstream.connection import Connection, ConnectionLost, NoResponders
+from trellis_jobs.model import subjects
+from trellis_jobs.model.events import EventKind
+from trellis_jobs.model.identity import JobAddress
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from trellis_jobs.jetstream.connection import Connection
+    from collections.abc import Iterable, Mapping
 
 log = logging.getLogger(__name__)
 
-DANGEROUS: Final = frozenset({"retention", "subjects", "sources", "storage"})
+DANGEROUS: Final[Mapping[str, str]] = {
+    "retention": "another retention drops jobs that are not done, or keeps them for ever",
+    "subjects": "other subjects miss events, or take in messages that are none",
+    "sources": "other sources enqueue jobs again, or never",
+    "storage": "storage can be changed only by deleting what is stored",
+}
+# Somebody else made the same thing in between; theirs is judged like any other.
+_OVERTAKEN: Final = frozenset(
+    {api.STREAM_NAME_IN_USE, api.CONSUMER_EXISTS, api.CONSUMER_NAME_IN_USE}
+)
+_ROUNDS: Final = 5
+_LEADER_ELECTION: Final = (0.05, 0.2, 0.5)
 _MISSING: Final = object()
 
 
@@ -34,120 +54,150 @@ class Act(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Change:
+    """One stream or consumer; `call` and `body` are the request that makes it so."""
+
     act: Act
     name: str
     details: tuple[str, ...] = ()
+    call: str = field(default="", repr=False, compare=False)
+    body: Config | None = field(default=None, repr=False, compare=False)
 
 
 @dataclass(slots=True)
 class Report:
     changes: list[Change] = field(default_factory=list)
 
-    def note(self, change: Change) -> None:
-        self.changes.append(change)
-        if change.act is not Act.KEPT:
-            log.info(
-                "infrastructure changed",
-                extra={"act": change.act, "object": change.name, "details": change.details},
-            )
+    @property
+    def is_unchanged(self) -> bool:
+        return all(change.act is Act.KEPT for change in self.changes)
 
 
 async def provision(connection: Connection, topology: Topology) -> Report:
-    report = Report()
-    for config in topology.streams():
-        report.note(await _ensure_stream(connection, config))
-        if config["name"] == LOG:
-            await _ensure_to_work(connection, topology, report)
-    return report
-
-
-async def _ensure_stream(connection: Connection, desired: Config) -> Change:
-    name = desired["name"]
-    existing = await _find(connection, f"STREAM.INFO.{name}", api.STREAM_NOT_FOUND)
-    if existing is None:
+    """Look, then change what has to be; look again if somebody else was faster."""
+    done: dict[str, Change] = {}
+    for round_ in range(_ROUNDS):
+        planned = await plan(connection, topology)
         try:
-            await api.request(connection, f"STREAM.CREATE.{name}", desired)
-            return Change(Act.CREATED, name)
+            for change in planned:
+                await _carry_out(connection, change)
+                if change.act is not Act.KEPT or change.name not in done:
+                    done[change.name] = change
+            break
         except RequestRefused as refusal:
-            if refusal.code != api.STREAM_NAME_IN_USE:
+            if refusal.code not in _OVERTAKEN or round_ == _ROUNDS - 1:
                 raise
-            # Somebody else made it in between; theirs is judged like any other.
-            existing = await api.request(connection, f"STREAM.INFO.{name}")
-    return await _bring_up_to_date(connection, desired, existing["config"])
+    return Report(list(done.values()))
 
 
-async def _bring_up_to_date(connection: Connection, desired: Config, found: Config) -> Change:
+async def plan(connection: Connection, topology: Topology) -> list[Change]:
+    """What `provision` would do, in that order; only reads, and refuses what it would refuse."""
+    found = {
+        config["name"]: await _config(connection, f"STREAM.INFO.{config['name']}")
+        for config in topology.streams()
+    }
+    changes = []
+    for desired in topology.streams():
+        changes.append(_judge_stream(desired, found[desired["name"]], topology))
+        if desired["name"] == LOG and _sources_durably(found[WORK]):
+            changes += await _judge_to_work(connection, topology)
+    return changes
+
+
+async def _carry_out(connection: Connection, change: Change) -> None:
+    if change.act is Act.KEPT:
+        return
+    await api.request(connection, change.call, change.body)
+    log.info(
+        "infrastructure changed",
+        extra={"act": change.act, "object": change.name, "details": change.details},
+    )
+
+
+async def require_log(connection: Connection, service: str) -> None:
+    """Fail unless the log is there, asking no more than what every service may: one read."""
+    any_job = JobAddress(service, "any", "any")  # whether there is one does not matter
+    subject = f"{api.PREFIX}.DIRECT.GET.{LOG}.{subjects.lifecycle(any_job, EventKind.CREATED)}"
+    for pause in _LEADER_ELECTION:
+        try:
+            await connection.ask(subject, timeout=api.TIMEOUT)
+            return
+        except (ConnectionLost, NotPermitted):
+            return  # nothing was learnt; whatever is wrong will show
+        except NoResponders:
+            await asyncio.sleep(pause)
+    raise InfrastructureMissing(f"stream {LOG} with direct access")
+
+
+def _judge_stream(desired: Config, found: Config | None, topology: Topology) -> Change:
     name = desired["name"]
-    differing = [key for key in desired if not _same(key, desired[key], found.get(key, _MISSING))]
-    dangerous = sorted(DANGEROUS.intersection(differing))
-    if dangerous:
-        raise InfrastructureMismatch(
-            f"stream {name}", [_describe(key, desired[key], found.get(key)) for key in dangerous]
-        )
+    if found is None:
+        return Change(Act.CREATED, name, call=f"STREAM.CREATE.{name}", body=desired)
+    differing = {
+        key: value
+        for key, value in desired.items()
+        if not _same(key, value, found.get(key, _MISSING), topology)
+    }
+    _refuse(f"stream {name}", DANGEROUS.keys() & differing.keys(), desired, found)
     if not differing:
         return Change(Act.KEPT, name)
-    changed = {key: desired[key] for key in differing}
-    await api.request(connection, f"STREAM.UPDATE.{name}", {**found, **changed})
-    details = tuple(_describe(key, desired[key], found.get(key)) for key in differing)
-    return Change(Act.UPDATED, name, details)
+    details = tuple(_describe(key, value, found.get(key)) for key, value in differing.items())
+    # What is found goes back as it came, so that settings this library does not know survive.
+    body = {**found, **differing}
+    return Change(Act.UPDATED, name, details, f"STREAM.UPDATE.{name}", body)
 
 
-async def _ensure_to_work(connection: Connection, topology: Topology, report: Report) -> None:
+async def _judge_to_work(connection: Connection, topology: Topology) -> list[Change]:
     desired = topology.to_work()
     if desired is None:
-        return
-    call = f"CONSUMER.CREATE.{LOG}.{TO_WORK}"
-    body = {"stream_name": LOG, "action": "create", "config": desired}
-    found = await _find(connection, f"CONSUMER.INFO.{LOG}.{TO_WORK}", api.CONSUMER_NOT_FOUND)
-    if found is not None:
-        _check_to_work(desired, found["config"])
-        report.note(Change(Act.KEPT, f"{LOG}/{TO_WORK}"))
-        return
-    try:
-        await api.request(connection, call, body)
-    except RequestRefused as refusal:
-        if refusal.code != api.CONSUMER_EXISTS:
-            raise
-        raise InfrastructureMismatch(
-            f"consumer {TO_WORK} of {LOG}", [refusal.description]
-        ) from refusal
-    report.note(Change(Act.CREATED, f"{LOG}/{TO_WORK}"))
+        return []
+    name = f"{LOG}/{TO_WORK}"
+    found = await _config(connection, f"CONSUMER.INFO.{LOG}.{TO_WORK}")
+    if found is None:
+        body = {"stream_name": LOG, "action": "create", "config": desired}
+        return [Change(Act.CREATED, name, call=f"CONSUMER.CREATE.{LOG}.{TO_WORK}", body=body)]
+    keys = ("deliver_subject", "ack_policy", "filter_subjects")
+    differing = [key for key in keys if desired[key] != found.get(key)]
+    _refuse(f"consumer {TO_WORK} of {LOG}", differing, desired, found)
+    return [Change(Act.KEPT, name)]
 
 
-def _check_to_work(desired: Config, found: Config) -> None:
-    differing = [
-        _describe(key, desired[key], found.get(key))
-        for key in ("deliver_subject", "ack_policy", "filter_subjects")
-        if desired[key] != found.get(key)
+def _refuse(what: str, differing: Iterable[str], desired: Config, found: Config) -> None:
+    reasons = [
+        _describe(key, desired[key], found.get(key)) + (f" ({DANGEROUS[key]})" * (key in DANGEROUS))
+        for key in sorted(differing)
     ]
-    if differing:
-        raise InfrastructureMismatch(f"consumer {TO_WORK} of {LOG}", differing)
+    if reasons:
+        raise InfrastructureMismatch(what, reasons)
 
 
-async def _find(connection: Connection, call: str, not_found: int) -> dict[str, Any] | None:
+async def _config(connection: Connection, call: str) -> Config | None:
+    """The settings in force, or None when there is no such stream or consumer."""
     try:
-        return await api.request(connection, call)
+        config: Config = (await api.request(connection, call))["config"]
     except RequestRefused as refusal:
-        if refusal.code == not_found:
+        if refusal.code in (api.STREAM_NOT_FOUND, api.CONSUMER_NOT_FOUND):
             return None
         raise
+    return config
 
 
-def _same(key: str, desired: Any, found: Any) -> bool:
+def _same(key: str, desired: Any, found: Any, topology: Topology) -> bool:
     if key == "sources" and isinstance(found, list):
-        return _same_sources(desired, found)
+        return _essence(desired) == _essence(found)
+    if key == "num_replicas" and topology.replicas is None:
+        return bool(desired <= found)  # what was only detected never takes a replica away
     if found is _MISSING:
         return desired is False  # the server leaves false out
     return bool(desired == found)
 
 
-def _same_sources(desired: list[Config], found: list[Config]) -> bool:
-    """Plain sourcing made by an older server is kept: changing it may replay jobs."""
+def _essence(sources: list[Config]) -> list[tuple[str, list[Mapping[str, str]]]]:
+    """Plain sourcing that an older server began with is kept: changing it would replay jobs."""
+    return [(source["name"], source.get("subject_transforms") or []) for source in sources]
 
-    def essence(sources: list[Config]) -> list[tuple[str, list[Mapping[str, str]]]]:
-        return [(source["name"], source.get("subject_transforms") or []) for source in sources]
 
-    return essence(desired) == essence(found)
+def _sources_durably(work: Config | None) -> bool:
+    return work is None or any("consumer" in source for source in work.get("sources") or ())
 
 
 def _describe(key: str, desired: object, found: object) -> str:

@@ -9,13 +9,14 @@ from typing import Any, Final
 import orjson
 
 from trellis_jobs.contract.features import LEVEL_2_11, LEVEL_2_12, LEVEL_2_14, Features
-from trellis_jobs.errors import InfrastructureError, NotConfirmed
+from trellis_jobs.errors import InfrastructureError, NotConfirmed, Unreachable
 from trellis_jobs.jetstream import api
 from trellis_jobs.jetstream.connection import Connection, ConnectionLost, NoResponders
 
 log = logging.getLogger(__name__)
 
 _JSZ: Final = "$SYS.REQ.SERVER.PING.JSZ"
+_JSZ_TIMEOUT: Final = 2.0
 _ACTIVE_WITHIN_NS: Final = 5_000_000_000
 _REPLICATED: Final = 3
 _LEVEL_BY_MINOR: Final = {11: LEVEL_2_11, 12: LEVEL_2_12, 13: LEVEL_2_12}
@@ -34,14 +35,27 @@ async def detect_features(connection: Connection) -> Features:
     return Features(version, int(info.get("api", {}).get("level", 0)))
 
 
-async def detect_replicas(system: Connection) -> int:
-    """3 when at least three JetStream servers are current, else 1; asks the system account."""
+async def detect_replicas(servers: str, system_account: str) -> int:
+    """3 when at least three JetStream servers are current, else 1; asks the system account.
+
+    The account is given as a URL with user and password, or as a credentials file for `servers`.
+    """
+    is_url = "://" in system_account
     try:
-        message = await system.ask(_JSZ, b'{"leader_only": true}', timeout=2.0)
+        system = await Connection.open(
+            system_account if is_url else servers,
+            name="jobs replica probe",
+            credentials=None if is_url else system_account,
+        )
+    except Unreachable as error:
+        return _undetected(error)
+    try:
+        message = await system.ask(_JSZ, b'{"leader_only": true}', timeout=_JSZ_TIMEOUT)
         return replicas_from_jsz(orjson.loads(message.data))
     except (ConnectionLost, NoResponders, InfrastructureError, orjson.JSONDecodeError) as error:
-        log.info("replicas could not be detected, using 1", extra={"why": str(error)})
-        return 1
+        return _undetected(error)
+    finally:
+        await system.close()
 
 
 def replicas_from_jsz(answer: dict[str, Any]) -> int:
@@ -55,6 +69,11 @@ def replicas_from_jsz(answer: dict[str, Any]) -> int:
         and peer.get("active", 0) < _ACTIVE_WITHIN_NS
     ]
     return _REPLICATED if 1 + len(peers) >= _REPLICATED else 1
+
+
+def _undetected(why: Exception) -> int:
+    log.warning("the cluster's size could not be asked, so it counts as 1: %s", why)
+    return 1
 
 
 def _level_of(version: str) -> int:

@@ -11,7 +11,12 @@ from typing import TYPE_CHECKING, Any, Final, assert_never
 import orjson
 
 from trellis_jobs.contract.topology import WORK, Config, nanoseconds, queue_consumer
-from trellis_jobs.errors import InfrastructureMismatch, InfrastructureMissing, RequestRefused
+from trellis_jobs.errors import (
+    InfrastructureMismatch,
+    InfrastructureMissing,
+    NotPermitted,
+    RequestRefused,
+)
 from trellis_jobs.jetstream import api
 from trellis_jobs.jetstream.connection import Connection, ConnectionLost
 from trellis_jobs.jetstream.delivery_info import read_reply
@@ -231,23 +236,49 @@ async def ensure_consumer(connection: Connection, desired: Config) -> Config:
     """Create the consumer, or attach to a compatible one; returns the settings in force.
 
     Goes by the filtered create API only: no stream-info, no legacy subjects (seed 003).
+    Credentials that may not create attach to what an operator made, and leave it as it is.
     """
     name, call = desired["name"], f"CONSUMER.CREATE.{WORK}.{desired['name']}"
     call = f"{call}.{desired['filter_subject']}"
+    may_create = True
     try:
         return await _create(connection, call, "create", desired)
+    except NotPermitted:
+        may_create = False
     except RequestRefused as refusal:
-        if refusal.code == api.STREAM_NOT_FOUND:
-            raise InfrastructureMissing(f"stream {WORK}") from refusal
-        if refusal.code != api.CONSUMER_EXISTS:
-            raise
-    found: Config = (await api.request(connection, f"CONSUMER.INFO.{WORK}.{name}"))["config"]
+        _explain(name, refusal)
+    found = await _existing(connection, name)
     _check_compatible(name, desired, found)
     tuned = {key: desired[key] for key in _TUNABLE if desired[key] != found.get(key)}
-    if not tuned:
+    if not tuned or not may_create:
         return found
     log.info("consumer settings updated", extra={"consumer": name, "settings": tuned})
     return await _create(connection, call, "update", {**found, **tuned})
+
+
+def _explain(name: str, refusal: RequestRefused) -> None:
+    """Raise what a refused create means, unless it only means that the consumer exists."""
+    if refusal.code == api.STREAM_NOT_FOUND:
+        raise InfrastructureMissing(f"stream {WORK}") from refusal
+    if refusal.code in api.OVERLAPPING_CONSUMER:
+        raise InfrastructureMismatch(
+            f"stream {WORK}", [f"another consumer takes the work of {name}: {refusal.description}"]
+        ) from refusal
+    if refusal.code not in (api.CONSUMER_EXISTS, api.CONSUMER_NAME_IN_USE):
+        raise refusal
+
+
+async def _existing(connection: Connection, name: str) -> Config:
+    try:
+        info = await api.request(connection, f"CONSUMER.INFO.{WORK}.{name}")
+    except RequestRefused as refusal:
+        if refusal.code == api.STREAM_NOT_FOUND:
+            raise InfrastructureMissing(f"stream {WORK}") from refusal
+        if refusal.code == api.CONSUMER_NOT_FOUND:
+            raise InfrastructureMissing(f"consumer {name} of {WORK}") from refusal
+        raise
+    config: Config = info["config"]
+    return config
 
 
 async def _create(connection: Connection, call: str, action: str, config: Config) -> Config:

@@ -14,7 +14,7 @@ from trellis_jobs.errors import DeclarationError, NotConnected, NotPermitted
 from trellis_jobs.jetstream.connection import Connection
 from trellis_jobs.jetstream.event_log import EventLog
 from trellis_jobs.jetstream.presence import Presence
-from trellis_jobs.jetstream.provision import provision
+from trellis_jobs.jetstream.provision import provision, require_log
 from trellis_jobs.jetstream.server import detect_features, detect_replicas
 from trellis_jobs.model.identity import JobAddress
 from trellis_jobs.producer.job_ref import JobRef
@@ -83,12 +83,14 @@ class Service(Generic[J]):
         workers: bool | Workers = True,
         credentials: str | None = None,
         replicas: int | None = None,
-        system_credentials: str | None = None,
+        system_account: str | None = None,
     ) -> AsyncIterator[Service[J]]:
         """Connect, provision or check, and start a worker for each handled queue.
 
         `workers=False` only produces; `Workers(...)` chooses queues. Where these credentials may
         not provision, an operator has to; then a start without the streams fails at once.
+        New streams get `replicas`, else as many as the cluster can hold if `system_account` (a
+        URL with user and password, or a credentials file) lets us ask, else one.
         """
         if self._live is not None:
             raise DeclarationError(f"service {self.name!r} is connected already")
@@ -96,9 +98,10 @@ class Service(Generic[J]):
         handlers = self._chosen(wanted) if workers else []
         connection = await Connection.open(url, name=f"{self.name} jobs", credentials=credentials)
         try:
-            if replicas is None and system_credentials is not None:
-                replicas = await _probe_replicas(url, system_credentials)
-            doors = await self._prepare(connection, replicas)
+            detected = 1
+            if replicas is None and system_account is not None:
+                detected = await detect_replicas(url, system_account)
+            doors = await self._prepare(connection, replicas, detected)
             live = self._live = self._wire(doors, handlers, wanted)
             if live.host is not None:
                 await live.host.start()
@@ -193,14 +196,17 @@ class Service(Generic[J]):
                 raise DeclarationError(f"queue {queue!r} has no handler, so no worker can run it")
         return [h for h in self._handlers if wanted.queues is None or h.queue.name in wanted.queues]
 
-    async def _prepare(self, connection: Connection, replicas: int | None) -> HostDoors:
+    async def _prepare(
+        self, connection: Connection, replicas: int | None, detected: int
+    ) -> HostDoors:
         features = await detect_features(connection)
         for missing in features.lacks():
             log.warning("this server lacks %s", missing, extra={"version": features.version})
         try:
-            await provision(connection, Topology(features, replicas))
+            await provision(connection, Topology(features, replicas, detected))
         except NotPermitted as denied:
             log.info("not permitted to provision, so an operator has", extra={"why": str(denied)})
+            await require_log(connection, self.name)
         return HostDoors(
             connection,
             EventLog(connection, features),
@@ -236,11 +242,3 @@ class Service(Generic[J]):
         live.stopped.set()
         if live.host is not None:
             await live.host.stop(grace)
-
-
-async def _probe_replicas(url: str, system_credentials: str) -> int:
-    system = await Connection.open(url, name="jobs replica probe", credentials=system_credentials)
-    try:
-        return await detect_replicas(system)
-    finally:
-        await system.close()

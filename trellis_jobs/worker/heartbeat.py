@@ -8,12 +8,12 @@ from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING
 
 from trellis_jobs.jetstream.connection import ConnectionLost
-from trellis_jobs.jetstream.presence import INTERVAL, Presence
 from trellis_jobs.model.presence import WorkerHeartbeat
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from trellis_jobs.jetstream.presence import Presence
     from trellis_jobs.surroundings import Surroundings
     from trellis_jobs.worker.loop import QueueWorker
 
@@ -41,7 +41,7 @@ async def keep_present(
                 await presence.beat(beat)
             except ConnectionLost as error:
                 log.warning("a heartbeat was not sent", extra={"error": str(error)})
-        await asyncio.sleep(INTERVAL.total_seconds())
+        await asyncio.sleep(presence.interval.total_seconds())
 
 
 def _version() -> str | None:
