@@ -157,7 +157,8 @@ async def test_a_thousand_notes_become_a_few_events_and_the_last_word_counts(
         await ref.wait(timeout=10)
         assert len(await ref.events()) <= 6
         progress = (await ref.get()).progress
-        assert progress is not None and progress.current == 999
+        assert progress is not None
+        assert progress.current == 999
 
 
 async def test_a_queue_without_progress_and_logs_writes_none(server: EmbeddedServer) -> None:

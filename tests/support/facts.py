@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import inspect
 import time
-from collections.abc import Awaitable, Callable
-from typing import Final, TypeVar
+from collections.abc import Callable, Coroutine
+from typing import Any, Final, TypeVar, overload
 
 T = TypeVar("T")
 
@@ -13,13 +14,22 @@ DEADLINE: Final = 20.0
 _LOOK: Final = 0.01
 
 
-async def until(fact: Callable[[], Awaitable[T] | T], what: str = "") -> T:
+@overload
+async def until(
+    fact: Callable[[], Coroutine[Any, Any, T | None]], what: str = "", *, deadline: float = DEADLINE
+) -> T: ...
+@overload
+async def until(
+    fact: Callable[[], T | None], what: str = "", *, deadline: float = DEADLINE
+) -> T: ...
+async def until(fact: Callable[[], Any], what: str = "", *, deadline: float = DEADLINE) -> Any:
     """The fact's first truthy value; fails the test when it does not come true."""
-    deadline = time.monotonic() + DEADLINE
+    end = time.monotonic() + deadline
     while True:
-        value = fact()
-        found = await value if isinstance(value, Awaitable) else value
+        found = fact()
+        if inspect.isawaitable(found):
+            found = await found
         if found:
             return found
-        assert time.monotonic() < deadline, f"never came true: {what or fact}"
+        assert time.monotonic() < end, f"never came true: {what or fact}"
         await asyncio.sleep(_LOOK)

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
+import re
+from typing import TYPE_CHECKING, Any, Final, Generic, Literal, TypeVar, cast
 
 import orjson
 from pydantic import PydanticSchemaGenerationError, PydanticUserError, TypeAdapter, ValidationError
-from pydantic_core import PydanticSerializationError
 
 from trellis_jobs.errors import DeclarationError
 
@@ -15,6 +15,10 @@ if TYPE_CHECKING:
     from trellis_jobs.model.json_values import Json
 
 T = TypeVar("T")
+
+# pydantic's own limit when it reads JSON back.
+DEEPEST: Final = 200
+_HALF_A_PAIR: Final = re.compile("[\ud800-\udfff]")
 
 
 class DoesNotFit(ValueError):
@@ -38,22 +42,37 @@ class Shape(Generic[T]):
     def to_json(self, value: T) -> Json:
         try:
             checked = self._adapter.validate_python(value)
-            plain = self._adapter.dump_python(checked, mode="json", by_alias=True, warnings="error")
+            plain = self._dump(checked, "json")
+            if _check_json(plain).has_null:
+                # Where the type says Any, pydantic has written NaN and infinity as null.
+                _check_json(self._dump(checked, "python"))
         except ValidationError as error:
             raise DoesNotFit(_explain(error)) from None
-        except PydanticSerializationError as error:
+        except (ValueError, RecursionError) as error:
             raise DoesNotFit(str(error)) from None
-        _check_json(plain, "")
         return cast("Json", plain)
 
     def from_json(self, value: Json) -> T:
         try:
-            return self._adapter.validate_json(orjson.dumps(value))
+            data = orjson.dumps(value)
+        except orjson.JSONEncodeError as error:
+            raise DoesNotFit(str(error)) from None
+        try:
+            return self._adapter.validate_json(data)
         except ValidationError as error:
             raise DoesNotFit(_explain(error)) from None
 
     def schema(self) -> dict[str, Any]:
-        return self._adapter.json_schema(by_alias=True)
+        try:
+            return self._adapter.json_schema(by_alias=True)
+        except PydanticUserError as error:
+            raise DeclarationError(f"{self.type!r} has no JSON Schema: {error}") from error
+
+    def _dump(self, value: T, mode: Literal["json", "python"]) -> Any:
+        """round_trip: without computed fields, which could not be read back."""
+        return self._adapter.dump_python(
+            value, mode=mode, by_alias=True, round_trip=True, warnings="error"
+        )
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Shape) and self.type == other.type
@@ -70,15 +89,37 @@ def _explain(error: ValidationError) -> str:
     return "; ".join(problems)
 
 
-def _check_json(value: Any, path: str) -> None:
+class _JsonCheck:
     """JSON has no NaN, no infinity, and no integer that every reader would keep exact."""
-    if isinstance(value, dict):
-        for name, member in value.items():
-            _check_json(member, f"{path}.{name}" if path else str(name))
-    elif isinstance(value, list):
-        for index, member in enumerate(value):
-            _check_json(member, f"{path}[{index}]")
-    elif isinstance(value, float) and not math.isfinite(value):
-        raise DoesNotFit(f"{path or 'value'}: JSON has no {value}")
-    elif isinstance(value, int) and not -(2**63) <= value < 2**64:
-        raise DoesNotFit(f"{path or 'value'}: {value} has more than 64 bits; send it as text")
+
+    def __init__(self) -> None:
+        self.has_null = False
+
+    def check(self, value: Any, path: str, depth: int) -> None:
+        if depth > DEEPEST:
+            raise DoesNotFit(f"the value is nested more than {DEEPEST} levels deep")
+        if isinstance(value, dict):
+            for name, member in value.items():
+                self.check(name, path, depth)
+                self.check(member, f"{path}.{name}" if path else str(name), depth + 1)
+        elif isinstance(value, list | tuple | set | frozenset):
+            for index, member in enumerate(value):
+                self.check(member, f"{path}[{index}]", depth + 1)
+        else:
+            self.has_null |= value is None
+            _check_scalar(value, path or "value")
+
+
+def _check_json(value: Any) -> _JsonCheck:
+    checked = _JsonCheck()
+    checked.check(value, "", 0)
+    return checked
+
+
+def _check_scalar(value: Any, path: str) -> None:
+    if isinstance(value, float) and not math.isfinite(value):
+        raise DoesNotFit(f"{path}: JSON has no {value}")
+    if isinstance(value, int) and not -(2**63) <= value < 2**64:
+        raise DoesNotFit(f"{path}: {value} has more than 64 bits; send it as text")
+    if isinstance(value, str) and _HALF_A_PAIR.search(value):
+        raise DoesNotFit(f"{path}: half a surrogate pair cannot be written as UTF-8")

@@ -44,10 +44,14 @@ _ENDED_PULL: Final = ("404", "408")
 async def read_history(connection: Connection, job: JobAddress) -> list[Entry]:
     """Every event of the job that is in the log now."""
     for _ in range(_READS):
-        async with _reader(connection, subjects.history(job), after=0) as reader:
-            messages = [m async for m in reader.messages(reader.pending)]
-        if len(messages) == reader.pending:
-            return [entry for entry in map(read_entry, messages) if entry is not None]
+        try:
+            async with _reader(connection, subjects.history(job), after=0) as reader:
+                messages = [m async for m in reader.messages(reader.pending)]
+            if len(messages) == reader.pending:
+                return [entry for entry in map(read_entry, messages) if entry is not None]
+        except (ConnectionLost, NotConfirmed):
+            if connection.is_closed:
+                raise
         await connection.until_up()
     raise NotConfirmed(f"a read of the history of {job.job_id}", _READS * _PULL_SECONDS, job.job_id)
 
@@ -66,8 +70,9 @@ async def follow(connection: Connection, watched: str) -> AsyncIterator[Entry]:
                     entry = read_entry(message)
                     if entry is not None:
                         yield entry
-        except (ConnectionLost, NotConfirmed, InfrastructureMissing):
-            if position == 0 or connection.is_closed:
+        except (ConnectionLost, NotConfirmed, InfrastructureMissing) as error:
+            never_was = position == 0 and isinstance(error, InfrastructureMissing)
+            if never_was or connection.is_closed:
                 raise
             await asyncio.sleep(_NOT_READY_PAUSE)
         await connection.until_up()

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from trellis_jobs.model.standing import Head
     from trellis_jobs.surroundings import Surroundings
 
-R = TypeVar("R")
+R_co = TypeVar("R_co", covariant=True)
 
 # Hints can be lost, and a hint can overtake its event: look again by oneself as well.
 _SOON: Final = (0.005, 0.02, 0.1)
@@ -50,13 +50,13 @@ _ENDS: Final[Mapping[JobState, type[JobEnded]]] = {
 }
 
 
-class JobRef(Generic[R]):
+class JobRef(Generic[R_co]):
     """What is returned comes from the log; core copies of events only say when to look."""
 
     def __init__(
         self,
         address: JobAddress,
-        queue: JobType[Any, R],
+        queue: JobType[Any, R_co],
         connection: Connection,
         events: EventLog,
         surroundings: Surroundings,
@@ -84,7 +84,7 @@ class JobRef(Generic[R]):
             raise JobNotFound(self.id)
         return job
 
-    async def wait(self, timeout: float | None = None) -> R:
+    async def wait(self, timeout: float | None = None) -> R_co:
         """The result once there is one; any other end raises its own JobEnded (JobFailed, …)."""
         try:
             async with asyncio.timeout(timeout):
@@ -163,7 +163,7 @@ class JobRef(Generic[R]):
         hinted.clear()
         return 1
 
-    async def _outcome(self, head: Head) -> R:
+    async def _outcome(self, head: Head) -> R_co:
         if head.standing.state is JobState.COMPLETED:
             entry = await self._events.last(self.address, EventKind.COMPLETED)
             if entry is not None and isinstance(entry.event, Completed):

@@ -96,6 +96,8 @@ class Service(Generic[J]):
             raise DeclarationError(f"service {self.name!r} is connected already")
         wanted = workers if isinstance(workers, Workers) else Workers()
         handlers = self._chosen(wanted) if workers else []
+        if isinstance(workers, Workers) and not handlers:
+            raise DeclarationError(f"service {self.name!r} has no handlers: nothing to work on")
         connection = await Connection.open(url, name=f"{self.name} jobs", credentials=credentials)
         try:
             detected = 1
@@ -142,6 +144,17 @@ class Service(Generic[J]):
         """No new work; finish what runs within the grace period, hand back the rest."""
         self._connected()
         await self._stop(self.grace if grace is None else grace)
+
+    def quiet(self) -> None:
+        """Take no new work until resume(); what runs goes on."""
+        host = self._connected().host
+        if host is not None:
+            host.quiet()
+
+    def resume(self) -> None:
+        host = self._connected().host
+        if host is not None:
+            host.resume()
 
     def register(self, queue: JobType[Any, Any], handler: Callable[..., Any]) -> None:
         if self._live is not None:
@@ -232,8 +245,9 @@ class Service(Generic[J]):
         live = self._connected()
         if live.stopped.is_set():
             grace = 0
-        live.stopped.set()
+        # Before the event: wait() stops with a grace of its own, and the first to ask decides.
         self._stopping = asyncio.get_running_loop().create_task(self._stop(grace))
+        live.stopped.set()
 
     async def _stop(self, grace: float) -> None:
         live = self._live

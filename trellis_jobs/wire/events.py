@@ -19,6 +19,7 @@ from trellis_jobs.model.identity import JobAddress
 from trellis_jobs.model.job import Entry
 from trellis_jobs.model.job_errors import JobError
 from trellis_jobs.model.notes import NOTHING_NOTED, LogLevel, LogLine, Notes, Progress
+from trellis_jobs.model.reducer import begin
 from trellis_jobs.model.standing import Standing
 from trellis_jobs.model.states import JobState
 from trellis_jobs.wire import headers as h
@@ -180,15 +181,16 @@ def _context(body: dict[str, Any]) -> JobContext:
 
 def _decode_standing(body: dict[str, Any], event: e.Event, sequence: int) -> Standing | None:
     """Where the event leaves its job, if the writer said so: foreign runtimes do not."""
-    begins = isinstance(event, e.Begun)
-    if not begins and "runSeq" not in body:
+    if isinstance(event, e.Begun):
+        return begin(event).recorded_at(sequence)
+    if "runSeq" not in body:
         return None
     state = _state(body)
     return Standing(
         state,
         event.tries,
         count(body, "maxTries", least=1),
-        sequence if begins else count(body, "runSeq", least=1),
+        count(body, "runSeq", least=1),
         optional_moment(body, "deadline"),
         owner=_attempt(body) if state is JobState.ACTIVE else None,
         next_attempt_at=optional_moment(body, "nextAttemptAt"),

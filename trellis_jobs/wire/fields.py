@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from datetime import datetime
+import reprlib
+from datetime import UTC, datetime
 from typing import Any, TypeVar
 
 import orjson
@@ -26,13 +27,18 @@ def loads(data: bytes) -> dict[str, Any]:
 
 def dumps(body: dict[str, Any]) -> bytes:
     """JSON with RFC 3339 times; None is left out by the writers, never written as null."""
-    return orjson.dumps(body, option=orjson.OPT_UTC_Z)
+    try:
+        return orjson.dumps(body, option=orjson.OPT_UTC_Z)
+    except orjson.JSONEncodeError:
+        # Half a surrogate pair, as in a file name that is not UTF-8, must not cost the event.
+        return orjson.dumps(_in_utf8(body), option=orjson.OPT_UTC_Z)
 
 
 def required(body: dict[str, Any], name: str, kind: type[T]) -> T:
     value = body.get(name)
     if not isinstance(value, kind) or (kind is int and isinstance(value, bool)):
-        raise BadField(f"{name} must be {kind.__name__}, found {value!r:.80}")
+        # reprlib: the value may be nested deeper than repr() can follow.
+        raise BadField(f"{name} must be {kind.__name__}, found {reprlib.repr(value)}")
     return value
 
 
@@ -50,13 +56,21 @@ def count(body: dict[str, Any], name: str, *, least: int = 0) -> int:
 def moment(body: dict[str, Any], name: str) -> datetime:
     text = required(body, name, str)
     try:
-        at = datetime.fromisoformat(text)
-    except ValueError:
+        at = datetime.fromisoformat(text.upper())
+        if at.tzinfo is not None:
+            return at.astimezone(UTC)
+    except (ValueError, OverflowError):
         raise BadField(f"{name} must be an RFC 3339 time, found {text!r:.80}") from None
-    if at.tzinfo is None:
-        raise BadField(f"{name} must name its offset from UTC, found {text!r:.80}")
-    return at
+    raise BadField(f"{name} must name its offset from UTC, found {text!r:.80}")
 
 
 def optional_moment(body: dict[str, Any], name: str) -> datetime | None:
     return None if body.get(name) is None else moment(body, name)
+
+
+def _in_utf8(value: Any) -> Any:
+    if isinstance(value, str):
+        return value.encode("utf-8", "replace").decode()
+    if isinstance(value, dict):
+        return {_in_utf8(name): _in_utf8(member) for name, member in value.items()}
+    return [_in_utf8(member) for member in value] if isinstance(value, list) else value

@@ -22,6 +22,9 @@ TTL: Final = "Nats-TTL"
 # reply subject somebody pointed at a job (design D21).
 OF_SERVER_REPLIES: Final = ("Nats-Stream", "Nats-Sequence", "Status")
 
+# Of a sequence, an unsigned 64-bit number. A client may have written the header itself.
+_MOST_DIGITS: Final = 20
+
 
 def of_event(context: JobContext, event_id: str) -> dict[str, str]:
     headers = {
@@ -51,4 +54,5 @@ def source_sequence(headers: Mapping[str, str]) -> int | None:
 
 
 def _number(text: str) -> int | None:
-    return int(text) if text.isascii() and text.isdigit() else None
+    is_uint64 = text.isascii() and text.isdigit() and len(text) <= _MOST_DIGITS
+    return int(text) if is_uint64 else None

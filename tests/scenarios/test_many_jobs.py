@@ -1,0 +1,42 @@
+"""Volume: every job once, whoever gets it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+
+from tests.support.facts import until
+from tests.support.lab import Probe, Task, probe, producer
+from tests.support.worker_process import worker_process
+from trellis_jobs.embedded import EmbeddedServer
+from trellis_jobs.jetstream import api
+
+
+async def test_two_thousand_jobs_through_two_processes_complete_once_each(
+    server: EmbeddedServer, tmp_path: Path
+) -> None:
+    async with producer(server.url) as jobs, probe(server.url) as raw:
+        with (
+            worker_process(server.url, tmp_path / "a", "slow", concurrency=50) as one,
+            worker_process(server.url, tmp_path / "b", "slow", concurrency=50) as two,
+        ):
+            await one.until_ready()
+            await two.until_ready()
+            refs = await jobs.slow.create_many([Task(text=str(n)) for n in range(2000)])
+
+            async def all_done() -> bool:
+                return len(await completed_events(raw)) == len(refs)
+
+            await until(all_done, "every job is completed")
+            await raw.until_empty()
+            assert set((await completed_events(raw)).values()) == {1}
+            ran = Counter(job_id for job_id, _ in [*one.runs, *two.runs])
+            assert set(ran.values()) == {1}
+            assert min(len(one.runs), len(two.runs)) > 100
+
+
+async def completed_events(raw: Probe) -> dict[str, int]:
+    """How many `completed` events each job has, by subject."""
+    body = {"subjects_filter": "trellis.jobs.lab.*.*.completed"}
+    info = await api.request(raw.connection, "STREAM.INFO.JOBS", body)
+    return dict(info["state"].get("subjects") or {})

@@ -1,0 +1,156 @@
+"""A TCP proxy between a client and its server, with faults at chosen bytes.
+
+A rule waits for bytes in one direction and then does something real: kill a process, cut the
+connection, hold everything back. One job at a time goes through, so a chunk is one message.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass, field
+from enum import Enum, auto
+from urllib.parse import urlsplit
+
+
+class Then(Enum):
+    """What happens to the bytes that a rule matched."""
+
+    FORWARD = auto()
+    SWALLOW = auto()
+    CUT = auto()
+
+
+@dataclass
+class _Rule:
+    """`act` gets the match and a way to speak to the sender in the other end's name."""
+
+    pattern: re.Pattern[bytes]
+    act: Callable[[re.Match[bytes], asyncio.StreamWriter], Then]
+    uses: int
+
+
+@dataclass
+class FaultProxy:
+    upstream: tuple[str, int]
+    url: str = ""
+    to_server: list[_Rule] = field(default_factory=list)
+    to_client: list[_Rule] = field(default_factory=list)
+    _inbox_sid: bytes = b""
+    _admitting: bool = True
+    _flowing: asyncio.Event = field(default_factory=asyncio.Event)
+    _links: set[asyncio.StreamWriter] = field(default_factory=set)
+    _tasks: set[asyncio.Task[None]] = field(default_factory=set)
+
+    def when_client_sends(self, pattern: bytes, act: Callable[[], Then], *, uses: int = 1) -> None:
+        self.to_server.append(_Rule(re.compile(pattern, re.DOTALL), lambda _, __: act(), uses))
+
+    def when_server_sends(self, pattern: bytes, act: Callable[[], Then], *, uses: int = 1) -> None:
+        self.to_client.append(_Rule(re.compile(pattern, re.DOTALL), lambda _, __: act(), uses))
+
+    def answer_reads_with_404(self, times: int) -> Callable[[], int]:
+        """Lie like a replica that lags behind; returns a function that counts the lies."""
+        told = 0
+
+        def lie(read: re.Match[bytes], client: asyncio.StreamWriter) -> Then:
+            nonlocal told
+            told += 1
+            status = b"NATS/1.0 404 Message Not Found\r\n\r\n"
+            sizes = b"%d %d" % (len(status), len(status))
+            client.write(b"HMSG %s %s %s\r\n%s\r\n" % (read[1], self._inbox_sid, sizes, status))
+            return Then.SWALLOW
+
+        direct_get = re.compile(rb"^PUB \$JS\.API\.DIRECT\.GET\.JOBS\.\S+ (\S+) 0\r\n\r\n$")
+        self.to_server.append(_Rule(direct_get, lie, times))
+        return lambda: told
+
+    def _learn_inbox(self, subscribe: re.Match[bytes], _: asyncio.StreamWriter) -> Then:
+        self._inbox_sid = subscribe[1]
+        return Then.FORWARD
+
+    def freeze(self) -> None:
+        """Hold everything back, both ways, without closing anything."""
+        self._flowing.clear()
+
+    def thaw(self) -> None:
+        self._flowing.set()
+
+    def refuse(self) -> None:
+        """Cut the connection and let nobody in until admit()."""
+        self._admitting = False
+        self.cut()
+
+    def admit(self) -> None:
+        self._admitting = True
+
+    def cut(self) -> None:
+        for link in list(self._links):
+            link.close()
+
+    async def accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        if not self._admitting:
+            writer.close()
+            return
+        up_reader, up_writer = await asyncio.open_connection(*self.upstream)
+        self._links.update((writer, up_writer))
+        for source, sink, back, rules in (
+            (reader, up_writer, writer, self.to_server),
+            (up_reader, writer, up_writer, self.to_client),
+        ):
+            task = asyncio.create_task(self._pump(source, sink, back, rules))
+            self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)
+
+    async def _pump(
+        self,
+        source: asyncio.StreamReader,
+        sink: asyncio.StreamWriter,
+        back: asyncio.StreamWriter,
+        rules: list[_Rule],
+    ) -> None:
+        with suppress(ConnectionError):
+            while chunk := await source.read(65536):
+                await self._flowing.wait()
+                then = _judge(rules, chunk, back)
+                if then is Then.CUT:
+                    break
+                if then is Then.FORWARD:
+                    sink.write(chunk)
+                    await sink.drain()
+        for end in (sink, back):
+            end.close()
+            self._links.discard(end)
+
+    async def close(self) -> None:
+        self.thaw()
+        self.cut()
+        for task in list(self._tasks):
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+
+def _judge(rules: list[_Rule], chunk: bytes, back: asyncio.StreamWriter) -> Then:
+    for rule in rules:
+        found = rule.pattern.search(chunk) if rule.uses > 0 else None
+        if found:
+            rule.uses -= 1
+            return rule.act(found, back)
+    return Then.FORWARD
+
+
+@asynccontextmanager
+async def fault_proxy(url: str) -> AsyncIterator[FaultProxy]:
+    parts = urlsplit(url)
+    proxy = FaultProxy((parts.hostname or "127.0.0.1", parts.port or 4222))
+    # The first subscription of a connection of ours is the inbox of its answers.
+    proxy.to_server.append(_Rule(re.compile(rb"SUB \S+\.\* +(\d+)\r\n"), proxy._learn_inbox, 1))
+    proxy.thaw()
+    listener = await asyncio.start_server(proxy.accept, "127.0.0.1", 0)
+    proxy.url = f"nats://127.0.0.1:{listener.sockets[0].getsockname()[1]}"
+    try:
+        yield proxy
+    finally:
+        listener.close()
+        await proxy.close()

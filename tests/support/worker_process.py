@@ -1,0 +1,114 @@
+"""A real worker in a process of its own, to be killed, stopped and signalled.
+
+Run as a program it works on the lab's queues; each handler run adds a line to a file, and waiting
+handlers go on once a second file exists.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import trellis_jobs
+from tests.support.facts import until
+from tests.support.lab import Bench, LabJobs, Report, Task, bench
+from trellis_jobs import ActiveJob, Service, Workers
+
+ROOT = Path(trellis_jobs.__file__).parent.parent
+
+
+@dataclass
+class WorkerProcess:
+    process: subprocess.Popen[bytes]
+    folder: Path
+
+    @property
+    def pid(self) -> int:
+        return self.process.pid
+
+    @property
+    def runs(self) -> list[tuple[str, int]]:
+        """(job id, try) of every handler run that began in this process."""
+        written = self.folder / "runs"
+        if not written.exists():
+            return []
+        lines = (line.split() for line in written.read_text().splitlines())
+        return [(job_id, int(tries)) for job_id, tries in lines]
+
+    def let_go(self) -> None:
+        (self.folder / "go").touch()
+
+    def kill(self) -> None:
+        self.send(signal.SIGKILL)
+        self.process.wait()
+
+    def send(self, number: signal.Signals) -> None:
+        self.process.send_signal(number)
+
+    async def until_ready(self) -> None:
+        await until((self.folder / "ready").exists, "the worker is ready")
+
+    async def until_running(self, job_id: str) -> None:
+        await until(lambda: job_id in [ran for ran, _ in self.runs], f"{job_id} runs")
+
+    async def until_exit(self) -> int:
+        await until(lambda: self.process.poll() is not None, "the worker exits")
+        return self.process.returncode
+
+    @property
+    def output(self) -> str:
+        return (self.folder / "output").read_text()
+
+
+@contextmanager
+def worker_process(
+    url: str, folder: Path, *queues: str, concurrency: int | None = None, grace: float = 5.0
+) -> Iterator[WorkerProcess]:
+    folder.mkdir(parents=True, exist_ok=True)
+    argv = [sys.executable, "-m", "tests.support.worker_process", url, str(folder)]
+    argv += [str(concurrency or 0), str(grace), *queues]
+    with (folder / "output").open("wb") as output:
+        process = subprocess.Popen(argv, cwd=ROOT, stdout=output, stderr=output)
+    try:
+        yield WorkerProcess(process, folder)
+    finally:
+        process.kill()
+        process.wait()
+
+
+async def _main(url: str, folder: Path, concurrency: int, grace: float, queues: list[str]) -> None:
+    made = bench(grace=grace)
+
+    async def record(active: ActiveJob[Task]) -> Report:
+        with (folder / "runs").open("a") as runs:
+            runs.write(f"{active.id} {active.tries}\n")
+        return await made.handle(active)
+
+    service = Service(LabJobs, grace=grace)
+    for name in queues:
+        getattr(service.jobs, name).handle(record)
+    workers = Workers(concurrency=concurrency or None)
+    async with service.connect(url, workers=workers):
+        (folder / "ready").touch()
+        watching = asyncio.create_task(_watch(folder / "go", made))
+        await service.wait()
+        watching.cancel()
+
+
+async def _watch(go: Path, made: Bench) -> None:
+    await until(go.exists, "the test lets waiting handlers go on", deadline=3600)
+    made.go.set()
+
+
+if __name__ == "__main__":
+    import logging
+
+    logging.basicConfig(level=logging.INFO)
+    _, url, folder, concurrency, grace, *queues = sys.argv
+    asyncio.run(_main(url, Path(folder), int(concurrency), float(grace), queues or ["work"]))
