@@ -19,7 +19,7 @@ from trellis_jobs.model.identity import JobAddress
 from trellis_jobs.model.job import Entry
 from trellis_jobs.model.job_errors import JobError
 from trellis_jobs.model.notes import NOTHING_NOTED, LogLevel, LogLine, Notes, Progress
-from trellis_jobs.model.reducer import begin
+from trellis_jobs.model.reducer import RULES, begin
 from trellis_jobs.model.standing import Standing
 from trellis_jobs.model.states import JobState
 from trellis_jobs.wire import headers as h
@@ -185,7 +185,9 @@ def _decode_standing(body: dict[str, Any], event: e.Event, sequence: int) -> Sta
         return begin(event).recorded_at(sequence)
     if "runSeq" not in body:
         return None
-    state = _state(body)
+    state, leads_to = _state(body), RULES[event.kind].leads_to
+    if leads_to is not None and state is not leads_to:
+        raise BadField(f"{event.kind} leads to {leads_to}, not to {state}")
     return Standing(
         state,
         event.tries,

@@ -1,0 +1,186 @@
+"""The golden messages of contracts/vectors: one of every kind, as our own writers send them.
+
+They are the compatibility promise. To change one on purpose: `python -m tests.wire.write_vectors`.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from datetime import timedelta
+from pathlib import Path
+from typing import Any, Final
+
+from pydantic import BaseModel
+
+from tests.given import (
+    NOON,
+    ONE_OF_EACH,
+    REPORT,
+    SECOND,
+    after,
+    created,
+    dead,
+    failed,
+    heartbeat,
+    logged,
+    progressed,
+    retry_scheduled,
+    started,
+)
+from trellis_jobs.contract.declaration import JobType, ServiceContract
+from trellis_jobs.contract.manifest import to_manifest
+from trellis_jobs.contract.shapes import Shape
+from trellis_jobs.model import events as e
+from trellis_jobs.model import subjects
+from trellis_jobs.model.events import EventKind
+from trellis_jobs.model.presence import WorkerHeartbeat
+from trellis_jobs.model.reducer import Illegal, advance
+from trellis_jobs.model.retry import RetryPolicy
+from trellis_jobs.model.standing import Standing
+from trellis_jobs.model.states import JobState
+from trellis_jobs.wire import events, headers, presence
+
+FOLDER: Final = Path(__file__).parents[2] / "contracts" / "vectors"
+EVENT_ID: Final = "0123456789abcdef01234567"
+RUN: Final = 17
+
+BEAT: Final = WorkerHeartbeat(
+    service=REPORT.service,
+    job_type=REPORT.job_type,
+    instance="pod-7",
+    at=after(30),
+    concurrency=4,
+    version="1.2.0",
+)
+
+_ACTIVE = (created(deadline=after(600)), started())
+_BEFORE: Final[Mapping[EventKind, tuple[e.Event, ...]]] = {
+    EventKind.CREATED: (),
+    EventKind.STARTED: _ACTIVE[:1],
+    EventKind.RETRIED: (*_ACTIVE, failed()),
+    EventKind.CANCELLED: _ACTIVE[:1],
+    EventKind.SKIPPED: _ACTIVE[:1],
+    EventKind.EXPIRED: (*_ACTIVE, retry_scheduled()),
+    EventKind.DEAD: (_ACTIVE[0], started(tries=3)),
+    EventKind.DISMISSED: (_ACTIVE[0], started(tries=3), dead()),
+    EventKind.STALE_COMPLETION_IGNORED: (
+        *_ACTIVE,
+        retry_scheduled(),
+        started(attempt=SECOND, tries=2),
+    ),
+}
+_FULLER: Final[Mapping[EventKind, e.Event]] = {
+    EventKind.CREATED: _ACTIVE[0],
+    EventKind.HEARTBEAT: heartbeat(),
+    EventKind.RETRY: retry_scheduled(notes=progressed().notes),
+    EventKind.FAILED: replace(
+        failed(), error=replace(failed().error, traceback="Traceback …\nBadFile: not a PDF")
+    ),
+    EventKind.COMPLETED: e.Completed(
+        job=REPORT,
+        context=replace(created().context, tracestate="vendor=1"),
+        at=NOON + timedelta(seconds=2, microseconds=345),
+        tries=1,
+        attempt=started().attempt,
+        notes=logged().notes,
+        result={"pages": 4, "title": "Übersicht"},
+    ),
+}
+
+
+@dataclass(frozen=True)
+class Golden:
+    """An event with where it leaves its job and where the job was before."""
+
+    event: e.Event
+    standing: Standing
+    previous: JobState | None
+
+    @property
+    def subject(self) -> str:
+        return subjects.lifecycle(self.event.job, self.event.kind)
+
+    @property
+    def body(self) -> bytes:
+        return events.encode(self.event, self.standing, self.previous)
+
+    @property
+    def message(self) -> dict[str, Any]:
+        return {
+            "subject": self.subject,
+            "headers": headers.of_event(self.event.context, EVENT_ID),
+            "body": json.loads(self.body),
+        }
+
+
+def golden(kind: EventKind) -> Golden:
+    before: Standing | None = None
+    for past in _BEFORE.get(kind, _ACTIVE):
+        before = _moved(before, past).recorded_at(RUN)
+    example = next(event for event in ONE_OF_EACH if event.kind is kind)
+    after_it = _moved(before, _FULLER.get(kind, example))
+    said = replace(_FULLER.get(kind, example), tries=after_it.tries)
+    return Golden(said, after_it, before.state if before else None)
+
+
+def heartbeat_message() -> dict[str, Any]:
+    subject = subjects.presence(BEAT.service, BEAT.job_type, BEAT.instance)
+    return {"subject": subject, "headers": {}, "body": json.loads(presence.encode(BEAT))}
+
+
+class RenderReport(BaseModel):
+    doc: str
+    pages: int | None = None
+
+
+class Rendered(BaseModel):
+    pages: int
+
+
+CONTRACT: Final = ServiceContract(
+    "documents",
+    {
+        "render-report": JobType(
+            name="render-report",
+            payload=Shape(RenderReport),
+            result=Shape(Rendered),
+            concurrency=4,
+            retry=RetryPolicy(3, (timedelta(seconds=5), timedelta(seconds=30))),
+            ack_wait=timedelta(seconds=10),
+            delivery_limit=20,
+            timeout=timedelta(minutes=2),
+            deadline=timedelta(hours=1),
+            dead_letters=False,
+            shared=True,
+        ),
+        "forget-report": JobType(
+            name="forget-report", payload=Shape(str), result=Shape(type(None))
+        ),
+    },
+)
+
+
+def texts() -> dict[str, str]:
+    """Every file of the folder, by name."""
+    messages = {f"{kind.value}.json": golden(kind).message for kind in EventKind}
+    messages["worker-heartbeat.json"] = heartbeat_message()
+    messages["service-manifest.json"] = to_manifest(CONTRACT)
+    return {
+        name: json.dumps(message, indent=2, ensure_ascii=False) + "\n"
+        for name, message in messages.items()
+    }
+
+
+def _moved(before: Standing | None, event: e.Event) -> Standing:
+    moved = advance(before, event)
+    if isinstance(moved, Illegal):
+        raise TypeError(f"no golden history may contain this: {moved.reason}")
+    return moved
+
+
+if __name__ == "__main__":
+    FOLDER.mkdir(parents=True, exist_ok=True)
+    for name, text in texts().items():
+        (FOLDER / name).write_text(text, encoding="utf-8")
