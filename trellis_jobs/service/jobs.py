@@ -63,11 +63,13 @@ class job(Generic[P, R]):  # noqa: N801 - reads as a keyword in a declaration
         self._options = options
         self._type: JobType[P, R] | None = None
 
-    def __set_name__(self, owner: type[Jobs], attribute: str) -> None:
+    def declare(self, owner: str, attribute: str) -> JobType[P, R]:
+        """Called by the Jobs class: from __set_name__ Python 3.11 lets no error out as it is."""
         try:
             self._type = self._declare(self._options.get("name") or attribute.replace("_", "-"))
-        except DeclarationError as error:
-            raise DeclarationError(f"{owner.__name__}.{attribute}: {error}") from error
+        except (DeclarationError, ValueError, OverflowError) as error:
+            raise DeclarationError(f"{owner}.{attribute}: {error}") from error
+        return self._type
 
     @overload
     def __get__(self, instance: None, owner: type[Jobs]) -> JobType[P, R]: ...
@@ -117,15 +119,19 @@ class Jobs:
     def __init_subclass__(cls, *, service: str, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
         queues: dict[str, JobType[Any, Any]] = {}
-        for attribute in vars(cls).values():
-            if not isinstance(attribute, job):
+        for attribute, declared in _attributes(cls).items():
+            if not isinstance(declared, job):
                 continue
-            if attribute.type.name in queues:
-                raise DeclarationError(
-                    f"{cls.__name__} declares queue {attribute.type.name!r} twice"
-                )
-            queues[attribute.type.name] = attribute.type
+            queue: JobType[Any, Any] = declared.declare(cls.__name__, attribute)
+            if queue.name in queues:
+                raise DeclarationError(f"{cls.__name__} declares queue {queue.name!r} twice")
+            queues[queue.name] = queue
         cls.contract = ServiceContract(check_service(service), queues)
+
+
+def _attributes(cls: type) -> dict[str, object]:
+    """Its own and the inherited ones."""
+    return {name: value for base in reversed(cls.__mro__) for name, value in vars(base).items()}
 
 
 def _duration(value: Duration) -> timedelta:

@@ -1,0 +1,199 @@
+"""A service declares its queues; what cannot work is refused there, by name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from pydantic import BaseModel
+
+from trellis_jobs import Jobs, Service, job
+from trellis_jobs.contract.declaration import JobType, ServiceContract
+from trellis_jobs.contract.manifest import to_manifest
+from trellis_jobs.contract.shapes import Shape
+from trellis_jobs.errors import DeclarationError
+from trellis_jobs.service.queue import Queue
+
+
+class SyncTickets(BaseModel):
+    origin: str
+
+
+def declaring(**options: Any) -> type[Jobs]:
+    class HelpdeskJobs(Jobs, service="helpdesk"):
+        sync_tickets = job(SyncTickets, int, **options)
+
+    return HelpdeskJobs
+
+
+def queue_with(**options: Any) -> JobType[Any, Any]:
+    return declaring(**options).contract.queues["sync-tickets"]
+
+
+@pytest.mark.parametrize(
+    ("options", "complaint"),
+    [
+        ({"name": "sync.tickets"}, "queue name 'sync.tickets' cannot be a subject token"),
+        ({"name": "sync tickets"}, "queue name 'sync tickets' cannot be a subject token"),
+        ({"name": "*"}, "'*'"),
+        ({"concurrency": 0}, "concurrency must be at least 1, is 0"),
+        ({"max_deliver": 0}, "max_deliver must be at least 1, is 0"),
+        ({"backoff": [5, -1]}, "backoff cannot be negative"),
+        ({"backoff": [float("nan")]}, "NaN"),
+        ({"ack_wait": 0.05}, "ack_wait must be at least 0.1 s"),
+        ({"ack_wait": timedelta()}, "ack_wait must be at least 0.1 s"),
+        ({"delivery_limit": 0}, "delivery_limit must be at least 1"),
+        ({"timeout": 0}, "timeout must be positive"),
+        ({"timeout": -1}, "timeout must be positive"),
+        ({"deadline": timedelta()}, "deadline must be positive"),
+    ],
+    ids=str,
+)
+def test_a_queue_that_cannot_work_is_refused_and_the_culprit_named(
+    options: dict[str, Any], complaint: str
+) -> None:
+    with pytest.raises(DeclarationError) as refused:
+        declaring(**options)
+    assert complaint in str(refused.value)
+    assert "HelpdeskJobs.sync_tickets: " in str(refused.value)
+
+
+def test_a_payload_that_json_cannot_carry_is_refused_and_the_culprit_named() -> None:
+    class Opaque:
+        pass
+
+    with pytest.raises(DeclarationError, match=r"ToolJobs\.use: .*Opaque"):
+
+        class ToolJobs(Jobs, service="tools"):
+            use = job(Opaque)
+
+
+def test_two_queues_of_one_name_are_refused() -> None:
+    with pytest.raises(DeclarationError, match="TwinJobs declares queue 'sync' twice"):
+
+        class TwinJobs(Jobs, service="twins"):
+            sync = job(int)
+            other = job(int, name="sync")
+
+
+@pytest.mark.parametrize("service", ["workers", "help.desk", "help desk", "", ">"])
+def test_a_service_name_that_cannot_be_one_is_refused(service: str) -> None:
+    with pytest.raises(DeclarationError, match="service"):
+
+        class AnyJobs(Jobs, service=service):
+            pass
+
+
+def test_a_service_without_queues_is_allowed_to_exist() -> None:
+    class IdleJobs(Jobs, service="idle"):
+        pass
+
+    assert IdleJobs.contract == ServiceContract("idle", {})
+
+
+def test_a_queue_is_called_after_its_attribute_unless_it_says_otherwise() -> None:
+    assert list(declaring().contract.queues) == ["sync-tickets"]
+    assert list(declaring(name="Sync_2").contract.queues) == ["Sync_2"]
+
+
+def test_inherited_queues_belong_to_the_service_too() -> None:
+    class BaseJobs(Jobs, service="base"):
+        ping = job(int)
+
+    class MoreJobs(BaseJobs, service="more"):
+        pong = job(int)
+
+    assert set(MoreJobs.contract.queues) == {"ping", "pong"}
+    assert set(BaseJobs.contract.queues) == {"ping"}
+
+
+def test_a_declaration_outside_a_jobs_class_says_what_is_missing() -> None:
+    with pytest.raises(DeclarationError, match="attribute of a Jobs class"):
+        _ = job(int).type
+
+
+def test_on_the_class_it_is_a_declaration_on_the_service_a_queue() -> None:
+    class HelpdeskJobs(Jobs, service="helpdesk"):
+        sync_tickets = job(SyncTickets, int)
+
+    assert isinstance(HelpdeskJobs.sync_tickets, JobType)
+    assert isinstance(Service(HelpdeskJobs).jobs.sync_tickets, Queue)
+    assert Service(HelpdeskJobs).jobs.sync_tickets.type is HelpdeskJobs.sync_tickets
+
+
+def test_a_queue_has_one_handler_and_a_second_one_is_told_about_the_first() -> None:
+    class HelpdeskJobs(Jobs, service="helpdesk"):
+        sync_tickets = job(SyncTickets)
+
+    service = Service(HelpdeskJobs)
+
+    async def first(_: Any) -> None: ...
+    async def second(_: Any) -> None: ...
+
+    service.jobs.sync_tickets.handle(first)
+    with pytest.raises(DeclarationError, match=r"'sync-tickets'.*first already, not by .*second"):
+        service.jobs.sync_tickets.handle(second)
+
+
+@pytest.mark.parametrize("duration", [2.5, timedelta(seconds=2.5)])
+@pytest.mark.parametrize(
+    ("option", "read"),
+    [
+        ("ack_wait", lambda queue: queue.ack_wait),
+        ("timeout", lambda queue: queue.timeout),
+        ("deadline", lambda queue: queue.deadline),
+    ],
+)
+def test_durations_are_seconds_or_timedelta(
+    option: str, read: Callable[[JobType[Any, Any]], timedelta], duration: float | timedelta
+) -> None:
+    assert read(queue_with(**{option: duration})) == timedelta(seconds=2.5)
+
+
+def test_what_is_not_said_is_the_default_of_the_design() -> None:
+    plain = queue_with()
+    assert (plain.concurrency, plain.retry.max_tries) == (1, 5)
+    assert [delay.total_seconds() for delay in plain.retry.delays] == [5, 30, 120, 600, 1800]
+    assert plain.ack_wait == timedelta(seconds=30)
+    assert (plain.timeout, plain.deadline, plain.delivery_limit) == (None, None, None)
+    assert plain.progress
+    assert plain.logs
+    assert plain.dead_letters
+    assert not plain.shared
+    assert plain.permanent == ()
+
+
+def test_a_manifest_lists_queues_by_name_and_durations_in_milliseconds() -> None:
+    contract = ServiceContract(
+        "helpdesk",
+        {
+            name: JobType(
+                name=name,
+                payload=Shape(int),
+                result=Shape(type(None)),
+                ack_wait=timedelta(seconds=1.5),
+            )
+            for name in ("b", "a")
+        },
+    )
+    manifest = to_manifest(contract)
+    assert list(manifest["jobs"]) == ["a", "b"]
+    assert manifest["jobs"]["a"]["ackWaitMs"] == 1500
+    assert manifest["format"] == "trellis.jobs.service@v1"
+
+
+def test_only_what_was_declared_is_in_the_manifest() -> None:
+    optional = {"defaultDeadlineMs", "timeoutMs", "deliveryLimit", "shared"}
+    plain = to_manifest(declaring().contract)["jobs"]["sync-tickets"]
+    full = to_manifest(declaring(deadline=1, timeout=2, delivery_limit=3, shared=True).contract)[
+        "jobs"
+    ]["sync-tickets"]
+    assert not optional & plain.keys()
+    assert {name: full[name] for name in optional} == {
+        "defaultDeadlineMs": 1000,
+        "timeoutMs": 2000,
+        "deliveryLimit": 3,
+        "shared": True,
+    }
