@@ -27,6 +27,7 @@ log = logging.getLogger(__name__)
 
 # What an interrupted handler gets to clean up before its job goes back without it.
 _UNWIND: Final = 2.0
+_HAND_BACK: Final = 3.0
 _DRAIN_LOOK: Final = 0.5
 _QUIET_LOOKS: Final = 2
 
@@ -122,11 +123,20 @@ class WorkerHost:
         for worker in self._workers:
             worker.interrupt()
         await self._until_idle(_UNWIND)
+        await self._hand_back()
         for worker in self._workers:
-            await worker.abandon()
             await worker.close()
         await self._background.close()
         log.info("worker stopped", extra={"instance": self.instance})
+
+    async def _hand_back(self) -> None:
+        """A server that is not there takes nothing back: then the leases run out by themselves."""
+        try:
+            async with asyncio.timeout(_HAND_BACK):
+                for worker in self._workers:
+                    await worker.abandon()
+        except TimeoutError:
+            log.error("no server takes the jobs back: they start again when their leases run out")
 
     async def _until_idle(self, seconds: float) -> None:
         """Or until somebody's patience ends; whatever still runs then runs on."""
