@@ -1,0 +1,120 @@
+"""Everything here is right, and both type checkers say so without a word."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import assert_type
+
+from pydantic import BaseModel
+from typing_extensions import TypedDict
+
+from trellis_jobs import Accepted, ActiveJob, Job, JobRef, Jobs, JobState, Queue, Service, job
+from trellis_jobs.contract.declaration import JobType
+
+
+class SyncTickets(BaseModel):
+    origin: str
+
+
+class SyncReport(BaseModel):
+    tickets: int
+
+
+@dataclass(frozen=True)
+class Point:
+    x: int
+
+
+class Document(TypedDict):
+    id: str
+    pages: int
+
+
+class HelpdeskJobs(Jobs, service="helpdesk"):
+    sync_tickets = job(SyncTickets, SyncReport, concurrency=4, backoff=[5, timedelta(minutes=1)])
+    plot = job(Point, list[Point], timeout=timedelta(seconds=5), permanent=[ValueError])
+    index = job(Document, Document, name="index-document", deadline=3600, delivery_limit=None)
+    count = job(int, str, max_deliver=3, ack_wait=1.5, progress=False, logs=False, dlq=False)
+    forget = job(str)
+    nothing = job(str, None, shared=True)
+
+
+service = Service(HelpdeskJobs)
+assert_type(service, Service[HelpdeskJobs])
+assert_type(service.jobs, HelpdeskJobs)
+assert_type(service.jobs.sync_tickets, Queue[SyncTickets, SyncReport])
+assert_type(service.jobs.plot, Queue[Point, list[Point]])
+assert_type(service.jobs.index, Queue[Document, Document])
+assert_type(service.jobs.count, Queue[int, str])
+assert_type(service.jobs.forget, Queue[str, None])
+assert_type(service.jobs.nothing, Queue[str, None])
+assert_type(HelpdeskJobs.sync_tickets, JobType[SyncTickets, SyncReport])
+
+
+@service.jobs.sync_tickets.handle
+async def sync(active: ActiveJob[SyncTickets]) -> SyncReport:
+    assert_type(active.payload, SyncTickets)
+    assert_type(active.tries, int)
+    assert_type(active.deadline, datetime | None)
+    await active.progress(current=1, total=9, step="fetch", message="page 1")
+    await active.log("fetched", level="warn")
+    await active.heartbeat()
+    return SyncReport(tickets=len(active.payload.origin))
+
+
+@service.jobs.plot.handle
+def plot(active: ActiveJob[Point]) -> list[Point]:
+    active.progress(current=active.payload.x)
+    return [active.payload]
+
+
+@service.jobs.index.handle
+async def index(active: ActiveJob[Document]) -> Document:
+    return {"id": active.payload["id"], "pages": 1}
+
+
+@service.jobs.count.handle
+def count(active: ActiveJob[int]) -> str:
+    return str(active.payload + 1)
+
+
+@service.jobs.forget.handle
+async def forget(active: ActiveJob[str]) -> None:
+    assert_type(active.payload, str)
+
+
+@service.jobs.nothing.handle
+def nothing(active: ActiveJob[str]) -> None:
+    active.log(active.payload.upper())
+
+
+async def handlers_stay_what_they_were(active: ActiveJob[SyncTickets]) -> None:
+    assert_type(await sync(active), SyncReport)
+
+
+async def produce() -> None:
+    async with service.connect("nats://127.0.0.1:4222", workers=False) as connected:
+        assert_type(connected, Service[HelpdeskJobs])
+        jobs = connected.jobs
+        ref = await jobs.sync_tickets.create(SyncTickets(origin="acme"), deadline=60)
+        assert_type(ref, JobRef[SyncReport])
+        assert_type(await ref.wait(timeout=30), SyncReport)
+        assert_type((await ref.wait()).tickets, int)
+        assert_type(await ref.get(), Job)
+        assert_type((await ref.get()).state, JobState)
+        assert_type(ref.id, str)
+
+        accepted = await jobs.index.submit({"id": "d-1", "pages": 2}, job_id="d-1")
+        assert_type(accepted, Accepted[Document])
+        assert_type((await accepted.ref.wait())["pages"], int)
+
+        many = await jobs.plot.create_many(Point(x) for x in range(3))
+        assert_type(many, list[JobRef[list[Point]]])
+        assert_type([await each.wait() for each in many], list[list[Point]])
+
+        assert_type(await (await jobs.count.create(1)).wait(), str)
+        assert_type(jobs.count.ref("01JQ"), JobRef[str])
+        await (await jobs.forget.create("x", deadline=timedelta(hours=1))).wait()
+        async for job_now in ref.watch():
+            assert_type(job_now, Job)
