@@ -39,9 +39,10 @@ async def take_one(raw: Probe) -> Delivery:
     taken: list[Delivery] = []
     queue = WorkQueue(raw.connection, "lab", LabJobs.work, lambda d: taken.append(d) if d else None)
     await queue.open()
+    await queue.listen()
     await queue.ask(1)
     await until(lambda: taken, "a delivery comes")
-    await queue.close()
+    await queue.deafen()
     return taken[0]
 
 
@@ -63,7 +64,7 @@ async def test_an_older_delivery_does_not_take_a_live_attempt_over(server: Embed
         old = await take_one(raw)
         async with worker(server.url, "work") as bench:
             await bench.until_running(ref)
-            assert await claim(old, LabJobs.work, tools_of_a_stranger(raw)) is None
+            assert await claim(old, LabJobs.work, tools_of_a_stranger(raw), {}) is None
             assert (await raw.consumer("work"))["num_ack_pending"] == 1
             assert (await ref.get()).state is JobState.ACTIVE
             bench.go.set()

@@ -55,12 +55,12 @@ async def test_a_worker_cut_off_from_the_server_comes_back_and_goes_on(
     async with (
         fault_proxy(server.url) as way,
         producer(server.url) as jobs,
-        worker(way.url, "slow") as bench,
+        worker(way.url, "work") as bench,
     ):
-        before = await jobs.slow.create(Task(do="wait"))
+        before = await jobs.work.create(Task(do="wait"))
         await bench.until_running(before)
         way.cut()
-        after = await jobs.slow.create(Task())
+        after = await jobs.work.create(Task())
         await after.wait(timeout=20)
         bench.go.set()
         assert (await before.wait(timeout=20)).tries == 1

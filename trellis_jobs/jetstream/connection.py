@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 CONNECT_TIMEOUT: Final = 5.0
+DRAIN_TIMEOUT: Final = 2.0
 PING_INTERVAL: Final = 10
 RECONNECT_WAIT: Final[Any] = 0.25  # nats-py says int and takes any number
 SWEEP_INTERVAL: Final = 0.25
@@ -100,7 +101,9 @@ class Connection:
             self._sweeper.cancel()
         self._fail_questions(ConnectionLost("the connection was closed"))
         if not self._client.is_closed:
-            await self._client.close()
+            # nats-py flushes before it closes, and a server that is gone takes nothing.
+            with contextlib.suppress(OSError):
+                await self._client.close()
 
     @property
     def server_version(self) -> str:
@@ -183,6 +186,16 @@ class Connection:
         """Quietly: a subscription of a connection that is gone is gone too."""
         with contextlib.suppress(NatsError):
             await subscription.unsubscribe()
+
+    async def drain(self, subscription: Subscription) -> None:
+        """Unsubscribe, and receive what was under way; then let the reactions to it go out."""
+        if not self.is_up:
+            await self.unsubscribe(subscription)
+            return
+        with contextlib.suppress(NatsError, TimeoutError):
+            async with asyncio.timeout(DRAIN_TIMEOUT):
+                await subscription.drain()  # type: ignore[no-untyped-call]
+                await self._client.flush()
 
     async def _receive_answer(self, message: Msg) -> None:
         question = self._questions.get(message.subject[len(self._inbox) + 1 :])

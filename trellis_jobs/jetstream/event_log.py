@@ -43,7 +43,9 @@ DIRECT_GET: Final = f"{api.PREFIX}.DIRECT.GET.{LOG}"
 ACK_TIMEOUT: Final = 5.0
 FOREVER: Final = float("inf")
 _PAUSES: Final = (0.005, 0.02, 0.05, 0.1, 0.25)
-_NO_STREAM_AFTER: Final = 20
+# A stream without a leader looks like a missing one; a new leader took up to 8 s (measured).
+_FAILOVER: Final = 10.0
+_SERVER_ERROR: Final = 500
 _LAST_SEQUENCE: Final = re.compile(r"wrong last sequence: (\d+)")
 
 
@@ -162,16 +164,19 @@ class EventLog:
         self, publish: _Publish, job: JobAddress, guard: int, patience: float
     ) -> int | Refused:
         """Publish until the server says yes (the sequence) or no."""
+        if patience == FOREVER:
+            return await self._publish_until_answered(publish, job, guard, FOREVER)
         try:
-            async with asyncio.timeout(None if patience == FOREVER else patience):
-                return await self._publish_until_answered(publish, job, guard)
+            async with asyncio.timeout(patience):
+                return await self._publish_until_answered(publish, job, guard, _FAILOVER)
         except TimeoutError:
             raise NotConfirmed(publish.subject, patience, job.job_id) from None
 
     async def _publish_until_answered(
-        self, publish: _Publish, job: JobAddress, guard: int
+        self, publish: _Publish, job: JobAddress, guard: int, no_stream_after: float
     ) -> int | Refused:
         repeated = 0
+        missing_since = FOREVER
         while True:
             try:
                 answer = await self._publish_once(publish, job, guard)
@@ -180,7 +185,9 @@ class EventLog:
                 if answer is not None:
                     return answer
             except NoResponders:
-                if repeated > _NO_STREAM_AFTER:
+                now = asyncio.get_running_loop().time()
+                missing_since = min(missing_since, now)
+                if now - missing_since > no_stream_after:
                     raise InfrastructureMissing(f"stream {LOG}") from None
             except ConnectionLost as error:
                 if self._connection.is_closed:
@@ -192,7 +199,7 @@ class EventLog:
     async def _publish_once(
         self, publish: _Publish, job: JobAddress, guard: int
     ) -> int | Refused | None:
-        """The sequence, the refusal, or None: another write was in flight, so ask again."""
+        """The sequence, the refusal, or None: the server is not able to right now, so ask again."""
         if not self._features.guarded_appends:
             moved = await self._moved_past(job, guard)
             if moved is not None:
@@ -267,7 +274,7 @@ def _read_answer(subject: str, message: Msg) -> int | Refused | None:
     if error is None:
         return int(answer["seq"])
     code = int(error.get("err_code", 0))
-    if code == api.WRITE_IN_FLIGHT:
+    if code == api.WRITE_IN_FLIGHT or int(error.get("code", 0)) >= _SERVER_ERROR:
         return None
     if code == api.WRONG_LAST_SEQUENCE:
         found = _LAST_SEQUENCE.search(error.get("description", ""))

@@ -141,11 +141,25 @@ class WorkQueue:
         """Ensure the consumer; its ack_wait is the one in force, whoever set it."""
         effective = await ensure_consumer(self._connection, self._config)
         self.ack_wait = timedelta(microseconds=effective["ack_wait"] / 1000)
-        self._subscription = await self._connection.subscribe(f"{self._inbox}.*", self._take)
 
-    async def close(self) -> None:
-        if self._subscription is not None:
-            await self._connection.unsubscribe(self._subscription)
+    @property
+    def is_listening(self) -> bool:
+        return self._subscription is not None
+
+    async def listen(self) -> None:
+        if self._subscription is None:
+            subject = f"{self._inbox}.*"
+            self._subscription = await self._connection.subscribe(subject, self._take)
+
+    async def deafen(self) -> None:
+        """Without a listener the server drops what was asked for, so nothing comes any more.
+
+        What it had sent by then is still received, and can be handed back.
+        """
+        subscription, self._subscription = self._subscription, None
+        if subscription is not None:
+            await self._connection.drain(subscription)
+            self.forget_pulls()
 
     async def ask(self, count: int) -> None:
         self._asks += 1

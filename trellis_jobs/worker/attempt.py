@@ -45,7 +45,7 @@ class AttemptRunner:
         self._running = running
 
     async def run(self, delivery: Delivery) -> None:
-        claimed = await claim(delivery, self._handler.queue, self._tools)
+        claimed = await claim(delivery, self._handler.queue, self._tools, self._running)
         if claimed is None:
             return
         running = RunningJob(

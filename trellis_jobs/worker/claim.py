@@ -27,9 +27,12 @@ from trellis_jobs.model.preflight import (
 from trellis_jobs.model.settlement import Ack, Answer, Nak, Silence, Term
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from trellis_jobs.contract.declaration import JobType
     from trellis_jobs.jetstream.work_queue import Delivery
     from trellis_jobs.model.standing import Head, Standing
+    from trellis_jobs.worker.running_job import RunningJob
     from trellis_jobs.worker.tools import Tools
 
 log = logging.getLogger(__name__)
@@ -50,10 +53,22 @@ class _Step:
     answer: Answer | None = None
 
 
-async def claim(delivery: Delivery, queue: JobType[Any, Any], tools: Tools) -> Claimed | None:
-    """Ours, with the `started` event in the log; or None, and the delivery is answered."""
+async def claim(
+    delivery: Delivery,
+    queue: JobType[Any, Any],
+    tools: Tools,
+    running: Mapping[str, RunningJob],
+) -> Claimed | None:
+    """Ours, with the `started` event in the log; or None, and the delivery is answered.
+
+    `running` are the attempts of this process: what one of them owns is adopted, not taken over.
+    """
     head: Head | None = delivery.head
     while head is not None:
+        own = running.get(delivery.job.job_id)
+        if own is not None and own.terms.attempt == head.standing.owner:
+            await own.meet_again(delivery)
+            return None
         step = await _next_step(delivery, head.standing, tools)
         if not isinstance(step, _Step):
             await delivery.answer(step)

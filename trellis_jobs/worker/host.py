@@ -119,6 +119,7 @@ class WorkerHost:
         self._follow(WorkerState.TERMINATE)
         for worker in self._workers:
             worker.refuse()
+            await worker.attune()
         await self._until_idle(grace)
         for worker in self._workers:
             worker.interrupt()

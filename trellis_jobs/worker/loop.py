@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 from trellis_jobs.jetstream.connection import Connection, ConnectionLost
 from trellis_jobs.jetstream.end_notices import EndNotices
 from trellis_jobs.jetstream.work_queue import Delivery, WorkQueue
-from trellis_jobs.model.settlement import Ack, Interrupted, Nak
+from trellis_jobs.model.settlement import Interrupted, Nak
 from trellis_jobs.worker.attempt import AttemptRunner
 from trellis_jobs.worker.lease import keep_leases
 from trellis_jobs.worker.running_job import RunningJob, StopReason
@@ -49,6 +49,7 @@ class QueueWorker:
         self._accepting = False
         self._busy = 0
         self._changed = asyncio.Event()
+        self._attuning = asyncio.Lock()
         self._idle = asyncio.Event()
         self._idle.set()
 
@@ -68,11 +69,21 @@ class QueueWorker:
 
     def accept(self) -> None:
         self._accepting = True
-        self._changed.set()
+        self._tools.background.spawn(self.attune())
 
     def refuse(self) -> None:
-        """No new work: what a pull still brings is handed back without being started."""
+        """No new work: what is still under way is handed back without being started."""
         self._accepting = False
+        self._tools.background.spawn(self.attune())
+
+    async def attune(self) -> None:
+        """Listen to the work queue, or not, as was decided last; done when the server knows."""
+        async with self._attuning:
+            if self._accepting:
+                await self._work.listen()
+            else:
+                await self._work.deafen()
+        self._changed.set()
 
     @property
     def is_idle(self) -> bool:
@@ -96,7 +107,7 @@ class QueueWorker:
 
     async def close(self) -> None:
         await self._notices.close()
-        await self._work.close()
+        await self._work.deafen()
 
     async def _keep_pulling(self) -> None:
         while True:
@@ -114,7 +125,7 @@ class QueueWorker:
     def _room(self) -> int:
         """How many deliveries to ask for now: none while few slots are free and some are owed."""
         free = self.concurrency - self._busy - self._work.owed
-        if not self._accepting or not self._connection.is_up:
+        if not (self._accepting and self._work.is_listening and self._connection.is_up):
             return 0
         worthwhile = max(1, self.concurrency // _TOP_UP_SHARE)
         return free if free >= worthwhile or self._work.owed == 0 else 0
@@ -131,7 +142,7 @@ class QueueWorker:
         if delivery is None:
             self._changed.set()
         elif (running := self.running.get(delivery.job.job_id)) is not None:
-            self._tools.background.spawn(self._meet_again(running, delivery))
+            self._tools.background.spawn(running.meet_again(delivery))
         elif not self._accepting or self._busy >= self.concurrency:
             self._tools.background.spawn(delivery.answer(Nak()))
         else:
@@ -147,12 +158,6 @@ class QueueWorker:
             if self._busy == 0:
                 self._idle.set()
             self._changed.set()
-
-    async def _meet_again(self, running: RunningJob, delivery: Delivery) -> None:
-        if running.terms.attempt.work == delivery.delivered.work:
-            await running.adopt(delivery)
-        else:
-            await delivery.answer(Ack())
 
     def _hint_end(self, job_id: str) -> None:
         running = self.running.get(job_id)

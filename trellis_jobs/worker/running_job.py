@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from trellis_jobs.jetstream.event_log import Lost
 from trellis_jobs.model import events as e
-from trellis_jobs.model.settlement import Running, Settlement
+from trellis_jobs.model.settlement import Ack, Running, Settlement
 from trellis_jobs.model.standing import Head
 from trellis_jobs.model.states import JobState
 from trellis_jobs.worker.note_pad import SPACING, NotePad
@@ -37,6 +37,9 @@ class StopReason(StrEnum):
     SHUTDOWN = "the worker shuts down"
 
 
+_NOT_OURS: Final = frozenset({StopReason.ENDED, StopReason.LOST})
+
+
 class RunningJob:
     """Appends of one attempt go one after the other: each is guarded by the one before."""
 
@@ -60,7 +63,6 @@ class RunningJob:
             queue.dead_letters,
         )
         self.stop_reason: StopReason | None = None
-        self.stopped_at = 0.0
         self.renewed_at = tools.surroundings.uptime()
         self._queue = queue
         self._tools = tools
@@ -95,13 +97,16 @@ class RunningJob:
         if self.stop_reason is not None or self._is_settled:
             return
         self.stop_reason = reason
-        self.stopped_at = self._tools.surroundings.uptime()
         if self._handler is not None:
             self._handler.cancel()
 
     async def renew(self) -> None:
-        """Keep the delivery ours; after a gap longer than the lease, ask the log first (D7)."""
-        if self._renewing or self._is_settled:
+        """Keep the delivery ours; after a gap longer than the lease, ask the log first (D7).
+
+        Never for an attempt that is not ours any more: its renewals would hide the message of a
+        newer owner that died.
+        """
+        if self._renewing or self._is_settled or self.stop_reason in _NOT_OURS:
             return
         self._renewing = True
         try:
@@ -113,11 +118,17 @@ class RunningJob:
         finally:
             self._renewing = False
 
-    async def adopt(self, delivery: Delivery) -> None:
-        """The same message came again although its handler still runs here: go on under it."""
-        self.delivery = delivery
-        log.info("redelivery adopted", extra={"job": delivery.job.job_id})
-        await self._verify()
+    async def meet_again(self, delivery: Delivery) -> None:
+        """The job was delivered although its handler runs here: go on under the newer delivery.
+
+        Another message of the same job is a duplicate and has nothing left to do.
+        """
+        if self.terms.attempt.work != delivery.delivered.work:
+            await delivery.answer(Ack())
+        elif delivery.delivered.number > self.delivery.delivered.number:
+            self.delivery = delivery
+            log.info("redelivery adopted", extra={"job": delivery.job.job_id})
+            await self._verify()
 
     async def check_end(self) -> None:
         """Follow a hint that the job may have ended: believe the log, not the hint (design D22)."""
