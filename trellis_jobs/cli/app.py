@@ -1,0 +1,29 @@
+"""The list of commands, and what an error looks like on the command line."""
+
+from __future__ import annotations
+
+import sys
+
+import typer
+
+from trellis_jobs.cli.dev import dev
+from trellis_jobs.cli.exits import complain
+from trellis_jobs.cli.worker import worker
+from trellis_jobs.errors import JobsError
+
+app = typer.Typer(
+    name="trellis-jobs",
+    help="Event-sourced background jobs on NATS JetStream.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+)
+app.command()(worker)
+app.command()(dev)
+
+
+def main() -> None:
+    try:
+        app()
+    except JobsError as error:
+        sys.exit(complain(error))

@@ -1,0 +1,97 @@
+"""One event in one line, in colour where there is colour."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Final
+
+from rich.text import Text
+
+from trellis_jobs.model import events as e
+from trellis_jobs.model.states import JobState
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from datetime import datetime
+
+    from trellis_jobs.model.events import Event
+    from trellis_jobs.model.job import Job
+    from trellis_jobs.model.notes import Notes, Progress
+
+STYLES: Final[Mapping[JobState, str]] = {
+    JobState.PENDING: "white",
+    JobState.ACTIVE: "cyan",
+    JobState.RETRY: "yellow",
+    JobState.COMPLETED: "green",
+    JobState.FAILED: "red",
+    JobState.DEAD: "bold red",
+    JobState.CANCELLED: "magenta",
+    JobState.EXPIRED: "magenta",
+}
+_ID_SHOWN: Final = 8
+_QUEUE_WIDTH: Final = 16
+_KIND_WIDTH: Final = 10
+
+
+def event_line(event: Event, job: Job) -> Text:
+    line = Text(no_wrap=True, overflow="ellipsis")
+    line.append(clock(event.at), "dim")
+    line.append(f"  {event.job.job_type:<{_QUEUE_WIDTH}}")
+    line.append(f"{short_id(job)}  ", "dim")
+    line.append(f"{event.kind.value:<{_KIND_WIDTH}}", STYLES.get(job.state, "dim"))
+    line.append(f"  {_said(event, job)}", "dim" if isinstance(event, e.Begun) else "")
+    line.rstrip()
+    return line
+
+
+def short_id(job: Job) -> str:
+    """The random end of a ULID: its beginning is the time, which all neighbours share."""
+    return job.id[-_ID_SHOWN:]
+
+
+def clock(at: datetime) -> str:
+    return f"{at.astimezone():%H:%M:%S.%f}"[:-3]
+
+
+def progress_words(progress: Progress) -> str:
+    of = f"{progress.current}/{progress.total}" if progress.total else ""
+    return " ".join(word for word in (of, progress.step, progress.message) if word)
+
+
+def _said(event: Event, job: Job) -> str:
+    match event:
+        case e.Begun():
+            return json.dumps(event.payload, ensure_ascii=False)
+        case e.Started():
+            return f"try {job.tries}/{job.max_tries}"
+        case e.RetryScheduled() | e.Failed() | e.Dead() | e.Stale():
+            return f"{_when(event, job)}: {event.error.type}: {event.error.message}"
+        case e.Completed():
+            return f"in {_seconds(job):.1f} s, {_tries(job)}"
+        case e.AttemptEvent():
+            return "; ".join(_noted(event.notes))
+        case e.Decided():
+            return event.reason or ""
+        case _:
+            return ""
+
+
+def _noted(notes: Notes) -> list[str]:
+    progress = [progress_words(notes.progress)] if notes.progress else []
+    return [*(line.message for line in notes.lines), *progress]
+
+
+def _when(event: Event, job: Job) -> str:
+    if not isinstance(event, e.RetryScheduled):
+        return f"after {_tries(job)}"
+    if event.next_attempt_at is None:
+        return "at once"
+    return f"in {(event.next_attempt_at - event.at).total_seconds():.1f} s"
+
+
+def _tries(job: Job) -> str:
+    return "1 try" if job.tries == 1 else f"{job.tries} tries"
+
+
+def _seconds(job: Job) -> float:
+    return (job.updated_at - job.created_at).total_seconds()

@@ -1,0 +1,96 @@
+"""Work for the demo service: a little of everything, round after round."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from itertools import count
+from typing import TYPE_CHECKING, Final
+
+from trellis_jobs import demo
+from trellis_jobs.errors import JobIsOver, JobsError
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+    from trellis_jobs.demo import DemoJobs
+
+    Scene = Callable[[DemoJobs, int], Awaitable[None]]
+
+log = logging.getLogger(__name__)
+
+_GOOD_CARD: Final = "4242 4242 4242 4242"
+_CANCEL_AFTER: Final = 2.0
+
+
+async def keep_creating(jobs: DemoJobs, per_second: float) -> None:
+    async with asyncio.TaskGroup() as scenes:
+        for round_number in count():
+            for scene in _SCENES:
+                scenes.create_task(_play(scene, jobs, round_number))
+                await asyncio.sleep(1 / per_second)
+
+
+async def _play(scene: Scene, jobs: DemoJobs, round_number: int) -> None:
+    try:
+        await scene(jobs, round_number)
+    except JobsError as error:
+        log.warning("a demo job could not be created", extra={"error": str(error)})
+
+
+async def _image(jobs: DemoJobs, round_number: int) -> None:
+    widths = [160, 320, 640, 1280][: 2 + round_number % 3]
+    await jobs.resize_image.create(demo.Image(name=f"photo-{round_number}.jpg", widths=widths))
+
+
+async def _tickets(jobs: DemoJobs, round_number: int) -> None:
+    origin = ("acme", "globex", "initech")[round_number % 3]
+    await jobs.sync_tickets.create(demo.Tickets(origin=origin, outages=round_number % 4))
+
+
+async def _email(jobs: DemoJobs, round_number: int) -> None:
+    to = ("ada@example.com", "grace@example.com", "nobody", "jürgen@example.com")[round_number % 4]
+    await jobs.send_email.create(demo.Email(to=to, subject="Your order was shipped"))
+
+
+async def _charge(jobs: DemoJobs, round_number: int) -> None:
+    card = (_GOOD_CARD, demo.BROKEN_GATEWAY_CARD, demo.DECLINED_CARD)[round_number % 3]
+    await jobs.charge_card.create(demo.Charge(order=round_number, cents=995, card=card))
+
+
+async def _good_charge(jobs: DemoJobs, round_number: int) -> None:
+    await jobs.charge_card.create(demo.Charge(order=round_number, cents=2490, card=_GOOD_CARD))
+
+
+async def _push(jobs: DemoJobs, round_number: int) -> None:
+    """On a queue that does one at a time, so that the last comes too late for its deadline."""
+    devices = ("phone", "watch", "tablet", "desktop")[: 2 + round_number % 3]
+    text = f"order {round_number} was shipped"
+    await jobs.push_message.create_many(demo.Push(device=device, text=text) for device in devices)
+
+
+async def _report(jobs: DemoJobs, round_number: int) -> None:
+    """Every third one is cancelled on its way."""
+    regions = ["north", "east", "south", "west"]
+    request = demo.ReportRequest(day=f"2025-11-{1 + round_number % 30:02}", regions=regions)
+    ref = await jobs.nightly_report.create(request)
+    if round_number % 3 == 1:
+        await asyncio.sleep(_CANCEL_AFTER)
+        with contextlib.suppress(JobIsOver):
+            await ref.cancel("nobody reads it")
+
+
+_SCENES: Final[tuple[Scene, ...]] = (
+    _image,
+    _tickets,
+    _report,
+    _email,
+    _image,
+    _charge,
+    _push,
+    _email,
+    _tickets,
+    _image,
+    _good_charge,
+)

@@ -1,0 +1,57 @@
+"""`MODULE:SERVICE` → the Service object it names."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+import traceback
+from pathlib import Path
+from typing import Any
+
+import typer
+
+from trellis_jobs.errors import JobsError
+from trellis_jobs.service.service import Service
+
+
+class CannotLoad(JobsError):
+    """The named service cannot be had; the message says which part of the name is to blame."""
+
+
+def load_service(named: str) -> Service[Any]:
+    """Import like `python -m` does: the current directory counts."""
+    module_name, colon, path = named.partition(":")
+    if not (module_name and colon and path):
+        raise typer.BadParameter(f"{named!r} is not of the form MODULE:SERVICE")
+    found = _import(module_name)
+    for attribute in path.split("."):
+        try:
+            found = getattr(found, attribute)
+        except AttributeError:
+            raise CannotLoad(f"module {module_name!r} has no attribute {path!r}") from None
+    if not isinstance(found, Service):
+        raise CannotLoad(f"{named} is a {type(found).__name__}, not a trellis_jobs.Service")
+    return found
+
+
+def _import(module_name: str) -> Any:
+    here = str(Path.cwd())
+    if here not in sys.path:
+        sys.path.insert(0, here)
+    try:
+        return importlib.import_module(module_name)
+    except ModuleNotFoundError as error:
+        if error.name is not None and f"{module_name}.".startswith(f"{error.name}."):
+            raise CannotLoad(f"no module named {error.name!r} in {here} or installed") from None
+        raise _broken(module_name, error) from error
+    except Exception as error:
+        raise _broken(module_name, error) from error
+
+
+def _broken(module_name: str, error: Exception) -> CannotLoad:
+    """One line that leads to the culprit: the last frame is where the module broke."""
+    frame = traceback.extract_tb(error.__traceback__)[-1]
+    what = f"{type(error).__name__}: {error}"
+    return CannotLoad(
+        f"module {module_name!r} cannot be imported: {what} ({frame.filename}:{frame.lineno})"
+    )

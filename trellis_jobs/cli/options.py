@@ -1,0 +1,14 @@
+"""Options that several commands have; each has an environment twin."""
+
+from __future__ import annotations
+
+from typing import Annotated, Final
+
+import typer
+
+DEFAULT_SERVER: Final = "nats://127.0.0.1:4222"
+
+Credentials = Annotated[
+    str | None,
+    typer.Option("--creds", envvar="NATS_CREDS", help="A NATS credentials file.", metavar="FILE"),
+]

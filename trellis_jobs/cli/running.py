@@ -1,0 +1,50 @@
+"""Run one coroutine as a whole program, and leave when it is done, whoever else is not."""
+
+from __future__ import annotations
+
+import asyncio
+import atexit
+import os
+import sys
+import threading
+from typing import TYPE_CHECKING, Any, Final
+
+from trellis_jobs.cli.exits import Exit, complain
+from trellis_jobs.errors import JobsError
+
+if TYPE_CHECKING:
+    from collections.abc import Coroutine
+
+_LAST_MOMENTS: Final = 1.0
+
+
+def run(program: Coroutine[Any, Any, None]) -> None:
+    with asyncio.Runner(loop_factory=_new_loop) as runner:
+        code = Exit.OK
+        try:
+            runner.run(program)
+        except JobsError as error:
+            code = complain(error)
+        _leave_soon(code)
+    sys.exit(code)
+
+
+def _new_loop() -> asyncio.AbstractEventLoop:
+    """uvloop's is faster, and does not exist on Windows."""
+    try:
+        import uvloop  # noqa: PLC0415
+    except ImportError:
+        return asyncio.new_event_loop()
+    return uvloop.new_event_loop()
+
+
+def _leave_soon(code: Exit) -> None:
+    """Python waits for tasks and threads before it ends.
+
+    A handler that ignored its interruption would keep it waiting for ever; its job went back to
+    the queue long ago. What runs at exit, once all threads have ended, is not cut short.
+    """
+    patience = threading.Timer(_LAST_MOMENTS, os._exit, (code,))
+    patience.daemon = True
+    patience.start()
+    atexit.register(patience.cancel)

@@ -1,0 +1,110 @@
+"""`trellis-jobs worker`: run the handlers of a service until told to stop."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+from dataclasses import dataclass
+from typing import Annotated, Any
+
+import typer
+
+from trellis_jobs.cli.loading import load_service
+from trellis_jobs.cli.logs import LogFormat, LogLevel, set_up_logs
+from trellis_jobs.cli.options import DEFAULT_SERVER, Credentials
+from trellis_jobs.cli.running import run
+from trellis_jobs.service.service import GRACE, Service, Workers
+from trellis_jobs.worker.signals import listening
+
+
+@dataclass(frozen=True, slots=True)
+class _Post:
+    """Where a worker works, on what, and for how long."""
+
+    service: Service[Any]
+    url: str
+    credentials: str | None
+    workers: Workers
+    burst: bool
+
+
+def worker(
+    service: Annotated[
+        str, typer.Argument(metavar="MODULE:SERVICE", help="The Service object, as in app:service.")
+    ],
+    nats: Annotated[
+        str, typer.Option(envvar="NATS_URL", help="Where the server is.", metavar="URL")
+    ] = DEFAULT_SERVER,
+    creds: Credentials = None,
+    queues: Annotated[
+        str | None,
+        typer.Option(
+            envvar="TRELLIS_JOBS_QUEUES",
+            help="Work on these queues only, separated by commas.",
+            metavar="A,B",
+        ),
+    ] = None,
+    concurrency: Annotated[
+        int | None,
+        typer.Option(
+            envvar="TRELLIS_JOBS_CONCURRENCY",
+            help="Jobs of each queue at once, instead of what the service declares.",
+            min=1,
+        ),
+    ] = None,
+    burst: Annotated[
+        bool,
+        typer.Option("--burst", envvar="TRELLIS_JOBS_BURST", help="End when nothing is left."),
+    ] = False,
+    grace: Annotated[
+        float,
+        typer.Option(
+            envvar="TRELLIS_JOBS_GRACE",
+            help="Seconds that running jobs get to finish after SIGTERM.",
+            min=0,
+        ),
+    ] = GRACE,
+    log_format: Annotated[LogFormat, typer.Option(envvar="TRELLIS_JOBS_LOG_FORMAT")] = (
+        LogFormat.TEXT
+    ),
+    log_level: Annotated[LogLevel, typer.Option(envvar="TRELLIS_JOBS_LOG_LEVEL")] = LogLevel.INFO,
+) -> None:
+    """Run the handlers of a service.
+
+    SIGTERM and Ctrl-C finish or hand back what runs, SIGTSTP takes no new work until SIGCONT.
+    """
+    set_up_logs(log_format, log_level)
+    loaded = load_service(service)
+    loaded.grace = grace
+    wanted = Workers(_names(queues), concurrency)
+    run(_work(_Post(loaded, nats, creds, wanted, burst)))
+
+
+async def _work(post: _Post) -> None:
+    serving = asyncio.create_task(_serve(post))
+
+    def give_up() -> None:
+        """Until the worker runs, and listens itself, there is nothing to hand back."""
+        serving.cancel()
+
+    with listening({signal.SIGTERM: give_up, signal.SIGINT: give_up}):
+        await asyncio.wait({serving})
+    if not serving.cancelled():
+        serving.result()
+
+
+async def _serve(post: _Post) -> None:
+    service = post.service
+    async with service.connect(post.url, credentials=post.credentials, workers=post.workers):
+        ends = {asyncio.create_task(service.wait())}
+        if post.burst:
+            ends.add(asyncio.create_task(service.drain()))
+        done, others = await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
+        for task in others:
+            task.cancel()
+        for task in done:
+            task.result()
+
+
+def _names(queues: str | None) -> list[str] | None:
+    return None if queues is None else [name.strip() for name in queues.split(",") if name.strip()]
