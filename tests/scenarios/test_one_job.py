@@ -5,11 +5,13 @@ from __future__ import annotations
 import asyncio
 from datetime import UTC, datetime, timedelta
 from itertools import pairwise
+from pathlib import Path
 
 import pytest
 
 from tests.support.facts import until
 from tests.support.lab import Task, probe, producer, until_state, worker
+from tests.support.worker_process import worker_process
 from trellis_jobs import (
     JobCancelled,
     JobDead,
@@ -270,3 +272,17 @@ async def test_an_operators_retry_runs_the_same_job_again_and_keeps_its_past(
         job = await ref.get()
         assert (job.tries, job.max_tries, len(job.earlier_runs)) == (1, 2, 1)
         assert job.earlier_runs[0].errors[-1].type == "Fail"
+
+
+async def test_a_handler_that_blocks_the_event_loop_past_its_lease_still_runs_once(
+    server: EmbeddedServer, tmp_path: Path
+) -> None:
+    async with producer(server.url) as jobs, probe(server.url) as raw:
+        with worker_process(server.url, tmp_path, "work") as blocked:
+            await blocked.until_ready()
+            ref = await jobs.work.create(Task(do="block"))
+            await blocked.until_running(ref.id)
+            async with worker(server.url, "work") as other:
+                assert (await ref.wait(timeout=20)).tries == 1
+                assert other.runs == []
+        assert await raw.kinds(ref) == ["created", "started", "completed"]

@@ -10,12 +10,13 @@ from tests.support.facts import until
 from tests.support.lab import LabJobs, Probe, Report, Task, probe, producer, until_state, worker
 from trellis_jobs import JobRef
 from trellis_jobs.embedded import EmbeddedServer
+from trellis_jobs.jetstream.lease_keeper import LeaseKeeper
 from trellis_jobs.jetstream.presence import Presence
 from trellis_jobs.jetstream.work_queue import Delivery, WorkQueue
 from trellis_jobs.model import events as e
 from trellis_jobs.model import subjects
 from trellis_jobs.model.states import JobState
-from trellis_jobs.surroundings import Surroundings
+from trellis_jobs.surroundings import Surroundings, uptime
 from trellis_jobs.telemetry import Telemetry
 from trellis_jobs.wire import headers as h
 from trellis_jobs.worker.background import Background
@@ -53,6 +54,7 @@ def tools_of_a_stranger(raw: Probe) -> Tools:
         Telemetry(),
         Surroundings(),
         Background(),
+        LeaseKeeper(raw.connection.open_another, uptime, shortest=1.0),
         "stranger",
         ack_wait=1.0,
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -77,18 +78,26 @@ class Bench:
         match active.payload.do:
             case "wait":
                 await self.go.wait()
-            case "fail once" if active.tries == 1:
-                raise RuntimeError(active.payload.text or "the first try fails")
-            case "always fail":
-                raise RuntimeError(active.payload.text or "it always fails")
-            case "give up":
-                raise Fail("this cannot work")
-            case "key error":
-                raise KeyError("missing")
-            case "later" if active.tries == 1:
-                raise Retry("not yet", after=0.3)
+            case "block":
+                time.sleep(3)  # noqa: ASYNC251 - a mistake users make; three times ack_wait
             case "hang" if active.tries == 1:
                 await asyncio.Event().wait()
+            case _:
+                _fail(active)
+
+
+def _fail(active: ActiveJob[Task]) -> None:
+    match active.payload.do:
+        case "fail once" if active.tries == 1:
+            raise RuntimeError(active.payload.text or "the first try fails")
+        case "always fail":
+            raise RuntimeError(active.payload.text or "it always fails")
+        case "give up":
+            raise Fail("this cannot work")
+        case "key error":
+            raise KeyError("missing")
+        case "later" if active.tries == 1:
+            raise Retry("not yet", after=0.3)
 
 
 def bench(*, grace: float = 5.0) -> Bench:

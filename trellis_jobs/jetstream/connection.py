@@ -6,8 +6,9 @@ import asyncio
 import contextlib
 import logging
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from nats.aio.client import Client
@@ -51,7 +52,10 @@ class _Question:
 class Connection:
     """Questions and answers share one inbox: an answer finds its question by the last token."""
 
-    def __init__(self, client: _Client) -> None:
+    def __init__(
+        self, client: _Client, open_another: Callable[[], Coroutine[Any, Any, Connection]]
+    ) -> None:
+        self.open_another = open_another
         self._client = client
         self._loop = asyncio.get_running_loop()
         self._inbox = client.new_inbox()
@@ -91,7 +95,8 @@ class Connection:
         except (OSError, NatsError, TimeoutError) as error:
             await client.close()
             raise Unreachable(servers, relay.last_error or str(error) or "it timed out") from error
-        connection = cls(client)
+        again = partial(cls.open, servers, name=name, credentials=credentials, timeout=timeout)
+        connection = cls(client, again)
         relay.connection = connection
         await client.subscribe_directly(f"{connection._inbox}.*", connection._receive_answer)
         return connection

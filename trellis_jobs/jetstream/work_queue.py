@@ -20,6 +20,7 @@ from trellis_jobs.errors import (
 from trellis_jobs.jetstream import api
 from trellis_jobs.jetstream.connection import Connection, ConnectionLost
 from trellis_jobs.jetstream.delivery_info import read_reply
+from trellis_jobs.jetstream.lease_keeper import IN_PROGRESS
 from trellis_jobs.model import subjects
 from trellis_jobs.model.attempts import work_identity
 from trellis_jobs.model.events import Begun
@@ -43,7 +44,6 @@ log = logging.getLogger(__name__)
 
 PULL_SECONDS: Final = 5.0
 PULL_SLACK_SECONDS: Final = 2.0
-_IN_PROGRESS: Final = b"+WPI"
 _MUST_MATCH: Final = ("filter_subject", "ack_policy", "backoff", "deliver_subject")
 _TUNABLE: Final = ("ack_wait", "max_deliver", "max_ack_pending")
 
@@ -81,7 +81,7 @@ class Delivery:
         if not self._connection.is_up:
             return False
         try:
-            await self._connection.publish(self.reply, _IN_PROGRESS)
+            await self._connection.publish(self.reply, IN_PROGRESS)
         except ConnectionLost:
             return False
         return True

@@ -57,6 +57,7 @@ class AttemptRunner:
             with self._tools.telemetry.processing(delivery.job, running.terms.context):
                 await self.conclude(running, await self._perform(running))
         finally:
+            running.release()
             if self._running.get(job_id) is running:
                 del self._running[job_id]
 

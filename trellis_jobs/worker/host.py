@@ -7,6 +7,7 @@ import logging
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
+from trellis_jobs.jetstream.lease_keeper import LeaseKeeper
 from trellis_jobs.model.worker_states import WorkerState, follow
 from trellis_jobs.worker.background import Background
 from trellis_jobs.worker.heartbeat import keep_present
@@ -57,6 +58,7 @@ class WorkerHost:
         self._service = service
         self._doors = doors
         self._background = Background()
+        self._keeper: LeaseKeeper | None = None
         self._stopping: asyncio.Task[None] | None = None
         self._grace_over = asyncio.Event()
         self._workers = [
@@ -69,8 +71,12 @@ class WorkerHost:
     async def start(self) -> None:
         """Every consumer is ensured before any work is taken, so a bad one fails the start."""
         leases = [await worker.open() for worker in self._workers]
+        keeper = self._keeper = LeaseKeeper(
+            self._doors.connection.open_another, self._doors.surroundings.uptime, min(leases)
+        )
+        keeper.start()
         for worker, lease in zip(self._workers, leases, strict=True):
-            worker.start(self._tools(lease))
+            worker.start(self._tools(lease, keeper))
         self._background.spawn(
             keep_present(
                 self._service,
@@ -128,6 +134,8 @@ class WorkerHost:
         for worker in self._workers:
             await worker.close()
         await self._background.close()
+        if self._keeper is not None:
+            await self._keeper.stop()
         log.info("worker stopped", extra={"instance": self.instance})
 
     async def _hand_back(self) -> None:
@@ -159,7 +167,7 @@ class WorkerHost:
             log.info("worker is now %s", self.state, extra={"instance": self.instance})
         return self.state is directive
 
-    def _tools(self, lease: float) -> Tools:
+    def _tools(self, lease: float, keeper: LeaseKeeper) -> Tools:
         doors = self._doors
         return Tools(
             doors.events,
@@ -167,6 +175,7 @@ class WorkerHost:
             doors.telemetry,
             doors.surroundings,
             self._background,
+            keeper,
             self.instance,
             lease,
         )

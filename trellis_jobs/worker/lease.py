@@ -1,9 +1,11 @@
-"""Keep the leases of running attempts."""
+"""Notice attempts whose lease lapsed, and ask the log whether they are still ours."""
 
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
+
+from trellis_jobs.jetstream.lease_keeper import RENEWALS_PER_LEASE
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -11,16 +13,12 @@ if TYPE_CHECKING:
     from trellis_jobs.worker.running_job import RunningJob
     from trellis_jobs.worker.tools import Tools
 
-RENEWALS_PER_LEASE: Final = 3
-LOOKS_PER_RENEWAL: Final = 2
 
-
-async def keep_leases(running: Mapping[str, RunningJob], tools: Tools) -> None:
+async def watch_leases(running: Mapping[str, RunningJob], tools: Tools) -> None:
     """One loop for all attempts of a queue: a job that ends quickly never costs a timer."""
-    due = tools.ack_wait / RENEWALS_PER_LEASE
     while True:
-        await asyncio.sleep(due / LOOKS_PER_RENEWAL)
+        await asyncio.sleep(tools.ack_wait / RENEWALS_PER_LEASE)
         now = tools.surroundings.uptime()
         for attempt in list(running.values()):
-            if now - attempt.renewed_at >= due:
-                tools.background.spawn(attempt.renew())
+            if attempt.lease.has_lapsed(now):
+                tools.background.spawn(attempt.verify())

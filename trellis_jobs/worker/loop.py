@@ -11,7 +11,7 @@ from trellis_jobs.jetstream.end_notices import EndNotices
 from trellis_jobs.jetstream.work_queue import Delivery, WorkQueue
 from trellis_jobs.model.settlement import Interrupted, Nak
 from trellis_jobs.worker.attempt import AttemptRunner
-from trellis_jobs.worker.lease import keep_leases
+from trellis_jobs.worker.lease import watch_leases
 from trellis_jobs.worker.running_job import RunningJob, StopReason
 
 if TYPE_CHECKING:
@@ -64,7 +64,7 @@ class QueueWorker:
         self._attempts = AttemptRunner(self.handler, tools, self.running)
         self._connection.on_reconnect(self._reconnected)
         tools.background.spawn(self._keep_pulling())
-        tools.background.spawn(keep_leases(self.running, tools))
+        tools.background.spawn(watch_leases(self.running, tools))
         self.accept()
 
     def accept(self) -> None:

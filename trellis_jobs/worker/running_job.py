@@ -8,6 +8,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Final
 
 from trellis_jobs.jetstream.event_log import Lost
+from trellis_jobs.jetstream.lease_keeper import Lease
 from trellis_jobs.model import events as e
 from trellis_jobs.model.settlement import Ack, Running, Settlement
 from trellis_jobs.model.standing import Head
@@ -63,12 +64,13 @@ class RunningJob:
             queue.dead_letters,
         )
         self.stop_reason: StopReason | None = None
-        self.renewed_at = tools.surroundings.uptime()
+        self.lease = Lease(delivery.reply, tools.ack_wait, tools.surroundings.uptime())
+        tools.leases.keep(self.lease)
         self._queue = queue
         self._tools = tools
         self._appending = asyncio.Lock()
         self._notes = NotePad()
-        self._pumping = self._checking = self._renewing = self._is_settled = False
+        self._pumping = self._checking = self._verifying = self._is_settled = False
         self._handler: asyncio.Task[Any] | None = None
 
     @property
@@ -84,7 +86,11 @@ class RunningJob:
             self._tools.on_loop(self._note_log, level, message)
 
     def renew_now(self) -> None:
-        self._tools.on_loop(lambda: self._tools.background.spawn(self.renew()))
+        self._tools.on_loop(lambda: self._tools.background.spawn(self._renew_now()))
+
+    def release(self) -> None:
+        """The attempt is over here, however it ended: nothing is renewed any more."""
+        self._tools.leases.drop(self.lease)
 
     def enter_handler(self) -> None:
         self._handler = asyncio.current_task()
@@ -97,26 +103,29 @@ class RunningJob:
         if self.stop_reason is not None or self._is_settled:
             return
         self.stop_reason = reason
+        if reason in _NOT_OURS:
+            self._tools.leases.drop(self.lease)
         if self._handler is not None:
             self._handler.cancel()
 
-    async def renew(self) -> None:
-        """Keep the delivery ours; after a gap longer than the lease, ask the log first (D7).
+    async def verify(self) -> None:
+        """After a gap in the renewals, a guarded heartbeat tells whether the job is still ours.
 
-        Never for an attempt that is not ours any more: its renewals would hide the message of a
-        newer owner that died.
+        Not for an attempt that is known not to be: its renewals would hide the message of a newer
+        owner that died (design D7).
         """
-        if self._renewing or self._is_settled or self.stop_reason in _NOT_OURS:
+        if self._verifying or self.stop_reason in _NOT_OURS:
             return
-        self._renewing = True
+        self._verifying = True
         try:
-            gap = self._tools.surroundings.uptime() - self.renewed_at
-            if gap > self._tools.ack_wait:
-                await self._verify()
-            elif await self.delivery.renew():
-                self.renewed_at = self._tools.surroundings.uptime()
+            async with self._appending:
+                if self._is_settled:
+                    return
+                answer = await self._append(e.Heartbeat(**self._said()))
+            if isinstance(answer, Head):
+                await self._renew()
         finally:
-            self._renewing = False
+            self._verifying = False
 
     async def meet_again(self, delivery: Delivery) -> None:
         """The job was delivered although its handler runs here: go on under the newer delivery.
@@ -126,9 +135,9 @@ class RunningJob:
         if self.terms.attempt.work != delivery.delivered.work:
             await delivery.answer(Ack())
         elif delivery.delivered.number > self.delivery.delivered.number:
-            self.delivery = delivery
+            self.delivery, self.lease.reply = delivery, delivery.reply
             log.info("redelivery adopted", extra={"job": delivery.job.job_id})
-            await self._verify()
+            await self.verify()
 
     async def check_end(self) -> None:
         """Follow a hint that the job may have ended: believe the log, not the hint (design D22)."""
@@ -163,14 +172,15 @@ class RunningJob:
             self._is_settled = True
             return settlement, appended
 
-    async def _verify(self) -> None:
-        async with self._appending:
-            if self._is_settled:
-                return
-            answer = await self._append(e.Heartbeat(**self._said()))
-        if isinstance(answer, Head):
-            self.renewed_at = self._tools.surroundings.uptime()
-            await self.delivery.renew()
+    async def _renew_now(self) -> None:
+        if self.lease.has_lapsed(self._tools.surroundings.uptime()):
+            await self.verify()
+        elif self.stop_reason not in _NOT_OURS:
+            await self._renew()
+
+    async def _renew(self) -> None:
+        if await self.delivery.renew():
+            self.lease.renewed_at = self._tools.surroundings.uptime()
 
     async def _pump_notes(self) -> None:
         try:

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from trellis_jobs.jetstream.event_log import EventLog
+    from trellis_jobs.jetstream.lease_keeper import LeaseKeeper
     from trellis_jobs.jetstream.presence import Presence
     from trellis_jobs.surroundings import Surroundings
     from trellis_jobs.telemetry import Telemetry
@@ -26,6 +27,7 @@ class Tools:
     telemetry: Telemetry
     surroundings: Surroundings
     background: Background
+    leases: LeaseKeeper
     instance: str
     ack_wait: float
     _loop: asyncio.AbstractEventLoop = field(default_factory=asyncio.get_running_loop)

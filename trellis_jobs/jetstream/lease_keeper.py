@@ -1,0 +1,118 @@
+"""Renew deliveries from a thread and a connection of their own.
+
+A handler that blocks the event loop cannot be renewed from that loop: it would be started a second
+time elsewhere although it is alive and connected.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import threading
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from trellis_jobs.errors import Unreachable
+from trellis_jobs.jetstream.connection import ConnectionLost
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+    from trellis_jobs.jetstream.connection import Connection
+
+log = logging.getLogger(__name__)
+
+IN_PROGRESS: Final = b"+WPI"
+RENEWALS_PER_LEASE: Final = 3
+_LOOKS_PER_RENEWAL: Final = 2
+_RETRY_AFTER: Final = 1.0
+_JOIN_TIMEOUT: Final = 2.0
+
+
+@dataclass(eq=False, slots=True)
+class Lease:
+    """One delivery that is ours as long as it is renewed; shared by two threads, field by field."""
+
+    reply: str
+    seconds: float
+    renewed_at: float
+
+    def gap(self, now: float) -> float:
+        return now - self.renewed_at
+
+    def has_lapsed(self, now: float) -> bool:
+        return self.gap(now) > self.seconds
+
+    def is_due(self, now: float) -> bool:
+        """Time to renew; never after a lapse, when the message may be another's (design D7)."""
+        return self.seconds / RENEWALS_PER_LEASE <= self.gap(now) <= self.seconds
+
+
+class LeaseKeeper:
+    def __init__(
+        self,
+        connect: Callable[[], Awaitable[Connection]],
+        uptime: Callable[[], float],
+        shortest: float,
+    ) -> None:
+        self._connect = connect
+        self._uptime = uptime
+        self._pause = shortest / RENEWALS_PER_LEASE / _LOOKS_PER_RENEWAL
+        self._leases: dict[Lease, None] = {}
+        self._thread = threading.Thread(target=self._run, name="trellis-jobs-leases", daemon=True)
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._ended = asyncio.Event()
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def keep(self, lease: Lease) -> None:
+        self._leases[lease] = None
+
+    def drop(self, lease: Lease) -> None:
+        self._leases.pop(lease, None)
+
+    async def stop(self) -> None:
+        if self._loop is not None and not self._loop.is_closed():
+            self._loop.call_soon_threadsafe(self._ended.set)
+        await asyncio.to_thread(self._thread.join, _JOIN_TIMEOUT)
+
+    def _run(self) -> None:
+        asyncio.run(self._keep_renewing())
+
+    async def _keep_renewing(self) -> None:
+        self._loop = asyncio.get_running_loop()
+        while not self._ended.is_set():
+            try:
+                connection = await self._connect()
+            except Unreachable as error:
+                log.warning("leases cannot be renewed yet", extra={"error": str(error)})
+                await self._rest(_RETRY_AFTER)
+                continue
+            try:
+                await self._renew_over(connection)
+            finally:
+                await connection.close()
+
+    async def _renew_over(self, connection: Connection) -> None:
+        while not self._ended.is_set():
+            now = self._uptime()
+            for lease in list(self._leases):
+                if lease.is_due(now) and connection.is_up:
+                    await self._renew(connection, lease, now)
+            await self._rest(self._pause)
+
+    async def _renew(self, connection: Connection, lease: Lease, now: float) -> None:
+        try:
+            await connection.publish(lease.reply, IN_PROGRESS)
+        except ConnectionLost as error:
+            log.warning("a lease was not renewed", extra={"error": str(error)})
+        else:
+            lease.renewed_at = now
+
+    async def _rest(self, seconds: float) -> None:
+        try:
+            async with asyncio.timeout(seconds):
+                await self._ended.wait()
+        except TimeoutError:
+            return
