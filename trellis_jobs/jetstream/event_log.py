@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import re
 import secrets
 from dataclasses import dataclass
+from itertools import count
 from typing import TYPE_CHECKING, Any, Final
 
 import orjson
@@ -72,12 +74,17 @@ class _Publish:
     data: bytes
     headers: dict[str, str]
     event_id: str
+    job: JobAddress
+    guard: int
 
 
 class EventLog:
     def __init__(self, connection: Connection, features: Features) -> None:
         self._connection = connection
         self._features = features
+        self._loop = asyncio.get_running_loop()
+        self._writer = secrets.token_hex(8)
+        self._written = count(1)
 
     async def try_append(
         self, head: Head | None, event: Event, *, patience: float = FOREVER
@@ -93,8 +100,7 @@ class EventLog:
                 f"an event that the reducer refuses was to be appended: {standing.reason}"
             )
         publish = self._prepare(head, event, standing)
-        guard = head.sequence if head else 0
-        answer = await self._confirm(publish, event.job, guard, patience)
+        answer = await self._confirm(publish, patience)
         if isinstance(answer, Refused):
             return answer
         return Head(answer, standing.recorded_at(answer))
@@ -150,73 +156,78 @@ class EventLog:
         return follow(self._connection, subjects.history(job))
 
     def _prepare(self, head: Head | None, event: Event, standing: Standing) -> _Publish:
-        event_id = secrets.token_hex(12)
+        job, guard = event.job, head.sequence if head else 0
+        event_id = f"{self._writer}-{next(self._written)}"
         headers = h.of_event(event.context, event_id)
         if self._features.guarded_appends:
-            headers[h.EXPECTED_SEQUENCE] = str(head.sequence if head else 0)
-            headers[h.EXPECTED_SUBJECT] = subjects.history(event.job)
+            headers[h.EXPECTED_SEQUENCE] = str(guard)
+            headers[h.EXPECTED_SUBJECT] = subjects.history(job)
         else:
             headers[h.MESSAGE_ID] = event_id
         data = wire.encode(event, standing, head.standing.state if head else None)
-        return _Publish(subjects.lifecycle(event.job, event.kind), data, headers, event_id)
+        return _Publish(subjects.lifecycle(job, event.kind), data, headers, event_id, job, guard)
 
-    async def _confirm(
-        self, publish: _Publish, job: JobAddress, guard: int, patience: float
-    ) -> int | Refused:
-        """Publish until the server says yes (the sequence) or no."""
-        if patience == FOREVER:
-            return await self._publish_until_answered(publish, job, guard, FOREVER)
-        try:
-            async with asyncio.timeout(patience):
-                return await self._publish_until_answered(publish, job, guard, _FAILOVER)
-        except TimeoutError:
-            raise NotConfirmed(publish.subject, patience, job.job_id) from None
+    async def _confirm(self, publish: _Publish, patience: float) -> int | Refused:
+        """Publish until the server says yes (the sequence) or no.
 
-    async def _publish_until_answered(
-        self, publish: _Publish, job: JobAddress, guard: int, no_stream_after: float
-    ) -> int | Refused:
-        repeated = 0
-        missing_since = FOREVER
-        while True:
-            try:
-                answer = await self._publish_once(publish, job, guard)
-                if isinstance(answer, Refused) and repeated:
-                    return await self._unless_ours(publish, answer)
+        Nearly always the first answer settles it: only what comes after that is worth a timer.
+        """
+        begun = self._loop.time()
+        if self._features.guarded_appends:
+            with contextlib.suppress(NoResponders, ConnectionLost):
+                answer = await self._publish_once(publish, min(ACK_TIMEOUT, patience))
                 if answer is not None:
                     return answer
+        if patience == FOREVER:
+            return await self._publish_patiently(publish, FOREVER)
+        try:
+            async with asyncio.timeout(patience - (self._loop.time() - begun)):
+                return await self._publish_patiently(publish, _FAILOVER)
+        except TimeoutError:
+            raise NotConfirmed(publish.subject, patience, publish.job.job_id) from None
+
+    async def _publish_patiently(self, publish: _Publish, no_stream_after: float) -> int | Refused:
+        repeated, missing_since = 0, FOREVER
+        while True:
+            await self._connection.until_up()
+            try:
+                answer = await self._publish_or_see_why_not(publish)
             except NoResponders:
-                now = asyncio.get_running_loop().time()
+                now = self._loop.time()
                 missing_since = min(missing_since, now)
                 if now - missing_since > no_stream_after:
                     raise InfrastructureMissing(f"stream {LOG}") from None
             except ConnectionLost as error:
                 if self._connection.is_closed:
-                    raise NotConfirmed(publish.subject, 0, job.job_id) from error
-                await self._connection.until_up()
+                    raise NotConfirmed(publish.subject, 0, publish.job.job_id) from error
+            else:
+                if answer is not None:
+                    return answer
             await asyncio.sleep(_PAUSES[min(repeated, len(_PAUSES) - 1)])
             repeated += 1
 
-    async def _publish_once(
-        self, publish: _Publish, job: JobAddress, guard: int
-    ) -> int | Refused | None:
-        """The sequence, the refusal, or None: the server is not able to right now, so ask again."""
+    async def _publish_or_see_why_not(self, publish: _Publish) -> int | Refused | None:
+        """A repeated publish may be refused by its own first copy: then that is the answer."""
+        moved = None
         if not self._features.guarded_appends:
-            moved = await self._moved_past(job, guard)
-            if moved is not None:
-                return moved
+            moved = await self._moved_past(publish)
+        answer = moved or await self._publish_once(publish, ACK_TIMEOUT)
+        return await self._unless_ours(publish, answer) if isinstance(answer, Refused) else answer
+
+    async def _publish_once(self, publish: _Publish, timeout: float) -> int | Refused | None:
+        """The sequence, the refusal, or None: the server is not able to right now, so ask again."""
         message = await self._connection.ask(
-            publish.subject, publish.data, headers=publish.headers, timeout=ACK_TIMEOUT
+            publish.subject, publish.data, headers=publish.headers, timeout=timeout
         )
         return _read_answer(publish.subject, message)
 
-    async def _moved_past(self, job: JobAddress, guard: int) -> Refused | None:
+    async def _moved_past(self, publish: _Publish) -> Refused | None:
         """Read-then-publish, for servers that cannot guard (2.10)."""
-        newest = await self._newest(subjects.history(job))
+        newest = await self._newest(subjects.history(publish.job))
         last = 0 if newest is None else sequence_of(newest)
-        return None if last == guard else Refused(last)
+        return None if last == publish.guard else Refused(last)
 
     async def _unless_ours(self, publish: _Publish, refusal: Refused) -> int | Refused:
-        """A repeated publish is refused by its own first copy: then that copy is the answer."""
         for pause in _PAUSES:
             message = await self._newest(publish.subject)
             if message is not None and message.headers is not None:
