@@ -95,8 +95,12 @@ async def _work(post: _Post) -> None:
 
 async def _serve(post: _Post) -> None:
     service = post.service
+    # Unheard, it would stop the process: it waits until the service listens to it.
+    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTSTP})
     async with service.connect(post.url, credentials=post.credentials, workers=post.workers):
         ends = {asyncio.create_task(service.wait())}
+        await asyncio.sleep(0)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGTSTP})
         if post.burst:
             ends.add(asyncio.create_task(service.drain()))
         done, others = await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)

@@ -106,8 +106,8 @@ class Connection:
             self._sweeper.cancel()
         self._fail_questions(ConnectionLost("the connection was closed"))
         if not self._client.is_closed:
-            # nats-py flushes before it closes, and a server that is gone takes nothing.
-            with contextlib.suppress(OSError):
+            # The server may have gone a moment ago; uvloop says so with a RuntimeError.
+            with contextlib.suppress(OSError, RuntimeError):
                 await self._client.close()
 
     @property
@@ -342,6 +342,12 @@ class _Client(Client):
     def _remove_sub(self, sid: int, max_msgs: int = 0) -> None:
         super()._remove_sub(sid, max_msgs)
         self._receivers.pop(sid, None)
+
+    async def close(self) -> None:
+        """nats-py flushes before it closes, and a server that is gone takes nothing."""
+        if not self.is_connected:
+            self._pending, self._pending_data_size = [], 0
+        await super().close()
 
     @staticmethod
     def _parse_header_lines(raw: bytes) -> dict[str, str]:

@@ -37,4 +37,6 @@ def dev(
     """Run a server, a demo service and its worker, and watch its jobs."""
     if nats is not None and data is not None:
         raise typer.BadParameter("--data is for a server of its own: not together with --nats")
+    if nats is not None and data is not None:
+        raise typer.BadParameter("--data is for a server of its own: not together with --nats")
     run(Session(url=nats, credentials=creds, data=data, rate=rate).run())

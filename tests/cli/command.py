@@ -1,0 +1,65 @@
+"""The installed command in a process of its own, and what it says while it runs."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from tests.support.facts import until
+
+ROOT: Final = Path(__file__).parents[2]
+COMMAND: Final = str(Path(sys.executable).with_name("trellis-jobs"))
+OURS: Final = ("NATS_", "TRELLIS_JOBS_", "NO_COLOR", "FORCE_COLOR")
+
+
+def environment(more: Mapping[str, str] | None = None) -> dict[str, str]:
+    """This process's, without what the command would read from it."""
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(OURS)}
+    return {**kept, **(more or {})}
+
+
+@dataclass
+class Command:
+    process: subprocess.Popen[bytes]
+    output: Path
+
+    @property
+    def said(self) -> str:
+        return self.output.read_text(errors="replace")
+
+    async def until_says(self, words: str) -> None:
+        def says() -> bool:
+            assert words in self.said or self.process.poll() is None, self.said
+            return words in self.said
+
+        await until(says, f"the command says {words!r}")
+
+    def send(self, number: signal.Signals) -> None:
+        self.process.send_signal(number)
+
+    async def until_exit(self) -> int:
+        await until(lambda: self.process.poll() is not None, f"it exits; so far: {self.said}")
+        return self.process.returncode
+
+
+@contextmanager
+def running(
+    folder: Path, *arguments: str, cwd: Path = ROOT, env: Mapping[str, str] | None = None
+) -> Iterator[Command]:
+    said = folder / "said"
+    with said.open("wb") as output:
+        process = subprocess.Popen(
+            (COMMAND, *arguments), cwd=cwd, env=environment(env), stdout=output, stderr=output
+        )
+    try:
+        yield Command(process, said)
+    finally:
+        process.kill()
+        process.wait()

@@ -1,0 +1,115 @@
+"""What keeps a worker from starting is said in one line, with an exit code that scripts can use."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tests.cli.command import COMMAND, ROOT, environment
+from trellis_jobs.contract.topology import LOG
+from trellis_jobs.embedded import EmbeddedServer
+from trellis_jobs.jetstream import api
+from trellis_jobs.jetstream.connection import Connection
+from trellis_jobs.model import subjects
+
+NOWHERE = "nats://127.0.0.1:1"
+
+
+def refused(*arguments: str, cwd: Path = ROOT) -> tuple[int, str]:
+    ended = subprocess.run(
+        (COMMAND, "worker", *arguments),
+        cwd=cwd,
+        env=environment(),
+        capture_output=True,
+        text=True,
+        timeout=30,
+        check=False,
+    )
+    assert ended.stdout == ""
+    return ended.returncode, ended.stderr
+
+
+@pytest.mark.parametrize(
+    ("named", "words"),
+    [
+        ("tests.cli.nosuch:service", "no module named 'tests.cli.nosuch'"),
+        ("tests.cli.shop:nosuch", "module 'tests.cli.shop' has no attribute 'nosuch'"),
+        ("tests.cli.shop:price", "tests.cli.shop:price is a int, not a trellis_jobs.Service"),
+        ("tests.cli.shop:silent", "service 'shop' has no handlers"),
+    ],
+)
+def test_a_service_that_cannot_be_worked_for_is_named(named: str, words: str) -> None:
+    code, said = refused(named, "--nats", NOWHERE)
+    assert code == 1
+    assert said.startswith("error: ")
+    assert words in said
+    assert said.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("source", "words"),
+    [
+        ("import nosuch_library\n", "ModuleNotFoundError: No module named 'nosuch_library'"),
+        ("\nprice = 1 / 0\n", "ZeroDivisionError: division by zero"),
+        ("def service(:\n", "SyntaxError"),
+    ],
+)
+def test_a_module_that_breaks_says_where(tmp_path: Path, source: str, words: str) -> None:
+    (tmp_path / "broken.py").write_text(source)
+    code, said = refused("broken:service", cwd=tmp_path)
+    assert code == 1
+    assert words in said
+    assert "broken.py" in said
+    assert said.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("queue", "words"),
+    [
+        ("nosuch", "service 'shop' has no queue 'nosuch', only greet, nap, shrug, unhandled"),
+        ("unhandled", "queue 'unhandled' has no handler"),
+    ],
+)
+def test_a_queue_that_cannot_be_worked_on_is_named(queue: str, words: str) -> None:
+    code, said = refused("tests.cli.shop:service", "--nats", NOWHERE, "--queues", f"greet,{queue}")
+    assert code == 1
+    assert words in said
+    assert said.count("\n") == 1
+
+
+def test_a_server_that_does_not_answer_has_an_exit_code_of_its_own() -> None:
+    code, said = refused("tests.cli.shop:service", "--nats", NOWHERE)
+    assert code == 4
+    assert f"error: no NATS server answers at {NOWHERE}" in said
+    assert "Traceback" not in said
+
+
+async def test_infrastructure_that_we_must_not_change_is_described(server: EmbeddedServer) -> None:
+    connection = await Connection.open(server.url, name="an operator with other ideas")
+    wrong = {"name": LOG, "subjects": [subjects.EVERYTHING], "retention": "interest"}
+    await api.request(connection, f"STREAM.CREATE.{LOG}", wrong)
+    await connection.close()
+    code, said = refused("tests.cli.shop:service", "--nats", server.url)
+    assert code == 1
+    assert f"error: stream {LOG} exists and differs" in said
+    assert "retention should be 'limits', is 'interest'" in said
+    assert "Traceback" not in said
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        (),
+        ("tests.cli.shop",),
+        ("tests.cli.shop:service", "--concurrency", "0"),
+        ("tests.cli.shop:service", "--grace", "-1"),
+        ("tests.cli.shop:service", "--log-format", "xml"),
+        ("tests.cli.shop:service", "--nosuch"),
+    ],
+)
+def test_a_wrong_command_line_ends_with_2(arguments: tuple[str, ...]) -> None:
+    code, said = refused(*arguments)
+    assert code == 2
+    assert "Traceback" not in said
