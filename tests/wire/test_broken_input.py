@@ -239,6 +239,19 @@ def test_a_value_out_of_its_bounds_is_named(change: dict[str, Any], named: str) 
     assert named in reason(valid(EventKind.STARTED) | change)
 
 
+@pytest.mark.parametrize(
+    ("kind", "change"),
+    [
+        (EventKind.CREATED, {"maxTries": 1, "tries": 0}),
+        (EventKind.STARTED, {"maxTries": 1, "runSeq": 1, "tries": 1}),
+    ],
+)
+def test_the_smallest_values_are_within_their_bounds(
+    kind: EventKind, change: dict[str, Any]
+) -> None:
+    assert isinstance(read(valid(kind) | change), Entry)
+
+
 @pytest.mark.parametrize("name", ["service", "jobType", "instanceId", "timestamp"])
 def test_a_heartbeat_without_one_of_its_fields_is_none(name: str) -> None:
     body = heartbeat_message()["body"]
