@@ -32,8 +32,8 @@ Config = dict[str, Any]
 class Topology:
     """What the server should hold.
 
-    `replicas` is somebody's word and is made so, up or down. Without it, what was detected is
-    the least: new streams get it, those with fewer grow to it, those with more stay.
+    `replicas` is somebody's word and is made so, up or down. Without it new streams get as many
+    as were detected, and the others keep theirs.
     """
 
     features: Features

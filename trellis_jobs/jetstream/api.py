@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
 PREFIX: Final = "$JS.API"
 TIMEOUT: Final = 5.0
+_ASK_TIMES: Final = 4
 
 WRONG_LAST_SEQUENCE: Final = 10071
 WRITE_IN_FLIGHT: Final = 10164
@@ -29,15 +30,13 @@ _NOT_ENABLED: Final = frozenset({10039, 10076})
 async def request(
     connection: Connection, call: str, body: Mapping[str, Any] | None = None
 ) -> dict[str, Any]:
-    """One `$JS.API` call; raises RequestRefused with JetStream's code when it says no."""
+    """One `$JS.API` call; raises RequestRefused with JetStream's code when it says no.
+
+    Asked again when nobody answers: in a cluster a stream without a leader just stays silent,
+    and every call of ours may be made twice.
+    """
     data = orjson.dumps(body) if body is not None else b""
-    try:
-        message = await connection.ask(f"{PREFIX}.{call}", data, timeout=TIMEOUT)
-    except NoResponders:
-        raise _no_jetstream("nobody answers on its API") from None
-    except ConnectionLost as error:
-        raise NotConfirmed(f"{call} ({error})", TIMEOUT) from error
-    answer: dict[str, Any] = orjson.loads(message.data)
+    answer: dict[str, Any] = orjson.loads(await _answer(connection, call, data))
     refusal = answer.get("error")
     if refusal:
         code = int(refusal.get("err_code", refusal.get("code", 0)))
@@ -46,6 +45,20 @@ async def request(
             raise _no_jetstream(description)
         raise RequestRefused(call, code, description)
     return answer
+
+
+async def _answer(connection: Connection, call: str, data: bytes) -> bytes:
+    asked = 0
+    while True:
+        asked += 1
+        try:
+            return (await connection.ask(f"{PREFIX}.{call}", data, timeout=TIMEOUT)).data
+        except NoResponders:
+            raise _no_jetstream("nobody answers on its API") from None
+        except ConnectionLost as error:
+            if connection.is_closed or asked == _ASK_TIMES:
+                raise NotConfirmed(f"{call} ({error})", asked * TIMEOUT) from error
+        await connection.until_up()
 
 
 def _no_jetstream(why: str) -> InfrastructureMissing:

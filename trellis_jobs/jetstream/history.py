@@ -35,7 +35,9 @@ log = logging.getLogger(__name__)
 _BATCH: Final = 256
 _PULL_SECONDS: Final = 5.0
 _SLACK_SECONDS: Final = 1.0
-_IDLE_NS: Final = 30_000_000_000
+# Short: a stream takes a thousand consumers (2.15's default), and each read leaves one behind.
+# A reader that outlives its consumer makes another where it was.
+_IDLE_NS: Final = 1_000_000_000
 _READS: Final = 5
 _NOT_READY_PAUSE: Final = 0.25
 _ENDED_PULL: Final = ("404", "408")

@@ -31,17 +31,22 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
+_OTHER_SOURCE: Final = "other sources enqueue jobs again, or never"
+_OF_THE_SOURCE: Final = ("deliver_subject", "ack_policy", "filter_subjects")
 DANGEROUS: Final[Mapping[str, str]] = {
     "retention": "another retention drops jobs that are not done, or keeps them for ever",
     "subjects": "other subjects miss events, or take in messages that are none",
-    "sources": "other sources enqueue jobs again, or never",
+    "sources": _OTHER_SOURCE,
     "storage": "storage can be changed only by deleting what is stored",
+    **dict.fromkeys(_OF_THE_SOURCE, _OTHER_SOURCE),
 }
 # Somebody else made the same thing in between; theirs is judged like any other.
 _OVERTAKEN: Final = frozenset(
     {api.STREAM_NAME_IN_USE, api.CONSUMER_EXISTS, api.CONSUMER_NAME_IN_USE}
 )
 _ROUNDS: Final = 5
+_GROWN_WITHIN: Final = 30.0
+_LOOK: Final = 0.1
 _LEADER_ELECTION: Final = (0.05, 0.2, 0.5)
 _MISSING: Final = object()
 
@@ -106,10 +111,31 @@ async def plan(connection: Connection, topology: Topology) -> list[Change]:
 async def _carry_out(connection: Connection, change: Change) -> None:
     if change.act is Act.KEPT:
         return
-    await api.request(connection, change.call, change.body)
+    answer = await api.request(connection, change.call, change.body)
     log.info(
         "infrastructure changed",
         extra={"act": change.act, "object": change.name, "details": change.details},
+    )
+    if change.name == WORK and change.act is Act.UPDATED:
+        await _resume_source(connection, int(answer["config"]["num_replicas"]))
+
+
+async def _resume_source(connection: Connection, replicas: int) -> None:
+    """A stream that grows stops sourcing until it gets another leader, on every server version.
+
+    A server of its own has no leader to change, and a stream that shrinks goes on by itself.
+    """
+    if replicas == 1:
+        return
+    for _ in range(round(_GROWN_WITHIN / _LOOK)):
+        cluster = (await api.request(connection, f"STREAM.INFO.{WORK}")).get("cluster") or {}
+        current = [peer for peer in cluster.get("replicas") or () if peer.get("current")]
+        if cluster.get("leader") and 1 + len(current) >= replicas:
+            await api.request(connection, f"STREAM.LEADER.STEPDOWN.{WORK}")
+            return
+        await asyncio.sleep(_LOOK)
+    log.error(
+        "%s has not grown yet and may not source jobs: step its leader down when it has", WORK
     )
 
 
@@ -139,7 +165,7 @@ def _judge_stream(desired: Config, found: Config | None, topology: Topology) -> 
     }
     _refuse(f"stream {name}", DANGEROUS.keys() & differing.keys(), desired, found)
     if not differing:
-        return Change(Act.KEPT, name)
+        return Change(Act.KEPT, name, _could_grow(desired, found))
     details = tuple(_describe(key, value, found.get(key)) for key, value in differing.items())
     # What is found goes back as it came, so that settings this library does not know survive.
     body = {**found, **differing}
@@ -155,19 +181,18 @@ async def _judge_to_work(connection: Connection, topology: Topology) -> list[Cha
     if found is None:
         body = {"stream_name": LOG, "action": "create", "config": desired}
         return [Change(Act.CREATED, name, call=f"CONSUMER.CREATE.{LOG}.{TO_WORK}", body=body)]
-    keys = ("deliver_subject", "ack_policy", "filter_subjects")
-    differing = [key for key in keys if desired[key] != found.get(key)]
+    differing = [key for key in _OF_THE_SOURCE if desired[key] != found.get(key)]
     _refuse(f"consumer {TO_WORK} of {LOG}", differing, desired, found)
     return [Change(Act.KEPT, name)]
 
 
 def _refuse(what: str, differing: Iterable[str], desired: Config, found: Config) -> None:
-    reasons = [
-        _describe(key, desired[key], found.get(key)) + (f" ({DANGEROUS[key]})" * (key in DANGEROUS))
+    differences = [
+        f"{_describe(key, desired[key], found.get(key))} ({DANGEROUS[key]})"
         for key in sorted(differing)
     ]
-    if reasons:
-        raise InfrastructureMismatch(what, reasons)
+    if differences:
+        raise InfrastructureMismatch(what, differences)
 
 
 async def _config(connection: Connection, call: str) -> Config | None:
@@ -185,7 +210,7 @@ def _same(key: str, desired: Any, found: Any, topology: Topology) -> bool:
     if key == "sources" and isinstance(found, list):
         return _essence(desired) == _essence(found)
     if key == "num_replicas" and topology.replicas is None:
-        return bool(desired <= found)  # what was only detected never takes a replica away
+        return True  # growing stops publishes for seconds, shrinking loses safety: only when told
     if found is _MISSING:
         return desired is False  # the server leaves false out
     return bool(desired == found)
@@ -198,6 +223,14 @@ def _essence(sources: list[Config]) -> list[tuple[str, list[Mapping[str, str]]]]
 
 def _sources_durably(work: Config | None) -> bool:
     return work is None or any("consumer" in source for source in work.get("sources") or ())
+
+
+def _could_grow(desired: Config, found: Config) -> tuple[str, ...]:
+    has, could = found["num_replicas"], desired["num_replicas"]
+    if could <= has:
+        return ()
+    log.warning("%s has %d replicas, this cluster can hold %d", found["name"], has, could)
+    return (f"num_replicas is {has}, the cluster can hold {could}: set replicas to change it",)
 
 
 def _describe(key: str, desired: object, found: object) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import re
 from typing import Any, Final
@@ -17,6 +18,7 @@ log = logging.getLogger(__name__)
 
 _JSZ: Final = "$SYS.REQ.SERVER.PING.JSZ"
 _JSZ_TIMEOUT: Final = 2.0
+_LOOKS: Final = (0.0, 0.02, 0.05, 0.1, 0.2)
 _ACTIVE_WITHIN_NS: Final = 5_000_000_000
 _REPLICATED: Final = 3
 _LEVEL_BY_MINOR: Final = {11: LEVEL_2_11, 12: LEVEL_2_12, 13: LEVEL_2_12}
@@ -50,25 +52,41 @@ async def detect_replicas(servers: str, system_account: str) -> int:
     except Unreachable as error:
         return _undetected(error)
     try:
-        message = await system.ask(_JSZ, b'{"leader_only": true}', timeout=_JSZ_TIMEOUT)
-        return replicas_from_jsz(orjson.loads(message.data))
+        return await _ask_replicas(system)
     except (ConnectionLost, NoResponders, InfrastructureError, orjson.JSONDecodeError) as error:
         return _undetected(error)
     finally:
         await system.close()
 
 
+async def _ask_replicas(system: Connection) -> int:
+    """A peer is not current for a moment whenever something is made, so one look is not enough."""
+    replicas = 1
+    for pause in _LOOKS:
+        await asyncio.sleep(pause)
+        message = await system.ask(_JSZ, b'{"leader_only": true}', timeout=_JSZ_TIMEOUT)
+        answer: dict[str, Any] = orjson.loads(message.data)
+        replicas = replicas_from_jsz(answer)
+        if replicas == _REPLICATED or 1 + len(_peers(answer)) < _REPLICATED:
+            break
+    return replicas
+
+
 def replicas_from_jsz(answer: dict[str, Any]) -> int:
     """The leader counts itself and the peers that are current, online and recently active."""
-    meta = answer.get("data", answer).get("meta_cluster") or {}
-    peers = [
+    live = [
         peer
-        for peer in meta.get("replicas") or ()
+        for peer in _peers(answer)
         if peer.get("current")
         and not peer.get("offline")
         and peer.get("active", 0) < _ACTIVE_WITHIN_NS
     ]
-    return _REPLICATED if 1 + len(peers) >= _REPLICATED else 1
+    return _REPLICATED if 1 + len(live) >= _REPLICATED else 1
+
+
+def _peers(answer: dict[str, Any]) -> list[dict[str, Any]]:
+    meta = answer.get("data", answer).get("meta_cluster") or {}
+    return list(meta.get("replicas") or ())
 
 
 def _undetected(why: Exception) -> int:
