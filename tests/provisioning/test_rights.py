@@ -1,0 +1,205 @@
+"""A service with rights to its own subjects only: enough for jobs, not enough to provision."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Final
+
+import pytest
+from nats.aio.msg import Msg
+
+from tests.support.facts import until
+from tests.support.lab import LabJobs, Task, bench, probe, producer, worker
+from tests.support.worker_process import worker_process
+from trellis_jobs import JobCancelled, Service, Workers
+from trellis_jobs.contract.topology import Topology, queue_consumer
+from trellis_jobs.embedded import HOST, EmbeddedServer
+from trellis_jobs.errors import InfrastructureMissing, NotPermitted
+from trellis_jobs.jetstream import api
+from trellis_jobs.jetstream.provision import provision
+from trellis_jobs.jetstream.work_queue import ensure_consumer
+from trellis_jobs.model.states import JobState
+
+QUEUES: Final = ("work", "slow")
+AT_ONCE: Final = 2.0
+
+PRODUCE: Final = (
+    "trellis.jobs.lab.>",
+    "$JS.API.DIRECT.GET.JOBS.trellis.jobs.lab.>",
+    "$JS.API.CONSUMER.CREATE.JOBS.*.trellis.jobs.lab.>",
+    "$JS.API.CONSUMER.MSG.NEXT.JOBS.*",
+)
+ATTACH: Final = (
+    "trellis.jobs.workers.lab.>",
+    "$JS.API.DIRECT.GET.JOBS.trellis.jobs.workers.lab.>",
+    *(f"$JS.API.CONSUMER.INFO.JOBS_WORK.lab-{queue}" for queue in QUEUES),
+    *(f"$JS.API.CONSUMER.MSG.NEXT.JOBS_WORK.lab-{queue}" for queue in QUEUES),
+    *(f"$JS.ACK.JOBS_WORK.lab-{queue}.>" for queue in QUEUES),
+)
+CREATE: Final = tuple(
+    f"$JS.API.CONSUMER.CREATE.JOBS_WORK.lab-{queue}.trellis.work.lab.{queue}.*" for queue in QUEUES
+)
+
+
+def user(name: str, *publish: str) -> str:
+    rights = {"publish": publish, "subscribe": ["_INBOX.>", "trellis.jobs.lab.>"]}
+    permissions = f", permissions: {json.dumps(rights)}" if publish else ""
+    return f"{{ user: {name}, password: {name}{permissions} }}"
+
+
+CONFIG: Final = f"""
+authorization {{ users: [
+    {user("operator")}
+    {user("service", *PRODUCE, *ATTACH, *CREATE)}
+    {user("attacher", *PRODUCE, *ATTACH)}
+    {user("producer", *PRODUCE)}
+] }}
+"""
+
+
+@pytest.fixture
+def guarded() -> Iterator[EmbeddedServer]:
+    with EmbeddedServer.start(config=CONFIG) as running:
+        yield running
+
+
+def url(server: EmbeddedServer, name: str) -> str:
+    return f"nats://{name}:{name}@{HOST}:{server.port}"
+
+
+async def provisioned(server: EmbeddedServer) -> None:
+    async with probe(url(server, "operator")) as raw:
+        await provision(raw.connection, Topology(raw.features))
+
+
+@asynccontextmanager
+async def overheard(server: EmbeddedServer) -> AsyncIterator[list[str]]:
+    """Every request to JetStream that the server let through."""
+    heard: list[str] = []
+
+    def listen(message: Msg) -> None:
+        heard.append(message.subject)
+
+    async with probe(url(server, "operator")) as raw:
+        await raw.connection.subscribe("$JS.API.>", listen)
+        await raw.connection.flush()
+        yield heard
+
+
+async def test_a_service_creates_runs_retries_cancels_and_reads_its_jobs(
+    guarded: EmbeddedServer, caplog: pytest.LogCaptureFixture
+) -> None:
+    await provisioned(guarded)
+    async with worker(url(guarded, "service"), *QUEUES) as bench:
+        again = await bench.jobs.work.create(Task(do="fail once"))
+        running = await bench.jobs.slow.create(Task(do="wait"))
+        assert (await again.wait(timeout=10)).tries == 2
+        await bench.until_running(running)
+        await running.cancel("no longer needed")
+        with pytest.raises(JobCancelled):
+            await running.wait(timeout=10)
+        await until(lambda: bench.cancelled == [running.id])
+        assert [event.kind for event in await again.events()][-1] == "completed"
+        assert (await again.get()).state is JobState.COMPLETED
+        several = await bench.jobs.work.create_many([Task(text=str(n)) for n in range(20)])
+        assert [(await ref.wait(timeout=10)).text for ref in several] == [str(n) for n in range(20)]
+    assert "violation" not in caplog.text
+
+
+async def test_a_lost_attempt_is_taken_over_with_the_rights_of_a_service(
+    guarded: EmbeddedServer, tmp_path: Path
+) -> None:
+    await provisioned(guarded)
+    mine = url(guarded, "service")
+    async with producer(mine) as jobs:
+        ref = await jobs.work.create(Task(do="hang"))
+        with worker_process(mine, tmp_path, "work") as doomed:
+            await doomed.until_running(ref.id)
+            doomed.kill()
+        async with worker(mine, "work"):
+            assert (await ref.wait(timeout=10)).tries == 2
+        assert [error.type for error in (await ref.get()).errors] == ["visibility_timeout"]
+
+
+async def test_a_start_asks_only_for_its_own_consumers(guarded: EmbeddedServer) -> None:
+    await provisioned(guarded)
+    async with overheard(guarded) as heard, worker(url(guarded, "service"), "work") as bench:
+        ref = await bench.jobs.work.create(Task())
+        await ref.wait(timeout=10)
+        await ref.get()
+    heard = [subject for subject in heard if "to-work" not in subject]  # the server's own source
+    asked = {".".join(subject.split(".")[2:4]) for subject in heard}
+    assert asked == {"CONSUMER.CREATE", "CONSUMER.MSG", "DIRECT.GET"}
+    assert not any("STREAM.INFO" in subject for subject in heard)
+    about_work = {s for s in heard if ".JOBS_WORK" in s and "MSG.NEXT" not in s}
+    assert about_work == {"$JS.API.CONSUMER.CREATE.JOBS_WORK.lab-work.trellis.work.lab.work.*"}
+
+
+async def test_not_being_allowed_to_provision_costs_no_time(guarded: EmbeddedServer) -> None:
+    await provisioned(guarded)
+    began = time.monotonic()
+    async with worker(url(guarded, "service"), *QUEUES):
+        assert time.monotonic() - began < AT_ONCE
+
+
+@pytest.mark.parametrize("name", ["service", "attacher", "producer"])
+async def test_without_an_operators_provisioning_the_start_fails_at_once(
+    guarded: EmbeddedServer, name: str
+) -> None:
+    began = time.monotonic()
+    workers = False if name == "producer" else Workers(queues=QUEUES)
+    with pytest.raises(InfrastructureMissing, match="have an operator provision it"):
+        async with bench().service.connect(url(guarded, name), workers=workers):
+            pass
+    assert time.monotonic() - began < AT_ONCE
+
+
+async def test_a_consumer_made_by_an_operator_is_enough_and_its_lease_counts(
+    guarded: EmbeddedServer,
+) -> None:
+    await provisioned(guarded)
+    desired = queue_consumer("lab", LabJobs.contract.queues["work"])
+    with pytest.raises(InfrastructureMissing, match="consumer lab-work"):
+        async with worker(url(guarded, "attacher"), "work"):
+            pass
+    async with probe(url(guarded, "operator")) as raw:
+        await ensure_consumer(raw.connection, desired | {"ack_wait": 7_000_000_000})
+    async with probe(url(guarded, "attacher")) as raw:
+        in_force = await ensure_consumer(raw.connection, desired)
+        assert in_force["ack_wait"] == 7_000_000_000
+    async with worker(url(guarded, "attacher"), "work") as bench:
+        ref = await bench.jobs.work.create(Task(text="attached"))
+        assert (await ref.wait(timeout=10)).text == "attached"
+
+
+async def test_a_producer_needs_no_rights_to_work(guarded: EmbeddedServer) -> None:
+    await provisioned(guarded)
+    service = Service(LabJobs)
+    async with (
+        service.connect(url(guarded, "producer"), workers=False),
+        worker(url(guarded, "service"), "work"),
+    ):
+        ref = await service.jobs.work.create(Task(text="from afar"))
+        assert (await ref.wait(timeout=10)).text == "from afar"
+        assert (await ref.get()).state is JobState.COMPLETED
+
+
+async def test_what_is_denied_is_said_at_once_and_by_name(guarded: EmbeddedServer) -> None:
+    async with probe(url(guarded, "producer")) as raw:
+        began = time.monotonic()
+        with pytest.raises(NotPermitted, match=r"STREAM\.INFO\.JOBS_WORK"):
+            await api.request(raw.connection, "STREAM.INFO.JOBS_WORK")
+        assert time.monotonic() - began < AT_ONCE
+
+
+async def test_a_denied_message_that_nobody_waits_for_is_logged(
+    guarded: EmbeddedServer, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with probe(url(guarded, "producer")) as raw:
+        await raw.connection.publish("$JS.ACK.JOBS_WORK.lab-work.1", b"+ACK")
+        await raw.connection.flush()
+        await until(lambda: [r for r in caplog.records if r.message == "connection trouble"])

@@ -1,0 +1,258 @@
+"""The server is made to match the topology, by anybody, at any time, without harm."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import AsyncExitStack
+from typing import Any
+
+import pytest
+
+from tests.support.lab import Probe, Task, bench, probe
+from trellis_jobs.contract.topology import ADVISORIES, KEYS, LOG, WORK, Config, Topology
+from trellis_jobs.embedded import EmbeddedServer
+from trellis_jobs.errors import InfrastructureMismatch
+from trellis_jobs.jetstream import api
+from trellis_jobs.jetstream.provision import Act, plan, provision
+
+STREAMS = (LOG, WORK, ADVISORIES, KEYS)
+
+
+async def settings(raw: Probe, stream: str) -> Config:
+    found: Config = (await api.request(raw.connection, f"STREAM.INFO.{stream}"))["config"]
+    return found
+
+
+async def everything(raw: Probe) -> list[tuple[str, str, Config]]:
+    """All streams and consumers there are, as the server tells them."""
+    listed: list[dict[str, Any]] = []
+    for info in (await api.request(raw.connection, "STREAM.LIST"))["streams"] or []:
+        name = info["config"]["name"]
+        consumers = (await api.request(raw.connection, f"CONSUMER.LIST.{name}"))["consumers"]
+        listed += [info, *(consumers or [])]
+    return [(info.get("stream_name", ""), info["created"], info["config"]) for info in listed]
+
+
+async def make(raw: Probe, config: Config, **different: Any) -> None:
+    config = config | different
+    await api.request(raw.connection, f"STREAM.CREATE.{config['name']}", config)
+
+
+async def test_an_empty_server_gets_four_streams_and_the_source_between_two_of_them(
+    server: EmbeddedServer,
+) -> None:
+    async with probe(server.url) as raw:
+        report = await provision(raw.connection, Topology(raw.features))
+        assert [(change.act, change.name) for change in report.changes] == [
+            (Act.CREATED, "JOBS"),
+            (Act.CREATED, "JOBS/to-work"),
+            (Act.CREATED, "JOBS_WORK"),
+            (Act.CREATED, "JOBS_ADVISORIES"),
+            (Act.CREATED, "KV_JOBS_KEYS"),
+        ]
+        log, work, advisories, keys = [await settings(raw, name) for name in STREAMS]
+    assert (log["subjects"], log["retention"]) == (["trellis.jobs.>"], "limits")
+    assert (log["allow_direct"], log["allow_msg_ttl"], log["allow_atomic"]) == (True, True, True)
+    assert (work["subjects"], work["retention"]) == (["trellis.work.>"], "workqueue")
+    assert (work["max_msgs"], work["max_bytes"], work["max_age"]) == (-1, -1, 0)
+    assert advisories["subjects"] == ["$JS.EVENT.ADVISORY.CONSUMER.MAX_DELIVERIES.JOBS_WORK.>"]
+    assert (keys["max_msgs_per_subject"], keys["discard"]) == (1, "new")
+    assert not any(config["allow_rollup_hdrs"] for config in (log, work, advisories, keys))
+    assert {config["storage"] for config in (log, work, advisories, keys)} == {"file"}
+
+
+async def test_work_has_one_durable_source_with_a_transform_for_each_way_to_enqueue(
+    server: EmbeddedServer,
+) -> None:
+    async with probe(server.url) as raw:
+        await provision(raw.connection, Topology(raw.features))
+        [source] = (await settings(raw, WORK))["sources"]
+        consumer = (await api.request(raw.connection, "CONSUMER.INFO.JOBS.to-work"))["config"]
+    into = "trellis.work.{{wildcard(1)}}.{{wildcard(2)}}.{{wildcard(3)}}"
+    assert source == {
+        "name": "JOBS",
+        "consumer": {"name": "to-work", "deliver_subject": "_src.jobs.work"},
+        "subject_transforms": [
+            {"src": "trellis.jobs.*.*.*.created", "dest": into},
+            {"src": "trellis.jobs.*.*.*.retried", "dest": into},
+        ],
+    }
+    assert consumer["ack_policy"] == "flow_control"
+    assert consumer["filter_subjects"] == [each["src"] for each in source["subject_transforms"]]
+
+
+async def test_a_second_run_finds_nothing_to_do_and_touches_nothing(server: EmbeddedServer) -> None:
+    async with probe(server.url) as raw:
+        await provision(raw.connection, Topology(raw.features))
+        before = await everything(raw)
+        report = await provision(raw.connection, Topology(raw.features))
+        assert report.is_unchanged
+        assert {change.act for change in report.changes} == {Act.KEPT}
+        assert await everything(raw) == before
+
+
+async def test_ten_at_once_make_everything_once(server: EmbeddedServer) -> None:
+    async with AsyncExitStack() as stack:
+        ten = [await stack.enter_async_context(probe(server.url)) for _ in range(10)]
+        await asyncio.gather(
+            *(provision(raw.connection, Topology(raw.features)) for raw in ten),
+        )
+        assert (await provision(ten[0].connection, Topology(ten[0].features))).is_unchanged
+        assert len(await everything(ten[0])) == len(STREAMS) + 1
+
+
+async def test_ten_services_start_at_once_on_an_empty_server_and_all_work(
+    server: EmbeddedServer,
+) -> None:
+    async with AsyncExitStack() as stack:
+        ten = [bench() for _ in range(10)]
+        await asyncio.gather(
+            *(stack.enter_async_context(each.service.connect(server.url)) for each in ten)
+        )
+        refs = [await each.jobs.work.create(Task(text="hello")) for each in ten]
+        assert {(await ref.wait(timeout=10)).text for ref in refs} == {"hello"}
+        assert sum(len(each.runs) for each in ten) == 10
+
+
+@pytest.mark.parametrize(
+    ("stream", "difference", "explanation"),
+    [
+        (LOG, {"retention": "interest"}, "retention should be 'limits', is 'interest'"),
+        (LOG, {"storage": "memory"}, "storage should be 'file', is 'memory'"),
+        (LOG, {"subjects": ["trellis.jobs.*.*.*.*"]}, "subjects should be"),
+        (WORK, {"retention": "limits"}, "retention should be 'workqueue', is 'limits'"),
+        (WORK, {"subjects": ["trellis.work.a.>"]}, "subjects should be"),
+        (WORK, {"sources": [{"name": "OTHER"}]}, "sources should be"),
+        (WORK, {"sources": None}, "sources should be"),
+        (KEYS, {"storage": "memory"}, "storage should be 'file', is 'memory'"),
+        (ADVISORIES, {"subjects": ["advisories"]}, "subjects should be"),
+    ],
+)
+async def test_a_difference_that_endangers_jobs_is_refused_and_nothing_is_changed(
+    server: EmbeddedServer, stream: str, difference: Config, explanation: str
+) -> None:
+    async with probe(server.url) as raw:
+        topology = Topology(raw.features)
+        desired = {config["name"]: config for config in topology.streams()}[stream]
+        # A harmless one beside it would be brought up to date, were it not for the other.
+        await make(raw, {"name": "OTHER", "subjects": ["other"]})
+        if stream is not LOG:
+            await make(raw, topology.log(), allow_direct=False)
+        await make(raw, desired, **({"sources": None} | difference))
+        before = await everything(raw)
+        with pytest.raises(InfrastructureMismatch) as refused:
+            await provision(raw.connection, topology)
+        assert refused.value.what == f"stream {stream}"
+        assert explanation in str(refused.value)
+        assert await everything(raw) == before
+
+
+async def test_a_service_does_not_start_on_streams_that_endanger_its_jobs(
+    server: EmbeddedServer,
+) -> None:
+    async with probe(server.url) as raw:
+        await make(raw, Topology(raw.features).log(), storage="memory")
+    with pytest.raises(InfrastructureMismatch, match="storage"):
+        async with bench().service.connect(server.url):
+            pass
+
+
+async def test_a_source_consumer_that_takes_other_events_is_refused(server: EmbeddedServer) -> None:
+    async with probe(server.url) as raw:
+        topology = Topology(raw.features)
+        consumer = topology.to_work()
+        assert consumer is not None
+        await make(raw, topology.log())
+        only_created = consumer | {"filter_subjects": ["trellis.jobs.*.*.*.created"]}
+        body = {"stream_name": LOG, "action": "create", "config": only_created}
+        await api.request(raw.connection, "CONSUMER.CREATE.JOBS.to-work", body)
+        with pytest.raises(InfrastructureMismatch, match="filter_subjects") as refused:
+            await provision(raw.connection, topology)
+        assert refused.value.what == "consumer to-work of JOBS"
+
+
+async def test_what_is_merely_behind_is_brought_up_to_date_and_said(server: EmbeddedServer) -> None:
+    async with probe(server.url) as raw:
+        topology = Topology(raw.features)
+        await make(raw, topology.log(), allow_direct=False, allow_msg_ttl=False)
+        await make(raw, topology.keys(), allow_rollup_hdrs=True)
+        report = await provision(raw.connection, topology)
+        updated = {
+            change.name: change.details for change in report.changes if change.act is Act.UPDATED
+        }
+        assert updated == {
+            "JOBS": (
+                "allow_direct should be True, is False",
+                "allow_msg_ttl should be True, is False",
+            ),
+            "KV_JOBS_KEYS": ("allow_rollup_hdrs should be False, is True",),
+        }
+        assert (await settings(raw, LOG))["allow_direct"]
+        assert not (await settings(raw, KEYS))["allow_rollup_hdrs"]
+
+
+async def test_a_bound_on_the_work_queue_is_lifted_because_it_would_lose_jobs(
+    server: EmbeddedServer,
+) -> None:
+    async with probe(server.url) as raw:
+        topology = Topology(raw.features)
+        await provision(raw.connection, topology)
+        bounded = await settings(raw, WORK) | {"max_msgs": 10, "discard": "new"}
+        await api.request(raw.connection, "STREAM.UPDATE.JOBS_WORK", bounded)
+        await provision(raw.connection, topology)
+        work = await settings(raw, WORK)
+        assert (work["max_msgs"], work["discard"]) == (-1, "old")
+
+
+async def test_settings_of_an_operator_survive_an_update_of_others(server: EmbeddedServer) -> None:
+    own = {
+        "description": "the platform's job log",
+        "compression": "s2",
+        "max_bytes": 1_000_000_000,
+        "discard": "new",
+        "deny_delete": True,
+        "duplicate_window": 30_000_000_000,
+        "metadata": {"owner": "platform"},
+        "republish": {"src": "trellis.jobs.>", "dest": "mirror.trellis.jobs.>"},
+    }
+    async with probe(server.url) as raw:
+        topology = Topology(raw.features)
+        await make(raw, topology.log(), **own, allow_direct=False)
+        before = await settings(raw, LOG)
+        await provision(raw.connection, topology)
+        after = await settings(raw, LOG)
+    assert after == before | {"allow_direct": True}
+    assert own["metadata"].items() <= after["metadata"].items()  # type: ignore[attr-defined]
+
+
+async def test_a_plan_says_what_would_be_done_and_does_nothing(server: EmbeddedServer) -> None:
+    async with probe(server.url) as raw:
+        topology = Topology(raw.features)
+        await make(raw, topology.log(), allow_direct=False)
+        before = await everything(raw)
+        planned = {change.name: change.act for change in await plan(raw.connection, topology)}
+        assert planned == {
+            "JOBS": Act.UPDATED,
+            "JOBS/to-work": Act.CREATED,
+            "JOBS_WORK": Act.CREATED,
+            "JOBS_ADVISORIES": Act.CREATED,
+            "KV_JOBS_KEYS": Act.CREATED,
+        }
+        assert await everything(raw) == before
+
+
+async def test_plain_sourcing_of_an_older_server_is_kept_since_changing_it_would_replay_jobs(
+    server: EmbeddedServer,
+) -> None:
+    async with probe(server.url) as raw:
+        topology = Topology(raw.features)
+        work = topology.work()
+        del work["sources"][0]["consumer"]
+        await make(raw, topology.log())
+        await make(raw, work)
+        report = await provision(raw.connection, topology)
+        assert [(change.act, change.name) for change in report.changes][:2] == [
+            (Act.KEPT, "JOBS"),
+            (Act.KEPT, "JOBS_WORK"),
+        ]
+        assert "consumer" not in (await settings(raw, WORK))["sources"][0]
