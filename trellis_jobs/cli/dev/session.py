@@ -49,7 +49,7 @@ class Session:
         with listening({signal.SIGTERM: enough.set, signal.SIGINT: enough.set}):
             async with self._server() as url, self._watching(url) as connection:
                 await self._play(connection, url, console, board, enough)
-        console.print(_summary(board), style="dim")
+        console.print(_summary(board), style="dim", soft_wrap=True)
 
     async def _play(
         self, watching: Connection, url: str, console: Console, board: Board, enough: asyncio.Event
