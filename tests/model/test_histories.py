@@ -35,6 +35,7 @@ from tests.given import (
 )
 from trellis_jobs.model import events as e
 from trellis_jobs.model.job import ERRORS_KEPT, Applied, Job, fold, reduce
+from trellis_jobs.model.job_errors import bounded
 from trellis_jobs.model.notes import Progress
 from trellis_jobs.model.reducer import Illegal, advance
 from trellis_jobs.model.standing import Standing
@@ -113,6 +114,12 @@ def test_progress_is_the_newest_and_log_lines_add_up() -> None:
     assert [line.message for line in noted.logs] == ["one", "two", "three"]
 
 
+def test_progress_without_a_line_and_a_line_without_progress_both_count() -> None:
+    noted = job(created(), started(), progressed(notes=notes(progress=Progress(current=1))))
+    assert noted.progress == Progress(current=1)
+    assert job(created(), started(), logged(notes=notes("one"))).progress is None
+
+
 def test_notes_that_ride_on_the_outcome_are_not_lost() -> None:
     last_words = notes("done", progress=Progress(current=9, total=9))
     done = job(created(), started(), completed(notes=last_words))
@@ -179,6 +186,11 @@ def test_a_job_that_waits_for_its_next_try_says_until_when_and_belongs_to_nobody
 
 def test_a_note_after_the_end_does_not_hide_the_end() -> None:
     assert job(created(), started(), completed(), stale_completion_ignored()).is_over
+
+
+def test_of_a_text_that_is_too_long_the_end_is_kept_and_the_cut_is_told() -> None:
+    assert bounded("abcdef", 6) == "abcdef"
+    assert bounded("abcdef", 4) == "… 2 characters …\ncdef"
 
 
 def states_along(history: list[e.Event]) -> list[tuple[Job | None, e.Event, Job]]:

@@ -285,12 +285,18 @@ def test_every_server_version_tells_which_event_a_work_message_stems_from(value:
     assert headers.source_sequence({headers.STREAM_SOURCE: value}) == 17
 
 
+def test_the_largest_sequence_there_can_be_is_read() -> None:
+    assert headers.source_sequence({headers.RUN_SEQUENCE: str(2**64 - 1)}) == 2**64 - 1
+
+
 def test_a_message_that_was_put_back_names_its_run_itself() -> None:
     put_back = {headers.RUN_SEQUENCE: "17", headers.STREAM_SOURCE: "JOBS 99 a b"}
     assert headers.source_sequence(put_back) == 17
 
 
-@pytest.mark.parametrize("value", ["", "JOBS", "JOBS x", "JOBS -1", "JOBS ٣", "JOBS " + "9" * 5000])
+@pytest.mark.parametrize(
+    "value", ["", "JOBS", "JOBS x", "JOBS -1", "JOBS ٣", "JOBS " + "9" * 21, "JOBS " + "9" * 5000]
+)
 def test_a_source_header_that_makes_no_sense_names_no_event(value: str) -> None:
     assert headers.source_sequence({headers.STREAM_SOURCE: value}) is None
     assert headers.source_sequence({headers.RUN_SEQUENCE: value}) is None
