@@ -106,6 +106,7 @@ async def test_infrastructure_that_we_must_not_change_is_described(server: Embed
         ("tests.cli.shop:service", "--concurrency", "0"),
         ("tests.cli.shop:service", "--grace", "-1"),
         ("tests.cli.shop:service", "--log-format", "xml"),
+        ("tests.cli.shop:service", "--creds", "nosuch.creds"),
         ("tests.cli.shop:service", "--nosuch"),
     ],
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated, Final
 
 import typer
@@ -9,6 +10,14 @@ import typer
 DEFAULT_SERVER: Final = "nats://127.0.0.1:4222"
 
 Credentials = Annotated[
-    str | None,
-    typer.Option("--creds", envvar="NATS_CREDS", help="A NATS credentials file.", metavar="FILE"),
+    Path | None,
+    typer.Option(
+        "--creds",
+        envvar="NATS_CREDS",
+        help="A NATS credentials file.",
+        metavar="FILE",
+        exists=True,
+        dir_okay=False,
+        readable=True,
+    ),
 ]

@@ -77,7 +77,7 @@ def worker(
     loaded = load_service(service)
     loaded.grace = grace
     wanted = Workers(_names(queues), concurrency)
-    run(_work(_Post(loaded, nats, creds, wanted, burst)))
+    run(_work(_Post(loaded, nats, str(creds) if creds else None, wanted, burst)))
 
 
 async def _work(post: _Post) -> None:

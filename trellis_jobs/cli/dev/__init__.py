@@ -39,4 +39,4 @@ def dev(
         raise typer.BadParameter("--data is for a server of its own: not together with --nats")
     if nats is not None and data is not None:
         raise typer.BadParameter("--data is for a server of its own: not together with --nats")
-    run(Session(url=nats, credentials=creds, data=data, rate=rate).run())
+    run(Session(url=nats, credentials=str(creds) if creds else None, data=data, rate=rate).run())
