@@ -14,7 +14,9 @@
     trellis_jobs.duration        s      how long handlers ran
     trellis_jobs.queue_wait      s      from creation to the start of the first attempt
 
-Attributes: trellis_jobs.service, trellis_jobs.queue, and on spans trellis_jobs.job_id.
+Attributes: trellis_jobs.service, trellis_jobs.queue, and on spans trellis_jobs.job_id; on append
+trellis_jobs.event, and trellis_jobs.refused when the job had moved on; on process error.type, with
+the status of an error, when the attempt failed.
 """
 
 from __future__ import annotations
@@ -24,7 +26,14 @@ from typing import TYPE_CHECKING, Final
 
 from opentelemetry import metrics, trace
 from opentelemetry.context import Context
-from opentelemetry.trace import NonRecordingSpan, SpanContext, SpanKind, TraceFlags, TraceState
+from opentelemetry.trace import (
+    NonRecordingSpan,
+    SpanContext,
+    SpanKind,
+    StatusCode,
+    TraceFlags,
+    TraceState,
+)
 from opentelemetry.trace.propagation import set_span_in_context
 
 from trellis_jobs.model.context import JobContext
@@ -34,6 +43,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
     from trellis_jobs.model.identity import JobAddress
+    from trellis_jobs.model.job_errors import JobError
 
 _SCOPE: Final = "trellis_jobs"
 _SPAN_NOTHING: Final[AbstractContextManager[None]] = nullcontext()
@@ -89,6 +99,18 @@ class Telemetry:
             kind=SpanKind.CLIENT,
             attributes={**_attributes(event.job), f"{_SCOPE}.event": event.kind.value},
         )
+
+    def refused(self) -> None:
+        """The append of the current span was refused: the job had moved on."""
+        if self._tracer is not None:
+            trace.get_current_span().set_attribute(f"{_SCOPE}.refused", True)
+
+    def failed(self, error: JobError) -> None:
+        """The attempt of the current span failed."""
+        if self._tracer is not None:
+            span = trace.get_current_span()
+            span.set_attribute("error.type", error.type)
+            span.set_status(StatusCode.ERROR, error.message)
 
     def count(self, event: Event) -> None:
         counter = self._counters.get(event.kind)

@@ -15,6 +15,7 @@ from trellis_jobs.model.settlement import (
     Answer,
     Fatal,
     Outcome,
+    Retryable,
     Settlement,
     Silence,
     settle,
@@ -77,6 +78,8 @@ class AttemptRunner:
             self._tools.telemetry.waited(running.terms.job, max(0.0, waited))
         outcome = await perform(self._handler, running, surroundings)
         self._tools.telemetry.ran(running.terms.job, surroundings.uptime() - started)
+        if isinstance(outcome, Retryable | Fatal):
+            self._tools.telemetry.failed(outcome.error)
         return outcome
 
     async def _settle(self, running: RunningJob, outcome: Outcome, *, bare: bool = False) -> Answer:

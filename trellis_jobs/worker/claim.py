@@ -75,6 +75,8 @@ async def claim(
             return None
         with tools.telemetry.appending(step.event):
             answer = await tools.events.try_append(head, step.event)
+            if isinstance(answer, Refused):
+                tools.telemetry.refused()
         if isinstance(answer, Refused):
             head = await tools.events.head_since(delivery.job, answer, shared=queue.shared)
             continue
