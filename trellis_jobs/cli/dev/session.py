@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import signal
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -54,7 +55,8 @@ class Session:
     async def _play(
         self, watching: Connection, url: str, console: Console, board: Board, enough: asyncio.Event
     ) -> None:
-        heading = f"trellis-jobs dev   {url}   nats-server {watching.server_version}"
+        where = re.sub(r"//[^/@]*@", "//", url)  # a password is not for the screen
+        heading = f"trellis-jobs dev   {where}   nats-server {watching.server_version}"
         async with demo.service.connect(url, credentials=self.credentials):
             view = asyncio.create_task(_show(console, board, watching, heading))
             traffic = asyncio.create_task(keep_creating(demo.service.jobs, self.rate))
