@@ -1,0 +1,166 @@
+"""Workers tell that they are here, and what is said about those that no longer do."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from datetime import UTC, datetime, timedelta
+from importlib.metadata import version
+from pathlib import Path
+
+import pytest
+from nats.aio.msg import Msg
+
+from tests.support.facts import until
+from tests.support.lab import LabJobs, Probe, Task, bench, probe, producer, worker
+from tests.support.servers import start_version
+from tests.support.worker_process import worker_process
+from trellis_jobs import Workers
+from trellis_jobs.embedded import EmbeddedServer
+from trellis_jobs.jetstream import api
+from trellis_jobs.jetstream.event_log import DIRECT_GET
+from trellis_jobs.jetstream.presence import Presence
+from trellis_jobs.model import subjects
+from trellis_jobs.model.presence import WorkerHeartbeat
+from trellis_jobs.surroundings import Surroundings
+from trellis_jobs.telemetry import Telemetry
+from trellis_jobs.wire import presence as wire
+from trellis_jobs.worker.handlers import Handlers
+from trellis_jobs.worker.host import HostDoors, WorkerHost
+
+SHORT = timedelta(seconds=0.3)
+OF_WORK = "trellis.jobs.workers.lab.work.*.heartbeat"
+
+
+async def newest(raw: Probe, subject: str) -> Msg | None:
+    message = await raw.connection.ask(f"{DIRECT_GET}.{subject}")
+    return None if "Status" in (message.headers or {}) else message
+
+
+async def heartbeat(raw: Probe, queue: str = "work") -> Msg:
+    subject = f"trellis.jobs.workers.lab.{queue}.*.heartbeat"
+    return await until(lambda: newest(raw, subject), f"a heartbeat of {queue}")
+
+
+def subject_of(message: Msg) -> str:
+    return (message.headers or {})["Nats-Subject"]
+
+
+async def test_a_worker_tells_for_each_queue_who_it_is(server: EmbeddedServer) -> None:
+    async with worker(server.url, "work", "single"), probe(server.url) as raw:
+        beats = [await heartbeat(raw, queue) for queue in ("work", "single")]
+    bodies = [json.loads(beat.data) for beat in beats]
+    assert [(body["jobType"], body["concurrency"]) for body in bodies] == [
+        ("work", 10),
+        ("single", 1),
+    ]
+    assert {body["service"] for body in bodies} == {"lab"}
+    assert {body["version"] for body in bodies} == {version("trellis-jobs")}
+    (instance,) = {body["instanceId"] for body in bodies}
+    assert subject_of(beats[0]) == f"trellis.jobs.workers.lab.work.{instance}.heartbeat"
+    parsed = subjects.parse(subject_of(beats[0]))
+    assert isinstance(parsed, subjects.PresenceSubject)
+    decoded = wire.decode(beats[0].data, expected=parsed)
+    assert isinstance(decoded, WorkerHeartbeat)
+    assert abs(decoded.at - datetime.now(UTC)) < timedelta(seconds=20)
+
+
+async def test_a_heartbeat_removes_itself_after_three_intervals(server: EmbeddedServer) -> None:
+    async with worker(server.url, "work"), probe(server.url) as raw:
+        beat = await heartbeat(raw)
+    assert (beat.headers or {})["Nats-TTL"] == "30s"
+
+
+async def test_each_connection_of_a_service_is_an_instance_of_its_own(
+    server: EmbeddedServer,
+) -> None:
+    made = bench()
+    instances: list[str] = []
+    async with probe(server.url) as raw:
+        for _ in range(2):
+            async with made.service.connect(server.url, workers=Workers(queues=["work"])):
+
+                async def a_new_one() -> str | None:
+                    beat = await newest(raw, OF_WORK)
+                    instance = subject_of(beat).split(".")[5] if beat else None
+                    return None if instance in instances else instance
+
+                instances.append(await until(a_new_one))
+    assert len(set(instances)) == 2
+
+
+@asynccontextmanager
+async def short_lived(raw: Probe) -> AsyncIterator[tuple[WorkerHost, Presence]]:
+    """A worker whose heartbeats come, and go, more than ten times as fast as usual."""
+    presence = Presence(raw.connection, raw.features, interval=SHORT)
+    handlers = Handlers()
+    handlers.register(LabJobs.contract.queues["work"], bench().handle, "the lab's")
+    doors = HostDoors(raw.connection, raw.events, presence, Telemetry(), Surroundings())
+    host = WorkerHost("lab", list(handlers), doors)
+    await host.start()
+    try:
+        yield host, presence
+    finally:
+        await host.stop(1)
+
+
+async def test_a_worker_is_present_while_it_lives_and_gone_soon_after(
+    server: EmbeddedServer,
+) -> None:
+    async with producer(server.url), probe(server.url) as raw:
+        async with short_lived(raw) as (host, presence):
+            first = await heartbeat(raw)
+
+            async def first_has_expired() -> bool:
+                body = {"seq": int((first.headers or {})["Nats-Sequence"])}
+                answer = await raw.connection.ask(DIRECT_GET, json.dumps(body).encode())
+                return (answer.headers or {}).get("Status") == "404"
+
+            await until(first_has_expired)
+            assert not await presence.is_gone("lab", "work", host.instance)
+        await until(lambda: presence.is_gone("lab", "work", host.instance))
+        assert await newest(raw, OF_WORK) is None
+
+
+async def test_a_worker_that_never_was_is_gone(server: EmbeddedServer) -> None:
+    async with producer(server.url), probe(server.url) as raw:
+        assert await Presence(raw.connection, raw.features).is_gone("lab", "work", "nobody")
+
+
+async def test_where_heartbeats_cannot_expire_nobody_is_called_gone() -> None:
+    with start_version("2.10.26") as server:
+        async with worker(server.url, "work"), probe(server.url) as raw:
+            beat = await heartbeat(raw)
+            assert "Nats-TTL" not in (beat.headers or {})
+            assert not await Presence(raw.connection, raw.features).is_gone("lab", "work", "nobody")
+
+
+async def forget_heartbeats(raw: Probe) -> None:
+    """What half a minute does."""
+    await api.request(raw.connection, "STREAM.PURGE.JOBS", {"filter": OF_WORK})
+
+
+@pytest.mark.parametrize(
+    ("has_expired", "why", "what"),
+    [
+        (False, "visibility_timeout", "did not renew its lease within 1 s"),
+        (True, "worker_death", "is gone"),
+    ],
+)
+async def test_a_takeover_says_whether_the_lost_worker_is_gone_or_only_silent(
+    server: EmbeddedServer, tmp_path: Path, has_expired: bool, why: str, what: str
+) -> None:
+    async with producer(server.url) as jobs, probe(server.url) as raw:
+        ref = await jobs.work.create(Task(do="hang"))
+        with worker_process(server.url, tmp_path, "work") as lost:
+            await lost.until_running(ref.id)
+            instance = subject_of(await heartbeat(raw)).split(".")[5]
+            lost.kill()
+        if has_expired:
+            await forget_heartbeats(raw)
+        async with worker(server.url, "work"):
+            await ref.wait(timeout=10)
+        (error,) = (await ref.get()).errors
+        assert (error.type, error.message) == (why, f"worker {instance} {what}")
+        assert error.tries == 1
