@@ -60,6 +60,23 @@ def test_a_queue_that_cannot_work_is_refused_and_the_culprit_named(
     assert "HelpdeskJobs.sync_tickets: " in str(refused.value)
 
 
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"concurrency": 1},
+        {"max_deliver": 1},
+        {"backoff": [0]},
+        {"backoff": []},
+        {"ack_wait": 0.1},
+        {"delivery_limit": 1},
+        {"timeout": 0.001},
+    ],
+    ids=str,
+)
+def test_the_smallest_queue_that_works_is_accepted(options: dict[str, Any]) -> None:
+    assert queue_with(**options).name == "sync-tickets"
+
+
 def test_a_payload_that_json_cannot_carry_is_refused_and_the_culprit_named() -> None:
     class Opaque:
         pass

@@ -111,6 +111,7 @@ def test_a_value_comes_back_as_it_went(declared: type[Any], value: Any, json: An
         (float, math.nan, "value: JSON has no nan"),
         (list[float], [1.0, math.inf], "[1]: JSON has no inf"),
         (dict[str, Any], {"a": {"b": -math.inf}}, "a.b: JSON has no -inf"),
+        (list[Any], [math.nan], "[0]: JSON has no nan"),
         (dict[str, Any], {"a": (None, math.nan)}, "a[1]: JSON has no nan"),
         (int, 2**64, "more than 64 bits"),
         (dict[str, Any], {"n": -(2**63) - 1}, "n: "),
@@ -146,6 +147,14 @@ def nested(levels: int) -> Any:
 def test_a_value_may_be_nested_as_deep_as_it_can_be_read_back() -> None:
     shape: Shape[Any] = Shape(Any)
     assert shape.from_json(shape.to_json(nested(DEEPEST))) == nested(DEEPEST)
+
+
+def test_members_count_as_levels_too() -> None:
+    value: Any = 1
+    for _ in range(DEEPEST + 1):
+        value = {"in": value}
+    with pytest.raises(DoesNotFit, match="levels deep"):
+        Shape[Any](Any).to_json(value)
 
 
 @pytest.mark.parametrize("levels", [DEEPEST + 1, 240, 300, 2000])
