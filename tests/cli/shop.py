@@ -27,6 +27,8 @@ async def greet(job: ActiveJob[str]) -> str:
 
 @service.jobs.nap.handle
 async def nap(job: ActiveJob[float]) -> None:
+    if job.payload < 0:
+        raise ValueError("nobody naps backwards")
     await asyncio.sleep(job.payload)
 
 

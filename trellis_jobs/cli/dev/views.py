@@ -35,18 +35,14 @@ async def show_lines(console: Console, board: Board, entries: AsyncIterable[Entr
 async def show_screen(
     console: Console, board: Board, entries: AsyncIterable[Entry], heading: str
 ) -> None:
-    def frame() -> Live:
-        surface = Surface(heading, "Ctrl-C stops", datetime.now(UTC), console.size.height)
-        live.update(draw(board, surface), refresh=True)
-        return live
-
-    async def keep_drawing() -> None:
+    async def keep_drawing(live: Live) -> None:
         while True:
-            frame()
+            surface = Surface(heading, "Ctrl-C stops", datetime.now(UTC), console.size.height)
+            live.update(draw(board, surface), refresh=True)
             await asyncio.sleep(_FRAME_SECONDS)
 
     with _logs_as_notices(board), Live(console=console, screen=True, auto_refresh=False) as live:
-        drawing = asyncio.create_task(keep_drawing())
+        drawing = asyncio.create_task(keep_drawing(live))
         try:
             async for entry in entries:
                 board.take(entry)
