@@ -27,6 +27,7 @@ from tests.given import (
     standing,
     started,
 )
+from trellis_jobs.model import events as e
 from trellis_jobs.model.events import AttemptEvent, EventKind
 from trellis_jobs.model.job import Ignored, reduce
 from trellis_jobs.model.reducer import NOTES, RULES, Illegal, advance
@@ -94,7 +95,10 @@ def test_an_event_said_by_the_owner_does_what_the_grid_says(
 ) -> None:
     state = LETTERS[origin]
     before = None if state is None else standing(*LEADING_TO[state])
-    moved = advance(before, OF_KIND[EventKind(kind)])
+    event = OF_KIND[EventKind(kind)]
+    if isinstance(event, e.Dead) and state is not JobState.ACTIVE:
+        event = replace(event, attempt=None)  # nobody owns a job that does not run
+    moved = advance(before, event)
     if outcome == ".":
         assert isinstance(moved, Illegal)
         assert moved.reason == f"{kind} is not legal from {state or 'nothing'}"
@@ -118,6 +122,11 @@ def test_the_states_are_live_or_over_never_both() -> None:
 
 def test_four_kinds_of_event_are_notes_and_never_move_a_job() -> None:
     assert {"progress", "logged", "heartbeat", "staleCompletionIgnored"} == NOTES
+
+
+@pytest.mark.parametrize("history", [(created(),), (created(), started(), retry_scheduled())])
+def test_an_attempt_that_is_over_cannot_bury_the_job(history: tuple[e.Event, ...]) -> None:
+    assert isinstance(advance(standing(*history), dead()), Illegal)
 
 
 OWNED = (progressed(), logged(), heartbeat(), retry_scheduled(), completed(), failed())

@@ -37,7 +37,7 @@ def the_owner(standing: Standing, event: e.Event) -> bool:
 def the_owner_or_no_attempt(standing: Standing, event: e.Event) -> bool:
     """A claim of an attempt must be the owner's; a verdict on the job itself may be anyone's."""
     named = event.attempt if isinstance(event, e.AttemptEvent) else None
-    return named is None or standing.state is not S.ACTIVE or named == standing.owner
+    return named is None or named == standing.owner
 
 
 @dataclass(frozen=True, slots=True)
