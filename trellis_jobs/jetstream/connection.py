@@ -149,11 +149,10 @@ class Connection:
         headers: dict[str, str] | None = None,
     ) -> None:
         """Send without asking for an answer; lost if the connection is."""
-        block = _header_block(headers) if headers else b""
-        self._check_size(subject, len(block) + len(data))
+        if self._publish_at_once(subject, data, reply, headers):
+            return
         try:
-            if not self._client.publish_at_once(subject, reply, block, data):
-                await self._client.publish(subject, data, reply=reply, headers=headers)
+            await self._client.publish(subject, data, reply=reply, headers=headers)
         except OutboundBufferLimitError as error:
             raise ConnectionLost("the outbound buffer is full") from error
         except NatsError as error:
@@ -175,7 +174,9 @@ class Connection:
         if self._sweeper is None:
             self._sweeper = self._loop.call_later(SWEEP_INTERVAL, self._sweep)
         try:
-            await self.publish(subject, data, reply=f"{self._inbox}.{token}", headers=headers)
+            reply = f"{self._inbox}.{token}"
+            if not self._publish_at_once(subject, data, reply, headers):
+                await self.publish(subject, data, reply=reply, headers=headers)
             return await answer
         finally:
             self._questions.pop(token, None)
@@ -223,10 +224,16 @@ class Connection:
             if not question.answer.done():
                 question.answer.set_exception(error)
 
-    def _check_size(self, subject: str, size: int) -> None:
-        """Headers count too: a server that gets more than it takes closes the connection."""
+    def _publish_at_once(
+        self, subject: str, data: bytes, reply: str, headers: dict[str, str] | None
+    ) -> bool:
+        """False when the buffer cannot take it now."""
+        block = _header_block(headers) if headers else b""
+        size = len(block) + len(data)
+        # Headers count too: a server that gets more than it takes closes the connection.
         if size > self._client.max_payload:
             raise PayloadTooLarge(subject, size, self._client.max_payload)
+        return self._client.publish_at_once(subject, reply, block, data)
 
     def _lost(self) -> None:
         self._up.clear()

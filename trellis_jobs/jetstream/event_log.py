@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import logging
 import re
 import secrets
@@ -66,7 +65,7 @@ class Lost:
     reason: str
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class _Publish:
     """One event ready to be sent, as often as it takes: same bytes, same guard, same id."""
 
@@ -174,10 +173,12 @@ class EventLog:
         """
         begun = self._loop.time()
         if self._features.guarded_appends:
-            with contextlib.suppress(NoResponders, ConnectionLost):
+            try:
                 answer = await self._publish_once(publish, min(ACK_TIMEOUT, patience))
-                if answer is not None:
-                    return answer
+            except (NoResponders, ConnectionLost):
+                answer = None
+            if answer is not None:
+                return answer
         if patience == FOREVER:
             return await self._publish_patiently(publish, FOREVER)
         try:

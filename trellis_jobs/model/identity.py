@@ -6,11 +6,11 @@ import re
 from dataclasses import dataclass
 from typing import Final
 
-from ulid import ULID
-
 from trellis_jobs.errors import InvalidToken
 
 _TOKEN: Final = re.compile(r"[A-Za-z0-9_-]+")
+_CROCKFORD: Final = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
+_TEN_BITS: Final = [first + second for first in _CROCKFORD for second in _CROCKFORD]
 
 # trellis.jobs.workers.> is the presence family, so no service may take the name.
 RESERVED_SERVICES: Final = frozenset({"workers"})
@@ -42,4 +42,5 @@ def check_service(value: str) -> str:
 
 def ulid(milliseconds: int, randomness: bytes) -> str:
     """A ULID of a moment (unix milliseconds) and ten random bytes: sortable by creation."""
-    return str(ULID.from_bytes(milliseconds.to_bytes(6, "big") + randomness))
+    number = milliseconds << 80 | int.from_bytes(randomness)
+    return "".join([_TEN_BITS[number >> shift & 1023] for shift in range(120, -1, -10)])

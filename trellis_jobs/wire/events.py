@@ -78,9 +78,7 @@ def decode(
         return Undecodable(sequence, "the server's answer to a request, not an event")
     try:
         body = loads(data)
-        event = _decode_event(body)
-        if event.job != expected:
-            raise BadField(f"the body is about {event.job}, the subject about {expected}")
+        event = _decode_event(body, expected)
         return Entry(sequence, event, _decode_standing(body, event, sequence))
     except (BadField, InvalidToken) as error:
         return Undecodable(sequence, str(error))
@@ -153,16 +151,16 @@ def _error_json(error: JobError) -> dict[str, Any]:
     return body
 
 
-def _decode_event(body: dict[str, Any]) -> e.Event:
+def _decode_event(body: dict[str, Any], expected: JobAddress) -> e.Event:
     kind = required(body, "eventType", str)
     make = _MAKERS.get(kind)
     if make is None:
         raise BadField(f"eventType {kind!r:.80} is not known")
-    address = JobAddress(
-        required(body, "service", str), required(body, "jobType", str), required(body, "jobId", str)
-    )
+    tokens = [required(body, name, str) for name in ("service", "jobType", "jobId")]
+    if tokens != [expected.service, expected.job_type, expected.job_id]:
+        raise BadField(f"the body is about {JobAddress(*tokens)}, the subject about {expected}")
     common = {
-        "job": address,
+        "job": expected,
         "context": _context(required(body, "context", dict)),
         "at": moment(body, "timestamp"),
         "tries": count(body, "tries"),

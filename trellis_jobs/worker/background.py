@@ -18,10 +18,11 @@ class Background:
     """Not a TaskGroup, which waits for ever: a handler may refuse to be cancelled."""
 
     def __init__(self) -> None:
+        self._loop = asyncio.get_running_loop()
         self._tasks: set[asyncio.Task[None]] = set()
 
     def spawn(self, work: Coroutine[Any, Any, None]) -> None:
-        task = asyncio.get_running_loop().create_task(_said_aloud(work))
+        task = self._loop.create_task(_said_aloud(work))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
