@@ -8,14 +8,24 @@ from typing import Any
 
 import pytest
 
-from tests.support.lab import Probe, Task, bench, probe
-from trellis_jobs.contract.topology import ADVISORIES, KEYS, LOG, WORK, Config, Topology
+from tests.support.lab import LabJobs, Probe, Task, bench, probe
+from trellis_jobs.contract.topology import (
+    ADVISORIES,
+    KEYS,
+    LOG,
+    WORK,
+    Config,
+    Topology,
+    queue_consumer,
+)
 from trellis_jobs.embedded import EmbeddedServer
 from trellis_jobs.errors import InfrastructureMismatch
 from trellis_jobs.jetstream import api
 from trellis_jobs.jetstream.provision import Act, plan, provision
+from trellis_jobs.jetstream.work_queue import ensure_consumer
 
 STREAMS = (LOG, WORK, ADVISORIES, KEYS)
+DESIRED = queue_consumer("lab", LabJobs.contract.queues["work"])
 
 
 async def settings(raw: Probe, stream: str) -> Config:
@@ -36,6 +46,12 @@ async def everything(raw: Probe) -> list[tuple[str, str, Config]]:
 async def make(raw: Probe, config: Config, **different: Any) -> None:
     config = config | different
     await api.request(raw.connection, f"STREAM.CREATE.{config['name']}", config)
+
+
+async def make_queue(raw: Probe, number: int) -> None:
+    name, filtered = f"lab-{number}", f"trellis.work.lab.{number}.*"
+    config = DESIRED | {"name": name, "durable_name": name, "filter_subject": filtered}
+    await ensure_consumer(raw.connection, config | {"mem_storage": True})
 
 
 async def test_an_empty_server_gets_four_streams_and_the_source_between_two_of_them(
@@ -79,6 +95,12 @@ async def test_work_has_one_durable_source_with_a_transform_for_each_way_to_enqu
     }
     assert consumer["ack_policy"] == "flow_control"
     assert consumer["filter_subjects"] == [each["src"] for each in source["subject_transforms"]]
+
+
+async def test_more_than_a_thousand_queues_fit(server: EmbeddedServer) -> None:
+    async with probe(server.url) as raw:
+        await provision(raw.connection, Topology(raw.features))
+        await asyncio.gather(*(make_queue(raw, number) for number in range(1001)))
 
 
 async def test_a_second_run_finds_nothing_to_do_and_touches_nothing(server: EmbeddedServer) -> None:

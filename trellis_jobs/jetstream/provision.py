@@ -48,6 +48,12 @@ _ROUNDS: Final = 5
 _GROWN_WITHIN: Final = 30.0
 _LOOK: Final = 0.1
 _LEADER_ELECTION: Final = (0.05, 0.2, 0.5)
+# One consumer for each queue, and one for each read of a job's history: "no limit" (-1) means a
+# thousand to servers from 2.15 on. Servers take this only when a stream is made.
+_WHEN_MADE: Final[Mapping[str, Config]] = {
+    LOG: {"max_consumers": 100_000},
+    WORK: {"max_consumers": 100_000},
+}
 _MISSING: Final = object()
 
 
@@ -157,7 +163,8 @@ async def require_log(connection: Connection, service: str) -> None:
 def _judge_stream(desired: Config, found: Config | None, topology: Topology) -> Change:
     name = desired["name"]
     if found is None:
-        return Change(Act.CREATED, name, call=f"STREAM.CREATE.{name}", body=desired)
+        body = desired | _WHEN_MADE.get(name, {})
+        return Change(Act.CREATED, name, call=f"STREAM.CREATE.{name}", body=body)
     differing = {
         key: value
         for key, value in desired.items()
