@@ -27,22 +27,40 @@ from trellis_jobs.model.states import JobState
 QUEUES: Final = ("work", "slow")
 AT_ONCE: Final = 2.0
 
-PRODUCE: Final = (
-    "trellis.jobs.lab.>",
-    "$JS.API.DIRECT.GET.JOBS.trellis.jobs.lab.>",
-    "$JS.API.CONSUMER.CREATE.JOBS.*.trellis.jobs.lab.>",
-    "$JS.API.CONSUMER.MSG.NEXT.JOBS.*",
+
+def produce(service: str) -> tuple[str, ...]:
+    return (
+        f"trellis.jobs.{service}.>",
+        f"$JS.API.DIRECT.GET.JOBS.trellis.jobs.{service}.>",
+        f"$JS.API.CONSUMER.CREATE.JOBS.*.trellis.jobs.{service}.>",
+        "$JS.API.CONSUMER.MSG.NEXT.JOBS.*",
+    )
+
+
+def attach(service: str, queue: str) -> tuple[str, ...]:
+    return (
+        f"trellis.jobs.workers.{service}.>",
+        f"$JS.API.DIRECT.GET.JOBS.trellis.jobs.workers.{service}.>",
+        f"$JS.API.CONSUMER.INFO.JOBS_WORK.{service}-{queue}",
+        f"$JS.API.CONSUMER.MSG.NEXT.JOBS_WORK.{service}-{queue}",
+        f"$JS.ACK.JOBS_WORK.{service}-{queue}.>",
+    )
+
+
+def create(service: str, queue: str) -> str:
+    return f"$JS.API.CONSUMER.CREATE.JOBS_WORK.{service}-{queue}.trellis.work.{service}.{queue}.*"
+
+
+PROVISION: Final = (
+    "$JS.API.STREAM.INFO.*",
+    "$JS.API.STREAM.CREATE.*",
+    "$JS.API.STREAM.UPDATE.*",
+    "$JS.API.CONSUMER.INFO.JOBS.to-work",
+    "$JS.API.CONSUMER.CREATE.JOBS.to-work",
 )
-ATTACH: Final = (
-    "trellis.jobs.workers.lab.>",
-    "$JS.API.DIRECT.GET.JOBS.trellis.jobs.workers.lab.>",
-    *(f"$JS.API.CONSUMER.INFO.JOBS_WORK.lab-{queue}" for queue in QUEUES),
-    *(f"$JS.API.CONSUMER.MSG.NEXT.JOBS_WORK.lab-{queue}" for queue in QUEUES),
-    *(f"$JS.ACK.JOBS_WORK.lab-{queue}.>" for queue in QUEUES),
-)
-CREATE: Final = tuple(
-    f"$JS.API.CONSUMER.CREATE.JOBS_WORK.lab-{queue}.trellis.work.lab.{queue}.*" for queue in QUEUES
-)
+PRODUCE: Final = produce("lab")
+ATTACH: Final = tuple(right for queue in QUEUES for right in attach("lab", queue))
+CREATE: Final = tuple(create("lab", queue) for queue in QUEUES)
 
 
 def user(name: str, *publish: str) -> str:
@@ -57,6 +75,7 @@ authorization {{ users: [
     {user("service", *PRODUCE, *ATTACH, *CREATE)}
     {user("attacher", *PRODUCE, *ATTACH)}
     {user("producer", *PRODUCE)}
+    {user("provisioner", *PROVISION)}
 ] }}
 """
 
@@ -174,6 +193,14 @@ async def test_a_consumer_made_by_an_operator_is_enough_and_its_lease_counts(
     async with worker(url(guarded, "attacher"), "work") as bench:
         ref = await bench.jobs.work.create(Task(text="attached"))
         assert (await ref.wait(timeout=10)).text == "attached"
+
+
+async def test_provisioning_needs_no_rights_to_jobs(guarded: EmbeddedServer) -> None:
+    async with probe(url(guarded, "provisioner")) as raw:
+        assert not (await provision(raw.connection, Topology(raw.features))).is_unchanged
+        assert (await provision(raw.connection, Topology(raw.features))).is_unchanged
+    async with worker(url(guarded, "service"), "work") as bench:
+        assert (await (await bench.jobs.work.create(Task())).wait(timeout=10)).tries == 1
 
 
 async def test_a_producer_needs_no_rights_to_work(guarded: EmbeddedServer) -> None:
