@@ -12,6 +12,7 @@ from trellis_jobs import errors
 PUBLIC = [
     "Accepted",
     "ActiveJob",
+    "CredentialsRefused",
     "DeclarationError",
     "Fail",
     "InfrastructureError",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from trellis_jobs.errors import (
+    CredentialsRefused,
     DeclarationError,
     Fail,
     InfrastructureError,
@@ -39,6 +40,7 @@ from trellis_jobs.worker.active_job import ActiveJob
 __all__ = [
     "Accepted",
     "ActiveJob",
+    "CredentialsRefused",
     "DeclarationError",
     "Fail",
     "InfrastructureError",

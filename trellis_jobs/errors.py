@@ -16,6 +16,7 @@
     ├── NotConfirmed                the server did not confirm in time; the event may be in the log
     └── InfrastructureError         the server side is not as it must be
         ├── Unreachable             no server answers at this address
+        ├── CredentialsRefused      a server answers and does not let us in
         ├── InfrastructureMissing   a stream or a consumer is not there
         ├── InfrastructureMismatch  it is there, but different in a way we must not change
         ├── NotPermitted            these credentials may not do that
@@ -27,6 +28,7 @@ What a handler raises to choose how its attempt ends: Retry, Fail.
 
 from __future__ import annotations
 
+import re
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
@@ -36,6 +38,11 @@ if TYPE_CHECKING:
 
 class JobsError(Exception):
     """Base of every error raised on purpose."""
+
+
+def without_secrets(url: str) -> str:
+    """A server address as it may be shown: without user and password."""
+    return re.sub(r"//[^/@]*@", "//", url)
 
 
 class DeclarationError(JobsError):
@@ -167,8 +174,17 @@ class InfrastructureError(JobsError):
 
 class Unreachable(InfrastructureError):
     def __init__(self, servers: str, reason: str) -> None:
-        super().__init__(f"no NATS server answers at {servers}: {reason}")
-        self.servers = servers
+        super().__init__(f"no NATS server answers at {without_secrets(servers)}: {reason}")
+        self.servers = without_secrets(servers)
+
+
+class CredentialsRefused(InfrastructureError):
+    def __init__(self, servers: str) -> None:
+        super().__init__(
+            f"the NATS server at {without_secrets(servers)} refuses these credentials: "
+            "check user and password in the URL, or the credentials file"
+        )
+        self.servers = without_secrets(servers)
 
 
 class InfrastructureMissing(InfrastructureError):

@@ -11,6 +11,7 @@ from pydantic import BaseModel
 from tests.support.lab import LabJobs, Report, Task, probe, producer, worker
 from trellis_jobs import (
     ActiveJob,
+    CredentialsRefused,
     DeclarationError,
     JobFailed,
     Jobs,
@@ -203,3 +204,25 @@ async def test_a_handler_cannot_be_added_to_a_running_worker(server: EmbeddedSer
     async with worker(server.url, "work") as bench:
         with pytest.raises(DeclarationError, match="before the service connects"):
             bench.jobs.work.handle(bench.handle)
+
+
+async def test_progress_beyond_what_readers_take_is_kept_within(server: EmbeddedServer) -> None:
+    async with worker(server.url, "work") as bench:
+        ref = await bench.jobs.work.create(Task(do="wait"))
+        active = await bench.until_running(ref)
+        await active.progress(current=-5, total=2**80)
+        bench.go.set()
+        await ref.wait(timeout=10)
+        progress = (await ref.get()).progress
+        assert progress is not None
+        assert (progress.current, progress.total) == (0, 2**53 - 1)
+
+
+async def test_wrong_credentials_are_told_apart_and_not_repeated_in_the_error() -> None:
+    users = 'authorization { users: [{user: "a", password: "b"}] }'
+    with EmbeddedServer.start(config=users) as closed:
+        wrong = closed.url.replace("//", "//a:geheim@")
+        with pytest.raises(CredentialsRefused) as caught:
+            async with Service(LabJobs).connect(wrong):
+                pass
+        assert "geheim" not in str(caught.value)

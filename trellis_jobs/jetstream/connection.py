@@ -16,7 +16,7 @@ from nats.aio.msg import Msg
 from nats.errors import Error as NatsError
 from nats.errors import OutboundBufferLimitError
 
-from trellis_jobs.errors import NotPermitted, PayloadTooLarge, Unreachable
+from trellis_jobs.errors import CredentialsRefused, NotPermitted, PayloadTooLarge, Unreachable
 
 if TYPE_CHECKING:
     from nats.aio.subscription import Subscription
@@ -94,6 +94,8 @@ class Connection:
                 )
         except (OSError, NatsError, TimeoutError) as error:
             await client.close()
+            if "authorization" in relay.last_error.lower():
+                raise CredentialsRefused(servers) from error
             raise Unreachable(servers, relay.last_error or str(error) or "it timed out") from error
         again = partial(cls.open, servers, name=name, credentials=credentials, timeout=timeout)
         connection = cls(client, again)
@@ -266,7 +268,9 @@ class _Relay:
         denied = _DENIED.search(str(error))
         if self.connection is None or (denied and self.connection._denied(denied[1])):
             return
-        log.warning("connection trouble", extra={"error": self.last_error})
+        # While it is down, every attempt to reconnect fails anew; once is enough to say.
+        level = logging.WARNING if self.connection.is_up else logging.DEBUG
+        log.log(level, "connection trouble", extra={"error": self.last_error})
 
     async def disconnected(self) -> None:
         if self.connection is not None and not self.connection.is_closed:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
+from typing import TYPE_CHECKING, Final, Generic, Protocol, TypeVar
 
 from trellis_jobs.model.notes import LogLevel, Progress
 
@@ -27,6 +27,7 @@ class Noted:
 
 
 _NOTED = Noted()
+_LARGEST_COUNT: Final = 2**53 - 1
 
 
 class Desk(Protocol):
@@ -105,7 +106,9 @@ class ActiveJob(Generic[P]):
         message: str | None = None,
     ) -> Noted:
         """Say how far the work is. Frequent calls are merged: the newest one counts."""
-        self._desk.note_progress(Progress(step=step, message=message, current=current, total=total))
+        self._desk.note_progress(
+            Progress(step=step, message=message, current=_count(current), total=_count(total))
+        )
         return _NOTED
 
     def log(self, message: str, level: str | LogLevel = LogLevel.INFO) -> Noted:
@@ -117,3 +120,8 @@ class ActiveJob(Generic[P]):
         """Renew the lease at once; the runtime does so by itself while the event loop is free."""
         self._desk.renew_now()
         return _NOTED
+
+
+def _count(value: int | None) -> int | None:
+    """What every reader of the log takes for a count: not negative, and exact in any language."""
+    return None if value is None else max(0, min(value, _LARGEST_COUNT))

@@ -31,6 +31,7 @@ _UNWIND: Final = 2.0
 _HAND_BACK: Final = 3.0
 _DRAIN_LOOK: Final = 0.5
 _QUIET_LOOKS: Final = 2
+_SAID: Final = {state: f"worker is now {state}" for state in WorkerState}
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,7 +165,7 @@ class WorkerHost:
     def _follow(self, directive: WorkerState) -> bool:
         before, self.state = self.state, follow(self.state, directive)
         if self.state is not before:
-            log.info("worker is now %s", self.state, extra={"instance": self.instance})
+            log.info(_SAID[self.state], extra={"instance": self.instance})
         return self.state is directive
 
     def _tools(self, lease: float, keeper: LeaseKeeper) -> Tools:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import re
 import signal
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -18,6 +17,7 @@ from trellis_jobs.cli.dev.traffic import keep_creating
 from trellis_jobs.cli.dev.views import show_lines, show_screen
 from trellis_jobs.cli.logs import LogFormat, LogLevel, set_up_logs
 from trellis_jobs.embedded import EmbeddedServer
+from trellis_jobs.errors import without_secrets
 from trellis_jobs.jetstream.connection import Connection
 from trellis_jobs.jetstream.history import follow
 from trellis_jobs.model import subjects
@@ -55,7 +55,7 @@ class Session:
     async def _play(
         self, watching: Connection, url: str, console: Console, board: Board, enough: asyncio.Event
     ) -> None:
-        where = re.sub(r"//[^/@]*@", "//", url)  # a password is not for the screen
+        where = without_secrets(url)
         heading = f"trellis-jobs dev   {where}   nats-server {watching.server_version}"
         async with demo.service.connect(url, credentials=self.credentials):
             view = asyncio.create_task(_show(console, board, watching, heading))
