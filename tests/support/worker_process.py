@@ -95,9 +95,11 @@ async def _main(url: str, folder: Path, concurrency: int, grace: float, queues: 
         getattr(service.jobs, name).handle(record)
     workers = Workers(concurrency=concurrency or None)
     async with service.connect(url, workers=workers):
+        ending = asyncio.create_task(service.wait())
+        await asyncio.sleep(0)  # now it listens to signals
         (folder / "ready").touch()
         watching = asyncio.create_task(_watch(folder / "go", made))
-        await service.wait()
+        await ending
         watching.cancel()
 
 

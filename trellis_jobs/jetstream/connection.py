@@ -94,7 +94,7 @@ class Connection:
                 )
         except (OSError, NatsError, TimeoutError) as error:
             await client.close()
-            if "authorization" in relay.last_error.lower():
+            if relay.refused:
                 raise CredentialsRefused(servers) from error
             raise Unreachable(servers, relay.last_error or str(error) or "it timed out") from error
         again = partial(cls.open, servers, name=name, credentials=credentials, timeout=timeout)
@@ -262,9 +262,11 @@ class _Relay:
     def __init__(self) -> None:
         self.connection: Connection | None = None
         self.last_error = ""
+        self.refused = False
 
     async def error(self, error: Exception) -> None:
         self.last_error = str(error) or type(error).__name__
+        self.refused = self.refused or "authorization" in self.last_error.lower()
         denied = _DENIED.search(str(error))
         if self.connection is None or (denied and self.connection._denied(denied[1])):
             return

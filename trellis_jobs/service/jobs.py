@@ -15,10 +15,12 @@ from trellis_jobs.contract.shapes import Shape
 from trellis_jobs.errors import DeclarationError
 from trellis_jobs.model.identity import check_service
 from trellis_jobs.model.retry import RetryPolicy
-from trellis_jobs.service.queue import Queue, Runtime
+from trellis_jobs.service.queue import Queue
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+    from trellis_jobs.service.runtime import Runtime
 
 P = TypeVar("P")
 R = TypeVar("R")

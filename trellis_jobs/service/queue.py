@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Generic, TypeVar, overload
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Iterable
 
     from trellis_jobs.contract.declaration import JobType
     from trellis_jobs.producer.job_ref import JobRef
+    from trellis_jobs.service.runtime import Runtime
     from trellis_jobs.worker.active_job import ActiveJob
 
 P = TypeVar("P")
@@ -22,24 +23,6 @@ class Accepted(Generic[R]):
     """The job is in the log and will be attempted."""
 
     ref: JobRef[R]
-
-
-class Runtime(Protocol):
-    """The connected, or not yet connected, service behind the queues."""
-
-    def register(self, queue: JobType[Any, Any], handler: Callable[..., Any]) -> None: ...
-
-    async def create(
-        self, queue: JobType[P, R], payload: P, *, job_id: str | None, deadline: datetime | None
-    ) -> JobRef[R]: ...
-
-    async def create_many(
-        self, queue: JobType[P, R], payloads: Iterable[P], *, deadline: datetime | None
-    ) -> list[JobRef[R]]: ...
-
-    def ref(self, queue: JobType[P, R], job_id: str) -> JobRef[R]: ...
-
-    def now(self) -> datetime: ...
 
 
 class Queue(Generic[P, R]):

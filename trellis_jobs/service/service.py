@@ -7,31 +7,27 @@ import logging
 import signal
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
+from typing import TYPE_CHECKING, Final, Generic, TypeVar
 
 from trellis_jobs.contract.topology import Topology
-from trellis_jobs.errors import DeclarationError, NotConnected, NotPermitted
+from trellis_jobs.errors import DeclarationError, NotPermitted
 from trellis_jobs.jetstream.connection import Connection
 from trellis_jobs.jetstream.event_log import EventLog
 from trellis_jobs.jetstream.presence import Presence
 from trellis_jobs.jetstream.provision import provision, require_log
 from trellis_jobs.jetstream.server import detect_features, detect_replicas
-from trellis_jobs.model.identity import JobAddress
-from trellis_jobs.producer.job_ref import JobRef
-from trellis_jobs.producer.submission import CreatedJob, Producer
+from trellis_jobs.producer.submission import Producer
 from trellis_jobs.service.jobs import Jobs
+from trellis_jobs.service.runtime import Connected, Runtime
 from trellis_jobs.surroundings import Surroundings
 from trellis_jobs.telemetry import Telemetry
-from trellis_jobs.worker.handlers import Handler, Handlers
 from trellis_jobs.worker.host import HostDoors, WorkerHost
 from trellis_jobs.worker.signals import listening
-from trellis_jobs.worker.sync_handlers import as_async
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Collection, Iterable
-    from datetime import datetime
+    from collections.abc import AsyncIterator, Callable, Collection
 
-    from trellis_jobs.contract.declaration import JobType
+    from trellis_jobs.worker.handlers import Handler
 
 log = logging.getLogger(__name__)
 
@@ -51,25 +47,15 @@ class Workers:
     concurrency: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class _Connected:
-    connection: Connection
-    events: EventLog
-    producer: Producer
-    host: WorkerHost | None
-    stopped: asyncio.Event
-
-
 class Service(Generic[J]):
     """`service.jobs` is the typed Jobs class; `connect` makes it work."""
 
     def __init__(self, jobs: type[J], *, grace: float = GRACE) -> None:
-        self.jobs: J = jobs(self)
         self.contract = jobs.contract
         self.grace = grace
-        self._handlers = Handlers()
-        self._surroundings = Surroundings()
-        self._live: _Connected | None = None
+        self._runtime = Runtime(self.contract.service, Surroundings())
+        self._stopping: asyncio.Task[None] | None = None
+        self.jobs: J = jobs(self._runtime)
 
     @property
     def name(self) -> str:
@@ -92,7 +78,7 @@ class Service(Generic[J]):
         New streams get `replicas`, else as many as the cluster can hold if `system_account` (a
         URL with user and password, or a credentials file) lets us ask, else one.
         """
-        if self._live is not None:
+        if self._runtime.live is not None:
             raise DeclarationError(f"service {self.name!r} is connected already")
         wanted = workers if isinstance(workers, Workers) else Workers()
         handlers = self._chosen(wanted) if workers else []
@@ -104,23 +90,23 @@ class Service(Generic[J]):
             if replicas is None and system_account is not None:
                 detected = await detect_replicas(url, system_account)
             doors = await self._prepare(connection, replicas, detected)
-            live = self._live = self._wire(doors, handlers, wanted)
+            live = self._runtime.live = self._wire(doors, handlers, wanted)
             if live.host is not None:
                 await live.host.start()
             try:
                 yield self
             finally:
-                await self._stop(self.grace)
+                await self._stop(live, self.grace)
         finally:
-            self._live = None
+            self._runtime.live = None
             await connection.close()
 
     async def wait(self) -> None:
         """Until stop() or a signal: TERM and INT end the service, TSTP and CONT pause it."""
-        live = self._connected()
+        live = self._runtime.connected
 
         def end(grace: float) -> Callable[[], None]:
-            return lambda: self._begin_stop(grace)
+            return lambda: self._begin_stop(live, grace)
 
         host = live.host
         actions: dict[signal.Signals, Callable[[], None]] = {
@@ -131,69 +117,29 @@ class Service(Generic[J]):
             actions |= {signal.SIGTSTP: host.quiet, signal.SIGCONT: host.resume}
         with listening(actions):
             await live.stopped.wait()
-            await self._stop(self.grace)
+            await self._stop(live, self.grace)
 
     async def drain(self) -> None:
         """Until no queue of this worker has anything left to do, then stop."""
-        live = self._connected()
+        live = self._runtime.connected
         if live.host is not None:
             await live.host.until_drained()
         await self.stop()
 
     async def stop(self, grace: float | None = None) -> None:
         """No new work; finish what runs within the grace period, hand back the rest."""
-        self._connected()
-        await self._stop(self.grace if grace is None else grace)
+        await self._stop(self._runtime.connected, self.grace if grace is None else grace)
 
     def quiet(self) -> None:
         """Take no new work until resume(); what runs goes on."""
-        host = self._connected().host
+        host = self._runtime.connected.host
         if host is not None:
             host.quiet()
 
     def resume(self) -> None:
-        host = self._connected().host
+        host = self._runtime.connected.host
         if host is not None:
             host.resume()
-
-    def register(self, queue: JobType[Any, Any], handler: Callable[..., Any]) -> None:
-        if self._live is not None:
-            raise DeclarationError(
-                f"queue {queue.name!r}: handlers must be registered before the service connects"
-            )
-        name = getattr(handler, "__qualname__", repr(handler))
-        self._handlers.register(queue, as_async(handler), name)
-
-    async def create(
-        self, queue: JobType[P, R], payload: P, *, job_id: str | None, deadline: datetime | None
-    ) -> JobRef[R]:
-        producer = self._connected().producer
-        request = producer.request(queue, payload, job_id=job_id, deadline=deadline)
-        return self._made(queue, await producer.create(request))
-
-    async def create_many(
-        self, queue: JobType[P, R], payloads: Iterable[P], *, deadline: datetime | None
-    ) -> list[JobRef[R]]:
-        producer = self._connected().producer
-        requests = [producer.request(queue, payload, deadline=deadline) for payload in payloads]
-        return [self._made(queue, created) for created in await producer.create_many(requests)]
-
-    def ref(self, queue: JobType[P, R], job_id: str) -> JobRef[R]:
-        return self._made(queue, CreatedJob(JobAddress(self.name, queue.name, job_id), 0))
-
-    def now(self) -> datetime:
-        return self._surroundings.now()
-
-    def _made(self, queue: JobType[P, R], created: CreatedJob) -> JobRef[R]:
-        live = self._connected()
-        return JobRef(
-            created.address,
-            queue,
-            live.connection,
-            live.events,
-            self._surroundings,
-            since=created.sequence,
-        )
 
     def _chosen(self, wanted: Workers) -> list[Handler]:
         """A wish that cannot be met is an error before anything starts."""
@@ -205,9 +151,13 @@ class Service(Generic[J]):
                 raise DeclarationError(
                     f"service {self.name!r} has no queue {queue!r}, only {known}"
                 )
-            if queue not in self._handlers:
+            if queue not in self._runtime.handlers:
                 raise DeclarationError(f"queue {queue!r} has no handler, so no worker can run it")
-        return [h for h in self._handlers if wanted.queues is None or h.queue.name in wanted.queues]
+        return [
+            h
+            for h in self._runtime.handlers
+            if wanted.queues is None or h.queue.name in wanted.queues
+        ]
 
     async def _prepare(
         self, connection: Connection, replicas: int | None, detected: int
@@ -225,34 +175,25 @@ class Service(Generic[J]):
             EventLog(connection, features),
             Presence(connection, features),
             Telemetry(),
-            self._surroundings,
+            self._runtime.surroundings,
         )
 
-    def _wire(self, doors: HostDoors, handlers: list[Handler], wanted: Workers) -> _Connected:
+    def _wire(self, doors: HostDoors, handlers: list[Handler], wanted: Workers) -> Connected:
         host = None
         if handlers:
             host = WorkerHost(self.name, handlers, doors, concurrency=wanted.concurrency)
-        producer = Producer(self.name, doors.events, doors.telemetry, self._surroundings)
-        return _Connected(doors.connection, doors.events, producer, host, asyncio.Event())
+        producer = Producer(self.name, doors.events, doors.telemetry, doors.surroundings)
+        return Connected(doors.connection, doors.events, producer, host, asyncio.Event())
 
-    def _connected(self) -> _Connected:
-        if self._live is None:
-            raise NotConnected(self.name)
-        return self._live
-
-    def _begin_stop(self, grace: float) -> None:
+    def _begin_stop(self, live: Connected, grace: float) -> None:
         """A second signal of any kind ends the patience."""
-        live = self._connected()
         if live.stopped.is_set():
             grace = 0
         # Before the event: wait() stops with a grace of its own, and the first to ask decides.
-        self._stopping = asyncio.get_running_loop().create_task(self._stop(grace))
+        self._stopping = asyncio.get_running_loop().create_task(self._stop(live, grace))
         live.stopped.set()
 
-    async def _stop(self, grace: float) -> None:
-        live = self._live
-        if live is None:
-            return
+    async def _stop(self, live: Connected, grace: float) -> None:
         live.stopped.set()
         if live.host is not None:
             await live.host.stop(grace)

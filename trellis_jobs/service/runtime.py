@@ -1,0 +1,92 @@
+"""What a service's queues stand on: its handlers, and once it is connected its producer and log."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from trellis_jobs.errors import DeclarationError, NotConnected
+from trellis_jobs.model.identity import JobAddress
+from trellis_jobs.producer.job_ref import JobRef
+from trellis_jobs.producer.submission import CreatedJob
+from trellis_jobs.worker.handlers import Handlers
+from trellis_jobs.worker.sync_handlers import as_async
+
+if TYPE_CHECKING:
+    import asyncio
+    from collections.abc import Callable, Iterable
+    from datetime import datetime
+
+    from trellis_jobs.contract.declaration import JobType
+    from trellis_jobs.jetstream.connection import Connection
+    from trellis_jobs.jetstream.event_log import EventLog
+    from trellis_jobs.producer.submission import Producer
+    from trellis_jobs.surroundings import Surroundings
+    from trellis_jobs.worker.host import WorkerHost
+
+P = TypeVar("P")
+R = TypeVar("R")
+
+
+@dataclass(frozen=True, slots=True)
+class Connected:
+    """The parts of a service that exist while it is connected; no host: it only produces."""
+
+    connection: Connection
+    events: EventLog
+    producer: Producer
+    host: WorkerHost | None
+    stopped: asyncio.Event
+
+
+class Runtime:
+    def __init__(self, service: str, surroundings: Surroundings) -> None:
+        self.service = service
+        self.surroundings = surroundings
+        self.handlers = Handlers()
+        self.live: Connected | None = None
+
+    @property
+    def connected(self) -> Connected:
+        if self.live is None:
+            raise NotConnected(self.service)
+        return self.live
+
+    def register(self, queue: JobType[Any, Any], handler: Callable[..., Any]) -> None:
+        if self.live is not None:
+            raise DeclarationError(
+                f"queue {queue.name!r}: handlers must be registered before the service connects"
+            )
+        name = getattr(handler, "__qualname__", repr(handler))
+        self.handlers.register(queue, as_async(handler), name)
+
+    async def create(
+        self, queue: JobType[P, R], payload: P, *, job_id: str | None, deadline: datetime | None
+    ) -> JobRef[R]:
+        producer = self.connected.producer
+        request = producer.request(queue, payload, job_id=job_id, deadline=deadline)
+        return self._ref(queue, await producer.create(request))
+
+    async def create_many(
+        self, queue: JobType[P, R], payloads: Iterable[P], *, deadline: datetime | None
+    ) -> list[JobRef[R]]:
+        producer = self.connected.producer
+        requests = [producer.request(queue, payload, deadline=deadline) for payload in payloads]
+        return [self._ref(queue, created) for created in await producer.create_many(requests)]
+
+    def ref(self, queue: JobType[P, R], job_id: str) -> JobRef[R]:
+        return self._ref(queue, CreatedJob(JobAddress(self.service, queue.name, job_id), 0))
+
+    def now(self) -> datetime:
+        return self.surroundings.now()
+
+    def _ref(self, queue: JobType[P, R], created: CreatedJob) -> JobRef[R]:
+        live = self.connected
+        return JobRef(
+            created.address,
+            queue,
+            live.connection,
+            live.events,
+            self.surroundings,
+            since=created.sequence,
+        )
