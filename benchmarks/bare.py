@@ -21,9 +21,9 @@ from benchmarks.workload import BARE, CONCURRENCY, QUEUE, templates
 from trellis_jobs.contract.topology import WORK, Topology, queue_consumer
 from trellis_jobs.jetstream import api
 from trellis_jobs.jetstream.connection import Connection
+from trellis_jobs.jetstream.consumers import ensure_consumer
 from trellis_jobs.jetstream.provision import provision
 from trellis_jobs.jetstream.server import detect_features
-from trellis_jobs.jetstream.work_queue import ensure_consumer
 from trellis_jobs.model import subjects
 from trellis_jobs.model.events import EventKind
 from trellis_jobs.model.identity import JobAddress

@@ -14,8 +14,8 @@ from trellis_jobs.contract.topology import Config, Topology, consumer_name, queu
 from trellis_jobs.embedded import EmbeddedServer
 from trellis_jobs.errors import InfrastructureMismatch
 from trellis_jobs.jetstream import api
+from trellis_jobs.jetstream.consumers import ensure_consumer
 from trellis_jobs.jetstream.provision import provision
-from trellis_jobs.jetstream.work_queue import ensure_consumer
 
 DESIRED = queue_consumer("lab", LabJobs.contract.queues["work"])
 

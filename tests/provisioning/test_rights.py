@@ -20,8 +20,8 @@ from trellis_jobs.contract.topology import Topology, queue_consumer
 from trellis_jobs.embedded import HOST, EmbeddedServer
 from trellis_jobs.errors import InfrastructureMissing, NotPermitted
 from trellis_jobs.jetstream import api
+from trellis_jobs.jetstream.consumers import ensure_consumer
 from trellis_jobs.jetstream.provision import provision
-from trellis_jobs.jetstream.work_queue import ensure_consumer
 from trellis_jobs.model.states import JobState
 
 QUEUES: Final = ("work", "slow")

@@ -10,9 +10,10 @@ from tests.support.facts import until
 from tests.support.lab import LabJobs, Probe, Report, Task, probe, producer, until_state, worker
 from trellis_jobs import JobRef
 from trellis_jobs.embedded import EmbeddedServer
+from trellis_jobs.jetstream.deliveries import Delivery
 from trellis_jobs.jetstream.lease_keeper import LeaseKeeper
 from trellis_jobs.jetstream.presence import Presence
-from trellis_jobs.jetstream.work_queue import Delivery, WorkQueue
+from trellis_jobs.jetstream.work_queue import WorkQueue
 from trellis_jobs.model import events as e
 from trellis_jobs.model import subjects
 from trellis_jobs.model.states import JobState

@@ -11,14 +11,14 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
-from nats.aio.client import Client
-from nats.aio.msg import Msg
 from nats.errors import Error as NatsError
 from nats.errors import OutboundBufferLimitError
 
 from trellis_jobs.errors import CredentialsRefused, NotPermitted, PayloadTooLarge, Unreachable
+from trellis_jobs.jetstream.direct_client import DirectClient, Receive, header_block
 
 if TYPE_CHECKING:
+    from nats.aio.msg import Msg
     from nats.aio.subscription import Subscription
 
 log = logging.getLogger(__name__)
@@ -30,7 +30,6 @@ RECONNECT_WAIT: Final[Any] = 0.25  # nats-py says int and takes any number
 SWEEP_INTERVAL: Final = 0.25
 _DENIED: Final = re.compile(r'permissions violation for publish(?:ing)? to "([^"]+)"')
 
-Receive = Callable[[Msg], None]
 Observer = Callable[[], None]
 
 
@@ -53,7 +52,7 @@ class Connection:
     """Questions and answers share one inbox: an answer finds its question by the last token."""
 
     def __init__(
-        self, client: _Client, open_another: Callable[[], Coroutine[Any, Any, Connection]]
+        self, client: DirectClient, open_another: Callable[[], Coroutine[Any, Any, Connection]]
     ) -> None:
         self.open_another = open_another
         self._client = client
@@ -75,7 +74,7 @@ class Connection:
         credentials: str | None = None,
         timeout: float = CONNECT_TIMEOUT,
     ) -> Connection:
-        client = _Client()
+        client = DirectClient()
         relay = _Relay()
         options: dict[str, Any] = {"user_credentials": credentials} if credentials else {}
         try:
@@ -230,7 +229,7 @@ class Connection:
         self, subject: str, data: bytes, reply: str, headers: dict[str, str] | None
     ) -> bool:
         """False when the buffer cannot take it now."""
-        block = _header_block(headers) if headers else b""
+        block = header_block(headers) if headers else b""
         size = len(block) + len(data)
         # Headers count too: a server that gets more than it takes closes the connection.
         if size > self._client.max_payload:
@@ -283,102 +282,3 @@ class _Relay:
         if self.connection is not None:
             log.info("reconnected")
             self.connection._restored()
-
-
-def _header_block(headers: dict[str, str]) -> bytes:
-    lines = "".join([f"{name}: {value}\r\n" for name, value in headers.items()])
-    if not lines.count("\n") == lines.count("\r") == len(headers):
-        # A value with a line break would be a header of its own.
-        return _header_block({name: " ".join(value.split()) for name, value in headers.items()})
-    return f"NATS/1.0\r\n{lines}\r\n".encode()
-
-
-class _Client(Client):
-    """nats-py, on a shorter way, and keeping all values of a repeated header.
-
-    The shorter way: a message goes straight from the parser to its receiver, and a publish
-    straight into the buffer, with no queue, task or coroutine between. It leans on private names
-    of nats-py; one that changes its meaning shows in every test, and a method that is renamed
-    only brings the ordinary way back.
-
-    Repeated headers: a forged event (design D21) shows by carrying the server's reply headers
-    twice when it is read by direct get: once forged, once real. nats-py keeps the last only.
-    """
-
-    def __init__(self) -> None:
-        super().__init__()
-        self._loop = asyncio.get_running_loop()
-        self._receivers: dict[int, Receive] = {}
-
-    async def subscribe_directly(self, subject: str, receive: Receive) -> Subscription:
-        async def ordinary(message: Msg) -> None:
-            _deliver(receive, message)
-
-        subscription = await self.subscribe(subject, cb=ordinary)
-        self._receivers[subscription._id] = receive
-        return subscription
-
-    def publish_at_once(self, subject: str, reply: str, headers: bytes, data: bytes) -> bool:
-        """Put a message into the outbound buffer; False when only the ordinary way will do."""
-        size = len(headers) + len(data)
-        if (
-            not self.is_connected
-            or self._flush_queue is None
-            or self._flusher_task is None
-            or self._flusher_task.done()
-            or self._pending_data_size + size > self._max_pending_size
-        ):
-            return False
-        sizes = f"{len(headers)} {size}" if headers else size
-        verb = "HPUB" if headers else "PUB"
-        command = b"%b%b%b\r\n" % (f"{verb} {subject} {reply} {sizes}\r\n".encode(), headers, data)
-        self.stats["out_msgs"] += 1
-        self.stats["out_bytes"] += len(data)
-        self._pending.append(command)
-        self._pending_data_size += len(command)
-        if self._flush_queue.empty():
-            self._flush_queue.put_nowait(self._loop.create_future())
-        return True
-
-    async def _process_msg(
-        self, sid: int, subject: bytes, reply: bytes, data: bytes, headers: bytes
-    ) -> None:
-        receive = self._receivers.get(sid)
-        if receive is None or sid not in self._subs:
-            await super()._process_msg(sid, subject, reply, data, headers)
-            return
-        self.stats["in_msgs"] += 1
-        self.stats["in_bytes"] += len(data)
-        parsed = await self._process_headers(headers) if headers else None
-        _deliver(receive, Msg(self, subject.decode(), reply.decode(), data, parsed))
-
-    def _remove_sub(self, sid: int, max_msgs: int = 0) -> None:
-        super()._remove_sub(sid, max_msgs)
-        self._receivers.pop(sid, None)
-
-    async def close(self) -> None:
-        """nats-py flushes before it closes, and a server that is gone takes nothing."""
-        if not self.is_connected:
-            self._pending, self._pending_data_size = [], 0
-        await super().close()
-
-    @staticmethod
-    def _parse_header_lines(raw: bytes) -> dict[str, str]:
-        headers: dict[str, str] = {}
-        for line in raw.split(b"\r\n"):
-            name, found, value = line.partition(b":")
-            if not found:
-                continue
-            key, text = (
-                name.strip().decode("ascii", "replace"),
-                value.strip().decode("utf-8", "replace"),
-            )
-            headers[key] = f"{headers[key]}\n{text}" if key in headers else text
-        return headers
-
-
-def _deliver(receive: Receive, message: Msg) -> None:
-    try:
-        receive(message)
-    except Exception:
-        log.exception("a message could not be received", extra={"subject": message.subject})

@@ -28,7 +28,7 @@ from trellis_jobs.worker.running_job import RunningJob
 if TYPE_CHECKING:
     from collections.abc import MutableMapping
 
-    from trellis_jobs.jetstream.work_queue import Delivery
+    from trellis_jobs.jetstream.deliveries import Delivery
     from trellis_jobs.worker.handlers import Handler
     from trellis_jobs.worker.tools import Tools
 

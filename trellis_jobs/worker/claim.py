@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from trellis_jobs.contract.declaration import JobType
-    from trellis_jobs.jetstream.work_queue import Delivery
+    from trellis_jobs.jetstream.deliveries import Delivery
     from trellis_jobs.model.standing import Head, Standing
     from trellis_jobs.worker.running_job import RunningJob
     from trellis_jobs.worker.tools import Tools

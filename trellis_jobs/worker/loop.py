@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING, Final
 
 from trellis_jobs.jetstream.connection import Connection, ConnectionLost
 from trellis_jobs.jetstream.end_notices import EndNotices
-from trellis_jobs.jetstream.work_queue import Delivery, WorkQueue
+from trellis_jobs.jetstream.work_queue import WorkQueue
 from trellis_jobs.model.settlement import Interrupted, Nak
 from trellis_jobs.worker.attempt import AttemptRunner
 from trellis_jobs.worker.lease import watch_leases
 from trellis_jobs.worker.running_job import RunningJob, StopReason
 
 if TYPE_CHECKING:
+    from trellis_jobs.jetstream.deliveries import Delivery
     from trellis_jobs.worker.handlers import Handler
     from trellis_jobs.worker.tools import Tools
 

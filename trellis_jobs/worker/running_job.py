@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from trellis_jobs.contract.declaration import JobType
-    from trellis_jobs.jetstream.work_queue import Delivery
+    from trellis_jobs.jetstream.deliveries import Delivery
     from trellis_jobs.model.attempts import Attempt
     from trellis_jobs.model.notes import LogLevel, Notes, Progress
     from trellis_jobs.worker.tools import Tools

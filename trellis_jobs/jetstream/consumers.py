@@ -1,0 +1,88 @@
+"""The durable consumer of one queue: created, or found compatible, by the service itself."""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING, Final
+
+from trellis_jobs.contract.topology import WORK, Config
+from trellis_jobs.errors import (
+    InfrastructureMismatch,
+    InfrastructureMissing,
+    NotPermitted,
+    RequestRefused,
+)
+from trellis_jobs.jetstream import api
+
+if TYPE_CHECKING:
+    from trellis_jobs.jetstream.connection import Connection
+
+log = logging.getLogger(__name__)
+
+_MUST_MATCH: Final = ("filter_subject", "ack_policy", "backoff", "deliver_subject")
+_TUNABLE: Final = ("ack_wait", "max_deliver", "max_ack_pending")
+
+
+async def ensure_consumer(connection: Connection, desired: Config) -> Config:
+    """Create the consumer, or attach to a compatible one; returns the settings in force.
+
+    Goes by the filtered create API only: no stream-info, no legacy subjects (seed 003).
+    Credentials that may not create attach to what an operator made, and leave it as it is.
+    """
+    name, call = desired["name"], f"CONSUMER.CREATE.{WORK}.{desired['name']}"
+    call = f"{call}.{desired['filter_subject']}"
+    may_create = True
+    try:
+        return await _create(connection, call, "create", desired)
+    except NotPermitted:
+        may_create = False
+    except RequestRefused as refusal:
+        _explain(name, refusal)
+    found = await _existing(connection, name)
+    _check_compatible(name, desired, found)
+    tuned = {key: desired[key] for key in _TUNABLE if desired[key] != found.get(key)}
+    if not tuned or not may_create:
+        return found
+    log.info("consumer settings updated", extra={"consumer": name, "settings": tuned})
+    return await _create(connection, call, "update", {**found, **tuned})
+
+
+def _explain(name: str, refusal: RequestRefused) -> None:
+    """Raise what a refused create means, unless it only means that the consumer exists."""
+    if refusal.code == api.STREAM_NOT_FOUND:
+        raise InfrastructureMissing(f"stream {WORK}") from refusal
+    if refusal.code in api.OVERLAPPING_CONSUMER:
+        raise InfrastructureMismatch(
+            f"stream {WORK}", [f"another consumer takes the work of {name}: {refusal.description}"]
+        ) from refusal
+    if refusal.code not in (api.CONSUMER_EXISTS, api.CONSUMER_NAME_IN_USE):
+        raise refusal
+
+
+async def _existing(connection: Connection, name: str) -> Config:
+    try:
+        info = await api.request(connection, f"CONSUMER.INFO.{WORK}.{name}")
+    except RequestRefused as refusal:
+        if refusal.code == api.STREAM_NOT_FOUND:
+            raise InfrastructureMissing(f"stream {WORK}") from refusal
+        if refusal.code == api.CONSUMER_NOT_FOUND:
+            raise InfrastructureMissing(f"consumer {name} of {WORK}") from refusal
+        raise
+    config: Config = info["config"]
+    return config
+
+
+async def _create(connection: Connection, call: str, action: str, config: Config) -> Config:
+    body = {"stream_name": WORK, "action": action, "config": config}
+    made: Config = (await api.request(connection, call, body))["config"]
+    return made
+
+
+def _check_compatible(name: str, desired: Config, found: Config) -> None:
+    differences = [
+        f"{key} should be {desired.get(key)!r}, is {found.get(key)!r}"
+        for key in _MUST_MATCH
+        if desired.get(key) != found.get(key)
+    ]
+    if differences:
+        raise InfrastructureMismatch(f"consumer {name} of {WORK}", differences)

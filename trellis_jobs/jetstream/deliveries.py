@@ -1,0 +1,110 @@
+"""One delivery of a work message: what it says, and how it is answered."""
+
+from __future__ import annotations
+
+import logging
+from datetime import timedelta
+from typing import TYPE_CHECKING, assert_never
+
+import orjson
+
+from trellis_jobs.contract.topology import nanoseconds
+from trellis_jobs.jetstream.connection import Connection, ConnectionLost
+from trellis_jobs.jetstream.delivery_info import read_reply
+from trellis_jobs.jetstream.lease_keeper import IN_PROGRESS
+from trellis_jobs.model import subjects
+from trellis_jobs.model.attempts import work_identity
+from trellis_jobs.model.events import Begun
+from trellis_jobs.model.preflight import Delivered
+from trellis_jobs.model.settlement import Ack, Answer, Nak, Silence, Term
+from trellis_jobs.model.standing import Head
+from trellis_jobs.wire import events as wire
+from trellis_jobs.wire import headers as h
+from trellis_jobs.wire.events import Undecodable
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from nats.aio.msg import Msg
+
+    from trellis_jobs.model.identity import JobAddress
+
+log = logging.getLogger(__name__)
+
+
+class Delivery:
+    """One delivery of a work message: the event that began the run, and the way to answer."""
+
+    __slots__ = ("_connection", "begun", "delivered", "head", "job", "reply")
+
+    def __init__(
+        self, connection: Connection, reply: str, begun: Begun, delivered: Delivered, head: Head
+    ) -> None:
+        self._connection = connection
+        self.reply = reply
+        self.begun = begun
+        self.job: JobAddress = begun.job
+        self.delivered = delivered
+        self.head = head
+
+    async def answer(self, answer: Answer) -> None:
+        """Tell JetStream. A lost answer means one more delivery, which finds the same log."""
+        data = answer_bytes(answer)
+        if data is None:
+            return
+        try:
+            await self._connection.publish(self.reply, data)
+        except ConnectionLost as error:
+            log.warning(
+                "an answer to the work queue was lost; the job will be delivered once more",
+                extra={"job": self.job.job_id, "error": str(error)},
+            )
+
+    async def renew(self) -> bool:
+        """Ask for another ack_wait; False when the connection is down."""
+        if not self._connection.is_up:
+            return False
+        try:
+            await self._connection.publish(self.reply, IN_PROGRESS)
+        except ConnectionLost:
+            return False
+        return True
+
+
+def answer_bytes(answer: Answer) -> bytes | None:
+    match answer:
+        case Ack():
+            return b"+ACK"
+        case Nak(delay):
+            if delay <= timedelta():
+                return b"-NAK"
+            return b"-NAK " + orjson.dumps({"delay": nanoseconds(delay)})
+        case Term(reason):
+            return b"+TERM " + reason.encode()
+        case Silence():
+            return None
+        case _:
+            assert_never(answer)
+
+
+def read_delivery(
+    connection: Connection, message: Msg, headers: Mapping[str, str]
+) -> Delivery | str:
+    """The delivery in a message, or why it is none."""
+    info, parsed = read_reply(message.reply), subjects.parse(message.subject)
+    sequence = h.source_sequence(headers)
+    if info is None or not isinstance(parsed, subjects.WorkSubject):
+        return "neither subject nor reply are those of a work message"
+    if sequence is None:
+        return "it does not say which event of the log it stems from"
+    entry = wire.decode(message.data, expected=parsed.job, sequence=sequence)
+    if isinstance(entry, Undecodable):
+        return entry.reason
+    if not isinstance(entry.event, Begun) or entry.standing is None:
+        return f"a {entry.event.kind} event begins no run"
+    delivered = Delivered(
+        work_identity(info.stream_sequence, info.stored_ns), info.number, entry.standing.run
+    )
+    return Delivery(
+        connection, message.reply, entry.event, delivered, Head(sequence, entry.standing)
+    )
