@@ -34,14 +34,6 @@ async def test_an_address_where_nobody_listens_fails_within_the_connect_timeout(
     assert time.monotonic() - began < 2
 
 
-async def test_a_wrong_password_is_named_in_the_error() -> None:
-    with (
-        EmbeddedServer.start(config=WITHOUT_JETSTREAM) as server,
-        pytest.raises(Unreachable, match=r"(?i)authorization violation"),
-    ):
-        await Connection.open(f"nats://app:guessed@{HOST}:{server.port}", name="test", timeout=1)
-
-
 async def test_an_account_without_jetstream_is_told_what_to_enable() -> None:
     with (
         EmbeddedServer.start(config=WITHOUT_JETSTREAM) as server,

@@ -10,7 +10,7 @@ from typing import Any, Final
 import orjson
 
 from trellis_jobs.contract.features import LEVEL_2_11, LEVEL_2_12, LEVEL_2_14, Features
-from trellis_jobs.errors import InfrastructureError, NotConfirmed, Unreachable
+from trellis_jobs.errors import InfrastructureError, NotConfirmed
 from trellis_jobs.jetstream import api
 from trellis_jobs.jetstream.connection import Connection, ConnectionLost, NoResponders
 
@@ -49,7 +49,7 @@ async def detect_replicas(servers: str, system_account: str) -> int:
             name="jobs replica probe",
             credentials=None if is_url else system_account,
         )
-    except Unreachable as error:
+    except InfrastructureError as error:
         return _undetected(error)
     try:
         return await _ask_replicas(system)
