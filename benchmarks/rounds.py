@@ -84,21 +84,21 @@ class Bench:
     def _round(self, name: str, side: ModuleType) -> SideRound:
         size, waiting = self._size, self._size.jobs + self._size.one_by_one
         steps = {
-            "create_many": self._step(name, 1, lambda: self._do(side.create_many, size.jobs)),
+            "create_many": self._step(name, lambda: self._do(side.create_many, size.jobs)),
             "create_one_by_one": self._step(
-                name, 1, lambda: self._do(side.create_one_by_one, size.one_by_one)
+                name, lambda: self._do(side.create_one_by_one, size.one_by_one)
             ),
         }
         uvloop.run(_until(self._url, _holds(waiting)))
-        steps["drain"] = self._step(name, 1, lambda: self._do(side.drain, waiting).measured)
-        steps["end_to_end"] = self._step(name, 2, lambda: self._end_to_end(name, side))
+        steps["drain"] = self._step(name, lambda: self._do(side.drain, waiting).measured)
+        steps["end_to_end"] = self._step(name, lambda: self._end_to_end(name, side))
         return SideRound(steps, *self._pickup(name, side))
 
-    def _step(self, name: str, connections: int, measure: Callable[[], Measured]) -> Step:
+    def _step(self, name: str, measure: Callable[[], Measured]) -> Step:
         client = f"{name} jobs"
-        before = self._traffic.ended(client)
+        before = self._traffic.so_far(client)
         measured = measure()
-        after = self._traffic.ended(client, at_least=before.connections + connections)
+        after = self._traffic.so_far(client)
         return Step(
             measured.jobs / measured.seconds,
             measured.cpu_seconds / measured.jobs * 1e6,

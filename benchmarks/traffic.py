@@ -17,7 +17,6 @@ LOOK: Final = 0.01
 class Messages:
     """As a client sees it."""
 
-    connections: int
     sent: int
     received: int
 
@@ -29,24 +28,19 @@ class Traffic:
         announced = json.loads(next(store.glob("*.ports")).read_text())
         self._address = announced["monitoring"][0].removeprefix("http://")
 
-    def ended(self, name: str, *, at_least: int = 0) -> Messages:
-        """Of all connections of this name that are closed, once there are that many."""
-        while True:
-            closed = [c for c in self._connections("closed") if c.get("name") == name]
-            if len(closed) >= at_least:
-                return Messages(
-                    len(closed),
-                    sum(c["in_msgs"] for c in closed),
-                    sum(c["out_msgs"] for c in closed),
-                )
+    def so_far(self, name: str) -> Messages:
+        """Of all connections that ever had this name, once they are closed."""
+        while self._connections(name, "open"):
             time.sleep(LOOK)
+        closed = self._connections(name, "closed")
+        return Messages(sum(c["in_msgs"] for c in closed), sum(c["out_msgs"] for c in closed))
 
     def server_version(self) -> str:
         return str(self._ask("/varz")["version"])
 
-    def _connections(self, state: str) -> list[dict[str, Any]]:
-        found: list[dict[str, Any]] = self._ask(f"/connz?state={state}&limit=10000")["connections"]
-        return found
+    def _connections(self, name: str, state: str) -> list[dict[str, Any]]:
+        found = self._ask(f"/connz?state={state}&limit=10000")["connections"]
+        return [connection for connection in found if connection.get("name") == name]
 
     def _ask(self, path: str) -> Any:
         monitor = http.client.HTTPConnection(self._address)
