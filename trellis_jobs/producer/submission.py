@@ -99,18 +99,21 @@ class Producer:
 
     async def create_many(self, requests: Iterable[Request]) -> list[CreatedJob]:
         """Many at once, in order; raises SomeNotCreated, which says which, if not all went in."""
-        window = asyncio.Semaphore(_IN_FLIGHT)
+        asked, answers = list(requests), dict[int, CreatedJob | JobsError]()
+        waiting = iter(enumerate(asked))
 
-        async def one(request: Request) -> CreatedJob | JobsError:
-            async with window:
+        async def create_what_waits() -> None:
+            for n, request in waiting:
                 try:
-                    return await self.create(request)
+                    answers[n] = await self.create(request)
                 except JobsError as error:
-                    return error
+                    answers[n] = error
 
-        answers = await asyncio.gather(*(one(request) for request in requests))
-        failed = {n: answer for n, answer in enumerate(answers) if isinstance(answer, JobsError)}
-        jobs = {n: answer for n, answer in enumerate(answers) if isinstance(answer, CreatedJob)}
+        lanes = min(_IN_FLIGHT, len(asked))
+        await asyncio.gather(*(create_what_waits() for _ in range(lanes)))
+        told = sorted(answers.items())
+        failed = {n: answer for n, answer in told if isinstance(answer, JobsError)}
+        jobs = {n: answer for n, answer in told if isinstance(answer, CreatedJob)}
         if failed:
             raise SomeNotCreated({n: job.address.job_id for n, job in jobs.items()}, failed)
         return list(jobs.values())
