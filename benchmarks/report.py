@@ -13,12 +13,12 @@ from benchmarks.rounds import SideRound, Size, Step
 from benchmarks.workload import BARE, CONCURRENCY, OURS
 
 STEPS: Final = {
-    "create_many": "create, 256 in flight",
-    "create_one_by_one": "create, one by one",
-    "drain": "drain a full queue",
-    "end_to_end": "create and drain at once",
+    "create_many": "create many",
+    "create_one_by_one": "create one by one",
+    "drain": "drain",
+    "end_to_end": "end to end",
 }
-PICKUPS: Final = {"pull": "bare: message arrives", "handler": "bare: started confirmed"}
+PICKUPS: Final = {"pull": "bare: pulled", "handler": "bare: started"}
 
 Report = dict[str, Any]
 
@@ -45,8 +45,7 @@ def table(measured: Report) -> Group:
 def _steps_table(measured: Report) -> Table:
     shown = Table(
         "",
-        *("ceiling jobs/s", "ours jobs/s", "ratio"),
-        *("messages a job (sent + received)", "CPU µs a job"),
+        *("ceiling/s", "ours/s", "ratio", "messages a job", "CPU µs a job"),
         title=f"{measured['jobs']} jobs, medians of {measured['rounds']} rounds, "
         f"nats-server {measured['server']}",
     )
@@ -78,7 +77,7 @@ def _pickup_table(measured: Report) -> Table:
 
 
 def _messages(step: dict[str, float]) -> str:
-    return f"{step['sent']:.2f} + {step['received']:.2f}"
+    return f"{step['sent'] + step['received']:.2f}"
 
 
 def _compare_steps(name: str, bare: list[SideRound], ours: list[SideRound]) -> Report:
