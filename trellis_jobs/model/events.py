@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from trellis_jobs.model.attempts import Attempt
+    from trellis_jobs.model.concurrency import Concurrency, QueuePolicy
     from trellis_jobs.model.context import JobContext
     from trellis_jobs.model.identity import JobAddress
     from trellis_jobs.model.job_errors import JobError
@@ -71,6 +72,8 @@ class Begun(Event):
     payload: Json
     max_tries: int
     deadline: datetime | None = None
+    concurrency: Concurrency | None = None
+    queue_policy: QueuePolicy | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,6 +97,7 @@ class AttemptEvent(Event):
 
     attempt: Attempt | None
     notes: Notes = NOTHING_NOTED
+    concurrency: Concurrency | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -13,18 +13,18 @@ from typing import Any, Final
 from trellis_jobs.errors import InvalidToken
 from trellis_jobs.model import events as e
 from trellis_jobs.model.attempts import Attempt
-from trellis_jobs.model.context import JobContext, is_traceparent
 from trellis_jobs.model.events import EventKind
 from trellis_jobs.model.identity import JobAddress
 from trellis_jobs.model.job import Entry
 from trellis_jobs.model.job_errors import JobError
-from trellis_jobs.model.notes import NOTHING_NOTED, LogLevel, LogLine, Notes, Progress
 from trellis_jobs.model.reducer import RULES, begin
 from trellis_jobs.model.standing import Standing
 from trellis_jobs.model.states import JobState
+from trellis_jobs.wire import concurrency, contexts, notes
 from trellis_jobs.wire import headers as h
 from trellis_jobs.wire.fields import (
     BadField,
+    add_present,
     count,
     dumps,
     loads,
@@ -45,16 +45,9 @@ class Undecodable:
 
 def encode(event: e.Event, standing: Standing, previous: JobState | None) -> bytes:
     job, context = event.job, event.context
-    traced = {
-        "requestId": context.request_id,
-        "traceId": context.trace_id,
-        "traceparent": context.traceparent,
-    }
-    if context.tracestate:
-        traced["tracestate"] = context.tracestate
     body: dict[str, Any] = {
         "jobId": job.job_id,
-        "context": traced,
+        "context": contexts.to_json(context),
         "service": job.service,
         "jobType": job.job_type,
         "eventType": event.kind,
@@ -111,32 +104,22 @@ def _add_content(body: dict[str, Any], event: e.Event) -> None:
             body["error"] = f"{event.error.type}: {event.error.message}"
             body["errorDetail"] = _error_json(event.error)
         case e.StaleCompletionIgnored():
-            body["error"] = event.reason
-            if event.lost_attempt is not None:
-                body["lostAttempt"] = event.lost_attempt
+            add_present(body, error=event.reason, lostAttempt=event.lost_attempt)
         case _:
             pass
     if isinstance(event, e.Decided | e.Retried):
-        _add_present(body, by=event.by, error=event.reason)
-    if isinstance(event, e.AttemptEvent) and event.notes is not NOTHING_NOTED:
-        _add_notes(body, event.notes)
+        add_present(body, by=event.by, error=event.reason)
+    if isinstance(event, e.Begun | e.AttemptEvent):
+        _add_circumstances(body, event)
 
 
-def _add_present(body: dict[str, Any], **fields: object) -> None:
-    body.update({name: value for name, value in fields.items() if value is not None})
-
-
-def _add_notes(body: dict[str, Any], notes: Notes) -> None:
-    if notes.progress is not None:
-        p = notes.progress
-        progress: dict[str, Any] = {}
-        _add_present(progress, step=p.step, message=p.message, current=p.current, total=p.total)
-        body["progress"] = progress
-    if notes.lines:
-        body["logs"] = [
-            {"timestamp": line.at, "level": line.level, "message": line.message}
-            for line in notes.lines
-        ]
+def _add_circumstances(body: dict[str, Any], event: e.Begun | e.AttemptEvent) -> None:
+    if event.concurrency is not None:
+        body["concurrency"] = concurrency.to_json(event.concurrency)
+    if isinstance(event, e.AttemptEvent):
+        notes.add_to(body, event.notes)
+    elif event.queue_policy is not None:
+        body["queuePolicy"] = concurrency.policy_to_json(event.queue_policy)
 
 
 def _error_json(error: JobError) -> dict[str, Any]:
@@ -161,20 +144,11 @@ def _decode_event(body: dict[str, Any], expected: JobAddress) -> e.Event:
         raise BadField(f"the body is about {JobAddress(*tokens)}, the subject about {expected}")
     common = {
         "job": expected,
-        "context": _context(required(body, "context", dict)),
+        "context": contexts.from_json(required(body, "context", dict)),
         "at": moment(body, "timestamp"),
         "tries": count(body, "tries"),
     }
     return make(body, common)
-
-
-def _context(body: dict[str, Any]) -> JobContext:
-    traceparent = required(body, "traceparent", str)
-    if not is_traceparent(traceparent):
-        raise BadField(f"traceparent {traceparent!r:.80} is not one of W3C trace context")
-    return JobContext(
-        required(body, "requestId", str), traceparent, optional(body, "tracestate", str)
-    )
 
 
 def _decode_standing(body: dict[str, Any], event: e.Event, sequence: int) -> Standing | None:
@@ -235,36 +209,6 @@ def _error(body: dict[str, Any]) -> JobError:
     )
 
 
-def _notes(body: dict[str, Any]) -> Notes:
-    progress, lines = optional(body, "progress", dict), optional(body, "logs", list)
-    if progress is None and not lines:
-        return NOTHING_NOTED
-    return Notes(
-        None if progress is None else _progress(progress),
-        tuple(_log_line(line) for line in lines or ()),
-    )
-
-
-def _progress(body: dict[str, Any]) -> Progress:
-    return Progress(
-        step=optional(body, "step", str),
-        message=optional(body, "message", str),
-        current=optional(body, "current", int),
-        total=optional(body, "total", int),
-    )
-
-
-def _log_line(body: Any) -> LogLine:
-    if not isinstance(body, dict):
-        raise BadField("a log entry must be an object")
-    level = required(body, "level", str)
-    if level not in set(LogLevel):
-        raise BadField(f"log level {level!r:.80} is not known")
-    return LogLine(
-        at=moment(body, "timestamp"), level=LogLevel(level), message=required(body, "message", str)
-    )
-
-
 _Common = dict[str, Any]
 _Maker = Callable[[dict[str, Any], _Common], e.Event]
 
@@ -279,22 +223,33 @@ def _begun(make: Callable[..., e.Event], *extra: str) -> _Maker:
             payload=body["payload"],
             max_tries=count(body, "maxTries", least=1) if "maxTries" in body else 1,
             deadline=optional_moment(body, "deadline"),
+            concurrency=concurrency.from_json(body),
+            queue_policy=concurrency.policy_from_json(body),
             **{name: attributed[name] for name in extra},
         )
 
     return read
 
 
+def _said(body: dict[str, Any], common: _Common) -> _Common:
+    """What every event of an attempt says."""
+    return common | {
+        "attempt": _attempt(body),
+        "notes": notes.from_json(body),
+        "concurrency": concurrency.from_json(body),
+    }
+
+
 def _attempted(make: Callable[..., e.Event]) -> _Maker:
     def read(body: dict[str, Any], common: _Common) -> e.Event:
-        return make(**common, attempt=_attempt(body), notes=_notes(body))
+        return make(**_said(body, common))
 
     return read
 
 
 def _errored(make: Callable[..., e.Event]) -> _Maker:
     def read(body: dict[str, Any], common: _Common) -> e.Event:
-        return make(**common, attempt=_attempt(body), notes=_notes(body), error=_error(body))
+        return make(**_said(body, common), error=_error(body))
 
     return read
 
@@ -308,18 +263,14 @@ def _decided(make: Callable[..., e.Event]) -> _Maker:
 
 def _retry_scheduled(body: dict[str, Any], common: _Common) -> e.Event:
     return e.RetryScheduled(
-        **common,
-        attempt=_attempt(body),
-        notes=_notes(body),
+        **_said(body, common),
         error=_error(body),
         next_attempt_at=optional_moment(body, "nextAttemptAt"),
     )
 
 
 def _completed(body: dict[str, Any], common: _Common) -> e.Event:
-    return e.Completed(
-        **common, attempt=_attempt(body), notes=_notes(body), result=body.get("result")
-    )
+    return e.Completed(**_said(body, common), result=body.get("result"))
 
 
 def _stale_completion_ignored(body: dict[str, Any], common: _Common) -> e.Event:

@@ -34,6 +34,11 @@ def dumps(body: dict[str, Any]) -> bytes:
         return orjson.dumps(_in_utf8(body), option=orjson.OPT_UTC_Z)
 
 
+def add_present(body: dict[str, Any], **fields: object) -> None:
+    """Leave out what is not there: nothing is ever written as null."""
+    body.update({name: value for name, value in fields.items() if value is not None})
+
+
 def required(body: dict[str, Any], name: str, kind: type[T]) -> T:
     value = body.get(name)
     if not isinstance(value, kind) or (kind is int and isinstance(value, bool)):

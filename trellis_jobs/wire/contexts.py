@@ -1,0 +1,28 @@
+"""The context of a job ⇄ JSON, as events and key states carry it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from trellis_jobs.model.context import JobContext, is_traceparent
+from trellis_jobs.wire.fields import BadField, optional, required
+
+
+def to_json(context: JobContext) -> dict[str, str]:
+    body = {
+        "requestId": context.request_id,
+        "traceId": context.trace_id,
+        "traceparent": context.traceparent,
+    }
+    if context.tracestate:
+        body["tracestate"] = context.tracestate
+    return body
+
+
+def from_json(body: dict[str, Any]) -> JobContext:
+    traceparent = required(body, "traceparent", str)
+    if not is_traceparent(traceparent):
+        raise BadField(f"traceparent {traceparent!r:.80} is not one of W3C trace context")
+    return JobContext(
+        required(body, "requestId", str), traceparent, optional(body, "tracestate", str)
+    )
