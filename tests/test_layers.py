@@ -57,7 +57,6 @@ KNOWN_BY: Final[dict[str, tuple[str, ...]]] = {
     "sqlite3": ("jobs_admin",),
     "typer": ("trellis_jobs.cli",),
     "typing_extensions": OURS,
-    "ulid": ("trellis_jobs.model",),
     "uvloop": ("trellis_jobs.cli",),
 }
 

@@ -50,12 +50,15 @@ _SPAN_NOTHING: Final[AbstractContextManager[None]] = nullcontext()
 
 
 class Telemetry:
-    """Looks once, when a service connects, whether anybody listens to spans."""
+    """Looks once, when a service connects, whether anybody listens to spans and metrics."""
 
     def __init__(self) -> None:
         provider = trace.get_tracer_provider()
         listening = not isinstance(provider, trace.ProxyTracerProvider | trace.NoOpTracerProvider)
         self._tracer = trace.get_tracer(_SCOPE) if listening else None
+        # Without an SDK the provider is the API's own, which forgets what it is told.
+        measuring = metrics.get_meter_provider()
+        self._measures = not type(measuring).__module__.startswith(metrics.__name__)
         meter = metrics.get_meter(_SCOPE)
         self._counters: Mapping[EventKind, metrics.Counter] = _counters(meter)
         self._duration = meter.create_histogram(f"{_SCOPE}.duration", "s", "how long handlers ran")
@@ -114,14 +117,16 @@ class Telemetry:
 
     def count(self, event: Event) -> None:
         counter = self._counters.get(event.kind)
-        if counter is not None:
+        if counter is not None and self._measures:
             counter.add(1, _queue_of(event.job))
 
     def ran(self, job: JobAddress, seconds: float) -> None:
-        self._duration.record(seconds, _queue_of(job))
+        if self._measures:
+            self._duration.record(seconds, _queue_of(job))
 
     def waited(self, job: JobAddress, seconds: float) -> None:
-        self._queue_wait.record(seconds, _queue_of(job))
+        if self._measures:
+            self._queue_wait.record(seconds, _queue_of(job))
 
 
 def _counters(meter: metrics.Meter) -> Mapping[EventKind, metrics.Counter]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from hypothesis import given as forall
 from hypothesis import strategies as st
+from ulid import ULID
 
 from tests.given import CONTEXT, REPORT
 from trellis_jobs.errors import InvalidToken
@@ -65,6 +66,7 @@ def test_an_id_is_a_token_of_26_characters_that_says_when_and_is_reproducible(
     assert len(made) == 26
     assert check_token("job id", made) == made
     assert made == ulid(moment, randomness)
+    assert ULID.from_str(made).bytes == moment.to_bytes(6) + randomness
 
 
 @forall(st.binary(min_size=24, max_size=24))

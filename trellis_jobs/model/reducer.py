@@ -93,8 +93,8 @@ def advance(before: Standing | None, event: e.Event) -> Standing | Illegal:
     return _move(before, event, rule.leads_to)
 
 
-def begin(event: e.Begun) -> Standing:
-    return Standing(S.PENDING, event.tries, event.max_tries, run=0, deadline=event.deadline)
+def begin(event: e.Begun, run: int = 0) -> Standing:
+    return Standing(S.PENDING, event.tries, event.max_tries, run, event.deadline)
 
 
 def _is_foreign_restart(state: JobState | None, event: e.Event) -> bool:

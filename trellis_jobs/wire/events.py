@@ -154,7 +154,7 @@ def _decode_event(body: dict[str, Any], expected: JobAddress) -> e.Event:
 def _decode_standing(body: dict[str, Any], event: e.Event, sequence: int) -> Standing | None:
     """Where the event leaves its job, if the writer said so: foreign runtimes do not."""
     if isinstance(event, e.Begun):
-        return begin(event).recorded_at(sequence)
+        return begin(event, run=sequence)
     if "runSeq" not in body:
         return None
     state, leads_to = _state(body), RULES[event.kind].leads_to

@@ -121,6 +121,8 @@ class AttemptRunner:
     def _say(
         self, running: RunningJob, outcome: Outcome, settlement: Settlement, appended: object
     ) -> None:
+        if not log.isEnabledFor(logging.INFO):
+            return
         event = settlement.event
         log.info(
             "attempt settled",

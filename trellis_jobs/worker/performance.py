@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 async def perform(handler: Handler, running: RunningJob, surroundings: Surroundings) -> Outcome:
     """Payload in, handler, result out. After this call there are only values."""
     limit = handler.queue.timeout
-    timeout = asyncio.timeout(None if limit is None else limit.total_seconds())
+    timeout = None if limit is None else asyncio.timeout(limit.total_seconds())
     try:
         active = _active_job(handler, running)
         value = await _call(handler, active, running, timeout)
@@ -50,7 +50,7 @@ async def perform(handler: Handler, running: RunningJob, surroundings: Surroundi
         if _is_cancelled_from_outside():
             raise
         witness = _Witness(running.terms.tries, surroundings.now())
-        if timeout.expired():
+        if timeout is not None and timeout.expired():
             return Retryable(witness.error(Interruption.TIMEOUT, f"no end in {limit}"))
         return _verdict(raised, handler, witness)
 
@@ -117,13 +117,13 @@ async def _call(
     handler: Handler,
     active: ActiveJob[Any],
     running: RunningJob,
-    timeout: asyncio.Timeout,
+    timeout: asyncio.Timeout | None,
 ) -> Any:
     if running.stop_reason is not None:
         raise asyncio.CancelledError
     running.enter_handler()
     try:
-        if handler.queue.timeout is None:
+        if timeout is None:
             return await handler.call(active)
         async with timeout:
             return await handler.call(active)
