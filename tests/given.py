@@ -20,6 +20,7 @@ from trellis_jobs.model.events import EventKind
 from trellis_jobs.model.identity import JobAddress
 from trellis_jobs.model.job import Entry, Job, fold
 from trellis_jobs.model.job_errors import JobError
+from trellis_jobs.model.key_state import KeyAddress, KeyState, Slot, Waiting
 from trellis_jobs.model.notes import LogLevel, LogLine, Notes, Progress
 from trellis_jobs.model.reducer import Illegal, advance
 from trellis_jobs.model.retry import RetryPolicy
@@ -37,6 +38,11 @@ CONTEXT: Final = JobContext(
 WORK: Final = work_identity(41, 1_774_699_200_000_000_000)
 FIRST: Final = Attempt("01JQATTEMPT000000000000001", "pod-7", WORK, 1)
 SECOND: Final = Attempt("01JQATTEMPT000000000000002", "pod-8", WORK, 2)
+KEY: Final = KeyAddress(
+    REPORT.service,
+    REPORT.job_type,
+    "f13b9f743f4ea7a98d6898821d27b0df6e86d33237e042a6f1542dae12cb52f0",
+)
 POLICY: Final = RetryPolicy(3, (timedelta(seconds=5), timedelta(seconds=30)))
 
 
@@ -240,6 +246,36 @@ def standing_in(state: JobState, **changes: Any) -> Standing:
 def running(**changes: Any) -> Running:
     return replace(
         Running(job=REPORT, context=CONTEXT, attempt=FIRST, tries=1, max_tries=3, policy=POLICY),
+        **changes,
+    )
+
+
+def slot(job_id: str = REPORT.job_id, token: str = FIRST.id, **changes: Any) -> Slot:
+    return replace(
+        Slot(
+            job_id=job_id,
+            token=token,
+            instance=FIRST.instance,
+            started_at=after(1),
+            heartbeat_at=after(11),
+            expires_at=after(71),
+            tries=1,
+            context=CONTEXT,
+        ),
+        **changes,
+    )
+
+
+def waiting(job_id: str = REPORT.job_id, **changes: Any) -> Waiting:
+    return replace(
+        Waiting(job_id=job_id, created_at=NOON, request_id=CONTEXT.request_id, context=CONTEXT),
+        **changes,
+    )
+
+
+def key_state(**changes: Any) -> KeyState:
+    return replace(
+        KeyState(address=KEY, display="zendesk:acme:tickets", max_active=1, max_queued=1),
         **changes,
     )
 

@@ -1,0 +1,261 @@
+"""Any order of moves of many jobs and workers on one key, against a model that is no machine.
+
+The model knows who runs and who waits as plain sets and numbers, and says of each move what must
+come of it; after each move the state must say the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
+
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+
+from tests.given import after, key_state, slot, waiting
+from trellis_jobs.model import key_slots as slots
+from trellis_jobs.model.key_backlog import (
+    Admission,
+    Admitted,
+    Coalesced,
+    Refusal,
+    Rejected,
+    Replaced,
+    WhenFull,
+    admit,
+)
+from trellis_jobs.model.key_slots import Acquired, Acquisition, Busy, Left, Lost, NotFirst, Renewed
+from trellis_jobs.model.key_state import KeyState, Slot, Waiting
+
+JOBS = [f"job-{number}" for number in range(9)]
+# Some jobs are as old as others.
+AGES = {job: number // 2 for number, job in enumerate(JOBS)}
+TTL = timedelta(seconds=60)
+JOB = st.sampled_from(JOBS)
+
+Moved = Admission | Acquisition | Renewed | Lost | Left
+
+
+@dataclass
+class Key:
+    """The model: `active` by job, `queue` as (age, arrival, job) and always sorted."""
+
+    max_active: int
+    max_queued: int
+    active: dict[str, str] = field(default_factory=dict)
+    queue: list[tuple[int, int, str]] = field(default_factory=list)
+    takeovers: int = 0
+    arrivals: int = 0
+    renewed: dict[str, datetime] = field(default_factory=dict)
+
+    @property
+    def free(self) -> int:
+        return self.max_active - len(self.active)
+
+    @property
+    def waiting(self) -> list[str]:
+        return [job for _, _, job in self.queue]
+
+    @property
+    def is_full(self) -> bool:
+        return len(self.queue) >= self.max_queued + self.free
+
+    def knows(self, job: str) -> bool:
+        return job in self.active or job in self.waiting
+
+    def may_start(self, job: str) -> bool:
+        """Among those who do not insist: not while older ones wait for every free slot."""
+        if job in self.waiting:
+            return self.waiting.index(job) < self.free
+        return sum(age <= AGES[job] for age, _, _ in self.queue) < self.free
+
+    def wait(self, job: str) -> None:
+        self.arrivals += 1
+        self.queue = sorted([*self.queue, (AGES[job], self.arrivals, job)])
+
+    def leave_queue(self, job: str) -> None:
+        self.queue = [entry for entry in self.queue if entry[2] != job]
+
+    def replace(self, oldest: str, job: str) -> None:
+        self.leave_queue(oldest)
+        self.wait(job)
+
+    def holder(self, token: str) -> str | None:
+        return next((job for job, held in self.active.items() if held == token), None)
+
+
+def new_waiting(job: str) -> Waiting:
+    return waiting(job, created_at=after(AGES[job]), unknown={"from": "elsewhere"})
+
+
+class KeyMachine(RuleBasedStateMachine):
+    state: KeyState
+    key: Key
+
+    @initialize(max_active=st.integers(1, 3), max_queued=st.integers(0, 3))
+    def declare(self, max_active: int, max_queued: int) -> None:
+        self.state = key_state(max_active=max_active, max_queued=max_queued)
+        self.key = Key(max_active, max_queued)
+        self.tokens = ["nobody's"]
+        self.now = 100
+
+    def new_slot(self, job: str, worker: int) -> Slot:
+        token = f"{job}, attempt {len(self.tokens)}"
+        self.tokens.append(token)
+        return slot(job, token=token, instance=f"worker-{worker}", tries=len(self.tokens))
+
+    def move(self, make: Callable[[KeyState], Moved], changes: Callable[[], None] | None) -> Moved:
+        """Make the move; without `changes` to the model the very same state must come back."""
+        before = self.state
+        moved = make(before)
+        if changes is None:
+            assert moved.state is before
+        else:
+            changes()
+            assert moved.state != before
+        self.state = moved.state
+        return moved
+
+    @rule(job=JOB, when_full=st.sampled_from(WhenFull))
+    def ask_to_be_let_in(self, job: str, when_full: WhenFull) -> None:
+        def ask(state: KeyState) -> Admission:
+            return admit(state, new_waiting(job), when_full)
+
+        key, oldest = self.key, next(iter([*self.key.waiting, *self.key.active]), "")
+        if key.knows(job):
+            assert isinstance(self.move(ask, None), Admitted)
+        elif not key.is_full:
+            assert isinstance(self.move(ask, lambda: key.wait(job)), Admitted)
+        elif when_full is WhenFull.COALESCE:
+            assert self.move(ask, None) == Coalesced(self.state, oldest)
+        elif when_full is WhenFull.REPLACE_OLDEST and key.queue:
+            replaced = self.move(ask, lambda: key.replace(oldest, job))
+            assert isinstance(replaced, Replaced)
+            assert replaced.replaced.job_id == oldest
+        else:
+            reason = Refusal.QUEUE_DEPTH if key.free else Refusal.ACTIVE_LIMIT
+            limit = key.max_queued + key.free if key.free else key.max_active
+            assert self.move(ask, None) == Rejected(self.state, reason, limit)
+
+    @rule(job=JOB, worker=st.integers(0, 2), patient=st.booleans())
+    def try_to_start(self, job: str, worker: int, patient: bool) -> None:
+        key, mine = self.key, self.new_slot(job, worker)
+
+        def take(state: KeyState) -> Acquisition:
+            return slots.acquire(state, mine, new_waiting(job), patient=patient)
+
+        def taken() -> None:
+            key.leave_queue(job)
+            key.active[job] = mine.token
+            key.renewed.pop(job, None)
+
+        if job not in key.active and key.free == 0:
+            assert isinstance(self.move(take, None), Busy)
+        elif job not in key.active and not patient and not key.may_start(job):
+            assert isinstance(self.move(take, None), NotFirst)
+        else:
+            assert isinstance(self.move(take, taken), Acquired)
+            again = take(self.state)
+            assert isinstance(again, Acquired)
+            assert again.state is self.state, "a repeated acquire writes nothing"
+
+    @precondition(lambda self: self.key.active)
+    @rule(data=st.data(), worker=st.integers(0, 2))
+    def come_back_after_a_crash(self, data: st.DataObject, worker: int) -> None:
+        job = data.draw(st.sampled_from(sorted(self.key.active)))
+        old = self.key.active[job]
+        self.try_to_start(job, worker, patient=False)
+        assert self.key.active[job] != old
+        assert isinstance(slots.renew(self.state, old, at=after(0), ttl=TTL), Lost)
+
+    @rule(data=st.data())
+    def renew(self, data: st.DataObject) -> None:
+        token = data.draw(st.sampled_from(self.tokens))
+        self.now += 1
+        at, job = after(self.now), self.key.holder(token)
+
+        def beat(state: KeyState) -> Renewed | Lost:
+            return slots.renew(state, token, at=at, ttl=TTL)
+
+        if job is None:
+            assert isinstance(self.move(beat, None), Lost)
+        else:
+            renewed = {job: at}
+            assert isinstance(self.move(beat, lambda: self.key.renewed.update(renewed)), Renewed)
+
+    @rule(data=st.data(), requeue=st.booleans())
+    def release(self, data: st.DataObject, requeue: bool) -> None:
+        token = data.draw(st.sampled_from(self.tokens))
+        job = self.key.holder(token)
+        back = new_waiting(job) if requeue and job else None
+
+        def left() -> None:
+            assert job is not None
+            self.remove(job)
+            if back:
+                self.key.wait(job)
+
+        self.move(lambda state: slots.release(state, token, requeue=back), left if job else None)
+        assert job is None or self.key.knows(job) == requeue
+
+    @rule(data=st.data(), counted=st.booleans())
+    def take_over(self, data: st.DataObject, counted: bool) -> None:
+        token = data.draw(st.sampled_from(self.tokens))
+        job = self.key.holder(token)
+
+        def dropped() -> None:
+            assert job is not None
+            self.remove(job)
+            self.key.takeovers += counted
+
+        self.move(lambda state: slots.drop(state, token, counted=counted), dropped if job else None)
+
+    @rule(jobs=st.lists(JOB, max_size=3))
+    def forget_the_finished(self, jobs: list[str]) -> None:
+        def gone() -> None:
+            for job in jobs:
+                self.remove(job)
+
+        known = any(self.key.knows(job) for job in jobs)
+        self.move(lambda state: slots.forget(state, *jobs), gone if known else None)
+
+    def remove(self, job: str) -> None:
+        self.key.active.pop(job, None)
+        self.key.renewed.pop(job, None)
+        self.key.leave_queue(job)
+
+    @invariant()
+    def the_state_says_what_the_model_says(self) -> None:
+        key, state = self.key, self.state
+        assert [(held.job_id, held.token) for held in state.active] == [*key.active.items()]
+        assert [entry.job_id for entry in state.queued] == key.waiting
+        assert state.stale_takeovers == key.takeovers
+        assert state.free == key.free
+        for job, at in key.renewed.items():
+            held = state.slot_of(job)
+            assert held is not None
+            assert (held.heartbeat_at, held.expires_at) == (at, at + TTL)
+
+    @invariant()
+    def the_limit_holds_and_no_job_is_there_twice(self) -> None:
+        state = self.state
+        assert len(state.active) <= state.max_active
+        there = [held.job_id for held in state.active] + [each.job_id for each in state.queued]
+        assert len(there) == len(set(there))
+
+    @invariant()
+    def the_queue_is_in_order_of_creation(self) -> None:
+        ages = [entry.created_at for entry in self.state.queued]
+        assert ages == sorted(ages)
+
+    @invariant()
+    def nothing_else_of_the_state_has_changed(self) -> None:
+        rest = replace(self.state, active=(), queued=(), stale_takeovers=0)
+        assert rest == key_state(max_active=self.key.max_active, max_queued=self.key.max_queued)
+        assert all(entry.unknown == {"from": "elsewhere"} for entry in self.state.queued)
+
+
+KeyMachine.TestCase.settings = settings(max_examples=200, stateful_step_count=60, deadline=None)
+TestKeyMachine = KeyMachine.TestCase

@@ -1,0 +1,235 @@
+"""Each move on a key, and each way it can be refused."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import timedelta
+
+import pytest
+
+from tests.given import after, key_state, slot, waiting
+from trellis_jobs.model.key_backlog import (
+    Admitted,
+    Coalesced,
+    Refusal,
+    Rejected,
+    Replaced,
+    WhenFull,
+    admit,
+)
+from trellis_jobs.model.key_slots import (
+    Acquired,
+    Busy,
+    Lost,
+    NotFirst,
+    Renewed,
+    acquire,
+    drop,
+    enqueue,
+    forget,
+    release,
+    renew,
+)
+from trellis_jobs.model.key_state import KeyState
+
+OLD, MIDDLE, YOUNG = (waiting(name, created_at=after(n)) for n, name in enumerate("abc"))
+EMPTY = key_state()
+RUNNING = key_state(active=(slot("a", "A"),))
+BACKLOG = key_state(queued=(OLD, MIDDLE, YOUNG), max_queued=3)
+TTL = timedelta(seconds=60)
+
+
+def ids(state: KeyState) -> tuple[str, str]:
+    """Who runs and who waits."""
+    active = "".join(held.job_id for held in state.active)
+    return active, "".join(each.job_id for each in state.queued)
+
+
+def test_a_free_slot_goes_to_who_asks() -> None:
+    taken = acquire(EMPTY, slot("a"), OLD, patient=False)
+    assert taken == Acquired(replace(EMPTY, active=(slot("a"),)))
+
+
+def test_a_job_that_starts_waits_no_more() -> None:
+    taken = acquire(BACKLOG, slot("a"), OLD, patient=False)
+    assert ids(taken.state) == ("a", "bc")
+
+
+def test_a_job_that_was_never_queued_may_start_too() -> None:
+    taken = acquire(key_state(queued=(YOUNG,)), slot("a"), OLD, patient=False)
+    assert ids(taken.state) == ("a", "c")
+
+
+def test_a_job_that_was_never_queued_does_not_pass_older_ones() -> None:
+    before = key_state(queued=(OLD,))
+    assert acquire(before, slot("c"), YOUNG, patient=False) == NotFirst(before)
+
+
+def test_a_busy_key_is_busy_even_for_the_patient() -> None:
+    assert acquire(RUNNING, slot("b"), MIDDLE, patient=True) == Busy(RUNNING)
+
+
+def test_the_first_in_line_is_served_first() -> None:
+    assert isinstance(acquire(BACKLOG, slot("b"), MIDDLE, patient=False), NotFirst)
+    assert isinstance(acquire(BACKLOG, slot("a"), OLD, patient=False), Acquired)
+
+
+def test_a_first_in_line_that_is_absent_holds_up_nobody_for_long() -> None:
+    taken = acquire(BACKLOG, slot("c"), YOUNG, patient=True)
+    assert ids(taken.state) == ("c", "ab")
+
+
+def test_as_many_are_first_in_line_as_slots_are_free() -> None:
+    two_free = replace(BACKLOG, max_active=2)
+    assert isinstance(acquire(two_free, slot("b"), MIDDLE, patient=False), Acquired)
+    assert isinstance(acquire(two_free, slot("c"), YOUNG, patient=False), NotFirst)
+
+
+def test_of_two_jobs_of_the_same_age_the_first_to_come_is_first() -> None:
+    twin = replace(YOUNG, created_at=OLD.created_at)
+    both = enqueue(enqueue(EMPTY, OLD), twin)
+    assert ids(both) == ("", "ac")
+    assert isinstance(acquire(both, slot("c"), twin, patient=False), NotFirst)
+
+
+def test_a_job_that_comes_back_after_a_crash_takes_its_own_slot_under_its_new_token() -> None:
+    full = key_state(active=(slot("a", "A"), slot("b", "B")), max_active=2)
+    back = acquire(full, slot("a", "new", tries=2), OLD, patient=False)
+    assert isinstance(back, Acquired)
+    assert [(held.job_id, held.token) for held in back.state.active] == [("a", "new"), ("b", "B")]
+    assert back.state.stale_takeovers == 0
+
+
+def test_a_job_that_takes_its_slot_back_waits_no_more_either() -> None:
+    torn = replace(RUNNING, queued=(OLD,))
+    assert ids(acquire(torn, slot("a", "new"), OLD, patient=False).state) == ("a", "")
+    assert ids(acquire(torn, slot("a", "A"), OLD, patient=False).state) == ("a", "")
+
+
+def test_an_acquire_that_is_repeated_changes_nothing() -> None:
+    again = acquire(RUNNING, slot("a", "A"), OLD, patient=False)
+    assert isinstance(again, Acquired)
+    assert again.state is RUNNING
+
+
+def test_a_renewal_moves_only_its_own_lease() -> None:
+    two = key_state(active=(slot("a", "A"), slot("b", "B")), max_active=2)
+    renewed = renew(two, "B", at=after(20), ttl=TTL)
+    assert isinstance(renewed, Renewed)
+    first, second = renewed.state.active
+    assert first == two.active[0]
+    assert second == slot("b", "B", heartbeat_at=after(20), expires_at=after(80))
+
+
+def test_a_token_that_holds_nothing_renews_nothing() -> None:
+    lost = renew(RUNNING, "B", at=after(20), ttl=TTL)
+    assert isinstance(lost, Lost)
+    assert lost.state is RUNNING
+
+
+def test_a_slot_that_is_given_back_leaves_no_trace() -> None:
+    assert ids(release(RUNNING, "A").state) == ("", "")
+
+
+def test_a_token_that_holds_nothing_gives_nothing_back() -> None:
+    assert release(RUNNING, "B").state is RUNNING
+    assert release(RUNNING, "B", requeue=MIDDLE).state is RUNNING
+
+
+def test_a_job_that_will_be_tried_again_keeps_its_place_by_its_age() -> None:
+    before = key_state(active=(slot("b", "B"),), queued=(OLD, YOUNG))
+    assert ids(release(before, "B", requeue=MIDDLE).state) == ("", "abc")
+
+
+def test_a_job_may_come_back_to_a_queue_that_is_full() -> None:
+    before = replace(RUNNING, queued=(MIDDLE,), max_queued=1)
+    assert ids(release(before, "A", requeue=OLD).state) == ("", "ab")
+
+
+def test_a_takeover_is_counted_when_it_ended_a_job() -> None:
+    assert drop(RUNNING, "A", counted=True).state.stale_takeovers == 1
+    assert drop(RUNNING, "A", counted=False).state.stale_takeovers == 0
+    assert ids(drop(RUNNING, "A", counted=True).state) == ("", "")
+
+
+def test_a_takeover_that_somebody_else_made_first_is_not_counted_again() -> None:
+    assert drop(RUNNING, "B", counted=True).state is RUNNING
+
+
+def test_what_is_forgotten_is_gone_from_both_sides() -> None:
+    before = replace(RUNNING, queued=(MIDDLE, YOUNG))
+    assert ids(forget(before, "a", "c", "never-there").state) == ("", "b")
+
+
+def test_forgetting_who_is_not_there_changes_nothing() -> None:
+    assert forget(RUNNING, "b").state is RUNNING
+    assert forget(RUNNING).state is RUNNING
+
+
+def test_a_job_is_queued_once() -> None:
+    assert enqueue(BACKLOG, MIDDLE) is BACKLOG
+
+
+@pytest.mark.parametrize("when_full", WhenFull)
+def test_an_idle_key_lets_exactly_as_many_in_as_may_run_and_wait(when_full: WhenFull) -> None:
+    state = key_state(max_active=2, max_queued=1)
+    for number in range(3):
+        admitted = admit(state, waiting(f"{number}"), when_full)
+        assert isinstance(admitted, Admitted)
+        state = admitted.state
+    assert not isinstance(admit(state, waiting("one-more"), when_full), Admitted)
+
+
+@pytest.mark.parametrize("when_full", WhenFull)
+def test_a_request_that_is_repeated_is_in_already(when_full: WhenFull) -> None:
+    for state, known in ((BACKLOG, MIDDLE), (RUNNING, OLD)):
+        again = admit(state, known, when_full)
+        assert isinstance(again, Admitted)
+        assert again.state is state
+
+
+def test_one_too_many_is_told_that_the_key_runs_as_many_as_it_may() -> None:
+    full = replace(RUNNING, max_queued=0)
+    assert admit(full, MIDDLE, WhenFull.REJECT) == Rejected(full, Refusal.ACTIVE_LIMIT, 1)
+
+
+def test_one_too_many_is_told_that_the_queue_is_full_while_a_slot_is_free() -> None:
+    full = key_state(max_active=2, max_queued=1, queued=(OLD, MIDDLE, YOUNG))
+    refused = admit(full, waiting("d"), WhenFull.REJECT)
+    assert refused == Rejected(full, Refusal.QUEUE_DEPTH, 3)
+    assert refused.state is full
+
+
+def test_a_coalesced_request_is_done_by_the_oldest_that_waits() -> None:
+    full = replace(RUNNING, queued=(MIDDLE, YOUNG), max_queued=2)
+    assert admit(full, waiting("d"), WhenFull.COALESCE) == Coalesced(full, "b")
+
+
+def test_a_coalesced_request_is_done_by_who_runs_if_nobody_waits() -> None:
+    full = replace(RUNNING, max_queued=0)
+    coalesced = admit(full, MIDDLE, WhenFull.COALESCE)
+    assert coalesced == Coalesced(full, "a")
+    assert coalesced.state is full
+
+
+def test_the_oldest_that_waits_is_replaced_and_the_new_one_is_last() -> None:
+    full = replace(RUNNING, queued=(MIDDLE, YOUNG), max_queued=2)
+    replaced = admit(full, waiting("d", created_at=after(9)), WhenFull.REPLACE_OLDEST)
+    assert isinstance(replaced, Replaced)
+    assert replaced.replaced == MIDDLE
+    assert ids(replaced.state) == ("a", "cd")
+
+
+def test_a_running_job_is_never_replaced() -> None:
+    full = replace(RUNNING, max_queued=0)
+    refused = admit(full, MIDDLE, WhenFull.REPLACE_OLDEST)
+    assert refused == Rejected(full, Refusal.ACTIVE_LIMIT, 1)
+
+
+def test_a_limit_that_was_lowered_ends_nobody_and_lets_nobody_in() -> None:
+    before = key_state(active=(slot("a", "A"), slot("b", "B")), max_active=1)
+    assert before.free == 0
+    assert isinstance(acquire(before, slot("c"), YOUNG, patient=True), Busy)
+    assert isinstance(renew(before, "B", at=after(20), ttl=TTL), Renewed)
+    after_one = release(before, "A").state
+    assert isinstance(acquire(after_one, slot("c"), YOUNG, patient=True), Busy)

@@ -1,0 +1,136 @@
+"""Moves on the running side of a key: acquire, renew, release, drop; each returns a state."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, TypeAlias
+
+if TYPE_CHECKING:
+    from datetime import datetime, timedelta
+
+    from trellis_jobs.model.key_state import KeyState, Slot, Waiting
+
+
+@dataclass(frozen=True, slots=True)
+class Acquired:
+    state: KeyState
+
+
+@dataclass(frozen=True, slots=True)
+class Busy:
+    """Every slot is taken, by others."""
+
+    state: KeyState
+
+
+@dataclass(frozen=True, slots=True)
+class NotFirst:
+    """A slot is free, but earlier jobs wait for it."""
+
+    state: KeyState
+
+
+Acquisition: TypeAlias = Acquired | Busy | NotFirst
+
+
+@dataclass(frozen=True, slots=True)
+class Renewed:
+    state: KeyState
+
+
+@dataclass(frozen=True, slots=True)
+class Lost:
+    """The slot is not ours any more."""
+
+    state: KeyState
+
+
+@dataclass(frozen=True, slots=True)
+class Left:
+    """Nothing of the job, or of the slot, is there any more."""
+
+    state: KeyState
+
+
+def acquire(state: KeyState, slot: Slot, waiting: Waiting, *, patient: bool) -> Acquisition:
+    """Take a slot for a job; `waiting` says since when it waits, whether or not it is queued.
+
+    A job that has a slot takes it back under its new token: its earlier attempt is over. The first
+    in the queue need not be patient; the others are once the slot has been free for a moment, so
+    that a first one that is not there holds up nobody.
+    """
+    own = state.slot_of(slot.job_id)
+    if own is not None:
+        return Acquired(_take_back(_without_queued(state, slot.job_id), own, slot))
+    if state.free == 0:
+        return Busy(state)
+    if not patient and _ahead_of(state, waiting) >= state.free:
+        return NotFirst(state)
+    return Acquired(replace(_without_queued(state, slot.job_id), active=(*state.active, slot)))
+
+
+def renew(state: KeyState, token: str, *, at: datetime, ttl: timedelta) -> Renewed | Lost:
+    if all(slot.token != token for slot in state.active):
+        return Lost(state)
+    renewed = tuple(
+        replace(slot, heartbeat_at=at, expires_at=at + ttl) if slot.token == token else slot
+        for slot in state.active
+    )
+    return Renewed(replace(state, active=renewed))
+
+
+def release(state: KeyState, token: str, *, requeue: Waiting | None = None) -> Left:
+    """Give a slot back; a job that will be tried again takes its place in the queue by its age."""
+    if all(slot.token != token for slot in state.active):
+        return Left(state)
+    left = replace(state, active=tuple(slot for slot in state.active if slot.token != token))
+    return Left(left if requeue is None else enqueue(left, requeue))
+
+
+def drop(state: KeyState, token: str, *, counted: bool) -> Left:
+    """Remove a slot whose lease is over; `counted` when its job was ended as stale."""
+    left = release(state, token).state
+    if counted and left is not state:
+        left = replace(left, stale_takeovers=left.stale_takeovers + 1)
+    return Left(left)
+
+
+def forget(state: KeyState, *job_ids: str) -> Left:
+    """Remove every trace of jobs that are over, or never were."""
+    gone = frozenset(job_ids)
+    active = tuple(slot for slot in state.active if slot.job_id not in gone)
+    queued = tuple(waiting for waiting in state.queued if waiting.job_id not in gone)
+    if len(active) == len(state.active) and len(queued) == len(state.queued):
+        return Left(state)
+    return Left(replace(state, active=active, queued=queued))
+
+
+def enqueue(state: KeyState, waiting: Waiting) -> KeyState:
+    """First created, first served: a job keeps its place by its age."""
+    if state.is_queued(waiting.job_id):
+        return state
+    ahead = _ahead_of(state, waiting)
+    return replace(state, queued=(*state.queued[:ahead], waiting, *state.queued[ahead:]))
+
+
+def _take_back(state: KeyState, own: Slot, slot: Slot) -> KeyState:
+    if own == slot:
+        return state
+    return replace(state, active=tuple(slot if other is own else other for other in state.active))
+
+
+def _ahead_of(state: KeyState, waiting: Waiting) -> int:
+    """How many queued jobs come before this one."""
+    ahead = 0
+    for other in state.queued:
+        if other.job_id == waiting.job_id or other.created_at > waiting.created_at:
+            break
+        ahead += 1
+    return ahead
+
+
+def _without_queued(state: KeyState, job_id: str) -> KeyState:
+    if not state.is_queued(job_id):
+        return state
+    queued = tuple(waiting for waiting in state.queued if waiting.job_id != job_id)
+    return replace(state, queued=queued)

@@ -1,0 +1,75 @@
+"""Who holds a key and who waits for it: the value that every process compares and sets."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from trellis_jobs.model.context import JobContext
+
+Unknown = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class KeyAddress:
+    service: str
+    job_type: str
+    hash: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Slot:
+    """One job that runs. `token` is the id of its attempt: only that attempt may renew or release.
+
+    The times are for people; no process ends another's lease by its own wall clock.
+    """
+
+    job_id: str
+    token: str
+    instance: str
+    started_at: datetime
+    heartbeat_at: datetime
+    expires_at: datetime
+    tries: int
+    context: JobContext | None = None
+    unknown: Unknown = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Waiting:
+    """One job that was accepted and does not run."""
+
+    job_id: str
+    created_at: datetime
+    request_id: str
+    context: JobContext | None = None
+    unknown: Unknown = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KeyState:
+    """`unknown` fields belong to other runtimes and are kept as they are."""
+
+    address: KeyAddress
+    display: str
+    max_active: int
+    max_queued: int
+    active: tuple[Slot, ...] = ()
+    queued: tuple[Waiting, ...] = ()
+    stale_takeovers: int = 0
+    updated_at: datetime | None = None
+    unknown: Unknown = field(default_factory=dict)
+
+    @property
+    def free(self) -> int:
+        return max(0, self.max_active - len(self.active))
+
+    def slot_of(self, job_id: str) -> Slot | None:
+        return next((slot for slot in self.active if slot.job_id == job_id), None)
+
+    def is_queued(self, job_id: str) -> bool:
+        return any(waiting.job_id == job_id for waiting in self.queued)
