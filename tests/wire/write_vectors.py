@@ -24,10 +24,13 @@ from tests.given import (
     dead,
     failed,
     heartbeat,
+    key_state,
     logged,
     progressed,
     retry_scheduled,
+    slot,
     started,
+    waiting,
 )
 from trellis_jobs.contract.declaration import JobType, ServiceContract
 from trellis_jobs.contract.manifest import to_manifest
@@ -40,9 +43,11 @@ from trellis_jobs.model.reducer import Illegal, advance
 from trellis_jobs.model.retry import RetryPolicy
 from trellis_jobs.model.standing import Standing
 from trellis_jobs.model.states import JobState
-from trellis_jobs.wire import events, headers, presence
+from trellis_jobs.wire import events, headers, keys, presence
 
 FOLDER: Final = Path(__file__).parents[2] / "contracts" / "vectors"
+# Made by the original runtimes, not by our writers.
+BORROWED: Final = frozenset({"key-derivation.json"})
 EVENT_ID: Final = "0123456789abcdef01234567"
 RUN: Final = 17
 
@@ -53,6 +58,24 @@ BEAT: Final = WorkerHeartbeat(
     at=after(30),
     concurrency=4,
     version="1.2.0",
+)
+
+# One runs and two wait, of which another runtime has queued the second.
+KEY_STATE: Final = key_state(
+    max_queued=2,
+    active=(slot(),),
+    queued=(
+        waiting("01JQEXAMP1E0000000000000AB", created_at=after(2)),
+        waiting(
+            "01JQEXAMP1E0000000000000AC",
+            created_at=after(3),
+            context=replace(created().context, tracestate="vendor=1"),
+            unknown={"submissionId": "0b9d"},
+        ),
+    ),
+    stale_takeovers=1,
+    updated_at=after(11),
+    unknown={"coalescedBySubmissionId": {}},
 )
 
 _ACTIVE = (created(deadline=after(600)), started())
@@ -130,6 +153,11 @@ def heartbeat_message() -> dict[str, Any]:
     return {"subject": subject, "headers": {}, "body": json.loads(presence.encode(BEAT))}
 
 
+def key_state_message() -> dict[str, Any]:
+    subject = subjects.key_state(KEY_STATE.address)
+    return {"subject": subject, "headers": {}, "body": json.loads(keys.encode(KEY_STATE))}
+
+
 class RenderReport(BaseModel):
     doc: str
     pages: int | None = None
@@ -163,9 +191,10 @@ CONTRACT: Final = ServiceContract(
 
 
 def texts() -> dict[str, str]:
-    """Every file of the folder, by name."""
+    """Every file of the folder that is ours, by name."""
     messages = {f"{kind.value}.json": golden(kind).message for kind in EventKind}
     messages["worker-heartbeat.json"] = heartbeat_message()
+    messages["key-state.json"] = key_state_message()
     messages["service-manifest.json"] = to_manifest(CONTRACT)
     return {
         name: json.dumps(message, indent=2, ensure_ascii=False) + "\n"

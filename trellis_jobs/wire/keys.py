@@ -1,0 +1,204 @@
+"""Key states ⇄ JSON, version 1: the same value in every Trellis runtime.
+
+Fields that another runtime added are kept; a state that is not what it should be is reported and
+never reset, because resetting it would forget who runs.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from trellis_jobs.errors import InvalidToken
+from trellis_jobs.model.identity import check_token
+from trellis_jobs.model.key_state import KeyAddress, KeyState, Slot, Waiting
+from trellis_jobs.wire import contexts
+from trellis_jobs.wire.fields import (
+    BadField,
+    add_present,
+    count,
+    dumps,
+    loads,
+    moment,
+    optional,
+    optional_moment,
+    required,
+)
+
+if TYPE_CHECKING:
+    from trellis_jobs.model.context import JobContext
+
+VERSION: Final = 1
+_STATE: Final = frozenset(
+    [
+        "version",
+        "service",
+        "jobType",
+        "key",
+        "keyHash",
+        "maxActive",
+        "maxQueuedPerKey",
+        "active",
+        "queued",
+        "staleTakeoverCount",
+        "updatedAt",
+    ]
+)
+_SLOT: Final = frozenset(
+    [
+        "jobId",
+        "slotToken",
+        "instanceId",
+        "startedAt",
+        "heartbeatAt",
+        "leaseExpiresAt",
+        "tries",
+        "context",
+    ]
+)
+_WAITING: Final = frozenset(["jobId", "createdAt", "requestId", "context"])
+_CONTEXT: Final = frozenset(["requestId", "traceId", "traceparent", "tracestate"])
+
+
+@dataclass(frozen=True, slots=True)
+class Malformed:
+    """Somebody's bytes where a key state should be, and why they are none."""
+
+    reason: str
+
+
+def encode(state: KeyState) -> bytes:
+    body = {
+        **state.unknown,
+        "version": VERSION,
+        "service": state.address.service,
+        "jobType": state.address.job_type,
+        "key": state.display,
+        "keyHash": state.address.hash,
+        "maxActive": state.max_active,
+        "maxQueuedPerKey": state.max_queued,
+        "active": [_slot_json(slot) for slot in state.active],
+        "queued": [_waiting_json(waiting) for waiting in state.queued],
+        "staleTakeoverCount": state.stale_takeovers,
+    }
+    add_present(body, updatedAt=state.updated_at)
+    return dumps(body)
+
+
+def decode(data: bytes, *, expected: KeyAddress) -> KeyState | Malformed:
+    try:
+        body = loads(data)
+        version = required(body, "version", int)
+        if version != VERSION:
+            raise BadField(f"version {version} is not known, only {VERSION}")
+        address = KeyAddress(
+            required(body, "service", str),
+            required(body, "jobType", str),
+            required(body, "keyHash", str),
+        )
+        if address != expected:
+            raise BadField(f"the value is about {address}, the key about {expected}")
+        return _state(body, address)
+    except (BadField, InvalidToken) as problem:
+        return Malformed(str(problem))
+
+
+def _state(body: dict[str, Any], address: KeyAddress) -> KeyState:
+    return KeyState(
+        address=address,
+        display=required(body, "key", str),
+        max_active=count(body, "maxActive", least=1),
+        max_queued=count(body, "maxQueuedPerKey") if "maxQueuedPerKey" in body else 0,
+        active=tuple(_slot(entry) for entry in _entries(body, "active")),
+        queued=tuple(_waiting(entry) for entry in _entries(body, "queued")),
+        stale_takeovers=count(body, "staleTakeoverCount") if "staleTakeoverCount" in body else 0,
+        updated_at=optional_moment(body, "updatedAt"),
+        unknown=_unknown(body, _STATE),
+    )
+
+
+def _entries(body: dict[str, Any], name: str) -> list[dict[str, Any]]:
+    entries: list[Any] = required(body, name, list)
+    if not all(isinstance(entry, dict) for entry in entries):
+        raise BadField(f"{name} must be a list of objects")
+    return entries
+
+
+def _slot(body: dict[str, Any]) -> Slot:
+    return Slot(
+        job_id=check_token("jobId", required(body, "jobId", str)),
+        token=required(body, "slotToken", str),
+        instance=required(body, "instanceId", str),
+        started_at=moment(body, "startedAt"),
+        heartbeat_at=moment(body, "heartbeatAt"),
+        expires_at=moment(body, "leaseExpiresAt"),
+        tries=count(body, "tries"),
+        context=_context(body),
+        unknown=_unknown_of_entry(body, _SLOT),
+    )
+
+
+def _slot_json(slot: Slot) -> dict[str, Any]:
+    return {
+        **slot.unknown,
+        "jobId": slot.job_id,
+        "slotToken": slot.token,
+        "instanceId": slot.instance,
+        "startedAt": slot.started_at,
+        "heartbeatAt": slot.heartbeat_at,
+        "leaseExpiresAt": slot.expires_at,
+        "tries": slot.tries,
+        **_context_json(slot),
+    }
+
+
+def _waiting(body: dict[str, Any]) -> Waiting:
+    return Waiting(
+        job_id=check_token("jobId", required(body, "jobId", str)),
+        created_at=moment(body, "createdAt"),
+        request_id=required(body, "requestId", str),
+        context=_context(body),
+        unknown=_unknown_of_entry(body, _WAITING),
+    )
+
+
+def _waiting_json(waiting: Waiting) -> dict[str, Any]:
+    return {
+        **waiting.unknown,
+        "jobId": waiting.job_id,
+        "createdAt": waiting.created_at,
+        "requestId": waiting.request_id,
+        **_context_json(waiting),
+    }
+
+
+def _context(body: dict[str, Any]) -> JobContext | None:
+    found = optional(body, "context", dict)
+    return None if found is None else contexts.from_json(found)
+
+
+def _context_json(entry: Slot | Waiting) -> dict[str, Any]:
+    if entry.context is None:
+        return {}
+    return {"context": {**entry.unknown.get("context", {}), **contexts.to_json(entry.context)}}
+
+
+def _unknown_of_entry(body: dict[str, Any], known: frozenset[str]) -> dict[str, Any]:
+    unknown = _unknown(body, known)
+    within = _unknown(body.get("context") or {}, _CONTEXT)
+    return {**unknown, "context": within} if within else unknown
+
+
+def _unknown(body: dict[str, Any], known: frozenset[str]) -> dict[str, Any]:
+    unknown = {name: value for name, value in body.items() if name not in known}
+    if unknown:
+        _check_writable(unknown)
+    return unknown
+
+
+def _check_writable(unknown: dict[str, Any]) -> None:
+    """JSON can be read deeper than it can be written, and what is read here is written again."""
+    try:
+        dumps({"queued": [{"context": unknown}]})
+    except (TypeError, RecursionError):
+        raise BadField(f"{sorted(unknown)} are nested too deep to be kept") from None
