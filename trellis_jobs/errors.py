@@ -4,6 +4,7 @@
     ├── DeclarationError            a service, a queue or a handler is declared wrongly
     │   └── InvalidToken            a name cannot be one token of a NATS subject
     ├── PayloadInvalid              a payload does not fit its declaration
+    ├── KeyUnresolvable             a payload has no value where the queue's key points
     ├── PayloadTooLarge             an event would exceed the server's max_payload
     ├── NotConnected                the service is not connected
     ├── JobNotFound                 the log holds no such job
@@ -13,6 +14,8 @@
     │   └── JobFailed, JobDead, JobCancelled, JobExpired, JobSkipped, JobStale, JobDismissed
     ├── WaitTimeout                 wait(): the job had not ended in time
     ├── SomeNotCreated              create_many(): part of the jobs is not in the log
+    ├── KeyContention               compare-and-set on a key kept losing; try again
+    ├── KeyStateMalformed           a key's state is not readable, and is left as it is
     ├── NotConfirmed                the server did not confirm in time; the event may be in the log
     └── InfrastructureError         the server side is not as it must be
         ├── Unreachable             no server answers at this address
@@ -62,6 +65,15 @@ class PayloadInvalid(JobsError):
         super().__init__(f"the payload does not fit queue {queue!r}: {problem}")
         self.queue = queue
         self.problem = problem
+
+
+class KeyUnresolvable(JobsError):
+    def __init__(self, pointer: str) -> None:
+        super().__init__(
+            f"the key pointer {pointer!r} does not lead to a string, a finite number or a boolean "
+            "in the payload"
+        )
+        self.pointer = pointer
 
 
 class PayloadTooLarge(JobsError):
@@ -157,6 +169,22 @@ class SomeNotCreated(JobsError):
         )
         self.created = created
         self.failed = failed
+
+
+class KeyContention(JobsError):
+    def __init__(self, key: str, attempts: int) -> None:
+        super().__init__(f"key {key!r} was still contended after {attempts} attempts; try again")
+        self.key = key
+
+
+class KeyStateMalformed(JobsError):
+    def __init__(self, key: str, subject: str, reason: str) -> None:
+        super().__init__(
+            f"the state of key {key!r} is not readable and was left as it is: {reason}; "
+            f"it is the last message on {subject}"
+        )
+        self.key = key
+        self.reason = reason
 
 
 class NotConfirmed(JobsError):

@@ -13,6 +13,7 @@ from trellis_jobs.model.retry import RetryPolicy
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from trellis_jobs.contract.keying import Keying
     from trellis_jobs.contract.shapes import Shape
 
 P = TypeVar("P")
@@ -42,6 +43,7 @@ class JobType(Generic[P, R]):
     dead_letters: bool = True
     permanent: tuple[type[BaseException], ...] = ()
     shared: bool = False
+    keying: Keying | None = None
 
     def __post_init__(self) -> None:
         check_token("queue name", self.name)

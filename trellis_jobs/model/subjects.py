@@ -8,11 +8,14 @@ trellis.work.<service>.<type>.<id>                           work, sourced from 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from trellis_jobs.errors import InvalidToken
 from trellis_jobs.model.events import EventKind
 from trellis_jobs.model.identity import JobAddress, check_service, check_token
+
+if TYPE_CHECKING:
+    from trellis_jobs.model.key_state import KeyAddress
 
 EVERYTHING: Final = "trellis.jobs.>"
 ALL_WORK: Final = "trellis.work.>"
@@ -72,6 +75,14 @@ def work(job: JobAddress) -> str:
 
 def work_of_type(service: str, job_type: str) -> str:
     return f"trellis.work.{service}.{job_type}.*"
+
+
+def key_state(key: KeyAddress) -> str:
+    return f"$KV.JOBS_KEYS.{key.service}.{key.job_type}.{key.hash}"
+
+
+def keys_of_type(service: str, job_type: str) -> str:
+    return f"$KV.JOBS_KEYS.{service}.{job_type}.*"
 
 
 def parse(subject: str) -> LifecycleSubject | PresenceSubject | WorkSubject | None:

@@ -1,0 +1,208 @@
+"""The bucket of key states: moves are applied under compare-and-set, and updates wake who waits.
+
+Replicas answer reads, and lag behind (on three of them 5 % of the reads after one's own write did):
+a move that changes nothing is never checked by a write, so each read must be at least as new as
+what this process has written, was refused for, or was woken by.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import re
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
+
+import orjson
+
+from trellis_jobs.contract.topology import KEYS
+from trellis_jobs.errors import (
+    InfrastructureMissing,
+    KeyContention,
+    KeyStateMalformed,
+    NotConfirmed,
+    RequestRefused,
+)
+from trellis_jobs.jetstream import api
+from trellis_jobs.jetstream.connection import ConnectionLost, NoResponders
+from trellis_jobs.model import subjects
+from trellis_jobs.wire import headers as h
+from trellis_jobs.wire import keys as wire
+from trellis_jobs.wire.keys import Malformed
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from datetime import datetime
+
+    from nats.aio.msg import Msg
+    from nats.aio.subscription import Subscription
+
+    from trellis_jobs.jetstream.connection import Connection
+    from trellis_jobs.model.key_state import KeyAddress, KeyState
+
+_DIRECT_GET: Final = f"{api.PREFIX}.DIRECT.GET.{KEYS}"
+_ASK_TIMEOUT: Final = 5.0
+_ATTEMPTS: Final = 200
+_LONGEST_PAUSE: Final = 0.05
+# A bucket without a leader looks like a missing one; a new leader took up to 8 s (measured).
+_FAILOVER: Final = 10.0
+_LOOK: Final = 0.1
+# For so long a read may be older than it must be; then the key was purged, or the bucket made anew.
+_LAG: Final = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, *[0.1] * 20)
+_KEYS_REMEMBERED: Final = 20_000
+_SERVER_ERROR: Final = 500
+_LAST_SEQUENCE: Final = re.compile(r"wrong last sequence: (\d+)")
+_SEQUENCE: Final = re.compile(r"[0-9]{1,20}")
+_DELETED: Final = frozenset({"DEL", "PURGE"})
+
+
+class Move(Protocol):
+    """What a move on a key state returns: the next state, and by its class what happened."""
+
+    @property
+    def state(self) -> KeyState: ...
+
+
+M = TypeVar("M", bound=Move)
+
+
+@dataclass(frozen=True, slots=True)
+class _Stored:
+    """`revision` 0 and no data: nothing was ever written under this key."""
+
+    revision: int
+    data: bytes | None
+
+
+class KeyBucket:
+    def __init__(self, connection: Connection, now: Callable[[], datetime]) -> None:
+        self._connection = connection
+        self._now = now
+        self._loop = asyncio.get_running_loop()
+        self._at_least: dict[str, int] = {}
+        self.conflicts = 0
+
+    async def read(self, empty: KeyState) -> KeyState:
+        """The state, under the limits that `empty` declares; `empty` itself if there is none."""
+        return self._under_limits(empty, await self._get(empty.address))
+
+    async def apply(self, empty: KeyState, move: Callable[[KeyState], M]) -> M:
+        """Read, move, write; start over when somebody wrote in between.
+
+        A write whose answer is lost is looked for before it is repeated.
+        """
+        for attempt in range(_ATTEMPTS):
+            stored = await self._get(empty.address)
+            before = self._under_limits(empty, stored)
+            moved = move(before)
+            if moved.state is before:
+                return moved
+            data = wire.encode(replace(moved.state, updated_at=self._now()))
+            if await self._write(empty.address, data, stored.revision):
+                return moved
+            self.conflicts += 1
+            await asyncio.sleep(random.uniform(0, min(0.001 * attempt, _LONGEST_PAUSE)))  # noqa: S311
+        raise KeyContention(empty.display, _ATTEMPTS)
+
+    async def watch(self, service: str, job_type: str, hint: Callable[[str], None]) -> Subscription:
+        """Call `hint` with the key's hash for each update of a queue's keys; only a hint (D22)."""
+
+        def receive(message: Msg) -> None:
+            # Whether it is stored by now or was refused, the key is newer than this write expected.
+            expected = (message.headers or {}).get(h.EXPECTED_SEQUENCE, "")
+            if _SEQUENCE.fullmatch(expected):
+                self._learn(message.subject, int(expected) + 1)
+            hint(message.subject.rsplit(".", 1)[-1])
+
+        return await self._connection.subscribe(subjects.keys_of_type(service, job_type), receive)
+
+    def _under_limits(self, empty: KeyState, stored: _Stored) -> KeyState:
+        if stored.data is None:
+            return empty
+        found = wire.decode(stored.data, expected=empty.address)
+        if isinstance(found, Malformed):
+            raise KeyStateMalformed(empty.display, subjects.key_state(empty.address), found.reason)
+        if (found.max_active, found.max_queued) == (empty.max_active, empty.max_queued):
+            return found
+        return replace(found, max_active=empty.max_active, max_queued=empty.max_queued)
+
+    async def _get(self, address: KeyAddress) -> _Stored:
+        subject = subjects.key_state(address)
+        for pause in _LAG:
+            stored = await self._newest(subject)
+            if stored.revision >= self._at_least.get(subject, 0):
+                return stored
+            await asyncio.sleep(pause)
+        self._at_least.pop(subject, None)
+        return await self._newest(subject)
+
+    async def _newest(self, subject: str) -> _Stored:
+        while True:
+            try:
+                return _read(subject, await self._ask(f"{_DIRECT_GET}.{subject}"))
+            except ConnectionLost as error:
+                await self._reconnected(f"a read of {subject}", error)
+
+    async def _write(self, address: KeyAddress, data: bytes, revision: int) -> bool:
+        subject = subjects.key_state(address)
+        try:
+            message = await self._ask(subject, data, {h.EXPECTED_SEQUENCE: str(revision)})
+        except ConnectionLost as error:
+            await self._reconnected(f"a write of {subject}", error)
+            return (await self._get(address)).data == data
+        answer = orjson.loads(message.data)
+        refusal = answer.get("error")
+        if refusal is None:
+            self._learn(subject, int(answer["seq"]))
+            return True
+        self._learn_from_refusal(subject, refusal)
+        return False
+
+    async def _ask(
+        self, subject: str, data: bytes = b"", headers: dict[str, str] | None = None
+    ) -> Msg:
+        missing_after = self._loop.time() + _FAILOVER
+        while True:
+            try:
+                return await self._connection.ask(
+                    subject, data, headers=headers, timeout=_ASK_TIMEOUT
+                )
+            except NoResponders:
+                if self._loop.time() > missing_after:
+                    raise InfrastructureMissing(f"bucket stream {KEYS}") from None
+            await asyncio.sleep(_LOOK)
+
+    async def _reconnected(self, what: str, error: ConnectionLost) -> None:
+        if self._connection.is_closed:
+            raise NotConfirmed(what, 0) from error
+        await self._connection.until_up()
+
+    def _learn_from_refusal(self, subject: str, refusal: dict[str, Any]) -> None:
+        """Return if the write is worth another try."""
+        code, description = int(refusal.get("err_code", 0)), str(refusal.get("description", ""))
+        newest = _LAST_SEQUENCE.search(description)
+        if code == api.WRONG_LAST_SEQUENCE and newest:
+            self._learn(subject, int(newest[1]))
+        elif code != api.WRITE_IN_FLIGHT and int(refusal.get("code", 0)) < _SERVER_ERROR:
+            raise RequestRefused(subject, code, description)
+
+    def _learn(self, subject: str, revision: int) -> None:
+        known = self._at_least.pop(subject, 0)
+        self._at_least[subject] = max(known, revision)
+        if len(self._at_least) > _KEYS_REMEMBERED:
+            del self._at_least[next(iter(self._at_least))]
+
+
+def _read(subject: str, message: Msg) -> _Stored:
+    """The server's own headers come last; a stored message may hold forged ones before them."""
+    headers = message.headers or {}
+    revision = headers.get("Nats-Sequence")
+    if revision is None:
+        status = headers.get("Status", "")
+        if status == "404":
+            return _Stored(0, None)
+        raise RequestRefused(
+            f"a read of {subject}", int(status or 0), headers.get("Description", "")
+        )
+    is_deleted = headers.get("KV-Operation") in _DELETED
+    return _Stored(int(revision.rsplit("\n", 1)[-1]), None if is_deleted else message.data)
