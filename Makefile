@@ -21,15 +21,15 @@ check: lint types  ## formatting, lint, types and layers; changes nothing
 	$(BIN)/pytest -q tests/test_layers.py
 
 lint: setup  ## formatting and lint only
-	$(BIN)/ruff format --check .
-	$(BIN)/ruff check .
+	$(BIN)/ruff format --check $(CODE)
+	$(BIN)/ruff check $(CODE)
 
 types: setup  ## types only
 	$(BIN)/mypy --strict $(CODE)
 
 format: setup  ## format the code and mend what lint can mend
-	$(BIN)/ruff format .
-	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format $(CODE)
+	$(BIN)/ruff check --fix $(CODE)
 
 test: check  ## the checks, then every test; what CI runs
 	$(BIN)/pytest
