@@ -165,3 +165,20 @@ async def test_two_workers_that_race_for_a_redelivered_job_leave_one_outcome(
             assert (await ref.wait(timeout=20)).tries == 2
             await raw.until_empty()
         assert Counter(await legal_history(raw, ref))[EventKind.COMPLETED] == 1
+
+
+async def test_a_worker_frozen_past_its_lease_stops_a_handler_that_lost_its_job(
+    server: EmbeddedServer, tmp_path: Path
+) -> None:
+    async with producer(server.url) as jobs:
+        with worker_process(server.url, tmp_path / "frozen") as frozen:
+            await frozen.until_ready()
+            ref = await jobs.work.create(Task(do="wait"))
+            await frozen.until_running(ref.id)
+            frozen.send(signal.SIGSTOP)
+            async with worker(server.url, "work") as bench:
+                await bench.until_running(ref)
+                bench.go.set()
+                assert (await ref.wait(timeout=20)).tries == 2
+            frozen.send(signal.SIGCONT)
+            await until(lambda: frozen.cancelled == [ref.id], "the old handler is told to stop")

@@ -9,11 +9,13 @@ import orjson
 import pytest
 
 from tests.support.fault_proxy import fault_proxy
-from tests.support.lab import Probe, Report, Task, probe, producer, worker
+from tests.support.lab import Probe, Report, Task, probe, producer, until_state, worker
 from trellis_jobs import JobRef, WaitTimeout
 from trellis_jobs.embedded import EmbeddedServer
 from trellis_jobs.model import events as e
 from trellis_jobs.model import subjects
+from trellis_jobs.model.standing import Head
+from trellis_jobs.model.states import JobState
 from trellis_jobs.wire import events as wire
 from trellis_jobs.wire import headers as h
 
@@ -78,3 +80,40 @@ async def test_a_read_that_lags_behind_never_leads_to_an_ack(server: EmbeddedSer
             assert (await ref.wait(timeout=20)).tries == 2
             assert lies() == 3
             await raw.until_empty()
+
+
+async def test_an_old_end_read_from_a_lagging_replica_does_not_end_the_new_run(
+    server: EmbeddedServer,
+) -> None:
+    """Retried after it failed; a replica still answers with the failure. The run is not dropped."""
+    async with producer(server.url) as jobs, probe(server.url) as raw:
+        async with worker(server.url, "work"):
+            ref = await jobs.work.create(Task(do="give up"))
+            job = await until_state(ref, JobState.FAILED)
+        failed = subjects.lifecycle(ref.address, e.EventKind.FAILED)
+        old = await raw.connection.ask(f"$JS.API.DIRECT.GET.JOBS.{failed}")
+        head = await raw.events.head(ref.address)
+        assert head is not None
+        said: e.EventFields = {
+            "job": ref.address,
+            "context": job.context,
+            "at": datetime.now(UTC),
+            "tries": 0,
+        }
+        retried = e.Retried(**said, payload={"text": "again"}, max_tries=2)
+        newer = await raw.events.append(head, retried)
+        assert isinstance(newer, Head)
+        # A note on top: the first guard of the next worker is refused, so it has to read.
+        await raw.events.append(
+            newer, e.StaleCompletionIgnored(**said, lost_attempt="A0", reason="a late word")
+        )
+        async with fault_proxy(server.url) as way:
+            lies = way.answer_reads_with(as_bytes(old.headers or {}), old.data, times=3)
+            async with worker(way.url, "work"):
+                assert (await ref.wait(timeout=20)).text == "again"
+                assert lies() == 3
+
+
+def as_bytes(headers: dict[str, str]) -> bytes:
+    lines = "".join(f"{name}: {value}\r\n" for name, value in headers.items())
+    return f"NATS/1.0\r\n{lines}\r\n".encode()

@@ -52,14 +52,17 @@ class FaultProxy:
 
     def answer_reads_with_404(self, times: int) -> Callable[[], int]:
         """Lie like a replica that lags behind; returns a function that counts the lies."""
+        return self.answer_reads_with(b"NATS/1.0 404 Message Not Found\r\n\r\n", b"", times)
+
+    def answer_reads_with(self, headers: bytes, data: bytes, times: int) -> Callable[[], int]:
         told = 0
 
         def lie(read: re.Match[bytes], client: asyncio.StreamWriter) -> Then:
             nonlocal told
             told += 1
-            status = b"NATS/1.0 404 Message Not Found\r\n\r\n"
-            sizes = b"%d %d" % (len(status), len(status))
-            client.write(b"HMSG %s %s %s\r\n%s\r\n" % (read[1], self._inbox_sid, sizes, status))
+            sizes = b"%d %d" % (len(headers), len(headers) + len(data))
+            line = b"HMSG %s %s %s\r\n" % (read[1], self._inbox_sid, sizes)
+            client.write(line + headers + data + b"\r\n")
             return Then.SWALLOW
 
         direct_get = re.compile(rb"^PUB \$JS\.API\.DIRECT\.GET\.JOBS\.\S+ (\S+) 0\r\n\r\n$")

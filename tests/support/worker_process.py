@@ -41,6 +41,12 @@ class WorkerProcess:
         lines = (line.split() for line in written.read_text().splitlines())
         return [(job_id, int(tries)) for job_id, tries in lines]
 
+    @property
+    def cancelled(self) -> list[str]:
+        """The jobs whose handlers were told to stop."""
+        written = self.folder / "cancelled"
+        return written.read_text().split() if written.exists() else []
+
     def let_go(self) -> None:
         (self.folder / "go").touch()
 
@@ -88,7 +94,12 @@ async def _main(url: str, folder: Path, concurrency: int, grace: float, queues: 
     async def record(active: ActiveJob[Task]) -> Report:
         with (folder / "runs").open("a") as runs:
             runs.write(f"{active.id} {active.tries}\n")
-        return await made.handle(active)
+        try:
+            return await made.handle(active)
+        except asyncio.CancelledError:
+            with (folder / "cancelled").open("a") as cancelled:
+                cancelled.write(f"{active.id}\n")
+            raise
 
     service = Service(LabJobs, grace=grace)
     for name in queues:
