@@ -25,7 +25,7 @@ from trellis_jobs.jetstream import api
 from trellis_jobs.jetstream.key_bucket import KeyBucket
 from trellis_jobs.jetstream.provision import provision
 from trellis_jobs.model import subjects
-from trellis_jobs.model.key_backlog import Admission, Admitted, WhenFull, admit
+from trellis_jobs.model.key_backlog import Admission, Admitted, Replaced, WhenFull, admit
 from trellis_jobs.model.key_slots import (
     Acquired,
     Acquisition,
@@ -292,6 +292,25 @@ async def test_an_acquire_whose_acknowledgement_is_lost_holds_one_slot(
         assert await first.writes() == 1
 
 
+async def test_a_replacement_whose_acknowledgement_is_lost_still_says_whom_it_replaced(
+    server: EmbeddedServer,
+) -> None:
+    full = key_state(max_active=1, max_queued=0)
+    async with (
+        provisioned(server.url) as first,
+        fault_proxy(server.url) as way,
+        desk(way.url) as one,
+    ):
+        await first.admit("old", full)
+        way.when_server_sends(ACKNOWLEDGED, lambda: Then.CUT)
+        answer = await one.bucket.apply(
+            full, lambda state: admit(state, waiting("new"), WhenFull.REPLACE_OLDEST)
+        )
+        assert isinstance(answer, Replaced)
+        assert answer.replaced.job_id == "old"
+        assert [each.job_id for each in (await first.bucket.read(full)).queued] == ["new"]
+
+
 async def test_a_closed_connection_is_an_answer_too(server: EmbeddedServer) -> None:
     async with provisioned(server.url) as one:
         await one.raw.connection.close()
@@ -392,15 +411,17 @@ async def _replace_all(one: Desk, job: str) -> None:
 
 
 async def test_on_three_replicas_nobody_takes_a_lagging_answer_for_the_truth() -> None:
+    """Each server answers reads itself; two of the three are not the leader."""
     with cluster() as nodes:
         await nodes.until_ready()
-        urls = nodes.url.split(",")
-        async with desk(urls[0]) as one, desk(urls[1]) as second:
-            await provision(one.raw.connection, Topology(one.raw.features, replicas=3))
-            for number in range(300):
-                await _hold_and_let_go(one, f"token-{number}")
-            assert (await one.bucket.read(EMPTY)).active == ()
-            await _follow_each_hint(one, second, rounds=200)
+        async with AsyncExitStack() as stack:
+            desks = [await stack.enter_async_context(desk(url)) for url in nodes.url.split(",")]
+            raw = desks[0].raw
+            await provision(raw.connection, Topology(raw.features, replicas=3))
+            for number in range(600):
+                await _hold_and_let_go(desks[number % 3], f"token-{number}")
+            for second in desks:
+                await _follow_each_hint(desks[0], second, rounds=100)
 
 
 async def _hold_and_let_go(one: Desk, token: str) -> None:
