@@ -39,13 +39,21 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
 
+_CREDENTIALS = re.compile(r"^(\s*(?:[a-z][a-z0-9+.-]*:)?//)?.*@", re.DOTALL | re.IGNORECASE)
+_LONGEST_SHOWN = 80
+_LONGEST_DELAY = 366 * 24 * 3600.0
+
+
 class JobsError(Exception):
     """Base of every error raised on purpose."""
 
 
-def without_secrets(url: str) -> str:
-    """A server address as it may be shown: without user and password."""
-    return re.sub(r"//[^/@]*@", "//", url)
+def without_secrets(servers: str) -> str:
+    """Server addresses as they may be shown: without user, password or token.
+
+    Whatever a password contains, the last @ of an address is the one before its host.
+    """
+    return ",".join(_CREDENTIALS.sub(r"\1", server) for server in servers.split(","))
 
 
 class DeclarationError(JobsError):
@@ -55,9 +63,13 @@ class DeclarationError(JobsError):
 class InvalidToken(DeclarationError):
     def __init__(self, field: str, value: str, why: str = "") -> None:
         because = why or "use letters, digits, '-' and '_' only"
-        super().__init__(f"{field} {value!r} cannot be a subject token: {because}")
+        super().__init__(f"{field} {_shown(value)} cannot be a subject token: {because}")
         self.field = field
         self.value = value
+
+
+def _shown(value: str) -> str:
+    return repr(value if len(value) <= _LONGEST_SHOWN else f"{value[:_LONGEST_SHOWN]}…")
 
 
 class PayloadInvalid(JobsError):
@@ -258,8 +270,22 @@ class Retry(Exception):
 
     def __init__(self, message: str = "", *, after: float | timedelta | None = None) -> None:
         super().__init__(message or "the handler asked for another try")
-        self.after = timedelta(seconds=after) if isinstance(after, int | float) else after
+        self.after = None if after is None else _delay(after)
+
+
+def _delay(after: float | timedelta) -> timedelta:
+    """Seconds in whatever form a `Retry-After` comes, or a duration; at least 0, at most a year."""
+    try:
+        seconds = after.total_seconds() if isinstance(after, timedelta) else float(after)
+        if seconds != seconds:  # noqa: PLR0124 - not a number
+            raise ValueError
+    except (TypeError, ValueError):
+        raise TypeError(f"Retry(after=…) takes seconds or a timedelta, found {after!r}") from None
+    return timedelta(seconds=max(0.0, min(seconds, _LONGEST_DELAY)))
 
 
 class Fail(Exception):
     """Raised by a handler: end the job as failed, whatever tries are left."""
+
+    def __init__(self, message: str = "") -> None:
+        super().__init__(message or "the handler gave the job up")

@@ -104,13 +104,15 @@ class EventLog:
             return answer
         return Head(answer, standing.recorded_at(answer))
 
-    async def append(self, head: Head, event: Event, *, patience: float = FOREVER) -> Head | Lost:
+    async def append(
+        self, head: Head, event: Event, *, patience: float = FOREVER, shared: bool = False
+    ) -> Head | Lost:
         """Append wherever the job stands by then, as long as the reducer finds the event legal."""
         while True:
             answer = await self.try_append(head, event, patience=patience)
             if isinstance(answer, Head):
                 return answer
-            newest = await self.head_since(event.job, answer)
+            newest = await self.head_since(event.job, answer, shared=shared)
             if newest is None:
                 return Lost(None, "the log holds no such job")
             verdict = advance(newest.standing, event)

@@ -97,6 +97,7 @@ class Running:
     max_tries: int
     policy: RetryPolicy
     dead_letters: bool = True
+    is_last_delivery: bool = False
 
     def said(self, at: datetime) -> e.AttemptFields:
         """What every event of this attempt says."""
@@ -121,7 +122,7 @@ def settle(
         case Succeeded(result):
             return Settlement(e.Completed(**running.said(at), notes=notes, result=result), Ack())
         case Retryable(error, after):
-            if running.tries >= running.max_tries:
+            if running.tries >= running.max_tries or running.is_last_delivery:
                 return _bury(error, running, at, notes)
             delay = (
                 after if after is not None else running.policy.delay_after(running.tries, spread)

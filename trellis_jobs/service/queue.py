@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, overload
+
+from trellis_jobs.errors import PayloadInvalid
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Iterable
@@ -76,8 +78,16 @@ class Queue(Generic[P, R]):
         return self._runtime.ref(self.type, job_id)
 
     def _moment(self, deadline: float | timedelta | datetime | None) -> datetime | None:
-        if deadline is None or isinstance(deadline, datetime):
-            return deadline
-        return self._runtime.now() + (
-            deadline if isinstance(deadline, timedelta) else timedelta(seconds=deadline)
+        if deadline is None:
+            return None
+        try:
+            if isinstance(deadline, int | float):
+                deadline = timedelta(seconds=deadline)
+            moment = self._runtime.now() + deadline if isinstance(deadline, timedelta) else deadline
+            if moment.tzinfo is not None:
+                return moment.astimezone(UTC)
+        except (ValueError, OverflowError) as error:
+            raise PayloadInvalid(self.type.name, f"deadline {deadline!r}: {error}") from None
+        raise PayloadInvalid(
+            self.type.name, f"deadline {deadline} must name its time zone: datetime.now(UTC) + …"
         )

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from trellis_jobs.errors import DeclarationError, NotConnected
+from trellis_jobs.jetstream.connection import Connection
 from trellis_jobs.model.identity import JobAddress
 from trellis_jobs.producer.job_ref import JobRef
 from trellis_jobs.producer.submission import CreatedJob
@@ -14,11 +16,10 @@ from trellis_jobs.worker.sync_handlers import as_async
 
 if TYPE_CHECKING:
     import asyncio
-    from collections.abc import Callable, Iterable
+    from collections.abc import AsyncIterator, Callable, Iterable
     from datetime import datetime
 
     from trellis_jobs.contract.declaration import JobType
-    from trellis_jobs.jetstream.connection import Connection
     from trellis_jobs.jetstream.event_log import EventLog
     from trellis_jobs.producer.submission import Producer
     from trellis_jobs.surroundings import Surroundings
@@ -45,6 +46,25 @@ class Runtime:
         self.surroundings = surroundings
         self.handlers = Handlers()
         self.live: Connected | None = None
+        self._is_taken = False
+
+    @asynccontextmanager
+    async def connection(self, url: str, credentials: str | None) -> AsyncIterator[Connection]:
+        """One at a time: taken before the first await, given back after the last."""
+        if self._is_taken:
+            raise DeclarationError(f"service {self.service!r} is connected already")
+        self._is_taken = True
+        try:
+            connection = await Connection.open(
+                url, name=f"{self.service} jobs", credentials=credentials
+            )
+            try:
+                yield connection
+            finally:
+                self.live = None
+                await connection.close()
+        finally:
+            self._is_taken = False
 
     @property
     def connected(self) -> Connected:

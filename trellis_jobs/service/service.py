@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Final, Generic, TypeVar
 
 from trellis_jobs.contract.topology import Topology
 from trellis_jobs.errors import DeclarationError, NotPermitted
-from trellis_jobs.jetstream.connection import Connection
 from trellis_jobs.jetstream.event_log import EventLog
 from trellis_jobs.jetstream.presence import Presence
 from trellis_jobs.jetstream.provision import provision, require_log
@@ -27,6 +26,7 @@ from trellis_jobs.worker.signals import listening
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Collection
 
+    from trellis_jobs.jetstream.connection import Connection
     from trellis_jobs.worker.handlers import Handler
 
 log = logging.getLogger(__name__)
@@ -78,28 +78,23 @@ class Service(Generic[J]):
         New streams get `replicas`, else as many as the cluster can hold if `system_account` (a
         URL with user and password, or a credentials file) lets us ask, else one.
         """
-        if self._runtime.live is not None:
-            raise DeclarationError(f"service {self.name!r} is connected already")
         wanted = workers if isinstance(workers, Workers) else Workers()
         handlers = self._chosen(wanted) if workers else []
         if isinstance(workers, Workers) and not handlers:
             raise DeclarationError(f"service {self.name!r} has no handlers: nothing to work on")
-        connection = await Connection.open(url, name=f"{self.name} jobs", credentials=credentials)
-        try:
-            detected = 1
+        detected = 1
+        async with self._runtime.connection(url, credentials) as connection:
             if replicas is None and system_account is not None:
                 detected = await detect_replicas(url, system_account)
             doors = await self._prepare(connection, replicas, detected)
-            live = self._runtime.live = self._wire(doors, handlers, wanted)
+            live = self._wire(doors, handlers, wanted)
             if live.host is not None:
                 await live.host.start()
+            self._runtime.live = live
             try:
                 yield self
             finally:
                 await self._stop(live, self.grace)
-        finally:
-            self._runtime.live = None
-            await connection.close()
 
     async def wait(self) -> None:
         """Until stop() or a signal: TERM and INT end the service, TSTP and CONT pause it."""

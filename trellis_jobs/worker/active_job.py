@@ -5,10 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Generic, Protocol, TypeVar
 
+from trellis_jobs.model.job_errors import bounded
 from trellis_jobs.model.notes import LogLevel, Progress
 
 if TYPE_CHECKING:
-    from collections.abc import Generator
+    from collections.abc import Generator, Mapping
     from datetime import datetime
 
     from trellis_jobs.model.context import JobContext
@@ -28,6 +29,12 @@ class Noted:
 
 _NOTED = Noted()
 _LARGEST_COUNT: Final = 2**53 - 1
+_LONGEST_TEXT: Final = 1_000
+_PYTHONS_WORDS: Final[Mapping[str, str]] = {
+    "debug": "info",
+    "warning": "warn",
+    "critical": "error",
+}
 
 
 class Desk(Protocol):
@@ -94,7 +101,7 @@ class ActiveJob(Generic[P]):
 
     @property
     def cancelled(self) -> bool:
-        """The job ended while the handler ran (cancelled, expired): stop as soon as you can."""
+        """Stop as soon as you can: the job is over or another's, timed out, or the worker stops."""
         return self._desk.has_ended
 
     def progress(
@@ -105,23 +112,41 @@ class ActiveJob(Generic[P]):
         step: str | None = None,
         message: str | None = None,
     ) -> Noted:
-        """Say how far the work is. Frequent calls are merged: the newest one counts."""
+        """Say how far the work is, in whole numbers. The newest of frequent calls counts."""
         self._desk.note_progress(
-            Progress(step=step, message=message, current=_count(current), total=_count(total))
+            Progress(
+                step=_text(step),
+                message=_text(message),
+                current=_count(current),
+                total=_count(total),
+            )
         )
         return _NOTED
 
     def log(self, message: str, level: str | LogLevel = LogLevel.INFO) -> Noted:
-        """Add a line to the job's own log, for operators to read."""
-        self._desk.note_log(LogLevel(level), message)
+        """Add a line to the job's own log; levels are info, warn, error, and Python's words."""
+        self._desk.note_log(_level(level), str(message))
         return _NOTED
 
     def heartbeat(self) -> Noted:
-        """Renew the lease at once; the runtime does so by itself while the event loop is free."""
+        """Renew the lease at once; the runtime does so by itself, from a thread of its own."""
         self._desk.renew_now()
         return _NOTED
 
 
 def _count(value: int | None) -> int | None:
     """What every reader of the log takes for a count: not negative, and exact in any language."""
-    return None if value is None else max(0, min(value, _LARGEST_COUNT))
+    return None if value is None else max(0, min(round(value), _LARGEST_COUNT))
+
+
+def _text(value: object) -> str | None:
+    """Whatever a handler passes: a note must never cost the job its outcome."""
+    return None if value is None else bounded(str(value), _LONGEST_TEXT)
+
+
+def _level(level: str) -> LogLevel:
+    word = _PYTHONS_WORDS.get(level, level)
+    if word not in set(LogLevel):
+        known = ", ".join([*LogLevel, *_PYTHONS_WORDS])
+        raise ValueError(f"{level!r} is no log level; there are {known}")
+    return LogLevel(word)

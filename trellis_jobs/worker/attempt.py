@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from datetime import timedelta
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from trellis_jobs.errors import PayloadTooLarge
 from trellis_jobs.jetstream.event_log import Lost
@@ -33,6 +33,9 @@ if TYPE_CHECKING:
     from trellis_jobs.worker.tools import Tools
 
 log = logging.getLogger(__name__)
+
+# Too large for the server, or nothing that JSON has a form for.
+_UNWRITABLE: Final = (PayloadTooLarge, TypeError, ValueError)
 
 
 class AttemptRunner:
@@ -64,11 +67,21 @@ class AttemptRunner:
 
     async def conclude(self, running: RunningJob, outcome: Outcome) -> None:
         """Outcome into the log, then the answer to JetStream: ack last (design D15)."""
+        await running.delivery.answer(await self._settle_somehow(running, outcome))
+
+    async def _settle_somehow(self, running: RunningJob, outcome: Outcome) -> Answer:
+        """What cannot be written must not cost the outcome: first the notes go, then the result."""
         try:
-            answer = await self._settle(running, outcome)
-        except PayloadTooLarge as error:
-            answer = await self._settle(running, Fatal(self._too_large(running, error)), bare=True)
-        await running.delivery.answer(answer)
+            return await self._settle(running, outcome)
+        except _UNWRITABLE as error:
+            log.warning(
+                "notes that cannot be written were left out",
+                extra={"job": running.terms.job.job_id, "error": str(error)},
+            )
+        try:
+            return await self._settle(running, outcome, bare=True)
+        except _UNWRITABLE as error:
+            return await self._settle(running, Fatal(self._unwritable(running, error)), bare=True)
 
     async def _perform(self, running: RunningJob) -> Outcome:
         surroundings = self._tools.surroundings
@@ -107,13 +120,13 @@ class AttemptRunner:
         if lost.head is None:
             return Ack()
         note = too_late(running.terms, lost.reason, self._tools.surroundings.now())
-        await self._tools.events.append(lost.head, note)
+        await self._tools.events.append(lost.head, note, shared=self._handler.queue.shared)
         return Ack() if lost.head.standing.is_over else Silence()
 
-    def _too_large(self, running: RunningJob, error: PayloadTooLarge) -> JobError:
+    def _unwritable(self, running: RunningJob, error: Exception) -> JobError:
         return JobError(
             type=Interruption.RESULT_INVALID,
-            message=f"the result is too large to be stored: {error}",
+            message=f"the result cannot be stored: {error}",
             tries=running.terms.tries,
             at=self._tools.surroundings.now(),
         )

@@ -163,7 +163,7 @@ class QueueWorker:
     def _hint_end(self, job_id: str) -> None:
         running = self.running.get(job_id)
         if running is not None:
-            self._tools.background.spawn(running.check_end())
+            running.hint_end()
 
     def _reconnected(self) -> None:
         self._work.forget_pulls()

@@ -29,7 +29,7 @@ from trellis_jobs.worker.active_job import ActiveJob, AttemptFacts
 from trellis_jobs.worker.running_job import RunningJob, StopReason
 
 if TYPE_CHECKING:
-    from datetime import datetime
+    from datetime import datetime, timedelta
 
     from trellis_jobs.model.json_values import Json
     from trellis_jobs.surroundings import Surroundings
@@ -44,14 +44,17 @@ async def perform(handler: Handler, running: RunningJob, surroundings: Surroundi
         active = _active_job(handler, running)
         value = await _call(handler, active, running, timeout)
         return Succeeded(handler.queue.result.to_json(value))
-    except (Exception, SystemExit, asyncio.CancelledError) as raised:
-        if running.stop_reason is not None and isinstance(raised, asyncio.CancelledError):
+    except (KeyboardInterrupt, GeneratorExit):
+        raise
+    except BaseException as raised:
+        if running.stop_reason is not None:
             return _stopped(running.stop_reason)
         if _is_cancelled_from_outside():
             raise
         witness = _Witness(running.terms.tries, surroundings.now())
-        if timeout is not None and timeout.expired():
-            return Retryable(witness.error(Interruption.TIMEOUT, f"no end in {limit}"))
+        if timeout is not None and timeout.expired() and not isinstance(raised, Fail | Retry):
+            running.time_out()
+            return Retryable(witness.error(Interruption.TIMEOUT, _no_end_in(limit)))
         return _verdict(raised, handler, witness)
 
 
@@ -80,15 +83,15 @@ def _verdict(raised: BaseException, handler: Handler, witness: _Witness) -> Outc
     """What an exception means: the handler's own verdict, a misfit, or an error of some class."""
     match raised:
         case Retry():
-            return Retryable(witness.error("Retry", str(raised)), raised.after)
+            return Retryable(witness.error("Retry", _words(raised)), raised.after)
         case Fail():
-            return Fatal(witness.error("Fail", str(raised), raised))
+            return Fatal(witness.error("Fail", _words(raised), raised))
         case _PayloadDoesNotFit():
             return Fatal(witness.error(Interruption.PAYLOAD_INVALID, str(raised)))
         case DoesNotFit():
             return Fatal(witness.error(Interruption.RESULT_INVALID, f"the result: {raised}"))
         case _:
-            described = witness.error(type(raised).__name__, str(raised) or repr(raised), raised)
+            described = witness.error(type(raised).__name__, _words(raised), raised)
             permanent = isinstance(raised, handler.queue.permanent)
             return Fatal(described) if permanent else Retryable(described)
 
@@ -151,5 +154,20 @@ def _stopped(reason: StopReason) -> Outcome:
             assert_never(reason)
 
 
+def _no_end_in(limit: timedelta | None) -> str:
+    return f"no end in {limit.total_seconds():g} s" if limit else "no end in time"
+
+
+def _words(raised: BaseException) -> str:
+    """What an exception says of itself; its own __str__ may fail, or have nothing to say."""
+    try:
+        return str(raised) or repr(raised)
+    except Exception:
+        return f"a {type(raised).__name__} that cannot be shown"
+
+
 def _traceback(raised: BaseException) -> str:
-    return bounded("".join(traceback.format_exception(raised)), TRACEBACK_LIMIT)
+    try:
+        return bounded("".join(traceback.format_exception(raised)), TRACEBACK_LIMIT)
+    except Exception:
+        return "a traceback that cannot be shown"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from dataclasses import replace
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Final
 
@@ -62,6 +63,7 @@ class RunningJob:
             claimed.standing.max_tries,
             queue.retry,
             queue.dead_letters,
+            _is_last(delivery, queue),
         )
         self.stop_reason: StopReason | None = None
         self.lease = Lease(delivery.reply, tools.ack_wait, tools.surroundings.uptime())
@@ -70,12 +72,18 @@ class RunningJob:
         self._tools = tools
         self._appending = asyncio.Lock()
         self._notes = NotePad()
-        self._pumping = self._checking = self._verifying = self._is_settled = False
+        self._hinted = asyncio.Event()
+        self._pumping = self._checking = self._verifying = False
+        self._is_settled = self._timed_out = False
         self._handler: asyncio.Task[Any] | None = None
 
     @property
     def has_ended(self) -> bool:
-        return self.stop_reason is not None
+        return self.stop_reason is not None or self._timed_out
+
+    def time_out(self) -> None:
+        """The attempt is over; a handler in a thread cannot be stopped, but can look."""
+        self._timed_out = True
 
     def note_progress(self, progress: Progress) -> None:
         if self._queue.progress:
@@ -136,27 +144,46 @@ class RunningJob:
             await delivery.answer(Ack())
         elif delivery.delivered.number > self.delivery.delivered.number:
             self.delivery, self.lease.reply = delivery, delivery.reply
+            self.terms = replace(self.terms, is_last_delivery=_is_last(delivery, self._queue))
             log.info("redelivery adopted", extra={"job": delivery.job.job_id})
             await self.verify()
 
-    async def check_end(self) -> None:
-        """Follow a hint that the job may have ended: believe the log, not the hint (design D22)."""
-        if self._checking:
-            return
-        self._checking = True
+    def hint_end(self) -> None:
+        """The job may have ended: look, and look sooner if a look is under way already."""
+        self._hinted.set()
+        if not self._checking:
+            self._checking = True
+            self._tools.background.spawn(self._check_end())
+
+    async def _check_end(self) -> None:
+        """Believe the log, not the hint (design D22); a hint may come before its event is there."""
         try:
-            for pause in _LOOKS:
-                await asyncio.sleep(pause)
-                if self._is_settled or self.stop_reason is not None:
-                    return
-                head = await self._tools.events.head(
-                    self.delivery.job, at_least=self.head.sequence, shared=self._queue.shared
-                )
-                if not self._is_mine(head):
-                    self.stop(_why_not_mine(head))
-                    return
+            while self._hinted.is_set():
+                self._hinted.clear()
+                for pause in _LOOKS:
+                    if await self._hinted_within(pause):
+                        break
+                    if self._is_settled or self.stop_reason is not None:
+                        return
+                    await self._look()
         finally:
             self._checking = False
+
+    async def _hinted_within(self, seconds: float) -> bool:
+        if seconds == 0:
+            return False
+        try:
+            async with asyncio.timeout(seconds):
+                return await self._hinted.wait()
+        except TimeoutError:
+            return False
+
+    async def _look(self) -> None:
+        head = await self._tools.events.head(
+            self.delivery.job, at_least=self.head.sequence, shared=self._queue.shared
+        )
+        if not self._is_mine(head):
+            self.stop(_why_not_mine(head))
 
     async def settle(
         self, decide: Callable[[Notes], Settlement]
@@ -194,7 +221,7 @@ class RunningJob:
 
     async def _append(self, event: e.Event) -> Head | Lost:
         with self._tools.telemetry.appending(event):
-            answer = await self._tools.events.append(self.head, event)
+            answer = await self._tools.events.append(self.head, event, shared=self._queue.shared)
         if isinstance(answer, Lost):
             self.stop(_why_not_mine(answer.head))
         else:
@@ -227,6 +254,11 @@ class RunningJob:
             and head.standing.state is JobState.ACTIVE
             and head.standing.owner == self.terms.attempt
         )
+
+
+def _is_last(delivery: Delivery, queue: JobType[Any, Any]) -> bool:
+    """The server will not deliver again: a queue may have asked for a limit (design D6)."""
+    return queue.delivery_limit is not None and delivery.delivered.number >= queue.delivery_limit
 
 
 def _why_not_mine(head: Head | None) -> StopReason:

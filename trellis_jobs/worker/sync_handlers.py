@@ -46,8 +46,9 @@ async def _run_in_thread(call: Callable[[], Any]) -> Any:
         error: BaseException | None = None
         try:
             result = context.run(call)
-        except StopIteration as stopped:
-            error = RuntimeError(f"the handler raised StopIteration: {stopped}")
+        except (StopIteration, KeyboardInterrupt, GeneratorExit) as raised:
+            # In a thread they are nobody's signal, and an event loop would take them for one.
+            error = RuntimeError(f"the handler raised {type(raised).__name__}: {raised}")
         except BaseException as raised:
             error = raised
         if not loop.is_closed():
