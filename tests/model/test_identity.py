@@ -13,7 +13,13 @@ from trellis_jobs.model import subjects
 from trellis_jobs.model.attempts import work_identity
 from trellis_jobs.model.context import fresh_traceparent, is_traceparent
 from trellis_jobs.model.events import EventKind
-from trellis_jobs.model.identity import JobAddress, check_service, check_token, ulid
+from trellis_jobs.model.identity import (
+    LONGEST_TOKEN,
+    JobAddress,
+    check_service,
+    check_token,
+    ulid,
+)
 from trellis_jobs.model.subjects import LifecycleSubject, PresenceSubject, WorkSubject
 from trellis_jobs.model.worker_states import WorkerState, follow
 
@@ -37,6 +43,23 @@ def test_a_name_that_is_not_one_token_of_a_subject_is_refused_and_named(
     assert refused.value.value == name
     assert refused.value.field == ("service", "job type", "job id")[place]
     assert repr(name) in str(refused.value)
+
+
+@pytest.mark.parametrize("place", [0, 1, 2])
+def test_a_name_too_long_for_the_server_is_refused_in_few_words(place: int) -> None:
+    names = ["documents", "render-report", "01JQ"]
+    names[place] = "x" * LONGEST_TOKEN
+    assert getattr(JobAddress(*names), ("service", "job_type", "job_id")[place]) == names[place]
+    names[place] = "x" * 5000
+    with pytest.raises(InvalidToken, match="it has 5000 characters, at most 128") as refused:
+        JobAddress(*names)
+    assert len(str(refused.value)) < 250
+
+
+def test_a_long_text_that_is_no_name_is_not_quoted_in_full() -> None:
+    with pytest.raises(InvalidToken) as refused:
+        check_token("job id", "a b" * 40)
+    assert len(str(refused.value)) < 200
 
 
 def test_no_service_may_be_called_like_the_presence_family() -> None:

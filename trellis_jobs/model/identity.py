@@ -9,6 +9,9 @@ from typing import Final
 from trellis_jobs.errors import InvalidToken
 
 _TOKEN: Final = re.compile(r"[A-Za-z0-9_-]+")
+# Three of them, a prefix and a reply must fit into one line of the protocol: a server closes the
+# connection of whoever sends more than 4096 bytes (max_control_line).
+LONGEST_TOKEN: Final = 128
 _CROCKFORD: Final = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
 _TEN_BITS: Final = [first + second for first in _CROCKFORD for second in _CROCKFORD]
 
@@ -29,6 +32,10 @@ class JobAddress:
 
 
 def check_token(field: str, value: str) -> str:
+    if len(value) > LONGEST_TOKEN:
+        raise InvalidToken(
+            field, value, f"it has {len(value)} characters, at most {LONGEST_TOKEN} are possible"
+        )
     if not _TOKEN.fullmatch(value):
         raise InvalidToken(field, value)
     return value
