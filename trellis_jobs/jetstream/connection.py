@@ -10,6 +10,7 @@ from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import urlsplit
 
 from nats.errors import Error as NatsError
 from nats.errors import OutboundBufferLimitError
@@ -18,6 +19,7 @@ from trellis_jobs.errors import CredentialsRefused, NotPermitted, PayloadTooLarg
 from trellis_jobs.jetstream.direct_client import DirectClient, Receive, header_block
 
 if TYPE_CHECKING:
+    from nats.aio.client import ServerVersion
     from nats.aio.msg import Msg
     from nats.aio.subscription import Subscription
 
@@ -28,6 +30,7 @@ DRAIN_TIMEOUT: Final = 2.0
 PING_INTERVAL: Final = 10
 RECONNECT_WAIT: Final[Any] = 0.25  # nats-py says int and takes any number
 SWEEP_INTERVAL: Final = 0.25
+_SCHEMES: Final = ("nats", "tls", "ws", "wss")
 _DENIED: Final = re.compile(r'permissions violation for publish(?:ing)? to "([^"]+)"')
 
 Observer = Callable[[], None]
@@ -63,7 +66,7 @@ class Connection:
         self._sweeper: asyncio.TimerHandle | None = None
         self._up = asyncio.Event()
         self._up.set()
-        self._on_reconnect: list[Observer] = []
+        self._on_reconnect: dict[object, Observer] = {}
 
     @classmethod
     async def open(
@@ -74,13 +77,14 @@ class Connection:
         credentials: str | None = None,
         timeout: float = CONNECT_TIMEOUT,
     ) -> Connection:
+        addresses = _addresses(servers)
         client = DirectClient()
         relay = _Relay()
         options: dict[str, Any] = {"user_credentials": credentials} if credentials else {}
         try:
             async with asyncio.timeout(timeout):
                 await client.connect(
-                    servers=servers.split(","),
+                    servers=addresses,
                     name=name,
                     max_reconnect_attempts=-1,
                     reconnect_time_wait=RECONNECT_WAIT,
@@ -91,7 +95,7 @@ class Connection:
                     reconnected_cb=relay.reconnected,
                     **options,
                 )
-        except (OSError, NatsError, TimeoutError) as error:
+        except (OSError, NatsError, TimeoutError, ValueError) as error:
             await client.close()
             if relay.refused:
                 raise CredentialsRefused(servers) from error
@@ -113,7 +117,7 @@ class Connection:
 
     @property
     def server_version(self) -> str:
-        return repr(self._client.connected_server_version).strip("<>").split("v")[-1].rstrip(">")
+        return plain_version(self._client.connected_server_version)
 
     @property
     def max_payload(self) -> int:
@@ -132,8 +136,13 @@ class Connection:
 
     def on_reconnect(self, observe: Observer) -> Observer:
         """Call `observe` after each reconnect, until the returned function is called."""
-        self._on_reconnect.append(observe)
-        return lambda: self._on_reconnect.remove(observe)
+        registration = object()
+        self._on_reconnect[registration] = observe
+
+        def forget() -> None:
+            self._on_reconnect.pop(registration, None)
+
+        return forget
 
     def new_inbox(self) -> str:
         return self._client.new_inbox()
@@ -158,6 +167,10 @@ class Connection:
             raise ConnectionLost("the outbound buffer is full") from error
         except NatsError as error:
             raise ConnectionLost(str(error)) from error
+
+    def publish_now(self, subject: str, data: bytes) -> bool:
+        """Send if that takes no waiting; False: not sent."""
+        return self._publish_at_once(subject, data, "", None)
 
     async def ask(
         self,
@@ -242,7 +255,7 @@ class Connection:
 
     def _restored(self) -> None:
         self._up.set()
-        for observe in list(self._on_reconnect):
+        for observe in list(self._on_reconnect.values()):
             observe()
 
     def _denied(self, subject: str) -> bool:
@@ -253,6 +266,34 @@ class Connection:
             if not question.answer.done():
                 question.answer.set_exception(NotPermitted(question.subject))
         return bool(asked)
+
+
+def _addresses(servers: str) -> list[str]:
+    """What is wrong with one is not quoted: it may be part of a password."""
+    addresses = [server.strip() for server in servers.split(",")]
+    if not all(map(_is_address, addresses)):
+        raise Unreachable(
+            servers or "''",
+            "an address reads nats://host:port or nats://user:password@host:port, several are "
+            "separated by commas, and a password has none of / ? # ,",
+        )
+    return addresses
+
+
+def _is_address(server: str) -> bool:
+    try:
+        parts = urlsplit(server if "://" in server else f"nats://{server}")
+        return parts.scheme in _SCHEMES and bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        return False
+
+
+def plain_version(version: ServerVersion) -> str:
+    """Without what follows it in a preview or a build of one's own."""
+    try:
+        return f"{version.major}.{version.minor}.{version.patch}"
+    except ValueError:
+        return "unknown"
 
 
 class _Relay:

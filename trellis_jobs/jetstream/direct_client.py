@@ -91,6 +91,8 @@ class DirectClient(Client):
 
     async def close(self) -> None:
         """nats-py flushes before it closes, and a server that is gone takes nothing."""
+        if self._flush_queue is None:  # never connected: there is nothing to close
+            return
         if not self.is_connected:
             self._pending, self._pending_data_size = [], 0
         await super().close()

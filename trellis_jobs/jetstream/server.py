@@ -33,7 +33,7 @@ async def detect_features(connection: Connection) -> Features:
         log.info(
             "feature level taken from the version", extra={"version": version, "why": str(error)}
         )
-        return Features(version, _level_of(version))
+        return Features(version, level_of(version))
     return Features(version, int(info.get("api", {}).get("level", 0)))
 
 
@@ -94,7 +94,7 @@ def _undetected(why: Exception) -> int:
     return 1
 
 
-def _level_of(version: str) -> int:
+def level_of(version: str) -> int:
     found = re.match(r"2\.(\d+)", version)
     minor = int(found[1]) if found else 0
     return _LEVEL_BY_MINOR.get(minor, LEVEL_2_14 if minor > max(_LEVEL_BY_MINOR) else 0)

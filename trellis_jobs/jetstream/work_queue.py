@@ -146,4 +146,5 @@ class WorkQueue:
         )
         answer = answer_bytes(Term(reason))
         if answer is not None and message.reply:
-            self._loop.create_task(self._connection.publish(message.reply, answer))
+            # Not sent: it comes once more, and is dropped then.
+            self._connection.publish_now(message.reply, answer)

@@ -1,0 +1,31 @@
+"""What a server calls itself, and what it can do by that."""
+
+from __future__ import annotations
+
+import pytest
+from nats.aio.client import ServerVersion
+
+from trellis_jobs.contract.features import LEVEL_2_11, LEVEL_2_12, LEVEL_2_14
+from trellis_jobs.jetstream.connection import plain_version
+from trellis_jobs.jetstream.server import level_of
+
+
+@pytest.mark.parametrize(
+    ("greeting", "version", "level"),
+    [
+        ("2.10.29", "2.10.29", 0),
+        ("2.11.0-dev", "2.11.0", LEVEL_2_11),
+        ("2.11.4", "2.11.4", LEVEL_2_11),
+        ("2.12.0-preview.2", "2.12.0", LEVEL_2_12),
+        ("2.12.1-RC.1+build.7", "2.12.1", LEVEL_2_12),
+        ("2.13.0", "2.13.0", LEVEL_2_12),
+        ("2.14.0-dev", "2.14.0", LEVEL_2_14),
+        ("2.99.0", "2.99.0", LEVEL_2_14),
+        ("our own build", "unknown", 0),
+    ],
+)
+def test_previews_and_own_builds_count_as_the_version_they_are_of(
+    greeting: str, version: str, level: int
+) -> None:
+    assert plain_version(ServerVersion(greeting)) == version
+    assert level_of(version) == level
