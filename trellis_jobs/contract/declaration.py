@@ -47,11 +47,10 @@ class JobType(Generic[P, R]):
 
     def __post_init__(self) -> None:
         check_token("queue name", self.name)
+        self._check_counts()
         self._require(
-            self.concurrency >= 1, f"concurrency must be at least 1, is {self.concurrency}"
-        )
-        self._require(
-            self.retry.max_tries >= 1, f"max_deliver must be at least 1, is {self.retry.max_tries}"
+            all(map(_is_exception_class, self.permanent)),
+            f"permanent must be exception classes, is {self.permanent!r}",
         )
         self._require(
             all(delay >= timedelta() for delay in self.retry.delays), "backoff cannot be negative"
@@ -60,17 +59,26 @@ class JobType(Generic[P, R]):
             self.ack_wait >= SHORTEST_ACK_WAIT,
             f"ack_wait must be at least 0.1 s, is {self.ack_wait}",
         )
-        self._require(
-            self.delivery_limit is None or self.delivery_limit >= 1,
-            "delivery_limit must be at least 1",
-        )
         for option in ("timeout", "deadline"):
             value: timedelta | None = getattr(self, option)
             self._require(value is None or value > timedelta(), f"{option} must be positive")
 
+    def _check_counts(self) -> None:
+        counts = {"concurrency": self.concurrency, "max_deliver": self.retry.max_tries}
+        if self.delivery_limit is not None:
+            counts["delivery_limit"] = self.delivery_limit
+        for option, value in counts.items():
+            # Not isinstance: True is an int, and 3.0 would be written as no whole number.
+            self._require(type(value) is int, f"{option} must be a whole number, is {value!r}")
+            self._require(value >= 1, f"{option} must be at least 1, is {value}")
+
     def _require(self, fits: bool, complaint: str) -> None:
         if not fits:
             raise DeclarationError(f"queue {self.name!r}: {complaint}")
+
+
+def _is_exception_class(found: object) -> bool:
+    return isinstance(found, type) and issubclass(found, BaseException)
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypedDict, TypeVar, Unpack, cast, overload
 
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 
 P = TypeVar("P")
 R = TypeVar("R")
+T = TypeVar("T")
 
 Duration = float | timedelta
 
@@ -68,8 +70,9 @@ class job(Generic[P, R]):  # noqa: N801 - reads as a keyword in a declaration
     def declare(self, owner: str, attribute: str) -> JobType[P, R]:
         """Called by the Jobs class: from __set_name__ Python 3.11 lets no error out as it is."""
         try:
-            self._type = self._declare(self._options.get("name") or attribute.replace("_", "-"))
-        except (DeclarationError, ValueError, OverflowError) as error:
+            _check_known(self._options)
+            self._type = self._declare(_name(self._options, attribute))
+        except (DeclarationError, TypeError, ValueError, OverflowError) as error:
             raise DeclarationError(f"{owner}.{attribute}: {error}") from error
         return self._type
 
@@ -88,7 +91,7 @@ class job(Generic[P, R]):  # noqa: N801 - reads as a keyword in a declaration
 
     def _declare(self, name: str) -> JobType[P, R]:
         o = self._options
-        delays = o.get("backoff")
+        delays = _several("backoff", o.get("backoff", DEFAULT_DELAYS))
         return JobType(
             name=name,
             payload=Shape(self._payload),
@@ -96,16 +99,16 @@ class job(Generic[P, R]):  # noqa: N801 - reads as a keyword in a declaration
             concurrency=o.get("concurrency", 1),
             retry=RetryPolicy(
                 o.get("max_deliver", 5),
-                DEFAULT_DELAYS if delays is None else tuple(_duration(delay) for delay in delays),
+                tuple(_duration("backoff", delay) for delay in delays),
             ),
-            ack_wait=_duration(o.get("ack_wait", DEFAULT_ACK_WAIT)),
+            ack_wait=_duration("ack_wait", o.get("ack_wait", DEFAULT_ACK_WAIT)),
             delivery_limit=o.get("delivery_limit"),
-            timeout=_optional(o.get("timeout")),
-            deadline=_optional(o.get("deadline")),
+            timeout=_optional("timeout", o.get("timeout")),
+            deadline=_optional("deadline", o.get("deadline")),
             progress=o.get("progress", True),
             logs=o.get("logs", True),
             dead_letters=o.get("dlq", True),
-            permanent=tuple(o.get("permanent", ())),
+            permanent=_several("permanent", o.get("permanent", ())),
             shared=o.get("shared", False),
         )
 
@@ -136,9 +139,36 @@ def _attributes(cls: type) -> dict[str, object]:
     return {name: value for base in reversed(cls.__mro__) for name, value in vars(base).items()}
 
 
-def _duration(value: Duration) -> timedelta:
-    return value if isinstance(value, timedelta) else timedelta(seconds=value)
+def _check_known(options: JobOptions) -> None:
+    for option in options:
+        if option not in JobOptions.__optional_keys__:
+            known = ", ".join(sorted(JobOptions.__optional_keys__))
+            raise DeclarationError(f"there is no option {option!r}, only {known}")
 
 
-def _optional(value: Duration | None) -> timedelta | None:
-    return None if value is None else _duration(value)
+def _name(options: JobOptions, attribute: str) -> str:
+    name: object = options.get("name") or attribute.replace("_", "-")
+    if not isinstance(name, str):
+        raise DeclarationError(f"name must be text, is {name!r}")
+    return name
+
+
+def _several(option: str, values: Iterable[T]) -> tuple[T, ...]:
+    if isinstance(values, str) or not isinstance(values, Iterable):
+        raise DeclarationError(f"{option} must be a list, is {values!r}")
+    return tuple(values)
+
+
+def _duration(option: str, value: Duration) -> timedelta:
+    if isinstance(value, timedelta):
+        return value
+    try:
+        return timedelta(seconds=value)
+    except (TypeError, ValueError, OverflowError) as error:
+        raise DeclarationError(
+            f"{option} must be seconds or a timedelta, is {value!r} ({error})"
+        ) from error
+
+
+def _optional(option: str, value: Duration | None) -> timedelta | None:
+    return None if value is None else _duration(option, value)
