@@ -2,9 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
+import time
+
 import pytest
 
-from trellis_jobs.jetstream.lease_keeper import Lease
+from tests.support.facts import DEADLINE
+from tests.support.lab import probe
+from trellis_jobs.embedded import EmbeddedServer
+from trellis_jobs.errors import CredentialsRefused, InfrastructureError, InfrastructureMissing
+from trellis_jobs.jetstream.connection import Connection
+from trellis_jobs.jetstream.lease_keeper import Lease, LeaseKeeper
 
 RENEWED_AT = 100.0
 
@@ -25,3 +33,27 @@ def test_a_lease_is_due_after_a_third_and_never_renewed_after_a_lapse(
 ) -> None:
     lease = Lease("reply", seconds=9.0, renewed_at=RENEWED_AT)
     assert (lease.is_due(now), lease.has_lapsed(now)) == (is_due, has_lapsed)
+
+
+async def test_leases_are_renewed_again_after_the_server_refused_the_connection_for_a_while(
+    server: EmbeddedServer,
+) -> None:
+    refusals: list[InfrastructureError] = [
+        CredentialsRefused(server.url),
+        InfrastructureMissing("the account"),
+    ]
+
+    async def connect() -> Connection:
+        if refusals:
+            raise refusals.pop()
+        return await Connection.open(server.url, name="leases")
+
+    renewed = asyncio.Event()
+    async with probe(server.url) as raw:
+        await raw.connection.subscribe("a.delivery", lambda _: renewed.set())
+        keeper = LeaseKeeper(connect, time.monotonic, shortest=0.3)
+        keeper.start()
+        keeper.keep(Lease("a.delivery", seconds=20.0, renewed_at=time.monotonic() - 10))
+        async with asyncio.timeout(DEADLINE):
+            await renewed.wait()
+        await keeper.stop()

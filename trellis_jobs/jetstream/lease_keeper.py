@@ -12,7 +12,7 @@ import threading
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from trellis_jobs.errors import Unreachable
+from trellis_jobs.errors import InfrastructureError
 from trellis_jobs.jetstream.connection import ConnectionLost
 
 if TYPE_CHECKING:
@@ -85,7 +85,7 @@ class LeaseKeeper:
         while not self._ended.is_set():
             try:
                 connection = await self._connect()
-            except Unreachable as error:
+            except InfrastructureError as error:
                 log.warning("leases cannot be renewed yet", extra={"error": str(error)})
                 await self._rest(_RETRY_AFTER)
                 continue
