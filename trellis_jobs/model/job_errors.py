@@ -20,10 +20,8 @@ class Interruption(StrEnum):
     SHUTDOWN = "shutdown"
     VISIBILITY_TIMEOUT = "visibility_timeout"
     WORKER_DEATH = "worker_death"
-    WORK_LOST = "work_lost"
     PAYLOAD_INVALID = "payload_invalid"
     RESULT_INVALID = "result_invalid"
-    DEADLINE = "deadline"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -19,7 +19,6 @@ if TYPE_CHECKING:
 
 EVERYTHING: Final = "trellis.jobs.>"
 ALL_WORK: Final = "trellis.work.>"
-ALL_PRESENCE: Final = "trellis.jobs.workers.>"
 WORK_FROM_TOKENS: Final = "trellis.work.{{wildcard(1)}}.{{wildcard(2)}}.{{wildcard(3)}}"
 _KINDS: Final = {kind.value: kind for kind in EventKind}
 

@@ -11,7 +11,6 @@ if TYPE_CHECKING:
 
 EVENT_ID: Final = "Trellis-Event-Id"
 RUN_SEQUENCE: Final = "Trellis-Run-Seq"
-LOG_SEQUENCE: Final = "Trellis-Log-Seq"
 STREAM_SOURCE: Final = "Nats-Stream-Source"
 EXPECTED_SEQUENCE: Final = "Nats-Expected-Last-Subject-Sequence"
 EXPECTED_SUBJECT: Final = "Nats-Expected-Last-Subject-Sequence-Subject"
