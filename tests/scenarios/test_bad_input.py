@@ -69,7 +69,7 @@ async def test_a_result_too_large_to_store_fails_the_job_and_says_so() -> None:
 
         async with service.connect(server.url):
             ref = await service.jobs.big.create("x" * 100)
-            with pytest.raises(JobFailed, match="cannot be stored.*at most 4096"):
+            with pytest.raises(JobFailed, match=r"cannot be stored.*at most 4096"):
                 await ref.wait(timeout=10)
 
 
