@@ -34,7 +34,7 @@ from tests.given import (
     started,
 )
 from trellis_jobs.model import events as e
-from trellis_jobs.model.job import ERRORS_KEPT, Applied, Job, fold, reduce
+from trellis_jobs.model.job import ERRORS_KEPT, LOGS_KEPT, Applied, Job, fold, reduce
 from trellis_jobs.model.job_errors import bounded
 from trellis_jobs.model.notes import Progress
 from trellis_jobs.model.reducer import Illegal, advance
@@ -88,6 +88,15 @@ def test_only_the_newest_errors_of_a_job_that_fails_forever_are_kept() -> None:
     worn = job(created(max_tries=99), *(event for pair in again for event in pair))
     assert [each.tries for each in worn.errors] == list(tries)[-ERRORS_KEPT:]
     assert ERRORS_KEPT >= 10
+
+
+def test_only_the_newest_log_lines_of_a_talkative_job_are_kept() -> None:
+    said = [notes(*(f"{page}/{line}" for line in range(100))) for page in range(60)]
+    talkative = job(created(), started(), *(logged(notes=page) for page in said))
+    lines = [line for page in said for line in page.lines]
+    assert list(talkative.logs) == lines[-LOGS_KEPT:]
+    few = job(created(), started(), *(logged(notes=page) for page in said[:10]))
+    assert list(few.logs) == lines[:1000]
 
 
 def test_a_cancelled_job_tells_the_reason_it_was_given() -> None:

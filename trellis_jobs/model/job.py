@@ -21,11 +21,15 @@ if TYPE_CHECKING:
     from trellis_jobs.model.states import JobState
 
 ERRORS_KEPT: Final = 20
+LOGS_KEPT: Final = 1000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Run:
-    """What one run of the job left behind; an operator's retry begins a fresh one."""
+    """What one run of the job left behind; an operator's retry begins a fresh one.
+
+    Of errors and log lines the newest are kept; the history has them all.
+    """
 
     payload: Json
     began_at: datetime
@@ -187,4 +191,5 @@ def _carry_run(run: Run, event: e.Event) -> Run:
 def _note(run: Run, notes: Notes) -> Run:
     if notes.progress is None and not notes.lines:
         return run
-    return replace(run, progress=notes.progress or run.progress, logs=run.logs + notes.lines)
+    logs = (run.logs + notes.lines)[-LOGS_KEPT:]
+    return replace(run, progress=notes.progress or run.progress, logs=logs)
