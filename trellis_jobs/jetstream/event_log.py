@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from nats.aio.msg import Msg
 
     from trellis_jobs.contract.features import Features
+    from trellis_jobs.model.context import JobContext
     from trellis_jobs.model.events import Event, EventKind
     from trellis_jobs.model.identity import JobAddress
     from trellis_jobs.wire.events import Undecodable
@@ -63,6 +64,14 @@ class Lost:
 
     head: Head | None
     reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Latest:
+    """Where a job stands, and the context that its next event carries on."""
+
+    head: Head
+    context: JobContext
 
 
 @dataclass(slots=True)
@@ -123,13 +132,24 @@ class EventLog:
     async def head(
         self, job: JobAddress, *, at_least: int = 0, shared: bool = False
     ) -> Head | None:
-        """Where the job stands; a read older than `at_least` came from a lagging replica."""
+        """Where the job stands; `at_least` and `shared` as in latest()."""
+        latest = await self.latest(job, at_least=at_least, shared=shared)
+        return None if latest is None else latest.head
+
+    async def latest(
+        self, job: JobAddress, *, at_least: int = 0, shared: bool = False
+    ) -> Latest | None:
+        """The job by its newest event, or by its whole history where that says too little.
+
+        A read older than `at_least` came from a lagging replica. On a `shared` queue only the
+        whole history tells where a job stands (design D25).
+        """
         for attempt in range(200):
             message = await self._newest(subjects.history(job))
             if message is None and at_least == 0:
                 return None
             if message is not None and sequence_of(message) >= at_least:
-                return await self._head_from(job, message, shared=shared)
+                return await self._latest_from(job, message, shared=shared)
             await asyncio.sleep(_PAUSES[min(attempt, len(_PAUSES) - 1)])
         raise NotConfirmed(
             f"a read of {job.job_id} at sequence {at_least} or later", 50, job.job_id
@@ -260,12 +280,14 @@ class EventLog:
                     return message
         raise InfrastructureMissing(f"stream {LOG} with direct access")
 
-    async def _head_from(self, job: JobAddress, newest: Msg, *, shared: bool) -> Head | None:
+    async def _latest_from(self, job: JobAddress, newest: Msg, *, shared: bool) -> Latest | None:
         decoded = _decode(job, newest)
         if isinstance(decoded, Entry) and decoded.standing is not None and not shared:
-            return Head(decoded.sequence, decoded.standing)
+            return Latest(Head(decoded.sequence, decoded.standing), decoded.event.context)
         folded = fold(await self.history(job))
-        return None if folded is None else Head(sequence_of(newest), folded.standing)
+        if folded is None:
+            return None
+        return Latest(Head(sequence_of(newest), folded.standing), folded.context)
 
 
 def sequence_of(message: Msg) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 
 from trellis_jobs.errors import (
@@ -16,13 +17,16 @@ from trellis_jobs.errors import (
     JobNotFound,
     JobSkipped,
     JobStale,
+    NotConfirmed,
     WaitTimeout,
 )
 from trellis_jobs.jetstream.end_notices import watch_job
-from trellis_jobs.jetstream.event_log import EventLog, Lost
+from trellis_jobs.jetstream.event_log import EventLog, Latest, Lost
 from trellis_jobs.model.events import Cancelled, Completed, Event, EventKind
 from trellis_jobs.model.job import Job, fold, reduce
+from trellis_jobs.model.job_errors import MESSAGE_LIMIT, bounded
 from trellis_jobs.model.states import JobState
+from trellis_jobs.producer.submission import PATIENCE
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Mapping
@@ -51,7 +55,12 @@ _ENDS: Final[Mapping[JobState, type[JobEnded]]] = {
 
 
 class JobRef(Generic[R_co]):
-    """What is returned comes from the log; core copies of events only say when to look."""
+    """What is returned comes from the log; core copies of events only say when to look.
+
+    `patience`: the seconds that get, events and cancel have.
+    """
+
+    patience: float = PATIENCE
 
     def __init__(
         self,
@@ -79,10 +88,8 @@ class JobRef(Generic[R_co]):
 
     async def get(self) -> Job:
         """The job as it is now, with its whole history folded in."""
-        job = fold(await self._events.history(self.address))
-        if job is None:
-            raise JobNotFound(self.id)
-        return job
+        async with self._patiently(f"a read of job {self.id}"):
+            return await self._folded()
 
     async def wait(self, timeout: float | None = None) -> R_co:
         """The result once there is one; any other end raises its own JobEnded (JobFailed, …)."""
@@ -95,29 +102,29 @@ class JobRef(Generic[R_co]):
 
     async def cancel(self, reason: str | None = None) -> None:
         """End the job if it is not over; a running handler is told. Twice is no error."""
-        head = await self._head()
-        if head.standing.state is JobState.CANCELLED:
-            return
-        if head.standing.is_over:
-            raise JobIsOver(self.id, head.standing.state)
-        origin = await self._events.last(self.address, EventKind.CREATED)
-        if origin is None:
-            raise JobNotFound(self.id)
-        cancelled = Cancelled(
-            job=self.address,
-            context=origin.event.context,
-            at=self._surroundings.now(),
-            tries=head.standing.tries,
-            by=self.address.service,
-            reason=reason,
-        )
-        answer = await self._events.append(head, cancelled)
+        async with self._patiently(f"the end of job {self.id}"):
+            latest = await self._latest()
+            standing = latest.head.standing
+            if standing.state is JobState.CANCELLED:
+                return
+            if standing.is_over:
+                raise JobIsOver(self.id, standing.state)
+            cancelled = Cancelled(
+                job=self.address,
+                context=latest.context,
+                at=self._surroundings.now(),
+                tries=standing.tries,
+                by=self.address.service,
+                reason=None if reason is None else bounded(str(reason), MESSAGE_LIMIT),
+            )
+            answer = await self._events.append(latest.head, cancelled, shared=self._queue.shared)
         if isinstance(answer, Lost):
             self._complain(answer)
 
     async def events(self) -> list[Event]:
         """Every event so far, oldest first."""
-        return [entry.event for entry in await self._events.history(self.address)]
+        async with self._patiently(f"a read of the history of job {self.id}"):
+            return [entry.event for entry in await self._events.history(self.address)]
 
     async def watch(self) -> AsyncIterator[Job]:
         """The job after each of its events, from the first one until it is over."""
@@ -129,13 +136,28 @@ class JobRef(Generic[R_co]):
             if job is not None and job.is_over:
                 return
 
-    async def _head(self) -> Head:
-        head = await self._events.head(
+    @asynccontextmanager
+    async def _patiently(self, what: str) -> AsyncIterator[None]:
+        """As long as create() has; a wait has a timeout of its own instead."""
+        try:
+            async with asyncio.timeout(self.patience):
+                yield
+        except TimeoutError:
+            raise NotConfirmed(what, self.patience, self.id) from None
+
+    async def _latest(self) -> Latest:
+        latest = await self._events.latest(
             self.address, at_least=self._since, shared=self._queue.shared
         )
-        if head is None:
+        if latest is None:
             raise JobNotFound(self.id)
-        return head
+        return latest
+
+    async def _folded(self) -> Job:
+        job = fold(await self._events.history(self.address))
+        if job is None:
+            raise JobNotFound(self.id)
+        return job
 
     async def _until_over(self) -> Head:
         hinted = asyncio.Event()
@@ -144,7 +166,7 @@ class JobRef(Generic[R_co]):
         try:
             looks = 0
             while True:
-                head = await self._head()
+                head = (await self._latest()).head
                 if head.standing.is_over:
                     return head
                 looks = await self._pause(hinted, looks)
@@ -168,7 +190,7 @@ class JobRef(Generic[R_co]):
             entry = await self._events.last(self.address, EventKind.COMPLETED)
             if entry is not None and isinstance(entry.event, Completed):
                 return self._queue.result.from_json(entry.event.result)
-        job = await self.get()
+        job = await self._folded()
         if job.state is JobState.COMPLETED:
             return self._queue.result.from_json(job.result)
         raise _ENDS[job.state](self.id, job.state, job.why)

@@ -1,0 +1,31 @@
+"""What cannot be sent at once is either waited for or not sent, as the sender chose."""
+
+from __future__ import annotations
+
+import asyncio
+
+from tests.support.facts import until
+from tests.support.fault_proxy import fault_proxy
+from tests.support.lab import probe
+from trellis_jobs.embedded import EmbeddedServer
+
+
+async def test_what_may_not_wait_is_sent_at_once_or_not_at_all(server: EmbeddedServer) -> None:
+    heard: list[bytes] = []
+    async with (
+        fault_proxy(server.url) as way,
+        probe(way.url) as sender,
+        probe(server.url) as listener,
+    ):
+        await listener.connection.subscribe("news", lambda message: heard.append(message.data))
+        await listener.connection.flush()
+        assert sender.connection.publish_now("news", b"first")
+        await until(lambda: heard == [b"first"], "the first is heard")
+        way.refuse()
+        await until(lambda: not sender.connection.is_up, "the connection is lost")
+        assert not sender.connection.publish_now("news", b"second")
+        way.admit()
+        async with asyncio.timeout(20):
+            await sender.connection.until_up()
+        assert sender.connection.publish_now("news", b"third")
+        await until(lambda: heard == [b"first", b"third"], "the third is heard, the second never")

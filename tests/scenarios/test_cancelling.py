@@ -1,0 +1,154 @@
+"""A cancel finds the job whatever its history looks like, and says so when no server answers."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+
+from tests.scenarios.test_strangers_write import CONTEXT, SharedJobs, foreign, write
+from tests.support.lab import Probe, Task, probe, producer
+from trellis_jobs import JobIsOver, JobRef, NotConfirmed, Service
+from trellis_jobs.embedded import EmbeddedServer
+from trellis_jobs.jetstream.event_log import EventLog, Lost
+from trellis_jobs.model.events import Cancelled, Event
+from trellis_jobs.model.job_errors import MESSAGE_LIMIT
+from trellis_jobs.model.standing import Head
+from trellis_jobs.model.states import JobState
+from trellis_jobs.surroundings import Surroundings
+
+
+@asynccontextmanager
+async def shared_producer(url: str) -> AsyncIterator[SharedJobs]:
+    service = Service(SharedJobs)
+    async with service.connect(url, workers=False):
+        yield service.jobs
+
+
+def contradiction(ref: JobRef[Any]) -> tuple[str, bytes]:
+    """A note, which ends nothing, by somebody who copies our fields and says the job is over."""
+    return foreign(ref.id, "logged", "completed", runSeq=1, maxTries=3)
+
+
+async def test_a_job_whose_history_begins_with_a_retry_by_an_operator_can_be_cancelled(
+    server: EmbeddedServer,
+) -> None:
+    async with producer(server.url) as jobs, probe(server.url) as raw:
+        await write(raw, *foreign("R1", "retried", "pending", tries=0, maxTries=2, payload={}))
+        ref = jobs.work.ref("R1")
+        await ref.cancel("not needed")
+        assert await raw.kinds(ref) == ["retried", "cancelled"]
+        assert (await ref.events())[-1].context.request_id == CONTEXT["requestId"]
+
+
+@pytest.mark.parametrize("newest", [b"\x00 not an event", b"{}"])
+async def test_a_job_whose_newest_message_is_no_event_can_be_cancelled(
+    server: EmbeddedServer, newest: bytes
+) -> None:
+    async with producer(server.url) as jobs, probe(server.url) as raw:
+        ref = await jobs.work.create(Task())
+        await write(raw, f"trellis.jobs.lab.work.{ref.id}.logged", newest)
+        await ref.cancel()
+        created, cancelled = await ref.events()
+        assert cancelled.context == created.context
+
+
+@pytest.mark.parametrize(
+    "reason", [ValueError("why"), 7, {"a": 1}, "\udce4", "x" * 100_000], ids=repr
+)
+async def test_whatever_the_reason_of_a_cancel_is_the_event_can_be_read_back(
+    server: EmbeddedServer, reason: Any
+) -> None:
+    async with producer(server.url) as jobs:
+        ref = await jobs.work.create(Task())
+        await ref.cancel(reason)
+        cancelled = (await ref.events())[-1]
+        assert isinstance(cancelled, Cancelled)
+        assert cancelled.reason
+        assert len(cancelled.reason) < MESSAGE_LIMIT + 100
+
+
+async def test_on_a_shared_queue_the_whole_history_says_whether_a_job_is_over(
+    server: EmbeddedServer,
+) -> None:
+    async with (
+        producer(server.url) as exclusive,
+        shared_producer(server.url) as jobs,
+        probe(server.url) as raw,
+    ):
+        ref = await jobs.work.create(Task())
+        await write(raw, *contradiction(ref))
+        with pytest.raises(JobIsOver):
+            await exclusive.work.ref(ref.id).cancel()
+        await ref.cancel()
+        assert (await ref.get()).state is JobState.CANCELLED
+
+
+async def test_on_a_shared_queue_an_event_of_a_foreign_runtime_is_no_reason_to_refuse_a_cancel(
+    server: EmbeddedServer,
+) -> None:
+    async with shared_producer(server.url) as jobs, probe(server.url) as raw:
+        ref = await jobs.work.create(Task())
+        await write(raw, *foreign(ref.id, "started", "active", previousState="pending"))
+        await ref.cancel()
+        assert await raw.kinds(ref) == ["created", "started", "cancelled"]
+
+
+async def test_on_a_shared_queue_an_append_that_was_overtaken_asks_the_whole_history(
+    server: EmbeddedServer,
+) -> None:
+    async with shared_producer(server.url) as jobs, probe(server.url) as raw:
+        ref = await jobs.work.create(Task())
+        before = await raw.events.latest(ref.address)
+        assert before is not None
+        await write(raw, *contradiction(ref))
+        now = Surroundings().now()
+        cancelled = Cancelled(job=ref.address, context=before.context, at=now, tries=0)
+        assert isinstance(await raw.events.append(before.head, cancelled), Lost)
+        assert isinstance(await raw.events.append(before.head, cancelled, shared=True), Head)
+
+
+class OvertakenLog(EventLog):
+    """Somebody else is always a moment faster."""
+
+    raw: Probe
+    ref: JobRef[Any]
+
+    async def append(
+        self, head: Head, event: Event, *, patience: float = float("inf"), shared: bool = False
+    ) -> Head | Lost:
+        await write(self.raw, *contradiction(self.ref))
+        return await super().append(head, event, patience=patience, shared=shared)
+
+
+async def test_on_a_shared_queue_a_cancel_that_was_overtaken_asks_the_whole_history(
+    server: EmbeddedServer,
+) -> None:
+    async with shared_producer(server.url) as jobs, probe(server.url) as raw:
+        ref = await jobs.work.create(Task())
+        events = OvertakenLog(raw.connection, raw.features)
+        events.raw, events.ref = raw, ref
+        overtaken = JobRef(
+            ref.address, SharedJobs.work, raw.connection, events, Surroundings(), since=0
+        )
+        await overtaken.cancel()
+        assert await raw.kinds(ref) == ["created", "logged", "cancelled"]
+
+
+@pytest.mark.parametrize("call", ["get", "events", "cancel"])
+async def test_a_server_that_is_gone_is_not_waited_for_without_end(
+    server: EmbeddedServer, call: str
+) -> None:
+    async with producer(server.url) as jobs:
+        ref = await jobs.work.create(Task())
+        ref.patience = 0.3
+        server.kill()
+        with pytest.raises(NotConfirmed, match=r"within 0\.3 s") as gone:
+            await getattr(ref, call)()
+        assert gone.value.job_id == ref.id
+
+
+def test_a_job_has_the_patience_of_its_creation() -> None:
+    assert JobRef.patience == 30.0
