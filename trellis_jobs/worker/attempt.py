@@ -102,7 +102,7 @@ class AttemptRunner:
             kept = NOTHING_NOTED if bare else notes
             return settle(outcome, running.terms, at=now, spread=spread, notes=kept)
 
-        settled = await running.settle(decide)
+        settled = await running.voice.settle(decide)
         if settled is None:
             return Silence()
         settlement, appended = settled

@@ -11,7 +11,7 @@ from trellis_jobs.jetstream.end_notices import EndNotices
 from trellis_jobs.jetstream.work_queue import WorkQueue
 from trellis_jobs.model.settlement import Interrupted, Nak
 from trellis_jobs.worker.attempt import AttemptRunner
-from trellis_jobs.worker.lease import watch_leases
+from trellis_jobs.worker.lapses import watch_leases
 from trellis_jobs.worker.running_job import RunningJob, StopReason
 
 if TYPE_CHECKING:

@@ -102,9 +102,9 @@ def _active_job(handler: Handler, running: RunningJob) -> ActiveJob[Any]:
         id=terms.job.job_id,
         context=terms.context,
         tries=terms.tries,
-        max_tries=running.head.standing.max_tries,
+        max_tries=running.voice.head.standing.max_tries,
         redelivered=delivery.delivered.number - 1,
-        deadline=running.head.standing.deadline,
+        deadline=running.voice.head.standing.deadline,
     )
     return ActiveJob(running, _payload(handler, delivery.begun.payload), facts)
 

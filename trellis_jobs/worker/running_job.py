@@ -1,4 +1,4 @@
-"""One attempt while it runs: its voice in the log, its lease, and what may stop it."""
+"""One attempt while it runs: its lease, and what may stop it; its voice is in voice.py."""
 
 from __future__ import annotations
 
@@ -8,21 +8,17 @@ from dataclasses import replace
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Final
 
-from trellis_jobs.jetstream.event_log import Lost
 from trellis_jobs.jetstream.lease_keeper import Lease
-from trellis_jobs.model import events as e
-from trellis_jobs.model.settlement import Ack, Running, Settlement
-from trellis_jobs.model.standing import Head
+from trellis_jobs.model.settlement import Ack, Running
 from trellis_jobs.model.states import JobState
-from trellis_jobs.worker.note_pad import SPACING, NotePad
+from trellis_jobs.worker.voice import Voice
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from trellis_jobs.contract.declaration import JobType
     from trellis_jobs.jetstream.deliveries import Delivery
     from trellis_jobs.model.attempts import Attempt
-    from trellis_jobs.model.notes import LogLevel, Notes, Progress
+    from trellis_jobs.model.notes import LogLevel, Progress
+    from trellis_jobs.model.standing import Head
     from trellis_jobs.worker.tools import Tools
 
 log = logging.getLogger(__name__)
@@ -43,7 +39,7 @@ _NOT_OURS: Final = frozenset({StopReason.ENDED, StopReason.LOST})
 
 
 class RunningJob:
-    """Appends of one attempt go one after the other: each is guarded by the one before."""
+    """What the rest of the worker, and the handler through its ActiveJob, have of an attempt."""
 
     def __init__(
         self,
@@ -54,7 +50,6 @@ class RunningJob:
         tools: Tools,
     ) -> None:
         self.delivery = delivery
-        self.head = claimed
         self.terms = Running(
             delivery.job,
             delivery.begun.context,
@@ -68,13 +63,11 @@ class RunningJob:
         self.stop_reason: StopReason | None = None
         self.lease = Lease(delivery.reply, tools.ack_wait, tools.surroundings.uptime())
         tools.leases.keep(self.lease)
+        self.voice = Voice(claimed, self.terms, queue, tools, self._not_mine)
         self._queue = queue
         self._tools = tools
-        self._appending = asyncio.Lock()
-        self._notes = NotePad()
         self._hinted = asyncio.Event()
-        self._pumping = self._checking = self._verifying = False
-        self._is_settled = self._timed_out = False
+        self._checking = self._verifying = self._timed_out = False
         self._handler: asyncio.Task[Any] | None = None
 
     @property
@@ -86,12 +79,10 @@ class RunningJob:
         self._timed_out = True
 
     def note_progress(self, progress: Progress) -> None:
-        if self._queue.progress:
-            self._tools.on_loop(self._note_progress, progress)
+        self._tools.on_loop(self.voice.progress, progress)
 
     def note_log(self, level: LogLevel, message: str) -> None:
-        if self._queue.logs:
-            self._tools.on_loop(self._note_log, level, message)
+        self._tools.on_loop(self.voice.line, level, message)
 
     def renew_now(self) -> None:
         self._tools.on_loop(lambda: self._tools.background.spawn(self._renew_now()))
@@ -108,7 +99,7 @@ class RunningJob:
 
     def stop(self, reason: StopReason) -> None:
         """Tell the handler, once: `job.cancelled` turns true and its task is cancelled."""
-        if self.stop_reason is not None or self._is_settled:
+        if self.stop_reason is not None or self.voice.is_silent:
             return
         self.stop_reason = reason
         if reason in _NOT_OURS:
@@ -126,11 +117,7 @@ class RunningJob:
             return
         self._verifying = True
         try:
-            async with self._appending:
-                if self._is_settled:
-                    return
-                answer = await self._append(e.Heartbeat(**self._said()))
-            if isinstance(answer, Head):
+            if await self.voice.heartbeat():
                 await self._renew()
         finally:
             self._verifying = False
@@ -163,7 +150,7 @@ class RunningJob:
                 for pause in _LOOKS:
                     if await self._hinted_within(pause):
                         break
-                    if self._is_settled or self.stop_reason is not None:
+                    if self.voice.is_silent or self.stop_reason is not None:
                         return
                     await self._look()
         finally:
@@ -180,24 +167,10 @@ class RunningJob:
 
     async def _look(self) -> None:
         head = await self._tools.events.head(
-            self.delivery.job, at_least=self.head.sequence, shared=self._queue.shared
+            self.delivery.job, at_least=self.voice.head.sequence, shared=self._queue.shared
         )
         if not self._is_mine(head):
-            self.stop(_why_not_mine(head))
-
-    async def settle(
-        self, decide: Callable[[Notes], Settlement]
-    ) -> tuple[Settlement, Head | Lost] | None:
-        """Append the outcome, with the notes that were still open; None if it was done already."""
-        async with self._appending:
-            if self._is_settled:
-                return None
-            settlement = decide(self._notes.take())
-            appended: Head | Lost = self.head
-            if settlement.event is not None:
-                appended = await self._append(settlement.event)
-            self._is_settled = True
-            return settlement, appended
+            self._not_mine(head)
 
     async def _renew_now(self) -> None:
         if self.lease.has_lapsed(self._tools.surroundings.uptime()):
@@ -209,44 +182,9 @@ class RunningJob:
         if await self.delivery.renew():
             self.lease.renewed_at = self._tools.surroundings.uptime()
 
-    async def _pump_notes(self) -> None:
-        try:
-            while not self._notes.is_empty and not self._is_settled:
-                async with self._appending:
-                    if not self._is_settled:
-                        await self._append(self._note_event(self._notes.take()))
-                await asyncio.sleep(SPACING)
-        finally:
-            self._pumping = False
-
-    async def _append(self, event: e.Event) -> Head | Lost:
-        with self._tools.telemetry.appending(event):
-            answer = await self._tools.events.append(self.head, event, shared=self._queue.shared)
-        if isinstance(answer, Lost):
-            self.stop(_why_not_mine(answer.head))
-        else:
-            self.head = answer
-        return answer
-
-    def _note_progress(self, progress: Progress) -> None:
-        self._notes.progress(progress)
-        self._start_pump()
-
-    def _note_log(self, level: LogLevel, message: str) -> None:
-        self._notes.line(self._tools.surroundings.now(), level, message)
-        self._start_pump()
-
-    def _start_pump(self) -> None:
-        if not self._pumping and not self._is_settled:
-            self._pumping = True
-            self._tools.background.spawn(self._pump_notes())
-
-    def _note_event(self, notes: Notes) -> e.Event:
-        kind = e.Logged if notes.lines else e.Progressed
-        return kind(**self._said(), notes=notes)
-
-    def _said(self) -> e.AttemptFields:
-        return self.terms.said(self._tools.surroundings.now())
+    def _not_mine(self, head: Head | None) -> None:
+        is_over = head is None or head.standing.is_over
+        self.stop(StopReason.ENDED if is_over else StopReason.LOST)
 
     def _is_mine(self, head: Head | None) -> bool:
         return (
@@ -259,7 +197,3 @@ class RunningJob:
 def _is_last(delivery: Delivery, queue: JobType[Any, Any]) -> bool:
     """The server will not deliver again: a queue may have asked for a limit (design D6)."""
     return queue.delivery_limit is not None and delivery.delivered.number >= queue.delivery_limit
-
-
-def _why_not_mine(head: Head | None) -> StopReason:
-    return StopReason.ENDED if head is None or head.standing.is_over else StopReason.LOST
