@@ -171,7 +171,8 @@ async def test_a_worker_frozen_past_its_lease_stops_a_handler_that_lost_its_job(
     server: EmbeddedServer, tmp_path: Path
 ) -> None:
     async with producer(server.url) as jobs:
-        with worker_process(server.url, tmp_path / "frozen") as frozen:
+        # One slot, so no pull is open: a redelivery to this worker cannot tell it instead.
+        with worker_process(server.url, tmp_path / "frozen", concurrency=1) as frozen:
             await frozen.until_ready()
             ref = await jobs.work.create(Task(do="wait"))
             await frozen.until_running(ref.id)
