@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final, TypeVar
 
 from trellis_jobs.errors import DeclarationError
 from trellis_jobs.model.key_backlog import WhenFull
+from trellis_jobs.model.key_fence import StalePolicy
 from trellis_jobs.model.key_template import KeyTemplate
 
 if TYPE_CHECKING:
@@ -24,11 +25,8 @@ _ACK_WAITS_PER_LEASE: Final = 2
 # A handler is cancelled when a lease less one interval has passed without a renewal, so with
 # fewer than three renewals a lease every handler would be.
 _RENEWALS_PER_LEASE: Final = 3
-
-
-class StalePolicy(StrEnum):
-    FAIL_STALE = "fail-stale"
-    BLOCK = "block"
+# All that wait for a key are in one value of the bucket, which must fit one message.
+MOST_QUEUED: Final = 1_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +88,11 @@ def _check_counts(max_active: int, max_queued: int) -> None:
         _require(type(value) is int, f"{option} must be a whole number, is {value!r}")
     _require(max_active >= 1, f"max_active must be at least 1, is {max_active}")
     _require(max_queued >= 0, f"max_queued_per_key cannot be negative, is {max_queued}")
+    _require(
+        max_queued <= MOST_QUEUED,
+        f"max_queued_per_key can be at most {MOST_QUEUED}, is {max_queued}: "
+        "all that wait for a key are kept in one value",
+    )
 
 
 def _lease(key: KeyConcurrency, ack_wait: timedelta) -> tuple[timedelta, timedelta]:

@@ -12,6 +12,7 @@ import random
 import re
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
+from weakref import WeakValueDictionary
 
 import orjson
 
@@ -50,6 +51,7 @@ _LOOK: Final = 0.1
 # For so long a read may be older than it must be; then the key was purged, or the bucket made anew.
 _LAG: Final = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, *[0.1] * 20)
 _KEYS_REMEMBERED: Final = 20_000
+_STATES_REMEMBERED: Final = 4_000
 _SERVER_ERROR: Final = 500
 _LAST_SEQUENCE: Final = re.compile(r"wrong last sequence: (\d+)")
 _SEQUENCE: Final = re.compile(r"[0-9]{1,20}")
@@ -74,35 +76,49 @@ class _Stored:
     data: bytes | None
 
 
+@dataclass(frozen=True, slots=True)
+class _Known:
+    """A state as it was at a revision; a write on top of it succeeds only if it still is."""
+
+    revision: int
+    state: KeyState
+
+
 class KeyBucket:
     def __init__(self, connection: Connection, now: Callable[[], datetime]) -> None:
         self._connection = connection
         self._now = now
         self._loop = asyncio.get_running_loop()
         self._at_least: dict[str, int] = {}
+        self._known: dict[str, _Known] = {}
+        self._turns: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
         self.conflicts = 0
 
     async def read(self, empty: KeyState) -> KeyState:
         """The state, under the limits that `empty` declares; `empty` itself if there is none."""
-        return self._under_limits(empty, await self._get(empty.address))
+        return (await self._read(empty)).state
 
     async def apply(self, empty: KeyState, move: Callable[[KeyState], M]) -> M:
         """Read, move, write; start over when somebody wrote in between.
 
-        A write whose answer is lost is looked for before it is repeated.
+        What this process wrote or read last is tried without a read: if it is not the newest any
+        more, the write is refused. A move that writes nothing is made on a fresh read only. A
+        write whose answer is lost is looked for before it is repeated. Moves of one process on
+        one key take turns, so that they never refuse each other.
         """
-        for attempt in range(_ATTEMPTS):
-            stored = await self._get(empty.address)
-            before = self._under_limits(empty, stored)
-            moved = move(before)
-            if moved.state is before:
-                return moved
-            data = wire.encode(replace(moved.state, updated_at=self._now()))
-            if await self._write(empty.address, data, stored.revision):
-                return moved
-            self.conflicts += 1
-            await asyncio.sleep(random.uniform(0, min(0.001 * attempt, _LONGEST_PAUSE)))  # noqa: S311
-        raise KeyContention(empty.display, _ATTEMPTS)
+        async with self._turn(subjects.key_state(empty.address)):
+            guess = self._guess(empty)
+            if guess is not None:
+                moved = move(guess.state)
+                if moved.state is not guess.state and await self._write(guess, moved.state):
+                    return moved
+            for attempt in range(_ATTEMPTS):
+                before = await self._read(empty)
+                moved = move(before.state)
+                if moved.state is before.state or await self._write(before, moved.state):
+                    return moved
+                await asyncio.sleep(random.uniform(0, min(0.001 * attempt, _LONGEST_PAUSE)))  # noqa: S311
+            raise KeyContention(empty.display, _ATTEMPTS)
 
     async def watch(self, service: str, job_type: str, hint: Callable[[str], None]) -> Subscription:
         """Call `hint` with the key's hash for each update of a queue's keys; only a hint (D22)."""
@@ -116,15 +132,29 @@ class KeyBucket:
 
         return await self._connection.subscribe(subjects.keys_of_type(service, job_type), receive)
 
-    def _under_limits(self, empty: KeyState, stored: _Stored) -> KeyState:
+    def _turn(self, subject: str) -> asyncio.Lock:
+        turn = self._turns.get(subject)
+        if turn is None:
+            turn = self._turns[subject] = asyncio.Lock()
+        return turn
+
+    def _guess(self, empty: KeyState) -> _Known | None:
+        subject = subjects.key_state(empty.address)
+        known = self._known.get(subject)
+        if known is None or known.revision < self._at_least.get(subject, 0):
+            return None
+        return replace(known, state=_under_limits(empty, known.state))
+
+    async def _read(self, empty: KeyState) -> _Known:
+        stored = await self._get(empty.address)
         if stored.data is None:
-            return empty
+            return _Known(stored.revision, empty)
         found = wire.decode(stored.data, expected=empty.address)
         if isinstance(found, Malformed):
             raise KeyStateMalformed(empty.display, subjects.key_state(empty.address), found.reason)
-        if (found.max_active, found.max_queued) == (empty.max_active, empty.max_queued):
-            return found
-        return replace(found, max_active=empty.max_active, max_queued=empty.max_queued)
+        known = _Known(stored.revision, _under_limits(empty, found))
+        self._remember(known)
+        return known
 
     async def _get(self, address: KeyAddress) -> _Stored:
         subject = subjects.key_state(address)
@@ -143,18 +173,23 @@ class KeyBucket:
             except ConnectionLost as error:
                 await self._reconnected(f"a read of {subject}", error)
 
-    async def _write(self, address: KeyAddress, data: bytes, revision: int) -> bool:
-        subject = subjects.key_state(address)
+    async def _write(self, before: _Known, state: KeyState) -> bool:
+        subject = subjects.key_state(state.address)
+        written = replace(state, updated_at=self._now())
+        data = wire.encode(written)
         try:
-            message = await self._ask(subject, data, {h.EXPECTED_SEQUENCE: str(revision)})
+            message = await self._ask(subject, data, {h.EXPECTED_SEQUENCE: str(before.revision)})
         except ConnectionLost as error:
             await self._reconnected(f"a write of {subject}", error)
-            return (await self._get(address)).data == data
+            return (await self._get(state.address)).data == data
         answer = orjson.loads(message.data)
         refusal = answer.get("error")
         if refusal is None:
-            self._learn(subject, int(answer["seq"]))
+            revision = int(answer["seq"])
+            self._learn(subject, revision)
+            self._remember(_Known(revision, written))
             return True
+        self.conflicts += 1
         self._learn_from_refusal(subject, refusal)
         return False
 
@@ -191,6 +226,20 @@ class KeyBucket:
         self._at_least[subject] = max(known, revision)
         if len(self._at_least) > _KEYS_REMEMBERED:
             del self._at_least[next(iter(self._at_least))]
+
+    def _remember(self, known: _Known) -> None:
+        subject = subjects.key_state(known.state.address)
+        self._known.pop(subject, None)
+        self._known[subject] = known
+        if len(self._known) > _STATES_REMEMBERED:
+            del self._known[next(iter(self._known))]
+
+
+def _under_limits(empty: KeyState, found: KeyState) -> KeyState:
+    """The declaration of this process decides, not what another wrote down."""
+    if (found.max_active, found.max_queued) == (empty.max_active, empty.max_queued):
+        return found
+    return replace(found, max_active=empty.max_active, max_queued=empty.max_queued)
 
 
 def _read(subject: str, message: Msg) -> _Stored:

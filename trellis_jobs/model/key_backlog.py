@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import TYPE_CHECKING, TypeAlias, assert_never
 
+from trellis_jobs.model.key_fence import StalePolicy
 from trellis_jobs.model.key_slots import enqueue
 
 if TYPE_CHECKING:
@@ -31,6 +32,8 @@ class Admitted:
 
 @dataclass(frozen=True, slots=True)
 class Rejected:
+    """`limit`: of those that run, or of those that wait, as the reason says."""
+
     state: KeyState
     reason: Refusal
     limit: int
@@ -55,7 +58,12 @@ class Replaced:
 Admission: TypeAlias = Admitted | Rejected | Coalesced | Replaced
 
 
-def admit(state: KeyState, waiting: Waiting, when_full: WhenFull) -> Admission:
+def admit(
+    state: KeyState,
+    waiting: Waiting,
+    when_full: WhenFull,
+    stale_policy: StalePolicy = StalePolicy.FAIL_STALE,
+) -> Admission:
     """Every accepted job passes through the queue, so free slots count as room in it.
 
     A job that is in already was admitted by an earlier try of the same request.
@@ -66,28 +74,32 @@ def admit(state: KeyState, waiting: Waiting, when_full: WhenFull) -> Admission:
         return Admitted(enqueue(state, waiting))
     match when_full:
         case WhenFull.REJECT:
-            return _reject(state)
+            return _reject(state, waiting, stale_policy)
         case WhenFull.COALESCE:
-            return _coalesce(state)
+            return Coalesced(state, oldest(state))
         case WhenFull.REPLACE_OLDEST:
+            if not state.queued:
+                return _reject(state, waiting, stale_policy)
             return _replace_oldest(state, waiting)
         case _:
             assert_never(when_full)
 
 
-def _reject(state: KeyState) -> Rejected:
-    if state.free == 0:
-        return Rejected(state, Refusal.ACTIVE_LIMIT, state.max_active)
-    return Rejected(state, Refusal.QUEUE_DEPTH, state.max_queued + state.free)
+def oldest(full: KeyState) -> str:
+    """The job that stands for a key that lets no other in: the first that waits, else runs."""
+    return (*full.queued, *full.active)[0].job_id
 
 
-def _coalesce(state: KeyState) -> Coalesced:
-    oldest = state.queued[0].job_id if state.queued else state.active[0].job_id
-    return Coalesced(state, oldest)
+def _reject(state: KeyState, waiting: Waiting, stale_policy: StalePolicy) -> Rejected:
+    if state.free:
+        return Rejected(state, Refusal.QUEUE_DEPTH, state.max_queued + state.free)
+    # Told by the clock, because it only words the refusal and decides nothing.
+    overdue = any(slot.expires_at <= waiting.created_at for slot in state.active)
+    if overdue and stale_policy is StalePolicy.BLOCK:
+        return Rejected(state, Refusal.STALE_BLOCKED, state.max_active)
+    return Rejected(state, Refusal.ACTIVE_LIMIT, state.max_active)
 
 
-def _replace_oldest(state: KeyState, waiting: Waiting) -> Replaced | Rejected:
-    if not state.queued:
-        return _reject(state)
-    oldest, *others = state.queued
-    return Replaced(enqueue(replace(state, queued=tuple(others)), waiting), oldest)
+def _replace_oldest(state: KeyState, waiting: Waiting) -> Replaced:
+    first, *others = state.queued
+    return Replaced(enqueue(replace(state, queued=tuple(others)), waiting), first)

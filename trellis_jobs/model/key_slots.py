@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, TypeAlias
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from datetime import datetime, timedelta
 
     from trellis_jobs.model.key_state import KeyState, Slot, Waiting
@@ -61,12 +62,12 @@ def acquire(state: KeyState, slot: Slot, waiting: Waiting, *, patient: bool) -> 
     """
     own = state.slot_of(slot.job_id)
     if own is not None:
-        return Acquired(_take_back(_without_queued(state, slot.job_id), own, slot))
+        return Acquired(_take_back(withdraw(state, slot.job_id).state, own, slot))
     if state.free == 0:
         return Busy(state)
-    if not patient and _ahead_of(state, waiting) >= state.free:
+    if not patient and len(due_before(waiting, state, slot.started_at)) >= state.free:
         return NotFirst(state)
-    return Acquired(replace(_without_queued(state, slot.job_id), active=(*state.active, slot)))
+    return Acquired(replace(withdraw(state, slot.job_id).state, active=(*state.active, slot)))
 
 
 def renew(state: KeyState, token: str, *, at: datetime, ttl: timedelta) -> Renewed | Lost:
@@ -95,22 +96,45 @@ def drop(state: KeyState, token: str, *, counted: bool) -> Left:
     return Left(left)
 
 
-def forget(state: KeyState, *job_ids: str) -> Left:
-    """Remove every trace of jobs that are over, or never were."""
+def forget(state: KeyState, *job_ids: str, seen: KeyState) -> Left:
+    """Remove every trace of jobs that are over, or never were.
+
+    Of their slots only those `seen` before the log was asked: a newer one belongs to a new run.
+    """
     gone = frozenset(job_ids)
-    active = tuple(slot for slot in state.active if slot.job_id not in gone)
+    tokens = {slot.token for slot in seen.active if slot.job_id in gone}
+    active = tuple(slot for slot in state.active if slot.token not in tokens)
     queued = tuple(waiting for waiting in state.queued if waiting.job_id not in gone)
     if len(active) == len(state.active) and len(queued) == len(state.queued):
         return Left(state)
     return Left(replace(state, active=active, queued=queued))
 
 
+def withdraw(state: KeyState, job_id: str, *, request_id: str | None = None) -> Left:
+    """A job no longer waits; with `request_id` only if that very request put it there."""
+    queued = tuple(
+        waiting
+        for waiting in state.queued
+        if waiting.job_id != job_id or request_id not in {None, waiting.request_id}
+    )
+    return Left(state if len(queued) == len(state.queued) else replace(state, queued=queued))
+
+
 def enqueue(state: KeyState, waiting: Waiting) -> KeyState:
     """First created, first served: a job keeps its place by its age."""
     if state.is_queued(waiting.job_id):
         return state
-    ahead = _ahead_of(state, waiting)
+    ahead = len(list(_older_than(waiting, state)))
     return replace(state, queued=(*state.queued[:ahead], waiting, *state.queued[ahead:]))
+
+
+def due_before(waiting: Waiting, state: KeyState, now: datetime) -> list[Waiting]:
+    """The queued jobs that come before this one, less those that wait for their next try."""
+    return [
+        other
+        for other in _older_than(waiting, state)
+        if other.not_before is None or other.not_before <= now
+    ]
 
 
 def _take_back(state: KeyState, own: Slot, slot: Slot) -> KeyState:
@@ -119,18 +143,8 @@ def _take_back(state: KeyState, own: Slot, slot: Slot) -> KeyState:
     return replace(state, active=tuple(slot if other is own else other for other in state.active))
 
 
-def _ahead_of(state: KeyState, waiting: Waiting) -> int:
-    """How many queued jobs come before this one."""
-    ahead = 0
+def _older_than(waiting: Waiting, state: KeyState) -> Iterator[Waiting]:
     for other in state.queued:
         if other.job_id == waiting.job_id or other.created_at > waiting.created_at:
-            break
-        ahead += 1
-    return ahead
-
-
-def _without_queued(state: KeyState, job_id: str) -> KeyState:
-    if not state.is_queued(job_id):
-        return state
-    queued = tuple(waiting for waiting in state.queued if waiting.job_id != job_id)
-    return replace(state, queued=queued)
+            return
+        yield other

@@ -41,11 +41,12 @@ class Slot:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Waiting:
-    """One job that was accepted and does not run."""
+    """One job that was accepted and does not run; before `not_before` nobody need wait for it."""
 
     job_id: str
     created_at: datetime
     request_id: str
+    not_before: datetime | None = None
     context: JobContext | None = None
     unknown: Unknown = field(default_factory=dict)
 

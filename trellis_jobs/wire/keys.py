@@ -56,7 +56,7 @@ _SLOT: Final = frozenset(
         "context",
     ]
 )
-_WAITING: Final = frozenset(["jobId", "createdAt", "requestId", "context"])
+_WAITING: Final = frozenset(["jobId", "createdAt", "requestId", "notBefore", "context"])
 _CONTEXT: Final = frozenset(["requestId", "traceId", "traceparent", "tracestate"])
 
 
@@ -157,19 +157,22 @@ def _waiting(body: dict[str, Any]) -> Waiting:
         job_id=check_token("jobId", required(body, "jobId", str)),
         created_at=moment(body, "createdAt"),
         request_id=required(body, "requestId", str),
+        not_before=optional_moment(body, "notBefore"),
         context=_context(body),
         unknown=_unknown_of_entry(body, _WAITING),
     )
 
 
 def _waiting_json(waiting: Waiting) -> dict[str, Any]:
-    return {
+    body = {
         **waiting.unknown,
         "jobId": waiting.job_id,
         "createdAt": waiting.created_at,
         "requestId": waiting.request_id,
         **_context_json(waiting),
     }
+    add_present(body, notBefore=waiting.not_before)
+    return body
 
 
 def _context(body: dict[str, Any]) -> JobContext | None:
