@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from trellis_jobs.contract.keying import KeyConcurrency, QueueDepth
 from trellis_jobs.errors import (
     CredentialsRefused,
     DeclarationError,
@@ -18,11 +19,17 @@ from trellis_jobs.errors import (
     JobIsOver,
     JobNotFound,
     JobsError,
+    KeyBusy,
+    KeyContention,
+    KeyStateMalformed,
+    KeyUnresolvable,
+    NotAdmitted,
     NotConfirmed,
     NotConnected,
     NotPermitted,
     PayloadInvalid,
     PayloadTooLarge,
+    QueueFull,
     Retry,
     SomeNotCreated,
     Unreachable,
@@ -33,13 +40,15 @@ from trellis_jobs.model.job import Job
 from trellis_jobs.model.states import JobState
 from trellis_jobs.producer.job_ref import JobRef
 from trellis_jobs.service.jobs import Jobs, job
-from trellis_jobs.service.queue import Accepted, Queue
+from trellis_jobs.service.outcomes import Accepted, Coalesced, Rejected, Replaced
+from trellis_jobs.service.queue import Queue
 from trellis_jobs.service.service import Service, Workers
-from trellis_jobs.worker.active_job import ActiveJob
+from trellis_jobs.worker.active_job import ActiveJob, KeyLease
 
 __all__ = [
     "Accepted",
     "ActiveJob",
+    "Coalesced",
     "CredentialsRefused",
     "DeclarationError",
     "Fail",
@@ -60,12 +69,23 @@ __all__ = [
     "JobState",
     "Jobs",
     "JobsError",
+    "KeyBusy",
+    "KeyConcurrency",
+    "KeyContention",
+    "KeyLease",
+    "KeyStateMalformed",
+    "KeyUnresolvable",
+    "NotAdmitted",
     "NotConfirmed",
     "NotConnected",
     "NotPermitted",
     "PayloadInvalid",
     "PayloadTooLarge",
     "Queue",
+    "QueueDepth",
+    "QueueFull",
+    "Rejected",
+    "Replaced",
     "Retry",
     "Service",
     "SomeNotCreated",

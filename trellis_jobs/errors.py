@@ -14,6 +14,9 @@
     │   └── JobFailed, JobDead, JobCancelled, JobExpired, JobSkipped, JobStale, JobDismissed
     ├── WaitTimeout                 wait(): the job had not ended in time
     ├── SomeNotCreated              create_many(): part of the jobs is not in the log
+    ├── NotAdmitted                 a key has no room for a new job
+    │   ├── KeyBusy                 it runs, and nothing may wait (or its holder is stale)
+    │   └── QueueFull               as many wait for it as may
     ├── KeyContention               compare-and-set on a key kept losing; try again
     ├── KeyStateMalformed           a key's state is not readable, and is left as it is
     ├── NotConfirmed                the server did not confirm in time; the event may be in the log
@@ -32,6 +35,7 @@ What a handler raises to choose how its attempt ends: Retry, Fail.
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
@@ -181,6 +185,54 @@ class SomeNotCreated(JobsError):
         )
         self.created = created
         self.failed = failed
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FullKey:
+    """A key without room. `reason`: active-limit, queue-depth or stale-blocked.
+
+    `limit` is of those that run or of those that wait, as the reason says; `existing_job_id` is
+    the first job that waits for the key, else the first that runs.
+    """
+
+    key: str
+    reason: str
+    active: int
+    queued: int
+    limit: int
+    existing_job_id: str
+
+
+class NotAdmitted(JobsError):
+    """No new job was created, because its key has no room."""
+
+    def __init__(self, full: FullKey, *, coalesced: bool = False) -> None:
+        existing = full.existing_job_id
+        then = (
+            f"the queue's policy leaves the work to job {existing}, which submit() returns"
+            if coalesced
+            else f"job {existing} is there before it"
+        )
+        super().__init__(
+            f"key {full.key!r} lets no new job in ({full.reason}, limit {full.limit}): "
+            f"{full.active} run, {full.queued} wait; {then}"
+        )
+        self.full = full
+        self.key = full.key
+        self.reason = full.reason
+        self.active = full.active
+        self.queued = full.queued
+        self.limit = full.limit
+        self.existing_job_id = existing
+        self.coalesced = coalesced
+
+
+class KeyBusy(NotAdmitted):
+    """As many jobs of the key run as may, and none may wait; or a stale one blocks it."""
+
+
+class QueueFull(NotAdmitted):
+    """As many jobs wait for the key as may."""
 
 
 class KeyContention(JobsError):

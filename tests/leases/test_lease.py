@@ -13,6 +13,7 @@ from trellis_jobs.embedded import EmbeddedServer
 from trellis_jobs.errors import CredentialsRefused, InfrastructureError, InfrastructureMissing
 from trellis_jobs.jetstream.connection import Connection
 from trellis_jobs.jetstream.lease_keeper import Lease, LeaseKeeper
+from trellis_jobs.surroundings import utc_now
 
 RENEWED_AT = 100.0
 
@@ -51,7 +52,7 @@ async def test_leases_are_renewed_again_after_the_server_refused_the_connection_
     renewed = asyncio.Event()
     async with probe(server.url) as raw:
         await raw.connection.subscribe("a.delivery", lambda _: renewed.set())
-        keeper = LeaseKeeper(connect, time.monotonic, shortest=0.3)
+        keeper = LeaseKeeper(connect, utc_now, time.monotonic, interval=0.1)
         keeper.start()
         keeper.keep(Lease("a.delivery", seconds=20.0, renewed_at=time.monotonic() - 10))
         async with asyncio.timeout(DEADLINE):

@@ -17,6 +17,7 @@ from trellis_jobs.model.events import Cancelled, Event
 from trellis_jobs.model.job_errors import MESSAGE_LIMIT
 from trellis_jobs.model.standing import Head
 from trellis_jobs.model.states import JobState
+from trellis_jobs.producer.job_ref import JobAccess
 from trellis_jobs.surroundings import Surroundings
 
 
@@ -130,9 +131,8 @@ async def test_on_a_shared_queue_a_cancel_that_was_overtaken_asks_the_whole_hist
         ref = await jobs.work.create(Task())
         events = OvertakenLog(raw.connection, raw.features)
         events.raw, events.ref = raw, ref
-        overtaken = JobRef(
-            ref.address, SharedJobs.work, raw.connection, events, Surroundings(), since=0
-        )
+        access = JobAccess(raw.connection, events, Surroundings(), None)
+        overtaken = JobRef(ref.address, SharedJobs.work, access, since=0)
         await overtaken.cancel()
         assert await raw.kinds(ref) == ["created", "logged", "cancelled"]
 

@@ -17,11 +17,11 @@ from trellis_jobs.jetstream.work_queue import WorkQueue
 from trellis_jobs.model import events as e
 from trellis_jobs.model import subjects
 from trellis_jobs.model.states import JobState
-from trellis_jobs.surroundings import Surroundings, uptime
+from trellis_jobs.surroundings import Surroundings, uptime, utc_now
 from trellis_jobs.telemetry import Telemetry
 from trellis_jobs.wire import headers as h
 from trellis_jobs.worker.background import Background
-from trellis_jobs.worker.claim import claim
+from trellis_jobs.worker.claim import Claims
 from trellis_jobs.worker.tools import Tools
 
 
@@ -55,7 +55,7 @@ def tools_of_a_stranger(raw: Probe) -> Tools:
         Telemetry(),
         Surroundings(),
         Background(),
-        LeaseKeeper(raw.connection.open_another, uptime, shortest=1.0),
+        LeaseKeeper(raw.connection.open_another, utc_now, uptime, interval=0.3),
         "stranger",
         ack_wait=1.0,
     )
@@ -67,7 +67,7 @@ async def test_an_older_delivery_does_not_take_a_live_attempt_over(server: Embed
         old = await take_one(raw)
         async with worker(server.url, "work") as bench:
             await bench.until_running(ref)
-            assert await claim(old, LabJobs.work, tools_of_a_stranger(raw), {}) is None
+            assert await Claims(LabJobs.work, tools_of_a_stranger(raw), {}).claim(old) is None
             assert (await raw.consumer("work"))["num_ack_pending"] == 1
             assert (await ref.get()).state is JobState.ACTIVE
             bench.go.set()

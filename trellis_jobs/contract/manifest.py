@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
     from trellis_jobs.contract.declaration import JobType, ServiceContract
+    from trellis_jobs.contract.keying import Keying
 
 FORMAT: Final = "trellis.jobs.service@v1"
 
@@ -39,7 +40,22 @@ def _queue(queue: JobType[Any, Any]) -> dict[str, Any]:
         entry["deliveryLimit"] = queue.delivery_limit
     if queue.shared:
         entry["shared"] = True
+    if queue.keying is not None:
+        entry |= _keying(queue.keying)
     return entry
+
+
+def _keying(keying: Keying) -> dict[str, Any]:
+    return {
+        "keyConcurrency": {
+            "key": list(keying.template.segments),
+            "maxActive": keying.max_active,
+            "heartbeatIntervalMs": _milliseconds(keying.heartbeat_interval),
+            "heartbeatTtlMs": _milliseconds(keying.heartbeat_ttl),
+            "stalePolicy": keying.stale_policy.value,
+        },
+        "queue": {"maxQueuedPerKey": keying.max_queued, "whenFull": keying.when_full.value},
+    }
 
 
 def _milliseconds(duration: timedelta) -> int:

@@ -11,6 +11,7 @@ import asyncio
 import random
 import re
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
 from weakref import WeakValueDictionary
 
@@ -32,11 +33,10 @@ from trellis_jobs.wire import keys as wire
 from trellis_jobs.wire.keys import Malformed
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Awaitable, Callable
     from datetime import datetime
 
     from nats.aio.msg import Msg
-    from nats.aio.subscription import Subscription
 
     from trellis_jobs.jetstream.connection import Connection
     from trellis_jobs.model.key_state import KeyAddress, KeyState
@@ -120,8 +120,13 @@ class KeyBucket:
                 await asyncio.sleep(random.uniform(0, min(0.001 * attempt, _LONGEST_PAUSE)))  # noqa: S311
             raise KeyContention(empty.display, _ATTEMPTS)
 
-    async def watch(self, service: str, job_type: str, hint: Callable[[str], None]) -> Subscription:
-        """Call `hint` with the key's hash for each update of a queue's keys; only a hint (D22)."""
+    async def watch(
+        self, service: str, job_type: str, hint: Callable[[str], None]
+    ) -> Callable[[], Awaitable[None]]:
+        """Call `hint` with the key's hash for each update of a queue's keys; only a hint (D22).
+
+        Returns what ends the watch.
+        """
 
         def receive(message: Msg) -> None:
             # Whether it is stored by now or was refused, the key is newer than this write expected.
@@ -130,7 +135,9 @@ class KeyBucket:
                 self._learn(message.subject, int(expected) + 1)
             hint(message.subject.rsplit(".", 1)[-1])
 
-        return await self._connection.subscribe(subjects.keys_of_type(service, job_type), receive)
+        wanted = subjects.keys_of_type(service, job_type)
+        subscription = await self._connection.subscribe(wanted, receive)
+        return partial(self._connection.unsubscribe, subscription)
 
     def _turn(self, subject: str) -> asyncio.Lock:
         turn = self._turns.get(subject)

@@ -1,4 +1,4 @@
-"""Renew deliveries from a thread and a connection of their own.
+"""Renew deliveries and slots from a thread and a connection of their own.
 
 A handler that blocks the event loop cannot be renewed from that loop: it would be started a second
 time elsewhere although it is alive and connected.
@@ -12,13 +12,16 @@ import threading
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from trellis_jobs.errors import InfrastructureError
+from trellis_jobs.errors import InfrastructureError, JobsError
 from trellis_jobs.jetstream.connection import ConnectionLost
+from trellis_jobs.jetstream.key_bucket import KeyBucket
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
+    from datetime import datetime
 
     from trellis_jobs.jetstream.connection import Connection
+    from trellis_jobs.jetstream.slot_lease import SlotLease
 
 log = logging.getLogger(__name__)
 
@@ -49,16 +52,21 @@ class Lease:
 
 
 class LeaseKeeper:
+    """`interval`: the seconds in which the shortest lease is to be renewed."""
+
     def __init__(
         self,
         connect: Callable[[], Awaitable[Connection]],
+        now: Callable[[], datetime],
         uptime: Callable[[], float],
-        shortest: float,
+        interval: float,
     ) -> None:
         self._connect = connect
+        self._now = now
         self._uptime = uptime
-        self._pause = shortest / RENEWALS_PER_LEASE / _LOOKS_PER_RENEWAL
+        self._pause = interval / _LOOKS_PER_RENEWAL
         self._leases: dict[Lease, None] = {}
+        self._slots: dict[SlotLease, None] = {}
         self._thread = threading.Thread(target=self._run, name="trellis-jobs-leases", daemon=True)
         self._loop: asyncio.AbstractEventLoop | None = None
         self._ended = asyncio.Event()
@@ -71,6 +79,12 @@ class LeaseKeeper:
 
     def drop(self, lease: Lease) -> None:
         self._leases.pop(lease, None)
+
+    def keep_slot(self, lease: SlotLease) -> None:
+        self._slots[lease] = None
+
+    def drop_slot(self, lease: SlotLease) -> None:
+        self._slots.pop(lease, None)
 
     async def stop(self) -> None:
         if self._loop is not None and not self._loop.is_closed():
@@ -95,12 +109,23 @@ class LeaseKeeper:
                 await connection.close()
 
     async def _renew_over(self, connection: Connection) -> None:
-        while not self._ended.is_set():
-            now = self._uptime()
-            for lease in list(self._leases):
-                if lease.is_due(now) and connection.is_up:
-                    await self._renew(connection, lease, now)
-            await self._rest(self._pause)
+        bucket = KeyBucket(connection, self._now)
+        renewals: set[asyncio.Task[None]] = set()
+        try:
+            while not self._ended.is_set():
+                now = self._uptime()
+                for lease in list(self._leases):
+                    if lease.is_due(now) and connection.is_up:
+                        await self._renew(connection, lease, now)
+                for slot in list(self._slots):
+                    if slot.is_due(now) and connection.is_up:
+                        # Side by side: a contended key must not hold up the others.
+                        renewals.add(asyncio.create_task(self._renew_slot(bucket, slot)))
+                renewals = {renewal for renewal in renewals if not renewal.done()}
+                await self._rest(self._pause)
+        finally:
+            for renewal in renewals:
+                renewal.cancel()
 
     async def _renew(self, connection: Connection, lease: Lease, now: float) -> None:
         try:
@@ -109,6 +134,15 @@ class LeaseKeeper:
             log.warning("a lease was not renewed", extra={"error": str(error)})
         else:
             lease.renewed_at = now
+
+    async def _renew_slot(self, bucket: KeyBucket, slot: SlotLease) -> None:
+        try:
+            await slot.renew(bucket, self._now, self._uptime)
+        except JobsError as error:
+            log.warning(
+                "a slot was not renewed",
+                extra={"key": slot.empty.display, "token": slot.token, "error": str(error)},
+            )
 
     async def _rest(self, seconds: float) -> None:
         try:

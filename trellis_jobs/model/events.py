@@ -51,6 +51,7 @@ class EventFields(TypedDict):
 
 class AttemptFields(EventFields):
     attempt: Attempt | None
+    concurrency: Concurrency | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -22,6 +22,8 @@ class Interruption(StrEnum):
     WORKER_DEATH = "worker_death"
     PAYLOAD_INVALID = "payload_invalid"
     RESULT_INVALID = "result_invalid"
+    KEY_UNRESOLVABLE = "key_unresolvable"
+    LEASE_OVER = "lease_over"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -31,12 +31,17 @@ class Admitted:
 
 
 @dataclass(frozen=True, slots=True)
-class Rejected:
-    """`limit`: of those that run, or of those that wait, as the reason says."""
+class Full:
+    """Why there is no room; `limit` is of those that run or of those that wait, as that says."""
 
-    state: KeyState
     reason: Refusal
     limit: int
+
+
+@dataclass(frozen=True, slots=True)
+class Rejected:
+    state: KeyState
+    why: Full
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +49,7 @@ class Coalesced:
     """No new job: this one does the work already, or will."""
 
     state: KeyState
+    why: Full
     existing: str
 
 
@@ -72,32 +78,31 @@ def admit(
         return Admitted(state)
     if len(state.queued) < state.max_queued + state.free:
         return Admitted(enqueue(state, waiting))
+    why = _full(state, waiting, stale_policy)
     match when_full:
         case WhenFull.REJECT:
-            return _reject(state, waiting, stale_policy)
+            return Rejected(state, why)
         case WhenFull.COALESCE:
-            return Coalesced(state, oldest(state))
+            return Coalesced(state, why, oldest(state))
         case WhenFull.REPLACE_OLDEST:
-            if not state.queued:
-                return _reject(state, waiting, stale_policy)
-            return _replace_oldest(state, waiting)
+            return _replace_oldest(state, waiting) if state.queued else Rejected(state, why)
         case _:
             assert_never(when_full)
 
 
 def oldest(full: KeyState) -> str:
     """The job that stands for a key that lets no other in: the first that waits, else runs."""
-    return (*full.queued, *full.active)[0].job_id
+    return full.queued[0].job_id if full.queued else full.active[0].job_id
 
 
-def _reject(state: KeyState, waiting: Waiting, stale_policy: StalePolicy) -> Rejected:
-    if state.free:
-        return Rejected(state, Refusal.QUEUE_DEPTH, state.max_queued + state.free)
+def _full(state: KeyState, waiting: Waiting, stale_policy: StalePolicy) -> Full:
     # Told by the clock, because it only words the refusal and decides nothing.
     overdue = any(slot.expires_at <= waiting.created_at for slot in state.active)
-    if overdue and stale_policy is StalePolicy.BLOCK:
-        return Rejected(state, Refusal.STALE_BLOCKED, state.max_active)
-    return Rejected(state, Refusal.ACTIVE_LIMIT, state.max_active)
+    if stale_policy is StalePolicy.BLOCK and overdue:
+        return Full(Refusal.STALE_BLOCKED, state.max_active)
+    if state.max_queued == 0:
+        return Full(Refusal.ACTIVE_LIMIT, state.max_active)
+    return Full(Refusal.QUEUE_DEPTH, state.max_queued)
 
 
 def _replace_oldest(state: KeyState, waiting: Waiting) -> Replaced:

@@ -31,7 +31,18 @@ class NotFirst:
     state: KeyState
 
 
-Acquisition: TypeAlias = Acquired | Busy | NotFirst
+@dataclass(frozen=True, slots=True)
+class Held:
+    """An attempt of this very job holds a slot and may know the log as well as who asks now.
+
+    Append to the log, guarded, so that its start is refused; who knows that event may ask again.
+    """
+
+    state: KeyState
+    slot: Slot
+
+
+Acquisition: TypeAlias = Acquired | Busy | NotFirst | Held
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,12 +67,15 @@ class Left:
 def acquire(state: KeyState, slot: Slot, waiting: Waiting, *, patient: bool) -> Acquisition:
     """Take a slot for a job; `waiting` says since when it waits, whether or not it is queued.
 
-    A job that has a slot takes it back under its new token: its earlier attempt is over. The first
-    in the queue need not be patient; the others are once the slot has been free for a moment, so
-    that a first one that is not there holds up nobody.
+    A job that has a slot takes it back under its new token if it knows more of the log: then the
+    earlier attempt is over, or its start will be refused. The first in the queue need not be
+    patient; the others are once the slot has been free for a moment, so that a first one that is
+    not there holds up nobody.
     """
     own = state.slot_of(slot.job_id)
     if own is not None:
+        if own.token != slot.token and own.since >= slot.since:
+            return Held(state, own)
         return Acquired(_take_back(withdraw(state, slot.job_id).state, own, slot))
     if state.free == 0:
         return Busy(state)

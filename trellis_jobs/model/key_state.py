@@ -25,7 +25,8 @@ class KeyAddress:
 class Slot:
     """One job that runs. `token` is the id of its attempt: only that attempt may renew or release.
 
-    The times are for people; no process ends another's lease by its own wall clock.
+    The times are for people; no process ends another's lease by its own wall clock. `since` is
+    the log sequence its holder knew: who asks the log about the slot must read at least that far.
     """
 
     job_id: str
@@ -35,6 +36,7 @@ class Slot:
     heartbeat_at: datetime
     expires_at: datetime
     tries: int
+    since: int = 0
     context: JobContext | None = None
     unknown: Unknown = field(default_factory=dict)
 

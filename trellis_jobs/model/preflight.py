@@ -66,7 +66,9 @@ class LeaveAlone:
     reason: str
 
 
-Decision: TypeAlias = Start | TakeOver | Bury | Expire | PutBack | Discard | LeaveAlone
+# Why a job is not simply started.
+Hindrance: TypeAlias = TakeOver | Bury | Expire | PutBack | Discard | LeaveAlone
+Decision: TypeAlias = Start | Hindrance
 
 
 def decide(standing: Standing, delivered: Delivered, *, now: datetime) -> Decision:

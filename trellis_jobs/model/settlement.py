@@ -12,6 +12,7 @@ from trellis_jobs.model.notes import NOTHING_NOTED, Notes
 
 if TYPE_CHECKING:
     from trellis_jobs.model.attempts import Attempt
+    from trellis_jobs.model.concurrency import Concurrency
     from trellis_jobs.model.context import JobContext
     from trellis_jobs.model.identity import JobAddress
     from trellis_jobs.model.json_values import Json
@@ -98,6 +99,7 @@ class Running:
     policy: RetryPolicy
     dead_letters: bool = True
     is_last_delivery: bool = False
+    concurrency: Concurrency | None = None
 
     def said(self, at: datetime) -> e.AttemptFields:
         """What every event of this attempt says."""
@@ -107,6 +109,7 @@ class Running:
             "at": at,
             "tries": self.tries,
             "attempt": self.attempt,
+            "concurrency": self.concurrency,
         }
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import asynccontextmanager
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 
 from trellis_jobs.errors import (
@@ -21,8 +22,8 @@ from trellis_jobs.errors import (
     WaitTimeout,
 )
 from trellis_jobs.jetstream.end_notices import watch_job
-from trellis_jobs.jetstream.event_log import EventLog, Latest, Lost
-from trellis_jobs.model.events import Cancelled, Completed, Event, EventKind
+from trellis_jobs.jetstream.event_log import Latest, Lost
+from trellis_jobs.model.events import Begun, Cancelled, Completed, Event, EventKind
 from trellis_jobs.model.job import Job, fold, reduce
 from trellis_jobs.model.job_errors import MESSAGE_LIMIT, bounded
 from trellis_jobs.model.states import JobState
@@ -33,6 +34,8 @@ if TYPE_CHECKING:
 
     from trellis_jobs.contract.declaration import JobType
     from trellis_jobs.jetstream.connection import Connection
+    from trellis_jobs.jetstream.event_log import EventLog
+    from trellis_jobs.jetstream.queue_keys import QueueKeys
     from trellis_jobs.model.identity import JobAddress
     from trellis_jobs.model.standing import Head
     from trellis_jobs.surroundings import Surroundings
@@ -54,6 +57,16 @@ _ENDS: Final[Mapping[JobState, type[JobEnded]]] = {
 }
 
 
+@dataclass(frozen=True, slots=True)
+class JobAccess:
+    """What a reference reaches its job through; `keys` if its queue has any."""
+
+    connection: Connection
+    events: EventLog
+    surroundings: Surroundings
+    keys: QueueKeys | None
+
+
 class JobRef(Generic[R_co]):
     """What is returned comes from the log; core copies of events only say when to look.
 
@@ -66,18 +79,17 @@ class JobRef(Generic[R_co]):
         self,
         address: JobAddress,
         queue: JobType[Any, R_co],
-        connection: Connection,
-        events: EventLog,
-        surroundings: Surroundings,
+        access: JobAccess,
         *,
         since: int = 0,
     ) -> None:
         self.address = address
         self._since = since
         self._queue = queue
-        self._connection = connection
-        self._events = events
-        self._surroundings = surroundings
+        self._connection = access.connection
+        self._events = access.events
+        self._surroundings = access.surroundings
+        self._keys = access.keys
 
     @property
     def id(self) -> str:
@@ -118,8 +130,18 @@ class JobRef(Generic[R_co]):
                 reason=None if reason is None else bounded(str(reason), MESSAGE_LIMIT),
             )
             answer = await self._events.append(latest.head, cancelled, shared=self._queue.shared)
-        if isinstance(answer, Lost):
-            self._complain(answer)
+            if isinstance(answer, Lost):
+                self._complain(answer)
+            if self._keys is not None:
+                await self._leave_queue(self._keys)
+
+    async def _leave_queue(self, keys: QueueKeys) -> None:
+        """It waits no more; a slot is released by its worker, once the handler has stopped."""
+        for kind in (EventKind.RETRIED, EventKind.CREATED):
+            entry = await self._events.last(self.address, kind)
+            if entry is not None and isinstance(entry.event, Begun):
+                await keys.withdraw(keys.key_of(entry.event), self.id)
+                return
 
     async def events(self) -> list[Event]:
         """Every event so far, oldest first."""

@@ -1,4 +1,4 @@
-"""Payload in, job in the log: validate, name, append `created`."""
+"""Payload in, job in the log: validate, name, ask its key, append `created`."""
 
 from __future__ import annotations
 
@@ -7,17 +7,28 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from trellis_jobs.contract.shapes import DoesNotFit
-from trellis_jobs.errors import JobExists, JobsError, PayloadInvalid, SomeNotCreated
+from trellis_jobs.errors import (
+    JobExists,
+    JobsError,
+    NotConfirmed,
+    PayloadInvalid,
+    SomeNotCreated,
+)
 from trellis_jobs.jetstream.event_log import EventLog, Refused
+from trellis_jobs.model.concurrency import Concurrency
 from trellis_jobs.model.events import Created
 from trellis_jobs.model.identity import JobAddress, check_token
+from trellis_jobs.producer.admission import Admission, Entered
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
     from datetime import datetime
 
     from trellis_jobs.contract.declaration import JobType
+    from trellis_jobs.jetstream.queue_keys import QueueKeys
+    from trellis_jobs.model.context import JobContext
     from trellis_jobs.model.json_values import Json
+    from trellis_jobs.model.key_template import JobKey
     from trellis_jobs.surroundings import Surroundings
     from trellis_jobs.telemetry import Telemetry
 
@@ -35,6 +46,7 @@ class Request:
     payload: Json
     job_id: str | None = None
     deadline: datetime | None = None
+    key: JobKey | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,14 +55,21 @@ class CreatedJob:
 
     address: JobAddress
     sequence: int
+    replaced: str | None = None
 
 
 class Producer:
     def __init__(
-        self, service: str, events: EventLog, telemetry: Telemetry, surroundings: Surroundings
+        self,
+        service: str,
+        events: EventLog,
+        keys: Mapping[str, QueueKeys],
+        telemetry: Telemetry,
+        surroundings: Surroundings,
     ) -> None:
         self._service = service
         self._events = events
+        self._keys = keys
         self._telemetry = telemetry
         self._surroundings = surroundings
 
@@ -66,36 +85,55 @@ class Producer:
         if job_id is not None:
             check_token("job id", job_id)
         try:
-            return Request(queue, queue.payload.to_json(payload), job_id, deadline)
+            fitting = queue.payload.to_json(payload)
         except DoesNotFit as misfit:
             raise PayloadInvalid(queue.name, str(misfit)) from misfit
+        key = None if queue.keying is None else queue.keying.template.resolve(fitting)
+        return Request(queue, fitting, job_id, deadline, key)
 
     async def create(self, request: Request) -> CreatedJob:
         """Returns once the job is in the log; a lost acknowledgement is repeated, never doubled."""
-        now, queue = self._surroundings.now(), request.queue
-        job = JobAddress(self._service, queue.name, request.job_id or self._surroundings.new_id())
-        deadline = request.deadline
-        if deadline is None and queue.deadline is not None:
-            deadline = now + queue.deadline
+        job = JobAddress(
+            self._service, request.queue.name, request.job_id or self._surroundings.new_id()
+        )
         request_id = self._surroundings.new_id()
         with self._telemetry.creating(
             job, request_id, self._surroundings.new_traceparent
         ) as context:
-            created = Created(
-                job=job,
-                context=context,
-                at=now,
-                tries=0,
-                payload=request.payload,
-                max_tries=queue.retry.max_tries,
-                deadline=deadline,
-            )
+            created = self._created(job, context, request)
             with self._telemetry.appending(created):
-                answer = await self._events.try_append(None, created, patience=PATIENCE)
-        if isinstance(answer, Refused):
-            raise JobExists(job.job_id)
+                entered = await self._enter(created, request)
         self._telemetry.count(created)
-        return CreatedJob(job, answer.sequence)
+        return CreatedJob(job, entered.head.sequence, entered.replaced)
+
+    def _created(self, job: JobAddress, context: JobContext, request: Request) -> Created:
+        now, queue, key = self._surroundings.now(), request.queue, request.key
+        deadline = request.deadline
+        if deadline is None and queue.deadline is not None:
+            deadline = now + queue.deadline
+        return Created(
+            job=job,
+            context=context,
+            at=now,
+            tries=0,
+            payload=request.payload,
+            max_tries=queue.retry.max_tries,
+            deadline=deadline,
+            concurrency=None if key is None else Concurrency(key=key.display, key_hash=key.hash),
+        )
+
+    async def _enter(self, created: Created, request: Request) -> Entered:
+        if request.key is None:
+            head = await self._events.try_append(None, created, patience=PATIENCE)
+            if isinstance(head, Refused):
+                raise JobExists(created.job.job_id)
+            return Entered(head)
+        keys = self._keys[request.queue.name]
+        try:
+            async with asyncio.timeout(PATIENCE):
+                return await Admission(keys, self._events, request.key, created).enter()
+        except TimeoutError:
+            raise NotConfirmed("the job's admission", PATIENCE, created.job.job_id) from None
 
     async def create_many(self, requests: Iterable[Request]) -> list[CreatedJob]:
         """Many at once, in order; raises SomeNotCreated, which says which, if not all went in."""

@@ -12,6 +12,7 @@ from trellis_jobs.contract.declaration import (
     JobType,
     ServiceContract,
 )
+from trellis_jobs.contract.keying import KeyConcurrency, QueueDepth, resolve
 from trellis_jobs.contract.shapes import Shape
 from trellis_jobs.errors import DeclarationError
 from trellis_jobs.model.identity import check_service
@@ -46,6 +47,8 @@ class JobOptions(TypedDict, total=False):
     dlq: bool
     permanent: Sequence[type[BaseException]]
     shared: bool
+    key: KeyConcurrency | None
+    queue: QueueDepth | None
 
 
 class job(Generic[P, R]):  # noqa: N801 - reads as a keyword in a declaration
@@ -92,6 +95,7 @@ class job(Generic[P, R]):  # noqa: N801 - reads as a keyword in a declaration
     def _declare(self, name: str) -> JobType[P, R]:
         o = self._options
         delays = _several("backoff", o.get("backoff", DEFAULT_DELAYS))
+        ack_wait = _duration("ack_wait", o.get("ack_wait", DEFAULT_ACK_WAIT))
         return JobType(
             name=name,
             payload=Shape(self._payload),
@@ -101,7 +105,7 @@ class job(Generic[P, R]):  # noqa: N801 - reads as a keyword in a declaration
                 o.get("max_deliver", 5),
                 tuple(_duration("backoff", delay) for delay in delays),
             ),
-            ack_wait=_duration("ack_wait", o.get("ack_wait", DEFAULT_ACK_WAIT)),
+            ack_wait=ack_wait,
             delivery_limit=o.get("delivery_limit"),
             timeout=_optional("timeout", o.get("timeout")),
             deadline=_optional("deadline", o.get("deadline")),
@@ -110,6 +114,7 @@ class job(Generic[P, R]):  # noqa: N801 - reads as a keyword in a declaration
             dead_letters=o.get("dlq", True),
             permanent=_several("permanent", o.get("permanent", ())),
             shared=o.get("shared", False),
+            keying=resolve(o.get("key"), o.get("queue"), ack_wait),
         )
 
 

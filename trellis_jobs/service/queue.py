@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import asdict
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, overload
 
-from trellis_jobs.errors import PayloadInvalid
+from trellis_jobs.errors import NotAdmitted, PayloadInvalid
+from trellis_jobs.service.outcomes import Accepted, Coalesced, Rejected, Replaced
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Iterable
@@ -18,13 +19,6 @@ if TYPE_CHECKING:
 
 P = TypeVar("P")
 R = TypeVar("R")
-
-
-@dataclass(frozen=True, slots=True)
-class Accepted(Generic[R]):
-    """The job is in the log and will be attempted."""
-
-    ref: JobRef[R]
 
 
 class Queue(Generic[P, R]):
@@ -52,7 +46,10 @@ class Queue(Generic[P, R]):
         job_id: str | None = None,
         deadline: float | timedelta | datetime | None = None,
     ) -> JobRef[R]:
-        """Returns once the job is in the log. `deadline`: a moment, or from now (seconds)."""
+        """Returns once the job is in the log. `deadline`: a moment, or from now (seconds).
+
+        A queue with keys may let no new job in: then this raises KeyBusy or QueueFull.
+        """
         return await self._runtime.create(
             self.type, payload, job_id=job_id, deadline=self._moment(deadline)
         )
@@ -63,9 +60,16 @@ class Queue(Generic[P, R]):
         *,
         job_id: str | None = None,
         deadline: float | timedelta | datetime | None = None,
-    ) -> Accepted[R]:
+    ) -> Accepted[R] | Replaced[R] | Coalesced[R] | Rejected:
         """Like create, but tells what the queue's policy made of it instead of raising."""
-        return Accepted(await self.create(payload, job_id=job_id, deadline=deadline))
+        try:
+            return await self._runtime.submit(
+                self.type, payload, job_id=job_id, deadline=self._moment(deadline)
+            )
+        except NotAdmitted as refusal:
+            if refusal.coalesced:
+                return Coalesced(self.ref(refusal.existing_job_id), refusal.key)
+            return Rejected(**asdict(refusal.full))
 
     async def create_many(
         self, payloads: Iterable[P], *, deadline: float | timedelta | datetime | None = None

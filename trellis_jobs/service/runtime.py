@@ -9,18 +9,20 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from trellis_jobs.errors import DeclarationError, NotConnected
 from trellis_jobs.jetstream.connection import Connection
 from trellis_jobs.model.identity import JobAddress
-from trellis_jobs.producer.job_ref import JobRef
+from trellis_jobs.producer.job_ref import JobAccess, JobRef
 from trellis_jobs.producer.submission import CreatedJob
+from trellis_jobs.service.outcomes import Accepted, Replaced
 from trellis_jobs.worker.handlers import Handlers
 from trellis_jobs.worker.sync_handlers import as_async
 
 if TYPE_CHECKING:
     import asyncio
-    from collections.abc import AsyncIterator, Callable, Iterable
+    from collections.abc import AsyncIterator, Callable, Iterable, Mapping
     from datetime import datetime
 
     from trellis_jobs.contract.declaration import JobType
     from trellis_jobs.jetstream.event_log import EventLog
+    from trellis_jobs.jetstream.queue_keys import QueueKeys
     from trellis_jobs.producer.submission import Producer
     from trellis_jobs.surroundings import Surroundings
     from trellis_jobs.worker.host import WorkerHost
@@ -35,6 +37,7 @@ class Connected:
 
     connection: Connection
     events: EventLog
+    keys: Mapping[str, QueueKeys]
     producer: Producer
     host: WorkerHost | None
     stopped: asyncio.Event
@@ -83,9 +86,17 @@ class Runtime:
     async def create(
         self, queue: JobType[P, R], payload: P, *, job_id: str | None, deadline: datetime | None
     ) -> JobRef[R]:
+        return (await self.submit(queue, payload, job_id=job_id, deadline=deadline)).ref
+
+    async def submit(
+        self, queue: JobType[P, R], payload: P, *, job_id: str | None, deadline: datetime | None
+    ) -> Accepted[R] | Replaced[R]:
+        """Raises NotAdmitted when there is no new job."""
         producer = self.connected.producer
         request = producer.request(queue, payload, job_id=job_id, deadline=deadline)
-        return self._ref(queue, await producer.create(request))
+        created = await producer.create(request)
+        ref = self._ref(queue, created)
+        return Accepted(ref) if created.replaced is None else Replaced(ref, created.replaced)
 
     async def create_many(
         self, queue: JobType[P, R], payloads: Iterable[P], *, deadline: datetime | None
@@ -102,11 +113,7 @@ class Runtime:
 
     def _ref(self, queue: JobType[P, R], created: CreatedJob) -> JobRef[R]:
         live = self.connected
-        return JobRef(
-            created.address,
-            queue,
-            live.connection,
-            live.events,
-            self.surroundings,
-            since=created.sequence,
+        access = JobAccess(
+            live.connection, live.events, self.surroundings, live.keys.get(queue.name)
         )
+        return JobRef(created.address, queue, access, since=created.sequence)

@@ -12,8 +12,10 @@ from typing import TYPE_CHECKING, Final, Generic, TypeVar
 from trellis_jobs.contract.topology import Topology
 from trellis_jobs.errors import DeclarationError, NotPermitted
 from trellis_jobs.jetstream.event_log import EventLog
+from trellis_jobs.jetstream.key_bucket import KeyBucket
 from trellis_jobs.jetstream.presence import Presence
 from trellis_jobs.jetstream.provision import provision, require_log
+from trellis_jobs.jetstream.queue_keys import QueueKeys
 from trellis_jobs.jetstream.server import detect_features, detect_replicas
 from trellis_jobs.producer.submission import Producer
 from trellis_jobs.service.jobs import Jobs
@@ -165,20 +167,35 @@ class Service(Generic[J]):
         except NotPermitted as denied:
             log.info("not permitted to provision, so an operator has", extra={"why": str(denied)})
             await require_log(connection, self.name)
+        events = EventLog(connection, features)
         return HostDoors(
             connection,
-            EventLog(connection, features),
+            events,
             Presence(connection, features),
             Telemetry(),
             self._runtime.surroundings,
+            self._keys(KeyBucket(connection, self._runtime.surroundings.now), events),
         )
+
+    def _keys(self, bucket: KeyBucket, events: EventLog) -> dict[str, QueueKeys]:
+        """Of the queues that have keys; the others never touch the bucket."""
+        now = self._runtime.surroundings.now
+        return {
+            name: QueueKeys(self.name, queue, queue.keying, bucket, events, now)
+            for name, queue in self.contract.queues.items()
+            if queue.keying is not None
+        }
 
     def _wire(self, doors: HostDoors, handlers: list[Handler], wanted: Workers) -> Connected:
         host = None
         if handlers:
             host = WorkerHost(self.name, handlers, doors, concurrency=wanted.concurrency)
-        producer = Producer(self.name, doors.events, doors.telemetry, doors.surroundings)
-        return Connected(doors.connection, doors.events, producer, host, asyncio.Event())
+        producer = Producer(
+            self.name, doors.events, doors.keys, doors.telemetry, doors.surroundings
+        )
+        return Connected(
+            doors.connection, doors.events, doors.keys, producer, host, asyncio.Event()
+        )
 
     def _begin_stop(self, live: Connected, grace: float) -> None:
         """A second signal of any kind ends the patience."""

@@ -53,6 +53,7 @@ _SLOT: Final = frozenset(
         "heartbeatAt",
         "leaseExpiresAt",
         "tries",
+        "logSequence",
         "context",
     ]
 )
@@ -133,6 +134,7 @@ def _slot(body: dict[str, Any]) -> Slot:
         heartbeat_at=moment(body, "heartbeatAt"),
         expires_at=moment(body, "leaseExpiresAt"),
         tries=count(body, "tries"),
+        since=count(body, "logSequence") if "logSequence" in body else 0,
         context=_context(body),
         unknown=_unknown_of_entry(body, _SLOT),
     )
@@ -148,6 +150,7 @@ def _slot_json(slot: Slot) -> dict[str, Any]:
         "heartbeatAt": slot.heartbeat_at,
         "leaseExpiresAt": slot.expires_at,
         "tries": slot.tries,
+        **({"logSequence": slot.since} if slot.since else {}),
         **_context_json(slot),
     }
 

@@ -49,6 +49,18 @@ class Desk(Protocol):
 
     def renew_now(self) -> None: ...
 
+    @property
+    def key_lease(self) -> KeyLease | None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class KeyLease:
+    """How long the job's slot of its key is safe, and whether that is still so."""
+
+    renewed_at: datetime
+    expires_at: datetime
+    is_held: bool
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AttemptFacts:
@@ -60,6 +72,7 @@ class AttemptFacts:
     max_tries: int
     redelivered: int = 0
     deadline: datetime | None = None
+    key: str | None = None
 
 
 class ActiveJob(Generic[P]):
@@ -100,6 +113,16 @@ class ActiveJob(Generic[P]):
         return self._facts.deadline
 
     @property
+    def key(self) -> str | None:
+        """The key whose slot this attempt holds, as people read it; None on a queue without."""
+        return self._facts.key
+
+    @property
+    def key_lease(self) -> KeyLease | None:
+        """The slot's lease as it is now; it is renewed by itself. None on a queue without keys."""
+        return self._desk.key_lease
+
+    @property
     def cancelled(self) -> bool:
         """Stop as soon as you can: the job is over or another's, timed out, or the worker stops."""
         return self._desk.has_ended
@@ -129,7 +152,7 @@ class ActiveJob(Generic[P]):
         return _NOTED
 
     def heartbeat(self) -> Noted:
-        """Renew the lease at once; the runtime does so by itself, from a thread of its own."""
+        """Renew the leases at once; the runtime does so by itself, from a thread of its own."""
         self._desk.renew_now()
         return _NOTED
 

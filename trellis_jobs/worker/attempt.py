@@ -1,4 +1,4 @@
-"""One delivery, start to end: claim, run, settle, answer."""
+"""One claimed job to its end: run, settle, release its key, answer."""
 
 from __future__ import annotations
 
@@ -14,6 +14,8 @@ from trellis_jobs.model.settlement import (
     Ack,
     Answer,
     Fatal,
+    Interrupted,
+    Nak,
     Outcome,
     Retryable,
     Settlement,
@@ -21,7 +23,6 @@ from trellis_jobs.model.settlement import (
     settle,
     too_late,
 )
-from trellis_jobs.worker.claim import claim
 from trellis_jobs.worker.performance import perform
 from trellis_jobs.worker.running_job import RunningJob
 
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import MutableMapping
 
     from trellis_jobs.jetstream.deliveries import Delivery
+    from trellis_jobs.worker.claim import Claimed
     from trellis_jobs.worker.handlers import Handler
     from trellis_jobs.worker.tools import Tools
 
@@ -48,26 +50,33 @@ class AttemptRunner:
         self._tools = tools
         self._running = running
 
-    async def run(self, delivery: Delivery) -> None:
-        claimed = await claim(delivery, self._handler.queue, self._tools, self._running)
-        if claimed is None:
-            return
-        running = RunningJob(
-            delivery, claimed.head, claimed.attempt, self._handler.queue, self._tools
-        )
+    async def run(self, delivery: Delivery, claimed: Claimed) -> None:
+        running = RunningJob(delivery, claimed, self._handler.queue, self._tools)
         job_id = delivery.job.job_id
         self._running[job_id] = running
         try:
             with self._tools.telemetry.processing(delivery.job, running.terms.context):
-                await self.conclude(running, await self._perform(running))
+                answer = await self._settle_somehow(running, await self._perform(running))
+                await self._leave_key(running, answer)
+                await running.delivery.answer(answer)
         finally:
             running.release()
             if self._running.get(job_id) is running:
                 del self._running[job_id]
 
-    async def conclude(self, running: RunningJob, outcome: Outcome) -> None:
-        """Outcome into the log, then the answer to JetStream: ack last (design D15)."""
-        await running.delivery.answer(await self._settle_somehow(running, outcome))
+    async def abandon(self, running: RunningJob) -> None:
+        """The job goes back without its handler, which goes on: nobody else may have its slot."""
+        await running.delivery.answer(await self._settle_somehow(running, Interrupted()))
+
+    async def _leave_key(self, running: RunningJob, answer: Answer) -> None:
+        """After the outcome, before the answer: ack last (design D15)."""
+        slot, retry_at = running.slot, None
+        if slot is None:
+            return
+        if isinstance(answer, Nak):
+            retry_at = self._tools.surroundings.now() + answer.delay
+        self._tools.leases.drop_slot(slot.lease)
+        await slot.release(retry_at=retry_at)
 
     async def _settle_somehow(self, running: RunningJob, outcome: Outcome) -> Answer:
         """What cannot be written must not cost the outcome: first the notes go, then the result."""
@@ -109,11 +118,11 @@ class AttemptRunner:
         if settlement.event is not None and not isinstance(appended, Lost):
             self._tools.telemetry.count(settlement.event)
         self._say(running, outcome, settlement, appended)
-        return (
-            await self._too_late(running, appended)
-            if isinstance(appended, Lost)
-            else settlement.answer
-        )
+        if isinstance(appended, Lost):
+            return await self._too_late(running, appended)
+        if isinstance(settlement.answer, Silence) and appended.standing.is_over:
+            return Ack()
+        return settlement.answer
 
     async def _too_late(self, running: RunningJob, lost: Lost) -> Answer:
         """The job is somebody else's, or over: leave a note; acknowledge only what is over."""

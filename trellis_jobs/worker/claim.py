@@ -1,15 +1,18 @@
 """Make a delivered job ours: append `started`, or find out why not and answer accordingly.
 
 The guard is the read (design D2): the work message says which event it stems from, so `started`
-is appended on top of that. Only a refusal leads to a look at the log.
+is appended on top of that. Only a refusal leads to a look at the log. A keyed job gets its slot
+between the two: the guard is known before the slot is taken, and a refusal gives the slot back.
 """
 
 from __future__ import annotations
 
 import logging
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any, Final
 
+from trellis_jobs.errors import JobsError
 from trellis_jobs.jetstream.event_log import Refused
 from trellis_jobs.model import events as e
 from trellis_jobs.model.attempts import Attempt
@@ -18,6 +21,7 @@ from trellis_jobs.model.preflight import (
     Bury,
     Discard,
     Expire,
+    Hindrance,
     LeaveAlone,
     PutBack,
     Start,
@@ -25,147 +29,232 @@ from trellis_jobs.model.preflight import (
     decide,
 )
 from trellis_jobs.model.settlement import Ack, Answer, Nak, Silence, Term
+from trellis_jobs.model.standing import Head
+from trellis_jobs.worker.key_desk import HeldSlot, KeyDesk, Keyless, Waits
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from trellis_jobs.contract.declaration import JobType
     from trellis_jobs.jetstream.deliveries import Delivery
-    from trellis_jobs.model.standing import Head, Standing
+    from trellis_jobs.model.standing import Standing
     from trellis_jobs.worker.running_job import RunningJob
     from trellis_jobs.worker.tools import Tools
 
 log = logging.getLogger(__name__)
+
+# A key whose state cannot be read or written costs no try: its jobs come again after a while.
+_AFTER_TROUBLE: Final = Nak(timedelta(seconds=5))
 
 
 @dataclass(frozen=True, slots=True)
 class Claimed:
     head: Head
     attempt: Attempt
+    slot: HeldSlot | Keyless | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class _Step:
-    """One guarded append, and what it means once it is in the log."""
+    """One guarded append, and the answer it leads to; None: look again."""
 
     event: e.Event
-    attempt: Attempt | None = None
     answer: Answer | None = None
 
 
-async def claim(
-    delivery: Delivery,
-    queue: JobType[Any, Any],
-    tools: Tools,
-    running: Mapping[str, RunningJob],
-) -> Claimed | None:
-    """Ours, with the `started` event in the log; or None, and the delivery is answered.
+class Claims:
+    """Of one queue; `desk` is where a queue with keys gets its slots.
 
     `running` are the attempts of this process: what one of them owns is adopted, not taken over.
     """
-    head: Head | None = delivery.head
-    while head is not None:
-        own = running.get(delivery.job.job_id)
-        if own is not None and own.terms.attempt == head.standing.owner:
-            await own.meet_again(delivery)
-            return None
-        step = await _next_step(delivery, head.standing, tools)
+
+    def __init__(
+        self,
+        queue: JobType[Any, Any],
+        tools: Tools,
+        running: Mapping[str, RunningJob],
+        desk: KeyDesk | None = None,
+    ) -> None:
+        self._queue = queue
+        self._tools = tools
+        self._running = running
+        self._desk = desk
+
+    async def claim(self, delivery: Delivery, *, patient: bool = False) -> Claimed | Waits | None:
+        """Ours, with the `started` event in the log; or its key is taken; or None: answered.
+
+        `patient`: it has waited long enough for those that come before it in its key.
+        """
+        head: Head | None = await self._first_head(delivery)
+        while head is not None:
+            if await self._is_adopted(delivery, head):
+                return None
+            decision = decide(head.standing, delivery.delivered, now=self._tools.surroundings.now())
+            outcome: Claimed | Waits | Head | Refused | None
+            if isinstance(decision, Start):
+                outcome = await self._start(delivery, head, patient=patient)
+            else:
+                outcome = await self._follow(delivery, head, decision)
+            if isinstance(outcome, Refused):
+                head = await self._after(delivery, outcome)
+            elif isinstance(outcome, Head):
+                head = outcome
+            else:
+                return outcome
+        # The leader itself said that the log holds nothing of this job: it was purged.
+        await delivery.answer(Ack())
+        return None
+
+    async def newest(self, delivery: Delivery) -> Head | None:
+        """Where the log says the job stands now; remembered for the next claim."""
+        head = await self._tools.events.head(
+            delivery.job, at_least=delivery.head.sequence, shared=self._queue.shared
+        )
+        if head is not None:
+            delivery.head = head
+        return head
+
+    async def _first_head(self, delivery: Delivery) -> Head | None:
+        """A keyed job that comes again has moved on since: do not take a slot to find that out."""
+        if self._desk is None or delivery.delivered.number == 1:
+            return delivery.head
+        return await self.newest(delivery)
+
+    async def _is_adopted(self, delivery: Delivery, head: Head) -> bool:
+        own = self._running.get(delivery.job.job_id)
+        if own is None or own.terms.attempt != head.standing.owner:
+            return False
+        await own.meet_again(delivery)
+        return True
+
+    async def _start(
+        self, delivery: Delivery, head: Head, *, patient: bool
+    ) -> Claimed | Waits | Refused | None:
+        attempt = Attempt(
+            self._tools.surroundings.new_id(),
+            self._tools.instance,
+            delivery.delivered.work,
+            delivery.delivered.number,
+        )
+        taken = None
+        if self._desk is not None:
+            try:
+                taken = await self._desk.take(delivery, head, attempt, patient=patient)
+            except JobsError as error:
+                await self._come_again(delivery, error)
+                return None
+        if isinstance(taken, Waits):
+            return taken
+        said = self._said(delivery, head.standing.tries + 1)
+        held = taken.concurrency if isinstance(taken, HeldSlot) else None
+        answer = await self._append(head, e.Started(**said, attempt=attempt, concurrency=held))
+        if not isinstance(answer, Refused):
+            return Claimed(answer, attempt, taken)
+        if isinstance(taken, HeldSlot):
+            await taken.release()
+        return answer
+
+    async def _come_again(self, delivery: Delivery, error: JobsError) -> None:
+        log.error(
+            "a key is in trouble: its job comes again later",
+            extra={"job": delivery.job.job_id, "error": str(error)},
+        )
+        await delivery.answer(_AFTER_TROUBLE)
+
+    async def _follow(
+        self, delivery: Delivery, head: Head, decision: Hindrance
+    ) -> Head | Refused | None:
+        """Do what was decided; None: the delivery is answered."""
+        step = await self._step(delivery, head.standing, decision)
         if not isinstance(step, _Step):
-            await delivery.answer(step)
+            await self._answer(delivery, head, step)
             return None
-        with tools.telemetry.appending(step.event):
-            answer = await tools.events.try_append(head, step.event)
+        appended = await self._append(head, step.event)
+        if isinstance(appended, Refused) or step.answer is None:
+            return appended
+        await self._answer(delivery, appended, step.answer)
+        return None
+
+    async def _answer(self, delivery: Delivery, head: Head, answer: Answer) -> None:
+        """A job that is over leaves nothing in its key, before the answer (design D15)."""
+        if self._desk is not None and head.standing.is_over:
+            await self._desk.forget(delivery)
+        await delivery.answer(answer)
+
+    async def _append(self, head: Head, event: e.Event) -> Head | Refused:
+        telemetry = self._tools.telemetry
+        with telemetry.appending(event):
+            answer = await self._tools.events.try_append(head, event)
             if isinstance(answer, Refused):
-                tools.telemetry.refused()
-        if isinstance(answer, Refused):
-            head = await tools.events.head_since(delivery.job, answer, shared=queue.shared)
-            continue
-        tools.telemetry.count(step.event)
-        head = answer
-        if step.attempt is not None:
-            return Claimed(head, step.attempt)
-        if step.answer is not None:
-            await delivery.answer(step.answer)
-            return None
-    # The leader itself said that the log holds nothing of this job: it was purged.
-    await delivery.answer(Ack())
-    return None
+                telemetry.refused()
+        if not isinstance(answer, Refused):
+            telemetry.count(event)
+        return answer
 
+    async def _after(self, delivery: Delivery, refusal: Refused) -> Head | None:
+        head = await self._tools.events.head_since(delivery.job, refusal, shared=self._queue.shared)
+        if head is not None:
+            delivery.head = head
+        return head
 
-async def _next_step(delivery: Delivery, standing: Standing, tools: Tools) -> _Step | Answer:
-    decision = decide(standing, delivery.delivered, now=tools.surroundings.now())
-    match decision:
-        case Start():
-            return _start(delivery, standing, tools)
-        case TakeOver(lost):
-            return await _take_over(delivery, standing, lost, tools)
-        case Bury(lost):
-            return await _bury(delivery, standing, lost, tools)
-        case Expire():
-            said = _said(delivery, standing.tries, tools)
-            return _Step(e.Expired(**said, by="worker", reason="the deadline passed"), answer=Ack())
-        case PutBack(delay):
-            return Nak(delay)
-        case Discard(reason):
-            log.info("work message dropped", extra={"job": delivery.job.job_id, "reason": reason})
-            return Ack()
-        case LeaveAlone(reason):
-            log.info("old delivery ignored", extra={"job": delivery.job.job_id, "reason": reason})
-            return Silence()
+    async def _step(
+        self, delivery: Delivery, standing: Standing, decision: Hindrance
+    ) -> _Step | Answer:
+        match decision:
+            case TakeOver(lost):
+                return await self._take_over(delivery, standing, lost)
+            case Bury(lost):
+                return await self._bury(delivery, standing, lost)
+            case Expire():
+                said = self._said(delivery, standing.tries)
+                return _Step(e.Expired(**said, by="worker", reason="the deadline passed"), Ack())
+            case PutBack(delay):
+                return Nak(delay)
+            case Discard(reason):
+                log.info(
+                    "work message dropped", extra={"job": delivery.job.job_id, "reason": reason}
+                )
+                return Ack()
+            case LeaveAlone(reason):
+                log.info(
+                    "old delivery ignored", extra={"job": delivery.job.job_id, "reason": reason}
+                )
+                return Silence()
 
+    async def _take_over(
+        self, delivery: Delivery, standing: Standing, lost: Attempt | None
+    ) -> _Step:
+        error = await self._loss(delivery, standing, lost)
+        said = self._said(delivery, standing.tries)
+        log.warning(
+            "a lost attempt is taken over", extra={"job": delivery.job.job_id, "why": error.type}
+        )
+        return _Step(e.RetryScheduled(**said, attempt=lost, error=error))
 
-def _start(delivery: Delivery, standing: Standing, tools: Tools) -> _Step:
-    attempt = Attempt(
-        tools.surroundings.new_id(),
-        tools.instance,
-        delivery.delivered.work,
-        delivery.delivered.number,
-    )
-    said = _said(delivery, standing.tries + 1, tools)
-    return _Step(e.Started(**said, attempt=attempt), attempt=attempt)
+    async def _bury(self, delivery: Delivery, standing: Standing, lost: Attempt | None) -> _Step:
+        error = await self._loss(delivery, standing, lost)
+        said = self._said(delivery, standing.tries)
+        return _Step(
+            e.Dead(**said, attempt=lost, error=error), Term(f"dead after {standing.tries} tries")
+        )
 
+    async def _loss(self, delivery: Delivery, standing: Standing, lost: Attempt | None) -> JobError:
+        """Why the attempt did not end: its worker is gone, or it went silent for too long."""
+        job, tools = delivery.job, self._tools
+        gone = lost is not None and await tools.presence.is_gone(
+            job.service, job.job_type, lost.instance
+        )
+        kind = Interruption.WORKER_DEATH if gone else Interruption.VISIBILITY_TIMEOUT
+        who = f"worker {lost.instance}" if lost else "the worker"
+        what = "is gone" if gone else f"did not renew its lease within {tools.ack_wait:g} s"
+        return JobError(
+            type=kind, message=f"{who} {what}", tries=standing.tries, at=tools.surroundings.now()
+        )
 
-async def _take_over(
-    delivery: Delivery, standing: Standing, lost: Attempt | None, tools: Tools
-) -> _Step:
-    error = await _loss(delivery, standing, lost, tools)
-    said = _said(delivery, standing.tries, tools)
-    log.warning(
-        "a lost attempt is taken over", extra={"job": delivery.job.job_id, "why": error.type}
-    )
-    return _Step(e.RetryScheduled(**said, attempt=lost, error=error))
-
-
-async def _bury(
-    delivery: Delivery, standing: Standing, lost: Attempt | None, tools: Tools
-) -> _Step:
-    error = await _loss(delivery, standing, lost, tools)
-    said = _said(delivery, standing.tries, tools)
-    return _Step(
-        e.Dead(**said, attempt=lost, error=error), answer=Term(f"dead after {standing.tries} tries")
-    )
-
-
-async def _loss(
-    delivery: Delivery, standing: Standing, lost: Attempt | None, tools: Tools
-) -> JobError:
-    """Why the attempt did not end: its worker is gone, or it went silent for too long."""
-    job = delivery.job
-    gone = lost is not None and await tools.presence.is_gone(
-        job.service, job.job_type, lost.instance
-    )
-    kind = Interruption.WORKER_DEATH if gone else Interruption.VISIBILITY_TIMEOUT
-    who = f"worker {lost.instance}" if lost else "the worker"
-    what = "is gone" if gone else f"did not renew its lease within {tools.ack_wait:g} s"
-    return JobError(
-        type=kind, message=f"{who} {what}", tries=standing.tries, at=tools.surroundings.now()
-    )
-
-
-def _said(delivery: Delivery, tries: int, tools: Tools) -> e.EventFields:
-    return {
-        "job": delivery.job,
-        "context": delivery.begun.context,
-        "at": tools.surroundings.now(),
-        "tries": tries,
-    }
+    def _said(self, delivery: Delivery, tries: int) -> e.EventFields:
+        return {
+            "job": delivery.job,
+            "context": delivery.begun.context,
+            "at": self._tools.surroundings.now(),
+            "tries": tries,
+        }

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
-from trellis_jobs.jetstream.lease_keeper import LeaseKeeper
+from trellis_jobs.jetstream.lease_keeper import RENEWALS_PER_LEASE, LeaseKeeper
 from trellis_jobs.model.worker_states import WorkerState, follow
 from trellis_jobs.worker.background import Background
 from trellis_jobs.worker.heartbeat import keep_present
@@ -15,11 +15,12 @@ from trellis_jobs.worker.loop import QueueWorker
 from trellis_jobs.worker.tools import Tools
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from trellis_jobs.jetstream.connection import Connection
     from trellis_jobs.jetstream.event_log import EventLog
     from trellis_jobs.jetstream.presence import Presence
+    from trellis_jobs.jetstream.queue_keys import QueueKeys
     from trellis_jobs.surroundings import Surroundings
     from trellis_jobs.telemetry import Telemetry
     from trellis_jobs.worker.handlers import Handler
@@ -36,13 +37,14 @@ _SAID: Final = {state: f"worker is now {state}" for state in WorkerState}
 
 @dataclass(frozen=True, slots=True)
 class HostDoors:
-    """What a worker host reaches the outside through."""
+    """What a worker host reaches the outside through; `keys` of the queues that have any."""
 
     connection: Connection
     events: EventLog
     presence: Presence
     telemetry: Telemetry
     surroundings: Surroundings
+    keys: Mapping[str, QueueKeys] = field(default_factory=dict)
 
 
 class WorkerHost:
@@ -64,7 +66,11 @@ class WorkerHost:
         self._grace_over = asyncio.Event()
         self._workers = [
             QueueWorker(
-                doors.connection, service, handler, concurrency or handler.queue.concurrency
+                doors.connection,
+                service,
+                handler,
+                concurrency or handler.queue.concurrency,
+                doors.keys.get(handler.queue.name),
             )
             for handler in handlers
         ]
@@ -73,7 +79,10 @@ class WorkerHost:
         """Every consumer is ensured before any work is taken, so a bad one fails the start."""
         leases = [await worker.open() for worker in self._workers]
         keeper = self._keeper = LeaseKeeper(
-            self._doors.connection.open_another, self._doors.surroundings.uptime, min(leases)
+            self._doors.connection.open_another,
+            self._doors.surroundings.now,
+            self._doors.surroundings.uptime,
+            min([*(lease / RENEWALS_PER_LEASE for lease in leases), *self._slot_intervals()]),
         )
         keeper.start()
         for worker, lease in zip(self._workers, leases, strict=True):
@@ -94,6 +103,10 @@ class WorkerHost:
                 "queues": [w.handler.queue.name for w in self._workers],
             },
         )
+
+    def _slot_intervals(self) -> list[float]:
+        keyings = [worker.handler.queue.keying for worker in self._workers]
+        return [k.heartbeat_interval.total_seconds() for k in keyings if k is not None]
 
     def quiet(self) -> None:
         if self._follow(WorkerState.QUIET):

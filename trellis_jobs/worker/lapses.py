@@ -1,24 +1,34 @@
-"""Notice attempts whose lease lapsed, and ask the log whether they are still ours."""
+"""Notice attempts whose delivery or slot is no longer theirs for certain."""
 
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from trellis_jobs.jetstream.lease_keeper import RENEWALS_PER_LEASE
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from trellis_jobs.contract.keying import Keying
     from trellis_jobs.worker.running_job import RunningJob
     from trellis_jobs.worker.tools import Tools
 
+# A handler is stopped within half an interval of the moment at which its slot becomes unsafe.
+_LOOKS_PER_INTERVAL: Final = 2
 
-async def watch_leases(running: Mapping[str, RunningJob], tools: Tools) -> None:
+
+async def watch_leases(
+    running: Mapping[str, RunningJob], tools: Tools, keying: Keying | None
+) -> None:
     """One loop for all attempts of a queue: a job that ends quickly never costs a timer."""
+    look = tools.ack_wait / RENEWALS_PER_LEASE
+    if keying is not None:
+        look = min(look, keying.heartbeat_interval.total_seconds() / _LOOKS_PER_INTERVAL)
     while True:
-        await asyncio.sleep(tools.ack_wait / RENEWALS_PER_LEASE)
+        await asyncio.sleep(look)
         now = tools.surroundings.uptime()
         for attempt in list(running.values()):
+            attempt.check_slot(now)
             if attempt.lease.has_lapsed(now):
                 tools.background.spawn(attempt.verify())

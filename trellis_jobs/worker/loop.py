@@ -9,13 +9,20 @@ from typing import TYPE_CHECKING, Final
 from trellis_jobs.jetstream.connection import Connection, ConnectionLost
 from trellis_jobs.jetstream.end_notices import EndNotices
 from trellis_jobs.jetstream.work_queue import WorkQueue
-from trellis_jobs.model.settlement import Interrupted, Nak
+from trellis_jobs.model.settlement import Nak
 from trellis_jobs.worker.attempt import AttemptRunner
+from trellis_jobs.worker.claim import Claimed, Claims
+from trellis_jobs.worker.key_desk import KeyDesk, Waits
 from trellis_jobs.worker.lapses import watch_leases
+from trellis_jobs.worker.parking import Parking
 from trellis_jobs.worker.running_job import RunningJob, StopReason
+from trellis_jobs.worker.seats import Seats
 
 if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
     from trellis_jobs.jetstream.deliveries import Delivery
+    from trellis_jobs.jetstream.queue_keys import QueueKeys
     from trellis_jobs.worker.handlers import Handler
     from trellis_jobs.worker.tools import Tools
 
@@ -34,47 +41,64 @@ class QueueWorker:
     2. run each delivery as one attempt; adopt one whose job still runs here;
     3. keep the leases of running attempts;
     4. pass on hints that a running job has ended;
-    5. hand back, unstarted, what arrives when no work is wanted.
+    5. park what has to wait for its key, and wake it when the key changes;
+    6. hand back, unstarted, what arrives when no work is wanted.
     """
 
     def __init__(
-        self, connection: Connection, service: str, handler: Handler, concurrency: int
+        self,
+        connection: Connection,
+        service: str,
+        handler: Handler,
+        concurrency: int,
+        keys: QueueKeys | None = None,
     ) -> None:
         self.handler = handler
         self.concurrency = concurrency
         self.running: dict[str, RunningJob] = {}
+        self._keys = keys
+        self._unwatch_keys: Callable[[], Awaitable[None]] | None = None
+        self._parking: Parking | None = None
         self._connection = connection
         self._service = service
         self._work = WorkQueue(connection, service, handler.queue, self._receive)
         self._notices = EndNotices(connection, service, handler.queue.name, self._hint_end)
         self._accepting = False
-        self._busy = 0
         self._changed = asyncio.Event()
         self._attuning = asyncio.Lock()
-        self._idle = asyncio.Event()
-        self._idle.set()
+        self._seats = Seats(concurrency, self._changed.set)
 
     async def open(self) -> float:
         """Ensure the consumer and listen; returns the lease in force, in seconds."""
         await self._work.open()
         await self._notices.open()
+        if self._keys is not None:
+            self._unwatch_keys = await self._keys.watch(self._hint_key)
         return self._work.ack_wait.total_seconds()
 
     def start(self, tools: Tools) -> None:
         self._tools = tools
+        desk = None if self._keys is None else KeyDesk(self._keys, tools)
+        self._claims = Claims(self.handler.queue, tools, self.running, desk)
         self._attempts = AttemptRunner(self.handler, tools, self.running)
+        if desk is not None:
+            self._parking = Parking(self._claims, desk, tools, self._seats, self._run)
         self._connection.on_reconnect(self._reconnected)
         tools.background.spawn(self._keep_pulling())
-        tools.background.spawn(watch_leases(self.running, tools))
+        tools.background.spawn(watch_leases(self.running, tools, self.handler.queue.keying))
         self.accept()
 
     def accept(self) -> None:
         self._accepting = True
+        if self._parking is not None:
+            self._parking.open()
         self._tools.background.spawn(self.attune())
 
     def refuse(self) -> None:
         """No new work: what is still under way is handed back without being started."""
         self._accepting = False
+        if self._parking is not None:
+            self._parking.close()
         self._tools.background.spawn(self.attune())
 
     async def attune(self) -> None:
@@ -88,10 +112,10 @@ class QueueWorker:
 
     @property
     def is_idle(self) -> bool:
-        return self._busy == 0
+        return self._seats.taken == 0 and (self._parking is None or self._parking.is_empty)
 
     async def until_idle(self) -> None:
-        await self._idle.wait()
+        await self._seats.until_empty()
 
     def interrupt(self) -> None:
         for running in list(self.running.values()):
@@ -101,13 +125,15 @@ class QueueWorker:
         """Handlers that ignored their interruption: their jobs go back without them."""
         for running in list(self.running.values()):
             log.error("a handler ignores its interruption", extra={"job": running.terms.job.job_id})
-            await self._attempts.conclude(running, Interrupted())
+            await self._attempts.abandon(running)
 
     async def backlog(self) -> int:
         return await self._work.backlog()
 
     async def close(self) -> None:
         await self._notices.close()
+        if self._unwatch_keys is not None:
+            await self._unwatch_keys()
         await self._work.deafen()
 
     async def _keep_pulling(self) -> None:
@@ -125,7 +151,7 @@ class QueueWorker:
 
     def _room(self) -> int:
         """How many deliveries to ask for now: none while few slots are free and some are owed."""
-        free = self.concurrency - self._busy - self._work.owed
+        free = self._seats.free - self._work.owed
         if not (self._accepting and self._work.is_listening and self._connection.is_up):
             return 0
         worthwhile = max(1, self.concurrency // _TOP_UP_SHARE)
@@ -144,26 +170,42 @@ class QueueWorker:
             self._changed.set()
         elif (running := self.running.get(delivery.job.job_id)) is not None:
             self._tools.background.spawn(running.meet_again(delivery))
-        elif not self._accepting or self._busy >= self.concurrency:
+        elif not self._accepting:
             self._tools.background.spawn(delivery.answer(Nak()))
-        else:
-            self._busy += 1
-            self._idle.clear()
+        elif self._parking is not None and self._parking.join(delivery):
+            self._changed.set()
+        elif self._seats.take_now():
             self._tools.background.spawn(self._attempt(delivery))
+        elif self._parking is None or not self._parking.queue_up(delivery):
+            self._tools.background.spawn(delivery.answer(Nak()))
 
     async def _attempt(self, delivery: Delivery) -> None:
         try:
-            await self._attempts.run(delivery)
+            claimed = await self._claims.claim(delivery)
+            if isinstance(claimed, Claimed):
+                await self._attempts.run(delivery, claimed)
         finally:
-            self._busy -= 1
-            if self._busy == 0:
-                self._idle.set()
-            self._changed.set()
+            self._seats.leave()
+        if isinstance(claimed, Waits) and self._parking is not None:
+            self._parking.park(delivery, claimed.key)
+
+    async def _run(self, delivery: Delivery, claimed: Claimed) -> None:
+        """A parked job got its key, and a seat."""
+        try:
+            await self._attempts.run(delivery, claimed)
+        finally:
+            self._seats.leave()
 
     def _hint_end(self, job_id: str) -> None:
         running = self.running.get(job_id)
         if running is not None:
             running.hint_end()
+        elif self._parking is not None:
+            self._parking.hint_end(job_id)
+
+    def _hint_key(self, key_hash: str) -> None:
+        if self._parking is not None:
+            self._parking.hint(key_hash)
 
     def _reconnected(self) -> None:
         self._work.forget_pulls()
@@ -171,3 +213,5 @@ class QueueWorker:
         # Hints sent while the connection was down are lost: look.
         for job_id in self.running:
             self._hint_end(job_id)
+        if self._parking is not None:
+            self._parking.hint_all()

@@ -38,6 +38,9 @@ if TYPE_CHECKING:
 
 async def perform(handler: Handler, running: RunningJob, surroundings: Surroundings) -> Outcome:
     """Payload in, handler, result out. After this call there are only values."""
+    if running.keyless is not None:
+        witness = _Witness(running.terms.tries, surroundings.now())
+        return Fatal(witness.error(Interruption.KEY_UNRESOLVABLE, running.keyless.reason))
     limit = handler.queue.timeout
     timeout = None if limit is None else asyncio.timeout(limit.total_seconds())
     try:
@@ -105,6 +108,7 @@ def _active_job(handler: Handler, running: RunningJob) -> ActiveJob[Any]:
         max_tries=running.voice.head.standing.max_tries,
         redelivered=delivery.delivered.number - 1,
         deadline=running.voice.head.standing.deadline,
+        key=None if running.slot is None else running.slot.key.display,
     )
     return ActiveJob(running, _payload(handler, delivery.begun.payload), facts)
 

@@ -11,14 +11,16 @@ from typing import TYPE_CHECKING, Any, Final
 from trellis_jobs.jetstream.lease_keeper import Lease
 from trellis_jobs.model.settlement import Ack, Running
 from trellis_jobs.model.states import JobState
+from trellis_jobs.worker.active_job import KeyLease
+from trellis_jobs.worker.key_desk import HeldSlot, Keyless
 from trellis_jobs.worker.voice import Voice
 
 if TYPE_CHECKING:
     from trellis_jobs.contract.declaration import JobType
     from trellis_jobs.jetstream.deliveries import Delivery
-    from trellis_jobs.model.attempts import Attempt
     from trellis_jobs.model.notes import LogLevel, Progress
     from trellis_jobs.model.standing import Head
+    from trellis_jobs.worker.claim import Claimed
     from trellis_jobs.worker.tools import Tools
 
 log = logging.getLogger(__name__)
@@ -44,26 +46,30 @@ class RunningJob:
     def __init__(
         self,
         delivery: Delivery,
-        claimed: Head,
-        attempt: Attempt,
+        claimed: Claimed,
         queue: JobType[Any, Any],
         tools: Tools,
     ) -> None:
         self.delivery = delivery
+        self.slot = claimed.slot if isinstance(claimed.slot, HeldSlot) else None
+        self.keyless = claimed.slot if isinstance(claimed.slot, Keyless) else None
         self.terms = Running(
             delivery.job,
             delivery.begun.context,
-            attempt,
-            claimed.standing.tries,
-            claimed.standing.max_tries,
+            claimed.attempt,
+            claimed.head.standing.tries,
+            claimed.head.standing.max_tries,
             queue.retry,
             queue.dead_letters,
             _is_last(delivery, queue),
+            self.slot.concurrency if self.slot else None,
         )
         self.stop_reason: StopReason | None = None
         self.lease = Lease(delivery.reply, tools.ack_wait, tools.surroundings.uptime())
         tools.leases.keep(self.lease)
-        self.voice = Voice(claimed, self.terms, queue, tools, self._not_mine)
+        if self.slot is not None:
+            tools.leases.keep_slot(self.slot.lease)
+        self.voice = Voice(claimed.head, self.terms, queue, tools, self._not_mine)
         self._queue = queue
         self._tools = tools
         self._hinted = asyncio.Event()
@@ -73,6 +79,13 @@ class RunningJob:
     @property
     def has_ended(self) -> bool:
         return self.stop_reason is not None or self._timed_out
+
+    @property
+    def key_lease(self) -> KeyLease | None:
+        if self.slot is None:
+            return None
+        lease, now = self.slot.lease, self._tools.surroundings.uptime()
+        return KeyLease(lease.heartbeat_at, lease.expires_at, not lease.is_over(now))
 
     def time_out(self) -> None:
         """The attempt is over; a handler in a thread cannot be stopped, but can look."""
@@ -90,6 +103,8 @@ class RunningJob:
     def release(self) -> None:
         """The attempt is over here, however it ended: nothing is renewed any more."""
         self._tools.leases.drop(self.lease)
+        if self.slot is not None:
+            self._tools.leases.drop_slot(self.slot.lease)
 
     def enter_handler(self) -> None:
         self._handler = asyncio.current_task()
@@ -106,6 +121,11 @@ class RunningJob:
             self._tools.leases.drop(self.lease)
         if self._handler is not None:
             self._handler.cancel()
+
+    def check_slot(self, now: float) -> None:
+        """A slot that is lost, or could not be renewed for too long, ends the attempt."""
+        if self.slot is not None and self.slot.lease.is_over(now):
+            self.stop(StopReason.LOST)
 
     async def verify(self) -> None:
         """After a gap in the renewals, a guarded heartbeat tells whether the job is still ours.
@@ -173,6 +193,8 @@ class RunningJob:
             self._not_mine(head)
 
     async def _renew_now(self) -> None:
+        if self.slot is not None:
+            self.slot.lease.is_wanted = True
         if self.lease.has_lapsed(self._tools.surroundings.uptime()):
             await self.verify()
         elif self.stop_reason not in _NOT_OURS:
@@ -183,7 +205,10 @@ class RunningJob:
             self.lease.renewed_at = self._tools.surroundings.uptime()
 
     def _not_mine(self, head: Head | None) -> None:
-        is_over = head is None or head.standing.is_over
+        """A job that became stale is over, but it was taken from this attempt: that is noted."""
+        is_over = head is None or (
+            head.standing.is_over and head.standing.state is not JobState.STALE
+        )
         self.stop(StopReason.ENDED if is_over else StopReason.LOST)
 
     def _is_mine(self, head: Head | None) -> bool:

@@ -1,0 +1,174 @@
+"""A job's way into its key: reserved in the bucket, then in the log; or turned away.
+
+The reservation comes first. A process that dies before `created` leaves one that nobody fulfils;
+it is forgotten after a minute by whoever finds the key full.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Final
+
+from trellis_jobs.errors import (
+    FullKey,
+    JobExists,
+    JobsError,
+    KeyBusy,
+    NotAdmitted,
+    NotConfirmed,
+    QueueFull,
+)
+from trellis_jobs.jetstream.event_log import Refused
+from trellis_jobs.model.concurrency import QueuePolicy
+from trellis_jobs.model.events import Created, Skipped
+from trellis_jobs.model.key_backlog import (
+    Admitted,
+    Coalesced,
+    Refusal,
+    Rejected,
+    Replaced,
+    WhenFull,
+    oldest,
+)
+from trellis_jobs.model.key_state import Waiting
+from trellis_jobs.model.states import JobState
+
+if TYPE_CHECKING:
+    from trellis_jobs.jetstream.event_log import EventLog, Latest
+    from trellis_jobs.jetstream.queue_keys import QueueKeys
+    from trellis_jobs.model.identity import JobAddress
+    from trellis_jobs.model.key_template import JobKey
+    from trellis_jobs.model.standing import Head
+
+log = logging.getLogger(__name__)
+
+# A reservation that another producer has just made is in the log in a moment.
+_LOOKS: Final = (0.0, 0.01, 0.05, 0.2, 0.5)
+
+
+@dataclass(frozen=True, slots=True)
+class Entered:
+    """In the log; `replaced` is the job that made way."""
+
+    head: Head
+    replaced: str | None = None
+
+
+class Admission:
+    """One job that asks for its place in its key."""
+
+    def __init__(self, keys: QueueKeys, events: EventLog, key: JobKey, created: Created) -> None:
+        self._keys = keys
+        self._events = events
+        self._key = key
+        self._created = created
+        self._waiting = Waiting(
+            job_id=created.job.job_id,
+            created_at=created.at,
+            request_id=created.context.request_id,
+            context=created.context,
+        )
+
+    async def enter(self) -> Entered:
+        """Raises KeyBusy or QueueFull when the queue's policy lets no new job in."""
+        while True:
+            asked = await self._keys.admit(self._key, self._waiting)
+            if isinstance(asked, Rejected | Coalesced):
+                raise self._turned_away(asked)
+            try:
+                entered = await self._append(asked)
+            except NotConfirmed:
+                raise  # It may be in the log; if not, the reservation is forgotten in a minute.
+            except JobsError:
+                await self._take_back()
+                raise
+            if entered is not None:
+                return entered
+            # The one that was to make way runs by now: ask again, with nothing reserved.
+            await self._take_back()
+
+    async def _append(self, asked: Admitted | Replaced) -> Entered | None:
+        if isinstance(asked, Admitted):
+            return await self._append_alone()
+        victim = replace(self._created.job, job_id=asked.replaced.job_id)
+        for pause in _LOOKS:
+            await asyncio.sleep(pause)
+            latest = await self._events.latest(victim)
+            if latest is not None:
+                return await self._replace(latest, victim)
+        return await self._append_alone()
+
+    async def _append_alone(self) -> Entered:
+        head = await self._events.try_append(None, self._said(QueuePolicy(outcome="accepted")))
+        if isinstance(head, Refused):
+            raise JobExists(self._created.job.job_id)
+        return Entered(head)
+
+    async def _replace(self, latest: Latest, victim: JobAddress) -> Entered | None:
+        """None: the victim has started, so it does not make way."""
+        created = self._said(
+            QueuePolicy(
+                outcome="replaced",
+                reason=WhenFull.REPLACE_OLDEST,
+                replaced_job_id=victim.job_id,
+            )
+        )
+        while not latest.head.standing.is_over:
+            if latest.head.standing.state is JobState.ACTIVE:
+                return None
+            head = await self._append_both(latest, victim, created)
+            if head is not None:
+                return Entered(head, victim.job_id)
+            if await self._events.head(self._created.job) is not None:
+                raise JobExists(self._created.job.job_id)
+            latest = await self._events.latest(victim, at_least=latest.head.sequence) or latest
+        return await self._append_alone()
+
+    async def _append_both(
+        self, latest: Latest, victim: JobAddress, created: Created
+    ) -> Head | None:
+        """Both or neither where the server can; else the new one first: one of them must run."""
+        skipped = Skipped(
+            job=victim,
+            context=latest.context,
+            at=created.at,
+            tries=latest.head.standing.tries,
+            by=victim.service,
+            reason=f"job {created.job.job_id} replaced it in the queue of its key",
+        )
+        if self._events.features.atomic_batches:
+            both = await self._events.try_append_together([(latest.head, skipped), (None, created)])
+            return None if isinstance(both, Refused) else both[1]
+        head = await self._events.try_append(None, created)
+        if isinstance(head, Refused):
+            raise JobExists(created.job.job_id)
+        await self._events.append(latest.head, skipped)
+        return head
+
+    async def _take_back(self) -> None:
+        job_id, request_id = self._waiting.job_id, self._waiting.request_id
+        try:
+            await self._keys.withdraw(self._key, job_id, request_id=request_id)
+        except JobsError as error:
+            log.warning(
+                "a reservation was not taken back; it is forgotten in a minute",
+                extra={"key": self._key.display, "job": job_id, "error": str(error)},
+            )
+
+    def _said(self, policy: QueuePolicy) -> Created:
+        return replace(self._created, queue_policy=policy)
+
+    def _turned_away(self, asked: Rejected | Coalesced) -> NotAdmitted:
+        state, reason = asked.state, asked.why.reason
+        full = FullKey(
+            key=self._key.display,
+            reason=reason.value,
+            active=len(state.active),
+            queued=len(state.queued),
+            limit=asked.why.limit,
+            existing_job_id=oldest(state),
+        )
+        kind = QueueFull if reason is Refusal.QUEUE_DEPTH else KeyBusy
+        return kind(full, coalesced=isinstance(asked, Coalesced))

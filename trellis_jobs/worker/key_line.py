@@ -1,0 +1,88 @@
+"""The deliveries of one key that wait in this process, oldest first."""
+
+from __future__ import annotations
+
+import asyncio
+import bisect
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from trellis_jobs.model.key_sightings import Sightings
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from trellis_jobs.jetstream.deliveries import Delivery
+    from trellis_jobs.jetstream.lease_keeper import Lease
+    from trellis_jobs.model.key_state import KeyState, Waiting
+    from trellis_jobs.model.key_template import JobKey
+
+
+@dataclass(eq=False, slots=True)
+class Parked:
+    """A delivery that waits: renewed, but without a seat, a try or a task of its own."""
+
+    delivery: Delivery
+    waiting: Waiting
+    lease: Lease
+
+    @property
+    def job_id(self) -> str:
+        return self.waiting.job_id
+
+    @property
+    def deadline(self) -> datetime | None:
+        return self.delivery.head.standing.deadline
+
+    def meet_again(self, delivery: Delivery) -> None:
+        """The same message was delivered anew: only the newer delivery counts."""
+        if delivery.delivered.number > self.delivery.delivered.number:
+            self.delivery, self.lease.reply = delivery, delivery.reply
+
+
+class KeyLine:
+    """`entering` is the one that tries for the key right now."""
+
+    def __init__(self, key: JobKey) -> None:
+        self.key = key
+        self.parked: list[Parked] = []
+        self.entering: Parked | None = None
+        self.sightings = Sightings()
+        self.free_since: float | None = None
+        self.tidied_at: float | None = None
+        self._news = asyncio.Event()
+
+    def join(self, parked: Parked) -> None:
+        bisect.insort(self.parked, parked, key=lambda other: other.waiting.created_at)
+        self.wake()
+
+    def leave(self, parked: Parked) -> bool:
+        """False when it had left before."""
+        if parked not in self.parked:
+            return False
+        self.parked.remove(parked)
+        return True
+
+    def find(self, job_id: str) -> Parked:
+        return next(parked for parked in self.parked if parked.job_id == job_id)
+
+    def see(self, state: KeyState, uptime: float) -> None:
+        self.sightings = self.sightings.look(state, uptime)
+        if state.free == 0:
+            self.free_since = None
+        elif self.free_since is None:
+            self.free_since = uptime
+
+    def wake(self) -> None:
+        self._news.set()
+
+    def listen(self) -> None:
+        """What is said from now on ends the next rest."""
+        self._news.clear()
+
+    async def rest(self, seconds: float) -> None:
+        try:
+            async with asyncio.timeout(seconds):
+                await self._news.wait()
+        except TimeoutError:
+            return

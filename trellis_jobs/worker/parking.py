@@ -1,0 +1,262 @@
+"""Deliveries whose key is taken: parked, in a line per key, and woken when their key changes.
+
+A parked delivery costs a renewal now and then: no seat, no try, no polling. Each line looks at its
+key when the bucket says that it changed (only a hint, design D22), when a lease could be over, and
+now and then in case a hint was lost.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any, Final
+
+from trellis_jobs.errors import JobsError, KeyUnresolvable
+from trellis_jobs.jetstream.lease_keeper import Lease
+from trellis_jobs.model.key_fence import StalePolicy
+from trellis_jobs.model.key_line import LetIn, StandBy, Turn, next_turn
+from trellis_jobs.model.settlement import Nak
+from trellis_jobs.worker.claim import Claimed, Claims
+from trellis_jobs.worker.key_desk import KeyDesk, Waits, waiting_of
+from trellis_jobs.worker.key_line import KeyLine, Parked
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Coroutine
+
+    from trellis_jobs.jetstream.deliveries import Delivery
+    from trellis_jobs.model.key_state import KeyState
+    from trellis_jobs.model.key_template import JobKey
+    from trellis_jobs.worker.seats import Seats
+    from trellis_jobs.worker.tools import Tools
+
+log = logging.getLogger(__name__)
+
+PLACES: Final = 5_000
+PLACES_PER_KEY: Final = 100
+# How long a delivery without a place stays away: longer each time, and never in step with others.
+_AWAY: Final = timedelta(seconds=0.5)
+_LONGEST_DOUBLINGS: Final = 6
+_AFTER_TROUBLE: Final = 1.0
+# A hint that a job has ended may come before the event is there.
+_END_LOOKS: Final = (0.02, 0.2)
+
+
+class Parking:
+    """`run` gets each claimed job, with the seat that was taken for it."""
+
+    def __init__(
+        self,
+        claims: Claims,
+        desk: KeyDesk,
+        tools: Tools,
+        seats: Seats,
+        run: Callable[[Delivery, Claimed], Coroutine[Any, Any, None]],
+    ) -> None:
+        self._claims = claims
+        self._desk = desk
+        self._tools = tools
+        self._seats = seats
+        self._run = run
+        self._lines: dict[str, KeyLine] = {}
+        self._by_job: dict[str, tuple[KeyLine, Parked]] = {}
+        self._is_open = True
+
+    @property
+    def is_empty(self) -> bool:
+        return not self._by_job
+
+    def join(self, delivery: Delivery) -> bool:
+        """Take in a delivery that has to wait for certain: others of its key do so already."""
+        known = self._by_job.get(delivery.job.job_id)
+        if known is not None:
+            known[1].meet_again(delivery)
+            return True
+        key = self._key_of(delivery) if self._lines else None
+        line = None if key is None else self._lines.get(key.hash)
+        if line is not None:
+            self._park(delivery, line)
+        return line is not None
+
+    def queue_up(self, delivery: Delivery) -> bool:
+        """Take in a delivery for which there is no seat right now."""
+        key = self._key_of(delivery)
+        if key is not None:
+            self.park(delivery, key)
+        return key is not None
+
+    def park(self, delivery: Delivery, key: JobKey) -> None:
+        line = self._lines.get(key.hash)
+        if line is None:
+            line = self._lines[key.hash] = KeyLine(key)
+            self._tools.background.spawn(self._serve(line))
+        self._park(delivery, line)
+
+    def hint(self, key_hash: str) -> None:
+        line = self._lines.get(key_hash)
+        if line is not None:
+            line.wake()
+
+    def hint_all(self) -> None:
+        """Hints were lost, perhaps."""
+        for line in self._lines.values():
+            line.wake()
+
+    def hint_end(self, job_id: str) -> None:
+        known = self._by_job.get(job_id)
+        if known is not None:
+            self._tools.background.spawn(self._look_for_end(*known))
+
+    def open(self) -> None:
+        self._is_open = True
+
+    def close(self) -> None:
+        """Hand everything back, for others to take; what is being started is past that."""
+        self._is_open = False
+        for line, parked in list(self._by_job.values()):
+            if parked is not line.entering:
+                self._send_away(line, parked, Nak())
+
+    def _key_of(self, delivery: Delivery) -> JobKey | None:
+        try:
+            return self._desk.keys.key_of(delivery.begun)
+        except KeyUnresolvable:
+            return None
+
+    def _park(self, delivery: Delivery, line: KeyLine) -> None:
+        lease = Lease(delivery.reply, self._tools.ack_wait, self._tools.surroundings.uptime())
+        parked = Parked(delivery, waiting_of(delivery), lease)
+        self._tools.leases.keep(lease)
+        self._by_job[parked.job_id] = (line, parked)
+        line.join(parked)
+        if not self._is_open:
+            self._send_away(line, parked, Nak())
+        elif len(line.parked) > PLACES_PER_KEY or len(self._by_job) > PLACES:
+            self._send_away(line, line.parked[-1], self._later(line.parked[-1].delivery))
+
+    def _later(self, delivery: Delivery) -> Nak:
+        doublings = min(delivery.delivered.number - 1, _LONGEST_DOUBLINGS)
+        return Nak(_AWAY * 2**doublings * (1 + self._tools.surroundings.spread()))
+
+    def _send_away(self, line: KeyLine, parked: Parked, answer: Nak) -> None:
+        if self._leave(line, parked):
+            self._tools.background.spawn(parked.delivery.answer(answer))
+
+    def _leave(self, line: KeyLine, parked: Parked) -> bool:
+        """Once: False when it is gone already."""
+        self._by_job.pop(parked.job_id, None)
+        self._tools.leases.drop(parked.lease)
+        line.wake()
+        return line.leave(parked)
+
+    async def _serve(self, line: KeyLine) -> None:
+        """As long as anybody waits; if this fails, the server delivers them again."""
+        try:
+            while line.parked:
+                line.listen()
+                await line.rest(await self._serve_once(line))
+        finally:
+            self._lines.pop(line.key.hash, None)
+            for parked in list(line.parked):
+                self._leave(line, parked)
+
+    async def _serve_once(self, line: KeyLine) -> float:
+        """Returns the seconds to rest, unless there is news."""
+        self._drop_lapsed(line)
+        try:
+            state = await self._look(line)
+            turn = self._turn(line, state)
+            if isinstance(turn, LetIn):
+                await self._let_in(line, state, turn)
+                return 0.0
+        except JobsError as error:
+            log.warning("a key is in trouble", extra={"key": line.key.display, "error": str(error)})
+            return _AFTER_TROUBLE
+        return self._rest_of(line, turn)
+
+    def _drop_lapsed(self, line: KeyLine) -> None:
+        """A delivery that was not renewed in time is another's by now, or comes again (D7)."""
+        now = self._tools.surroundings.uptime()
+        for parked in [parked for parked in line.parked if parked.lease.has_lapsed(now)]:
+            self._leave(line, parked)
+
+    async def _look(self, line: KeyLine) -> KeyState:
+        keys, uptime = self._desk.keys, self._tools.surroundings.uptime
+        state = await keys.read(line.key)
+        line.see(state, uptime())
+        if keys.keying.stale_policy is StalePolicy.BLOCK:
+            return state
+        here = {parked.job_id for parked in line.parked}
+        over = line.sightings.over(keys.keying.heartbeat_ttl.total_seconds(), uptime())
+        for slot in over:
+            if slot.job_id not in here:
+                await keys.evict(line.key, slot)
+        if over:
+            state = await keys.read(line.key)
+            line.see(state, uptime())
+        return state
+
+    def _turn(self, line: KeyLine, state: KeyState) -> Turn:
+        now, uptime = self._tools.surroundings.now(), self._tools.surroundings.uptime()
+        for parked in line.parked:
+            if parked.deadline is not None and parked.deadline <= now:
+                return LetIn(parked.job_id)
+        free_for = timedelta(seconds=0 if line.free_since is None else uptime - line.free_since)
+        waiting = [parked.waiting for parked in line.parked]
+        return next_turn(state, waiting, now=now, free_for=free_for)
+
+    async def _let_in(self, line: KeyLine, state: KeyState, turn: LetIn) -> None:
+        if turn.patient:
+            await self._tidy(line, state)
+        parked = line.find(turn.job_id)
+        await self._seats.take()
+        if parked not in line.parked:
+            self._seats.leave()
+            return
+        line.entering = parked
+        claimed: Claimed | Waits | None = None
+        try:
+            claimed = await self._claims.claim(parked.delivery, patient=turn.patient)
+        finally:
+            line.entering = None
+            if not isinstance(claimed, Claimed):
+                self._seats.leave()
+        if isinstance(claimed, Waits):
+            if not self._is_open:
+                self._send_away(line, parked, Nak())
+            return
+        self._leave(line, parked)
+        if claimed is not None:
+            self._tools.background.spawn(self._run(parked.delivery, claimed))
+
+    async def _tidy(self, line: KeyLine, state: KeyState) -> None:
+        """Those before us did not come: forget the ones that are over, now and then."""
+        now = self._tools.surroundings.uptime()
+        interval = self._desk.keys.keying.heartbeat_interval.total_seconds()
+        if line.tidied_at is None or now - line.tidied_at >= interval:
+            line.tidied_at = now
+            await self._desk.keys.forget_ended(line.key, state)
+
+    def _rest_of(self, line: KeyLine, turn: StandBy) -> float:
+        keying, surroundings = self._desk.keys.keying, self._tools.surroundings
+        rests = [keying.heartbeat_interval.total_seconds()]
+        if turn.at_most is not None:
+            rests.append(turn.at_most.total_seconds())
+        next_end = line.sightings.next_end(keying.heartbeat_ttl.total_seconds())
+        if next_end is not None and keying.stale_policy is StalePolicy.FAIL_STALE:
+            rests.append(next_end - surroundings.uptime())
+        deadlines = [p.deadline for p in line.parked if p.deadline is not None]
+        if deadlines:
+            rests.append((min(deadlines) - surroundings.now()).total_seconds())
+        return max(0.0, min(rests))
+
+    async def _look_for_end(self, line: KeyLine, parked: Parked) -> None:
+        """Believe the log, not the hint; a claim of a job that is over only tidies up."""
+        for pause in _END_LOOKS:
+            await asyncio.sleep(pause)
+            head = await self._claims.newest(parked.delivery)
+            if head is None or not head.standing.is_over or parked is line.entering:
+                continue
+            if self._leave(line, parked):
+                await self._claims.claim(parked.delivery)
+            return
