@@ -9,7 +9,23 @@ from typing import assert_type
 from pydantic import BaseModel
 from typing_extensions import TypedDict
 
-from trellis_jobs import Accepted, ActiveJob, Job, JobRef, Jobs, JobState, Queue, Service, job
+from trellis_jobs import (
+    Accepted,
+    ActiveJob,
+    Coalesced,
+    Job,
+    JobRef,
+    Jobs,
+    JobState,
+    KeyConcurrency,
+    KeyLease,
+    Queue,
+    QueueDepth,
+    Rejected,
+    Replaced,
+    Service,
+    job,
+)
 from trellis_jobs.contract.declaration import JobType
 
 
@@ -34,7 +50,15 @@ class Document(TypedDict):
 class HelpdeskJobs(Jobs, service="helpdesk"):
     sync_tickets = job(SyncTickets, SyncReport, concurrency=4, backoff=[5, timedelta(minutes=1)])
     plot = job(Point, list[Point], timeout=timedelta(seconds=5), permanent=[ValueError])
-    index = job(Document, Document, name="index-document", deadline=3600, delivery_limit=None)
+    index = job(
+        Document,
+        Document,
+        name="index-document",
+        deadline=3600,
+        delivery_limit=None,
+        key=KeyConcurrency(["index", "/id"], max_active=2, heartbeat_ttl=timedelta(minutes=3)),
+        queue=QueueDepth(max_queued_per_key=10, when_full="coalesce"),
+    )
     count = job(int, str, max_deliver=3, ack_wait=1.5, progress=False, logs=False, dlq=False)
     forget = job(str)
     nothing = job(str, None, shared=True)
@@ -57,6 +81,8 @@ async def sync(active: ActiveJob[SyncTickets]) -> SyncReport:
     assert_type(active.payload, SyncTickets)
     assert_type(active.tries, int)
     assert_type(active.deadline, datetime | None)
+    assert_type(active.key, str | None)
+    assert_type(active.key_lease, KeyLease | None)
     await active.progress(current=1, total=9, step="fetch", message="page 1")
     await active.log("fetched", level="warn")
     await active.heartbeat()
@@ -105,9 +131,17 @@ async def produce() -> None:
         assert_type((await ref.get()).state, JobState)
         assert_type(ref.id, str)
 
-        accepted = await jobs.index.submit({"id": "d-1", "pages": 2}, job_id="d-1")
-        assert_type(accepted, Accepted[Document])
-        assert_type((await accepted.ref.wait())["pages"], int)
+        match await jobs.index.submit({"id": "d-1", "pages": 2}, job_id="d-1"):
+            case Accepted(accepted):
+                assert_type((await accepted.wait())["pages"], int)
+            case Replaced(ref=newer, replaced_job_id=replaced):
+                assert_type(newer, JobRef[Document])
+                assert_type(replaced, str)
+            case Coalesced(existing=existing):
+                assert_type((await existing.wait())["pages"], int)
+            case Rejected(reason=reason, limit=limit):
+                assert_type(reason, str)
+                assert_type(limit, int)
 
         many = await jobs.plot.create_many(Point(x) for x in range(3))
         assert_type(many, list[JobRef[list[Point]]])

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import MutableMapping
 
     from trellis_jobs.jetstream.deliveries import Delivery
-    from trellis_jobs.worker.claim import Claimed
+    from trellis_jobs.worker.claimed import Claimed
     from trellis_jobs.worker.handlers import Handler
     from trellis_jobs.worker.tools import Tools
 

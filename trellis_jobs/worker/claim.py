@@ -30,7 +30,8 @@ from trellis_jobs.model.preflight import (
 )
 from trellis_jobs.model.settlement import Ack, Answer, Nak, Silence, Term
 from trellis_jobs.model.standing import Head
-from trellis_jobs.worker.key_desk import HeldSlot, KeyDesk, Keyless, Waits
+from trellis_jobs.worker.claimed import Claimed
+from trellis_jobs.worker.key_desk import HeldSlot, KeyDesk, Waits
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -45,13 +46,6 @@ log = logging.getLogger(__name__)
 
 # A key whose state cannot be read or written costs no try: its jobs come again after a while.
 _AFTER_TROUBLE: Final = Nak(timedelta(seconds=5))
-
-
-@dataclass(frozen=True, slots=True)
-class Claimed:
-    head: Head
-    attempt: Attempt
-    slot: HeldSlot | Keyless | None = None
 
 
 @dataclass(frozen=True, slots=True)

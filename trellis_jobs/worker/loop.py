@@ -11,7 +11,8 @@ from trellis_jobs.jetstream.end_notices import EndNotices
 from trellis_jobs.jetstream.work_queue import WorkQueue
 from trellis_jobs.model.settlement import Nak
 from trellis_jobs.worker.attempt import AttemptRunner
-from trellis_jobs.worker.claim import Claimed, Claims
+from trellis_jobs.worker.claim import Claims
+from trellis_jobs.worker.claimed import Claimed
 from trellis_jobs.worker.key_desk import KeyDesk, Waits
 from trellis_jobs.worker.lapses import watch_leases
 from trellis_jobs.worker.parking import Parking

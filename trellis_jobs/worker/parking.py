@@ -17,7 +17,7 @@ from trellis_jobs.jetstream.lease_keeper import Lease
 from trellis_jobs.model.key_fence import StalePolicy
 from trellis_jobs.model.key_line import LetIn, StandBy, Turn, next_turn
 from trellis_jobs.model.settlement import Nak
-from trellis_jobs.worker.claim import Claimed, Claims
+from trellis_jobs.worker.claimed import Claimed
 from trellis_jobs.worker.key_desk import KeyDesk, Waits, waiting_of
 from trellis_jobs.worker.key_line import KeyLine, Parked
 
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from trellis_jobs.jetstream.deliveries import Delivery
     from trellis_jobs.model.key_state import KeyState
     from trellis_jobs.model.key_template import JobKey
+    from trellis_jobs.worker.claim import Claims
     from trellis_jobs.worker.seats import Seats
     from trellis_jobs.worker.tools import Tools
 

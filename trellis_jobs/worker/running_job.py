@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from trellis_jobs.jetstream.deliveries import Delivery
     from trellis_jobs.model.notes import LogLevel, Progress
     from trellis_jobs.model.standing import Head
-    from trellis_jobs.worker.claim import Claimed
+    from trellis_jobs.worker.claimed import Claimed
     from trellis_jobs.worker.tools import Tools
 
 log = logging.getLogger(__name__)

@@ -1,0 +1,20 @@
+"""A job that is ours: its `started` event is in the log."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from trellis_jobs.model.attempts import Attempt
+    from trellis_jobs.model.standing import Head
+    from trellis_jobs.worker.key_desk import HeldSlot, Keyless
+
+
+@dataclass(frozen=True, slots=True)
+class Claimed:
+    """On a queue with keys there is a slot, or the reason why there can be none."""
+
+    head: Head
+    attempt: Attempt
+    slot: HeldSlot | Keyless | None = None
