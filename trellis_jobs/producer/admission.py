@@ -57,9 +57,18 @@ class Entered:
 
 
 class Admission:
-    """One job that asks for its place in its key."""
+    """One job that asks for its place in its key; `patience` is that of each append."""
 
-    def __init__(self, keys: QueueKeys, events: EventLog, key: JobKey, created: Created) -> None:
+    def __init__(
+        self,
+        keys: QueueKeys,
+        events: EventLog,
+        key: JobKey,
+        created: Created,
+        *,
+        patience: float,
+    ) -> None:
+        self._patience = patience
         self._keys = keys
         self._events = events
         self._key = key
@@ -101,7 +110,8 @@ class Admission:
         return await self._append_alone()
 
     async def _append_alone(self) -> Entered:
-        head = await self._events.try_append(None, self._said(QueuePolicy(outcome="accepted")))
+        created = self._said(QueuePolicy(outcome="accepted"))
+        head = await self._events.try_append(None, created, patience=self._patience)
         if isinstance(head, Refused):
             raise JobExists(self._created.job.job_id)
         return Entered(head)
@@ -141,7 +151,7 @@ class Admission:
         if self._events.features.atomic_batches:
             both = await self._events.try_append_together([(latest.head, skipped), (None, created)])
             return None if isinstance(both, Refused) else both[1]
-        head = await self._events.try_append(None, created)
+        head = await self._events.try_append(None, created, patience=self._patience)
         if isinstance(head, Refused):
             raise JobExists(created.job.job_id)
         await self._events.append(latest.head, skipped)

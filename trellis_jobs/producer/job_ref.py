@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
@@ -16,6 +17,7 @@ from trellis_jobs.errors import (
     JobFailed,
     JobIsOver,
     JobNotFound,
+    JobsError,
     JobSkipped,
     JobStale,
     NotConfirmed,
@@ -39,6 +41,8 @@ if TYPE_CHECKING:
     from trellis_jobs.model.identity import JobAddress
     from trellis_jobs.model.standing import Head
     from trellis_jobs.surroundings import Surroundings
+
+log = logging.getLogger(__name__)
 
 R_co = TypeVar("R_co", covariant=True)
 
@@ -135,14 +139,6 @@ class JobRef(Generic[R_co]):
             if self._keys is not None:
                 await self._leave_queue(self._keys)
 
-    async def _leave_queue(self, keys: QueueKeys) -> None:
-        """It waits no more; a slot is released by its worker, once the handler has stopped."""
-        for kind in (EventKind.RETRIED, EventKind.CREATED):
-            entry = await self._events.last(self.address, kind)
-            if entry is not None and isinstance(entry.event, Begun):
-                await keys.withdraw(keys.key_of(entry.event), self.id)
-                return
-
     async def events(self) -> list[Event]:
         """Every event so far, oldest first."""
         async with self._patiently(f"a read of the history of job {self.id}"):
@@ -157,6 +153,24 @@ class JobRef(Generic[R_co]):
                 yield job
             if job is not None and job.is_over:
                 return
+
+    async def _leave_queue(self, keys: QueueKeys) -> None:
+        """It waits no more; a slot is released by its worker, once the handler has stopped.
+
+        The job is cancelled whether this succeeds or not: its worker, or the next that asks for
+        the key, finds that out.
+        """
+        try:
+            for kind in (EventKind.RETRIED, EventKind.CREATED):
+                entry = await self._events.last(self.address, kind)
+                if entry is not None and isinstance(entry.event, Begun):
+                    await keys.withdraw(keys.key_of(entry.event), self.id)
+                    return
+        except JobsError as error:
+            log.warning(
+                "a cancelled job was not taken out of its key",
+                extra={"job": self.id, "error": str(error)},
+            )
 
     @asynccontextmanager
     async def _patiently(self, what: str) -> AsyncIterator[None]:

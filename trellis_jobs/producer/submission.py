@@ -129,9 +129,10 @@ class Producer:
                 raise JobExists(created.job.job_id)
             return Entered(head)
         keys = self._keys[request.queue.name]
+        admission = Admission(keys, self._events, request.key, created, patience=PATIENCE)
         try:
             async with asyncio.timeout(PATIENCE):
-                return await Admission(keys, self._events, request.key, created).enter()
+                return await admission.enter()
         except TimeoutError:
             raise NotConfirmed("the job's admission", PATIENCE, created.job.job_id) from None
 

@@ -63,8 +63,8 @@ class KeyLine:
         self.parked.remove(parked)
         return True
 
-    def find(self, job_id: str) -> Parked:
-        return next(parked for parked in self.parked if parked.job_id == job_id)
+    def find(self, job_id: str) -> Parked | None:
+        return next((parked for parked in self.parked if parked.job_id == job_id), None)
 
     def see(self, state: KeyState, uptime: float) -> None:
         self.sightings = self.sightings.look(state, uptime)

@@ -209,9 +209,9 @@ class Parking:
     async def _let_in(self, line: KeyLine, state: KeyState, turn: LetIn) -> None:
         if turn.patient:
             await self._tidy(line, state)
-        parked = line.find(turn.job_id)
         await self._seats.take()
-        if parked not in line.parked:
+        parked = line.find(turn.job_id)
+        if parked is None:
             self._seats.leave()
             return
         line.entering = parked
