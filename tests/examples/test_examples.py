@@ -30,6 +30,15 @@ stolen  failed: Fail: the card is blocked  (tries: 1)
 empty   failed: OutOfMoney: 0.12 left  (tries: 1)
 cursed  dead: TimeoutError: the bank is gone  (tries: 3)
 """,
+    "one_per_customer": """\
+mailbox:acme begins with inbox
+mailbox:acme is done with inbox
+mailbox:acme begins with sent
+mailbox:acme is done with sent
+mailbox:acme begins with spam
+mailbox:acme is done with spam
+no room for drafts: queue-depth, 3 before it
+""",
     "two_processes": """\
 3 jobs are in the log
 the worker did what there was, and ended with 0
