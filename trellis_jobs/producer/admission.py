@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from trellis_jobs.model.identity import JobAddress
     from trellis_jobs.model.key_template import JobKey
     from trellis_jobs.model.standing import Head
+    from trellis_jobs.producer.key_witness import KeyWitness
 
 log = logging.getLogger(__name__)
 
@@ -66,8 +67,10 @@ class Admission:
         key: JobKey,
         created: Created,
         *,
+        witness: KeyWitness,
         patience: float,
     ) -> None:
+        self._witness = witness
         self._patience = patience
         self._keys = keys
         self._events = events
@@ -85,6 +88,8 @@ class Admission:
         while True:
             asked = await self._keys.admit(self._key, self._waiting)
             if isinstance(asked, Rejected | Coalesced):
+                if await self._witness.evict_what_is_over(self._keys, self._key, asked.state):
+                    continue
                 raise self._turned_away(asked)
             try:
                 entered = await self._append(asked)

@@ -19,6 +19,7 @@ from trellis_jobs.model.concurrency import Concurrency
 from trellis_jobs.model.events import Created
 from trellis_jobs.model.identity import JobAddress, check_token
 from trellis_jobs.producer.admission import Admission, Entered
+from trellis_jobs.producer.key_witness import KeyWitness
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -70,6 +71,7 @@ class Producer:
         self._service = service
         self._events = events
         self._keys = keys
+        self._witness = KeyWitness(surroundings.uptime)
         self._telemetry = telemetry
         self._surroundings = surroundings
 
@@ -129,7 +131,9 @@ class Producer:
                 raise JobExists(created.job.job_id)
             return Entered(head)
         keys = self._keys[request.queue.name]
-        admission = Admission(keys, self._events, request.key, created, patience=PATIENCE)
+        admission = Admission(
+            keys, self._events, request.key, created, witness=self._witness, patience=PATIENCE
+        )
         try:
             async with asyncio.timeout(PATIENCE):
                 return await admission.enter()
