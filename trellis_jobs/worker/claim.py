@@ -31,7 +31,7 @@ from trellis_jobs.model.preflight import (
 from trellis_jobs.model.settlement import Ack, Answer, Nak, Silence, Term
 from trellis_jobs.model.standing import Head
 from trellis_jobs.worker.claimed import Claimed
-from trellis_jobs.worker.key_desk import HeldSlot, KeyDesk, Waits
+from trellis_jobs.worker.key_desk import Contested, HeldSlot, KeyDesk, Waits
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -123,7 +123,7 @@ class Claims:
 
     async def _start(
         self, delivery: Delivery, head: Head, *, patient: bool
-    ) -> Claimed | Waits | Refused | None:
+    ) -> Claimed | Waits | Head | Refused | None:
         attempt = Attempt(
             self._tools.surroundings.new_id(),
             self._tools.instance,
@@ -139,6 +139,8 @@ class Claims:
                 return None
         if isinstance(taken, Waits):
             return taken
+        if isinstance(taken, Contested):
+            return await self._outdate(delivery, head, taken)
         said = self._said(delivery, head.standing.tries + 1)
         held = taken.concurrency if isinstance(taken, HeldSlot) else None
         answer = await self._append(head, e.Started(**said, attempt=attempt, concurrency=held))
@@ -147,6 +149,15 @@ class Claims:
         if isinstance(taken, HeldSlot):
             await taken.release()
         return answer
+
+    async def _outdate(self, delivery: Delivery, head: Head, rival: Contested) -> Head | Refused:
+        """Whoever has the job's slot and has not started will be refused by this note."""
+        note = e.StaleCompletionIgnored(
+            **self._said(delivery, head.standing.tries),
+            lost_attempt=rival.token,
+            reason=f"worker {rival.instance} took a slot for the job and did not start it",
+        )
+        return await self._append(head, note)
 
     async def _come_again(self, delivery: Delivery, error: JobsError) -> None:
         log.error(

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from trellis_jobs.errors import JobsError, KeyUnresolvable
 from trellis_jobs.jetstream.queue_keys import held_by
 from trellis_jobs.jetstream.slot_lease import SlotLease
-from trellis_jobs.model.key_slots import Acquired
+from trellis_jobs.model.key_slots import Acquired, Held
 from trellis_jobs.model.key_state import Slot, Waiting
 
 if TYPE_CHECKING:
@@ -31,6 +31,14 @@ class Waits:
     """Others hold the key: the job has to wait for it."""
 
     key: JobKey
+
+
+@dataclass(frozen=True, slots=True)
+class Contested:
+    """An attempt of this very job has its slot, and may be about to start: the log must move on."""
+
+    token: str
+    instance: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +79,7 @@ class KeyDesk:
 
     async def take(
         self, delivery: Delivery, head: Head, attempt: Attempt, *, patient: bool
-    ) -> HeldSlot | Waits | Keyless:
+    ) -> HeldSlot | Waits | Contested | Keyless:
         try:
             key = self.keys.key_of(delivery.begun)
         except KeyUnresolvable as error:
@@ -79,6 +87,8 @@ class KeyDesk:
         asked_at = self._tools.surroundings.uptime()
         slot, waiting = self._slot(delivery, head, attempt), waiting_of(delivery)
         acquired = await self.keys.acquire(key, slot, waiting, patient=patient)
+        if isinstance(acquired, Held):
+            return Contested(acquired.slot.token, acquired.slot.instance)
         if not isinstance(acquired, Acquired):
             return Waits(key)
         lease = SlotLease(self.keys.empty(key), slot, self.keys.keying, asked_at)
