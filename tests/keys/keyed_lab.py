@@ -1,0 +1,277 @@
+"""A help desk whose queues have keys of every policy, and each key as the bucket holds it."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from pydantic import BaseModel
+
+from tests import given
+from tests.support.facts import until
+from tests.support.fault_proxy import FaultProxy, Then
+from tests.support.lab import Probe, probe
+from trellis_jobs import (
+    ActiveJob,
+    JobRef,
+    Jobs,
+    KeyConcurrency,
+    QueueDepth,
+    Service,
+    Workers,
+    job,
+)
+from trellis_jobs.contract.declaration import JobType
+from trellis_jobs.contract.topology import KEYS
+from trellis_jobs.jetstream import api
+from trellis_jobs.model import events as e
+from trellis_jobs.model import subjects
+from trellis_jobs.model.identity import JobAddress
+from trellis_jobs.model.key_state import KeyAddress, KeyState, Waiting
+from trellis_jobs.model.key_template import JobKey
+from trellis_jobs.model.standing import Head
+from trellis_jobs.wire import keys as wire
+
+KEY_WRITE_ANSWERED = rb'"stream":"KV_JOBS_KEYS"'
+EVENT_ANSWERED = rb'"stream":"JOBS"'
+
+
+class Sync(BaseModel):
+    """`origin` is the key; a handler told to `wait` does so until the test says go."""
+
+    origin: str | None = "acme"
+    do: str = "answer"
+    text: str = ""
+
+
+class DeskJobs(Jobs, service="desk"):
+    """`strict` lets nothing wait, `patient` one job of a key, and `roomy` runs 1 of 4."""
+
+    strict = job(Sync, int, concurrency=10, ack_wait=1, key=KeyConcurrency(["tickets", "/origin"]))
+    patient = job(
+        Sync,
+        int,
+        concurrency=10,
+        ack_wait=1,
+        key=KeyConcurrency(["tickets", "/origin"]),
+        queue=QueueDepth(max_queued_per_key=1),
+    )
+    blocking = job(
+        Sync,
+        int,
+        ack_wait=1,
+        key=KeyConcurrency(["tickets", "/origin"], stale_policy="block"),
+        queue=QueueDepth(max_queued_per_key=1),
+    )
+    coalesce = job(
+        Sync,
+        int,
+        concurrency=10,
+        ack_wait=1,
+        key=KeyConcurrency(["tickets", "/origin"]),
+        queue=QueueDepth(max_queued_per_key=3, when_full="coalesce"),
+    )
+    newest = job(
+        Sync,
+        int,
+        ack_wait=1,
+        key=KeyConcurrency(["tickets", "/origin"]),
+        queue=QueueDepth(max_queued_per_key=0, when_full="replace-oldest"),
+    )
+    replace = job(
+        Sync,
+        int,
+        ack_wait=1,
+        key=KeyConcurrency(["tickets", "/origin"]),
+        queue=QueueDepth(max_queued_per_key=1, when_full="replace-oldest"),
+    )
+    roomy = job(
+        Sync,
+        int,
+        ack_wait=1,
+        key=KeyConcurrency(["tickets", "/origin"]),
+        queue=QueueDepth(max_queued_per_key=3),
+    )
+    plain = job(Sync, int, concurrency=10, ack_wait=1)
+
+
+@dataclass
+class Bench:
+    """One worker of the desk: what runs on it, and the word that lets waiting handlers go on."""
+
+    service: Service[DeskJobs]
+    runs: list[str] = field(default_factory=list)
+    running: dict[str, ActiveJob[Sync]] = field(default_factory=dict)
+    go: asyncio.Event = field(default_factory=asyncio.Event)
+
+    @property
+    def jobs(self) -> DeskJobs:
+        return self.service.jobs
+
+    async def until_running(self, ref: JobRef[Any]) -> ActiveJob[Sync]:
+        return await until(lambda: self.running.get(ref.id), f"{ref} runs")
+
+    async def handle(self, active: ActiveJob[Sync]) -> int:
+        self.runs.append(active.id)
+        self.running[active.id] = active
+        try:
+            if active.payload.do == "wait":
+                await self.go.wait()
+        finally:
+            del self.running[active.id]
+        return active.tries
+
+
+@asynccontextmanager
+async def worker(url: str, queue: str) -> AsyncIterator[Bench]:
+    made = Bench(Service(DeskJobs, grace=5.0))
+    getattr(made.jobs, queue).handle(made.handle)
+    async with made.service.connect(url, workers=Workers(queues=[queue])):
+        yield made
+        made.go.set()
+
+
+@asynccontextmanager
+async def producer(url: str) -> AsyncIterator[DeskJobs]:
+    service = Service(DeskJobs)
+    async with service.connect(url, workers=False):
+        yield service.jobs
+
+
+@dataclass
+class Key:
+    """One key of one queue, read and written past everything that guards it."""
+
+    raw: Probe
+    queue: JobType[Any, Any]
+    origin: str = "acme"
+
+    @property
+    def job_key(self) -> JobKey:
+        assert self.queue.keying is not None
+        return self.queue.keying.template.resolve({"origin": self.origin})
+
+    @property
+    def subject(self) -> str:
+        return subjects.key_state(self.address)
+
+    @property
+    def address(self) -> KeyAddress:
+        return KeyAddress("desk", self.queue.name, self.job_key.hash)
+
+    @property
+    def empty(self) -> KeyState:
+        keying = self.queue.keying
+        assert keying is not None
+        return KeyState(
+            address=self.address,
+            display=self.job_key.display,
+            max_active=keying.max_active,
+            max_queued=keying.max_queued,
+        )
+
+    def job(self, job_id: str) -> JobAddress:
+        return JobAddress("desk", self.queue.name, job_id)
+
+    async def stored(self) -> bytes:
+        """Nothing at all if nobody has ever written it."""
+        answer = await self.raw.connection.ask(f"$JS.API.DIRECT.GET.{KEYS}.{self.subject}")
+        return b"" if (answer.headers or {}).get("Status") == "404" else answer.data
+
+    async def state(self) -> KeyState:
+        data = await self.stored()
+        found = wire.decode(data, expected=self.address) if data else self.empty
+        assert isinstance(found, KeyState), found
+        return found
+
+    async def queued(self) -> list[str]:
+        return [waiting.job_id for waiting in (await self.state()).queued]
+
+    async def active(self) -> list[str]:
+        return [slot.job_id for slot in (await self.state()).active]
+
+    async def until_queued(self, *job_ids: str) -> None:
+        async def there() -> bool:
+            return await self.queued() == list(job_ids)
+
+        await until(there, f"{job_ids} wait for {self.job_key.display}")
+
+    async def until_free(self) -> None:
+        async def free() -> bool:
+            state = await self.state()
+            return not state.active and not state.queued
+
+        await until(free, f"{self.job_key.display} is free")
+
+    async def put(self, state: KeyState | bytes) -> None:
+        data = state if isinstance(state, bytes) else wire.encode(state)
+        answer = await self.raw.connection.ask(self.subject, data)
+        assert "error" not in json.loads(answer.data)
+
+    async def put_waiting(self, *entries: Waiting) -> None:
+        await self.put(replace(self.empty, queued=entries))
+
+    async def tell(self, *history: e.Event) -> None:
+        """Write a job's history into the log, whoever may have lived it."""
+        head: Head | None = None
+        for event in history:
+            answer = await self.raw.events.try_append(head, event)
+            assert isinstance(answer, Head)
+            head = answer
+
+
+def reserved(job_id: str, *, seconds_ago: float = 0) -> Waiting:
+    """A place that somebody took for a job; whether the job came to be is another matter."""
+    return given.waiting(
+        job_id, created_at=datetime.now(UTC) - timedelta(seconds=seconds_ago), request_id="theirs"
+    )
+
+
+def history(address: JobAddress, *events: e.Event) -> list[e.Event]:
+    return [replace(event, job=address) for event in events]
+
+
+async def writes_to_keys(raw: Probe) -> int:
+    info = await api.request(raw.connection, f"STREAM.INFO.{KEYS}")
+    return int(info["state"]["last_seq"])
+
+
+async def events_in_log(raw: Probe) -> int:
+    info = await api.request(raw.connection, "STREAM.INFO.JOBS")
+    return int(info["state"]["messages"])
+
+
+@asynccontextmanager
+async def desk(url: str) -> AsyncIterator[tuple[DeskJobs, Probe]]:
+    async with producer(url) as jobs, probe(url) as raw:
+        yield jobs, raw
+
+
+class Held:
+    """The way to the server stands still once the server has said something."""
+
+    def __init__(self, way: FaultProxy, *said: bytes) -> None:
+        self._way = way
+        self._said = list(said)
+        self._still = asyncio.Event()
+        self._next()
+
+    def _next(self) -> None:
+        self._way.when_server_sends(self._said.pop(0), self._hear)
+
+    def _hear(self) -> Then:
+        if self._said:
+            self._next()
+        else:
+            self._way.freeze()
+            self._still.set()
+        return Then.FORWARD
+
+    async def until_still(self) -> None:
+        async with asyncio.timeout(20):
+            await self._still.wait()
