@@ -13,11 +13,11 @@ from trellis_jobs.contract.keying import (
     KeyConcurrency,
     Keying,
     QueueDepth,
-    StalePolicy,
     resolve,
 )
 from trellis_jobs.errors import DeclarationError
 from trellis_jobs.model.key_backlog import WhenFull
+from trellis_jobs.model.key_fence import StalePolicy
 from trellis_jobs.model.key_template import KeyTemplate
 
 HALF_A_MINUTE = timedelta(seconds=30)
@@ -151,6 +151,10 @@ def test_a_key_that_cannot_work_is_refused_and_the_culprit_named(
     ("depth", "complaint"),
     [
         ({"max_queued_per_key": -1}, "max_queued_per_key cannot be negative, is -1"),
+        (
+            {"max_queued_per_key": 1001},
+            "max_queued_per_key can be at most 1000, is 1001: all that wait for a key",
+        ),
         ({"max_queued_per_key": 0.5}, "max_queued_per_key must be a whole number, is 0.5"),
         ({"when_full": "drop"}, "when_full must be one of 'reject', 'coalesce', 'replace-oldest'"),
         ({"when_full": ""}, "found ''"),
@@ -177,6 +181,10 @@ def test_a_depth_that_cannot_work_is_refused_and_the_culprit_named(
 )
 def test_the_smallest_key_that_works_is_accepted(options: dict[str, Any]) -> None:
     assert keyed(**options).max_active == 1
+
+
+def test_the_longest_queue_that_fits_one_value_is_accepted() -> None:
+    assert keyed(QueueDepth(max_queued_per_key=1000)).max_queued == 1000
 
 
 def test_a_depth_without_a_key_to_count_by_is_refused() -> None:

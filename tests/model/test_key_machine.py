@@ -20,13 +20,23 @@ from trellis_jobs.model.key_backlog import (
     Admission,
     Admitted,
     Coalesced,
+    Full,
     Refusal,
     Rejected,
     Replaced,
     WhenFull,
     admit,
 )
-from trellis_jobs.model.key_slots import Acquired, Acquisition, Busy, Left, Lost, NotFirst, Renewed
+from trellis_jobs.model.key_slots import (
+    Acquired,
+    Acquisition,
+    Busy,
+    Held,
+    Left,
+    Lost,
+    NotFirst,
+    Renewed,
+)
 from trellis_jobs.model.key_state import KeyState, Slot, Waiting
 
 JOBS = [f"job-{number}" for number in range(9)]
@@ -34,18 +44,25 @@ JOBS = [f"job-{number}" for number in range(9)]
 AGES = {job: number // 2 for number, job in enumerate(JOBS)}
 TTL = timedelta(seconds=60)
 JOB = st.sampled_from(JOBS)
+REQUEST = st.sampled_from(["first", "second"])
 
 Moved = Admission | Acquisition | Renewed | Lost | Left
 
 
 @dataclass
 class Key:
-    """The model: `active` by job, `queue` as (age, arrival, job) and always sorted."""
+    """The model: `active` by job, `queue` as (age, arrival, job) and always sorted.
+
+    Each token in `known` came with a knowledge of the log, and what waits may be `due` later.
+    """
 
     max_active: int
     max_queued: int
     active: dict[str, str] = field(default_factory=dict)
+    known: dict[str, int] = field(default_factory=dict)
     queue: list[tuple[int, int, str]] = field(default_factory=list)
+    due: dict[str, int] = field(default_factory=dict)
+    requests: dict[str, str] = field(default_factory=dict)
     takeovers: int = 0
     arrivals: int = 0
     renewed: dict[str, datetime] = field(default_factory=dict)
@@ -62,32 +79,47 @@ class Key:
     def is_full(self) -> bool:
         return len(self.queue) >= self.max_queued + self.free
 
+    @property
+    def refusal(self) -> Full:
+        if self.max_queued:
+            return Full(Refusal.QUEUE_DEPTH, self.max_queued)
+        return Full(Refusal.ACTIVE_LIMIT, self.max_active)
+
     def knows(self, job: str) -> bool:
         return job in self.active or job in self.waiting
 
-    def may_start(self, job: str) -> bool:
+    def may_start(self, job: str, now: int) -> bool:
         """Among those who do not insist: not while older ones wait for every free slot."""
         if job in self.waiting:
-            return self.waiting.index(job) < self.free
-        return sum(age <= AGES[job] for age, _, _ in self.queue) < self.free
+            ahead = self.waiting[: self.waiting.index(job)]
+        else:
+            ahead = [other for age, _, other in self.queue if age <= AGES[job]]
+        return sum(self.due[other] <= now for other in ahead) < self.free
 
-    def wait(self, job: str) -> None:
+    def wait(self, job: str, request: str, due: int = 0) -> None:
         self.arrivals += 1
         self.queue = sorted([*self.queue, (AGES[job], self.arrivals, job)])
+        self.requests[job], self.due[job] = request, due
 
     def leave_queue(self, job: str) -> None:
         self.queue = [entry for entry in self.queue if entry[2] != job]
 
-    def replace(self, oldest: str, job: str) -> None:
+    def replace(self, oldest: str, job: str, request: str) -> None:
         self.leave_queue(oldest)
-        self.wait(job)
+        self.wait(job, request)
 
     def holder(self, token: str) -> str | None:
         return next((job for job, held in self.active.items() if held == token), None)
 
 
-def new_waiting(job: str) -> Waiting:
-    return waiting(job, created_at=after(AGES[job]), unknown={"from": "elsewhere"})
+def new_waiting(job: str, request: str = "worker", due: int = 0) -> Waiting:
+    return waiting(
+        job,
+        created_at=after(AGES[job]),
+        request_id=request,
+        not_before=after(due) if due else None,
+        unknown={"from": "elsewhere"},
+    )
 
 
 class KeyMachine(RuleBasedStateMachine):
@@ -100,11 +132,12 @@ class KeyMachine(RuleBasedStateMachine):
         self.key = Key(max_active, max_queued)
         self.tokens = ["nobody's"]
         self.now = 100
+        self.look()
 
-    def new_slot(self, job: str, worker: int) -> Slot:
+    def new_slot(self, job: str, since: int) -> Slot:
         token = f"{job}, attempt {len(self.tokens)}"
         self.tokens.append(token)
-        return slot(job, token=token, instance=f"worker-{worker}", tries=len(self.tokens))
+        return slot(job, token=token, since=since, started_at=after(self.now))
 
     def move(self, make: Callable[[KeyState], Moved], changes: Callable[[], None] | None) -> Moved:
         """Make the move; without `changes` to the model the very same state must come back."""
@@ -118,30 +151,36 @@ class KeyMachine(RuleBasedStateMachine):
         self.state = moved.state
         return moved
 
-    @rule(job=JOB, when_full=st.sampled_from(WhenFull))
-    def ask_to_be_let_in(self, job: str, when_full: WhenFull) -> None:
+    @rule(seconds=st.integers(0, 10))
+    def pass_time(self, seconds: int) -> None:
+        self.now += seconds
+
+    @rule()
+    def look(self) -> None:
+        self.seen, self.seen_tokens = self.state, dict(self.key.active)
+
+    @rule(job=JOB, request=REQUEST, when_full=st.sampled_from(WhenFull))
+    def ask_to_be_let_in(self, job: str, request: str, when_full: WhenFull) -> None:
         def ask(state: KeyState) -> Admission:
-            return admit(state, new_waiting(job), when_full)
+            return admit(state, new_waiting(job, request), when_full)
 
         key, oldest = self.key, next(iter([*self.key.waiting, *self.key.active]), "")
         if key.knows(job):
             assert isinstance(self.move(ask, None), Admitted)
         elif not key.is_full:
-            assert isinstance(self.move(ask, lambda: key.wait(job)), Admitted)
+            assert isinstance(self.move(ask, lambda: key.wait(job, request)), Admitted)
         elif when_full is WhenFull.COALESCE:
-            assert self.move(ask, None) == Coalesced(self.state, oldest)
+            assert self.move(ask, None) == Coalesced(self.state, key.refusal, oldest)
         elif when_full is WhenFull.REPLACE_OLDEST and key.queue:
-            replaced = self.move(ask, lambda: key.replace(oldest, job))
+            replaced = self.move(ask, lambda: key.replace(oldest, job, request))
             assert isinstance(replaced, Replaced)
             assert replaced.replaced.job_id == oldest
         else:
-            reason = Refusal.QUEUE_DEPTH if key.free else Refusal.ACTIVE_LIMIT
-            limit = key.max_queued + key.free if key.free else key.max_active
-            assert self.move(ask, None) == Rejected(self.state, reason, limit)
+            assert self.move(ask, None) == Rejected(self.state, key.refusal)
 
-    @rule(job=JOB, worker=st.integers(0, 2), patient=st.booleans())
-    def try_to_start(self, job: str, worker: int, patient: bool) -> None:
-        key, mine = self.key, self.new_slot(job, worker)
+    @rule(job=JOB, since=st.integers(1, 9), patient=st.booleans())
+    def try_to_start(self, job: str, since: int, patient: bool) -> None:
+        key, mine = self.key, self.new_slot(job, since)
 
         def take(state: KeyState) -> Acquisition:
             return slots.acquire(state, mine, new_waiting(job), patient=patient)
@@ -149,11 +188,14 @@ class KeyMachine(RuleBasedStateMachine):
         def taken() -> None:
             key.leave_queue(job)
             key.active[job] = mine.token
+            key.known[mine.token] = since
             key.renewed.pop(job, None)
 
-        if job not in key.active and key.free == 0:
+        if job in key.active and key.known[key.active[job]] >= since:
+            assert isinstance(self.move(take, None), Held)
+        elif job not in key.active and key.free == 0:
             assert isinstance(self.move(take, None), Busy)
-        elif job not in key.active and not patient and not key.may_start(job):
+        elif job not in key.active and not patient and not key.may_start(job, self.now):
             assert isinstance(self.move(take, None), NotFirst)
         else:
             assert isinstance(self.move(take, taken), Acquired)
@@ -162,11 +204,11 @@ class KeyMachine(RuleBasedStateMachine):
             assert again.state is self.state, "a repeated acquire writes nothing"
 
     @precondition(lambda self: self.key.active)
-    @rule(data=st.data(), worker=st.integers(0, 2))
-    def come_back_after_a_crash(self, data: st.DataObject, worker: int) -> None:
+    @rule(data=st.data())
+    def come_back_after_a_crash(self, data: st.DataObject) -> None:
         job = data.draw(st.sampled_from(sorted(self.key.active)))
         old = self.key.active[job]
-        self.try_to_start(job, worker, patient=False)
+        self.try_to_start(job, self.key.known[old] + 1, patient=False)
         assert self.key.active[job] != old
         assert isinstance(slots.renew(self.state, old, at=after(0), ttl=TTL), Lost)
 
@@ -185,17 +227,17 @@ class KeyMachine(RuleBasedStateMachine):
             renewed = {job: at}
             assert isinstance(self.move(beat, lambda: self.key.renewed.update(renewed)), Renewed)
 
-    @rule(data=st.data(), requeue=st.booleans())
-    def release(self, data: st.DataObject, requeue: bool) -> None:
+    @rule(data=st.data(), requeue=st.booleans(), backoff=st.integers(0, 5))
+    def release(self, data: st.DataObject, requeue: bool, backoff: int) -> None:
         token = data.draw(st.sampled_from(self.tokens))
-        job = self.key.holder(token)
-        back = new_waiting(job) if requeue and job else None
+        job, due = self.key.holder(token), self.now + backoff
+        back = new_waiting(job, due=due) if requeue and job else None
 
         def left() -> None:
             assert job is not None
             self.remove(job)
             if back:
-                self.key.wait(job)
+                self.key.wait(job, "worker", due)
 
         self.move(lambda state: slots.release(state, token, requeue=back), left if job else None)
         assert job is None or self.key.knows(job) == requeue
@@ -214,12 +256,31 @@ class KeyMachine(RuleBasedStateMachine):
 
     @rule(jobs=st.lists(JOB, max_size=3))
     def forget_the_finished(self, jobs: list[str]) -> None:
-        def gone() -> None:
-            for job in jobs:
-                self.remove(job)
+        """Those of which a slot was taken since the last look keep it."""
+        key = self.key
+        seen = [job for job in jobs if job in self.seen_tokens]
+        held = {job for job in seen if key.active.get(job) == self.seen_tokens[job]}
+        waits = {job for job in jobs if job in key.waiting}
 
-        known = any(self.key.knows(job) for job in jobs)
-        self.move(lambda state: slots.forget(state, *jobs), gone if known else None)
+        def gone() -> None:
+            for job in held:
+                self.remove(job)
+            for job in waits:
+                key.leave_queue(job)
+
+        self.move(
+            lambda state: slots.forget(state, *jobs, seen=self.seen),
+            gone if held | waits else None,
+        )
+
+    @rule(job=JOB, request=st.none() | REQUEST)
+    def wait_no_more(self, job: str, request: str | None) -> None:
+        key = self.key
+        is_there = job in key.waiting and request in {None, key.requests[job]}
+        self.move(
+            lambda state: slots.withdraw(state, job, request_id=request),
+            (lambda: key.leave_queue(job)) if is_there else None,
+        )
 
     def remove(self, job: str) -> None:
         self.key.active.pop(job, None)

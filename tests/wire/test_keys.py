@@ -43,19 +43,23 @@ CONTEXTS = st.sampled_from([None, CONTEXT, replace(CONTEXT, tracestate="vendor=1
 TOKENS = st.text("ab-_0Z", min_size=1, max_size=5)
 SLOTS = st.builds(
     lambda job, token, tries, *rest: slot(
-        job, token, tries=tries, started_at=rest[0], context=rest[1], unknown=rest[2]
+        job, token, tries=tries, since=rest[0], started_at=rest[1], context=rest[2], unknown=rest[3]
     ),
     TOKENS,
     TEXTS,
+    st.integers(0, 2**53),
     st.integers(0, 2**53),
     TIMES,
     CONTEXTS,
     EXTRAS,
 )
 WAITING = st.builds(
-    lambda job, at, context, extras: waiting(job, created_at=at, context=context, unknown=extras),
+    lambda job, at, due, context, extras: waiting(
+        job, created_at=at, not_before=due, context=context, unknown=extras
+    ),
     TOKENS,
     TIMES,
+    st.none() | TIMES,
     CONTEXTS,
     EXTRAS,
 )
@@ -137,6 +141,27 @@ def test_nothing_is_written_as_null() -> None:
     written = encode(key_state(active=(slot(context=None),), queued=(waiting(context=None),)))
     assert b"null" not in written
     assert b"updatedAt" not in written
+
+
+def test_a_job_in_backoff_says_until_when_and_the_others_say_nothing() -> None:
+    resting = waiting("a", not_before=after(90))
+    first, second = json.loads(encode(key_state(queued=(resting, waiting("b")))))["queued"]
+    assert first["notBefore"] == "2026-03-28T12:01:30Z"
+    assert "notBefore" not in second
+
+
+def test_a_slot_says_how_far_its_holder_knew_the_log() -> None:
+    known, foreign = slot("a", "A", since=7), slot("b", "B", since=0)
+    first, second = json.loads(encode(key_state(active=(known, foreign))))["active"]
+    assert first["logSequence"] == 7
+    assert "logSequence" not in second
+
+
+@pytest.mark.parametrize("wrong", [-1, "7", 1.5, None], ids=repr)
+def test_a_slot_that_knew_an_impossible_log_is_refused(wrong: object) -> None:
+    value = body()
+    value["active"][0]["logSequence"] = wrong
+    assert "logSequence" in reason(value)
 
 
 def test_what_other_runtimes_have_added_is_still_there_after_our_moves() -> None:
@@ -229,6 +254,7 @@ def test_a_job_id_that_could_be_another_subject_is_refused(where: str, job_id: s
         ("active", "heartbeatAt"),
         ("active", "leaseExpiresAt"),
         ("queued", "createdAt"),
+        ("queued", "notBefore"),
     ],
 )
 @pytest.mark.parametrize("text", ["", "noon", "2026-07-01T09:00:00", "9999-12-31T23:59:59-14:00"])
