@@ -1,0 +1,520 @@
+"""Keyed queues to experiment on: workers here or in processes of their own, and a look at keys.
+
+Run as a program it is a worker whose handlers note when they begin and end; it creates jobs too.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import subprocess
+import sys
+import time
+from collections import defaultdict
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Iterator, Sequence
+from contextlib import asynccontextmanager, contextmanager, suppress
+from dataclasses import dataclass, field, replace
+from datetime import timedelta
+from pathlib import Path
+from typing import Any, Final
+
+import orjson
+from pydantic import BaseModel
+
+import trellis_jobs
+from tests.support.facts import until
+from tests.support.lab import Probe
+from trellis_jobs import (
+    Accepted,
+    ActiveJob,
+    Fail,
+    JobRef,
+    Jobs,
+    KeyConcurrency,
+    Queue,
+    QueueDepth,
+    Retry,
+    Service,
+    Workers,
+    job,
+)
+from trellis_jobs.contract.keying import Keying
+from trellis_jobs.contract.topology import KEYS
+from trellis_jobs.model import subjects
+from trellis_jobs.model.events import EventKind
+from trellis_jobs.model.job import Entry
+from trellis_jobs.model.key_state import KeyAddress, KeyState, Slot
+from trellis_jobs.model.states import OVER
+from trellis_jobs.wire import keys as wire
+
+ROOT: Final = Path(trellis_jobs.__file__).parent.parent
+SERVICE: Final = "yard"
+NANOSECONDS: Final = 1e9
+
+
+class Errand(BaseModel):
+    """`do`: answer, nap, wait (for the test's word), block, later, and ways to fail."""
+
+    key: str = "acme"
+    do: str = "answer"
+    seconds: float = 0.0
+
+
+class Done(BaseModel):
+    tries: int
+
+
+def by_key(max_active: int = 1, stale_policy: str = "fail-stale") -> KeyConcurrency:
+    return KeyConcurrency(["yard", "/key"], max_active, stale_policy=stale_policy)
+
+
+MANY: Final = QueueDepth(max_queued_per_key=1000)
+
+
+class YardJobs(Jobs, service=SERVICE):
+    """Leases of calm queues last a minute, those of brisk ones two seconds."""
+
+    calm = job(Errand, Done, concurrency=10, backoff=[0.1], key=by_key(), queue=MANY)
+    brisk = job(
+        Errand,
+        Done,
+        concurrency=10,
+        ack_wait=1,
+        backoff=[0.1],
+        max_deliver=100,
+        key=by_key(),
+        queue=MANY,
+    )
+    brisk_three = job(
+        Errand,
+        Done,
+        concurrency=10,
+        ack_wait=1,
+        backoff=[0.1],
+        max_deliver=100,
+        key=by_key(3),
+        queue=MANY,
+    )
+    blocked = job(
+        Errand, Done, ack_wait=1, backoff=[0.1], key=by_key(1, stale_policy="block"), queue=MANY
+    )
+    mortal = job(
+        Errand, Done, concurrency=10, ack_wait=1, backoff=[0.1], max_deliver=1, key=by_key(),
+        queue=MANY,
+    )  # fmt: skip
+    crowd = job(
+        Errand,
+        Done,
+        concurrency=8,
+        backoff=[0.1],
+        key=by_key(),
+        queue=QueueDepth(max_queued_per_key=20),
+    )
+    crowd_three = job(
+        Errand,
+        Done,
+        concurrency=8,
+        backoff=[0.1],
+        key=by_key(3),
+        queue=QueueDepth(max_queued_per_key=20),
+    )
+
+
+def queue_names() -> list[str]:
+    return [name.replace("-", "_") for name in YardJobs.contract.queues]
+
+
+def lease_of(queue: Queue[Errand, Done]) -> Keying:
+    keying = queue.type.keying
+    assert keying is not None
+    return keying
+
+
+# What handlers did
+
+
+@dataclass(frozen=True)
+class Run:
+    """One handler run, in nanoseconds of the machine's own clock; inf: it was not seen to end."""
+
+    job_id: str
+    key: str
+    begun: float
+    ended: float = float("inf")
+
+
+def most_at_once(runs: Iterable[Run]) -> dict[str, int]:
+    """For each key, how many of its handlers ran side by side at the worst moment."""
+    steps = sorted(
+        step for run in runs for step in ((run.begun, 1, run.key), (run.ended, -1, run.key))
+    )
+    at_once: dict[str, int] = defaultdict(int)
+    most: dict[str, int] = defaultdict(int)
+    for _, change, key in steps:
+        at_once[key] += change
+        most[key] = max(most[key], at_once[key])
+    return dict(most)
+
+
+def most_active(entries: Sequence[Entry]) -> int:
+    """How many jobs of one key were active at once, by the order of the log."""
+    active: set[str] = set()
+    most = 0
+    for entry in sorted(entries, key=lambda entry: entry.sequence):
+        standing = entry.standing
+        assert standing is not None
+        if standing.owner is not None:
+            active.add(entry.event.job.job_id)
+        else:
+            active.discard(entry.event.job.job_id)
+        most = max(most, len(active))
+    return most
+
+
+@dataclass
+class Yard:
+    """One worker: what its handlers did, and the words that let waiting ones go on."""
+
+    service: Service[YardJobs]
+    begun: list[str] = field(default_factory=list)
+    cancelled: list[str] = field(default_factory=list)
+    active: dict[str, ActiveJob[Errand]] = field(default_factory=dict)
+    go: asyncio.Event = field(default_factory=asyncio.Event)
+    _go_on: dict[str, asyncio.Event] = field(default_factory=lambda: defaultdict(asyncio.Event))
+
+    @property
+    def jobs(self) -> YardJobs:
+        return self.service.jobs
+
+    def let_go(self, ref: JobRef[Done]) -> None:
+        self._go_on[ref.id].set()
+
+    async def until_running(self, ref: JobRef[Done]) -> ActiveJob[Errand]:
+        return await until(lambda: self.active.get(ref.id), f"{ref} runs")
+
+    async def handle(self, active: ActiveJob[Errand]) -> Done:
+        self.begun.append(active.id)
+        self.active[active.id] = active
+        try:
+            await perform(active, self._word)
+        except asyncio.CancelledError:
+            self.cancelled.append(active.id)
+            raise
+        finally:
+            del self.active[active.id]
+        return Done(tries=active.tries)
+
+    async def _word(self, job_id: str) -> None:
+        waits = [asyncio.ensure_future(event.wait()) for event in (self.go, self._go_on[job_id])]
+        try:
+            await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for each in waits:
+                each.cancel()
+
+
+async def perform(
+    active: ActiveJob[Errand], word: Callable[[str], Coroutine[Any, Any, None]]
+) -> None:
+    errand = active.payload
+    match errand.do:
+        case "nap":
+            await asyncio.sleep(errand.seconds)
+        case "wait":
+            await word(active.id)
+        case "block":
+            time.sleep(errand.seconds)  # noqa: ASYNC251 - a mistake users make
+        case "fail once" if active.tries == 1:
+            raise RuntimeError("the first try fails")
+        case "always fail":
+            raise RuntimeError("it always fails")
+        case "later" if active.tries == 1:
+            raise Retry("not yet", after=errand.seconds or 60)
+        case "give up":
+            raise Fail("this cannot work")
+
+
+def yard(*, grace: float = 5.0) -> Yard:
+    made = Yard(Service(YardJobs, grace=grace))
+    for name in queue_names():
+        getattr(made.jobs, name).handle(made.handle)
+    return made
+
+
+@asynccontextmanager
+async def worker(
+    url: str, *queues: str, concurrency: int | None = None, grace: float = 0.0
+) -> AsyncIterator[Yard]:
+    """At its end running handlers are interrupted."""
+    made = yard(grace=grace)
+    async with made.service.connect(url, workers=Workers(queues, concurrency)):
+        yield made
+
+
+@asynccontextmanager
+async def producer(url: str) -> AsyncIterator[YardJobs]:
+    service = Service(YardJobs)
+    async with service.connect(url, workers=False):
+        yield service.jobs
+
+
+# Keys, as they are in the bucket
+
+
+@dataclass(frozen=True)
+class KeyView:
+    """One key of one queue, read and written past all of our code."""
+
+    raw: Probe
+    empty: KeyState
+
+    @property
+    def subject(self) -> str:
+        return subjects.key_state(self.empty.address)
+
+    async def read(self) -> KeyState:
+        answer = await self.raw.connection.ask(f"$JS.API.DIRECT.GET.{KEYS}.{self.subject}")
+        if (answer.headers or {}).get("Status") == "404":
+            return self.empty
+        found = wire.decode(answer.data, expected=self.empty.address)
+        assert isinstance(found, KeyState)
+        return found
+
+    async def change(self, move: Callable[[KeyState], KeyState]) -> None:
+        """As a stranger would: read, and write over whatever is there by then."""
+        written = await self.raw.connection.ask(self.subject, wire.encode(move(await self.read())))
+        assert "error" not in orjson.loads(written.data)
+
+    async def until_held_by(self, ref: JobRef[Done]) -> Slot:
+        async def held() -> Slot | None:
+            return (await self.read()).slot_of(ref.id)
+
+        return await until(held, f"{ref} holds a slot")
+
+    async def until_queued(self, count: int) -> None:
+        async def queued() -> bool:
+            return len((await self.read()).queued) == count
+
+        await until(queued, f"{count} wait")
+
+    async def until_empty(self) -> KeyState:
+        async def empty() -> KeyState | None:
+            state = await self.read()
+            return None if state.active or state.queued else state
+
+        return await until(empty, f"nothing is left in {self.empty.display}")
+
+
+def key_view(raw: Probe, queue: Queue[Errand, Done], key: str = "acme") -> KeyView:
+    keying = lease_of(queue)
+    resolved = keying.template.resolve({"key": key})
+    empty = KeyState(
+        address=KeyAddress(SERVICE, queue.type.name, resolved.hash),
+        display=resolved.display,
+        max_active=keying.max_active,
+        max_queued=keying.max_queued,
+    )
+    return KeyView(raw, empty)
+
+
+def without_slots(state: KeyState) -> KeyState:
+    return replace(state, active=())
+
+
+# Histories
+
+
+async def history_of(raw: Probe, refs: Iterable[JobRef[Done]]) -> list[Entry]:
+    """All events of these jobs, in the order of the log."""
+    histories = await asyncio.gather(*(raw.events.history(ref.address) for ref in refs))
+    return sorted((entry for one in histories for entry in one), key=lambda entry: entry.sequence)
+
+
+async def started_order(raw: Probe, refs: Iterable[JobRef[Done]]) -> list[str]:
+    entries = await history_of(raw, refs)
+    return [e.event.job.job_id for e in entries if e.event.kind is EventKind.STARTED]
+
+
+async def until_kind(raw: Probe, ref: JobRef[Done], kind: EventKind) -> None:
+    async def there() -> bool:
+        return kind in await raw.kinds(ref)
+
+    await until(there, f"{ref} has a {kind} event")
+
+
+async def until_parked(raw: Probe, queue: Queue[Errand, Done], count: int) -> None:
+    """So many deliveries are in the hands of workers, running or parked."""
+
+    async def there() -> bool:
+        info = await consumer_info(raw, queue)
+        return int(info["num_pending"]) == 0 and int(info["num_ack_pending"]) == count
+
+    await until(there, f"{count} deliveries are out")
+
+
+async def consumer_info(raw: Probe, queue: Queue[Errand, Done]) -> dict[str, Any]:
+    name = f"$JS.API.CONSUMER.INFO.JOBS_WORK.{SERVICE}-{queue.type.name}"
+    info: dict[str, Any] = orjson.loads((await raw.connection.ask(name)).data)
+    return info
+
+
+async def all_over(raw: Probe, refs: Iterable[JobRef[Done]]) -> bool:
+    heads = await asyncio.gather(*(raw.events.head(ref.address) for ref in refs))
+    return all(head is not None and head.standing.state in OVER for head in heads)
+
+
+# A worker in a process of its own
+
+
+@dataclass
+class YardProcess:
+    process: subprocess.Popen[bytes]
+    folder: Path
+    killed_at: float = float("inf")
+
+    @property
+    def runs(self) -> list[Run]:
+        """What its handlers did; what a kill cut off ended with the kill."""
+        begun: dict[tuple[str, str], Run] = {}
+        for word, job_id, tries, key, at in self._lines("runs"):
+            if word == "begin":
+                begun[job_id, tries] = Run(job_id, key, float(at), self.killed_at)
+            else:
+                begun[job_id, tries] = replace(begun[job_id, tries], ended=float(at))
+        return list(begun.values())
+
+    @property
+    def cancelled(self) -> list[str]:
+        return [line[1] for line in self._lines("runs") if line[0] == "cancelled"]
+
+    @property
+    def outcomes(self) -> list[tuple[str, str]]:
+        """(what became of it, job id) of each create of this process."""
+        return [(line[0], line[1]) for line in self._lines("outcomes")]
+
+    def _lines(self, name: str) -> list[list[str]]:
+        """Complete ones: a kill may have cut the last one off."""
+        written = self.folder / name
+        text = written.read_text() if written.exists() else ""
+        return [line.split() for line in text.splitlines(keepends=True) if line.endswith("\n")]
+
+    def let_go(self) -> None:
+        (self.folder / "go").touch()
+
+    def begin_creating(self) -> None:
+        (self.folder / "create").touch()
+
+    def kill(self) -> None:
+        self.send(signal.SIGKILL)
+        self.process.wait()
+        self.killed_at = time.monotonic() * NANOSECONDS
+
+    def send(self, number: signal.Signals) -> None:
+        self.process.send_signal(number)
+
+    async def until_ready(self) -> None:
+        await until((self.folder / "ready").exists, "the worker is ready")
+
+    async def until_running(self, ref: JobRef[Done]) -> None:
+        await until(lambda: ref.id in [run.job_id for run in self.runs], f"{ref} runs")
+
+    async def until_exit(self) -> int:
+        await until(lambda: self.process.poll() is not None, "the worker exits")
+        return self.process.returncode
+
+    @property
+    def output(self) -> str:
+        return (self.folder / "output").read_text()
+
+
+@contextmanager
+def yard_process(
+    url: str, folder: Path, queue: str, *, concurrency: int = 0, creates: int = 0
+) -> Iterator[YardProcess]:
+    """It creates `creates` jobs, over five keys, once it is told to."""
+    started = start_process(url, folder, queue, concurrency=concurrency, creates=creates)
+    try:
+        yield started
+    finally:
+        started.process.kill()
+        started.process.wait()
+
+
+def start_process(
+    url: str, folder: Path, queue: str, *, concurrency: int = 0, creates: int = 0
+) -> YardProcess:
+    folder.mkdir(parents=True, exist_ok=True)
+    argv = [sys.executable, "-m", "tests.keys.work_lab", url, str(folder), queue]
+    argv += [str(concurrency), str(creates)]
+    with (folder / "output").open("wb") as output:
+        process = subprocess.Popen(argv, cwd=ROOT, stdout=output, stderr=output)
+    return YardProcess(process, folder)
+
+
+class _Notebook:
+    """What the handlers of this process did, a line at a time; the clock is the machine's."""
+
+    def __init__(self, folder: Path) -> None:
+        self._runs = (folder / "runs").open("a", buffering=1)
+        self._go = folder / "go"
+
+    async def handle(self, active: ActiveJob[Errand]) -> Done:
+        self._note("begin", active)
+        word = "end"
+        try:
+            await perform(active, self._word)
+        except asyncio.CancelledError:
+            word = "cancelled"
+            raise
+        finally:
+            self._note(word, active)
+        return Done(tries=active.tries)
+
+    def _note(self, word: str, active: ActiveJob[Errand]) -> None:
+        key = active.payload.key
+        self._runs.write(f"{word} {active.id} {active.tries} {key} {time.monotonic_ns()}\n")
+
+    async def _word(self, _: str) -> None:
+        await until(self._go.exists, "the test lets waiting handlers go on", deadline=3600)
+
+
+async def _create(jobs: Queue[Errand, Done], folder: Path, count: int) -> None:
+    await until((folder / "create").exists, "the test lets it create", deadline=3600)
+
+    async def submit(number: int) -> str:
+        errand = Errand(key=f"key-{number % 5}", do="nap", seconds=0.01)
+        outcome = await jobs.submit(errand)
+        if isinstance(outcome, Accepted):
+            return f"accepted {outcome.ref.id}\n"
+        return f"{type(outcome).__name__.lower()} -\n"
+
+    made = await asyncio.gather(*(submit(number) for number in range(count)))
+    (folder / "outcomes").write_text("".join(made))
+
+
+async def _main(url: str, folder: Path, queue: str, concurrency: int, creates: int) -> None:
+    service = Service(YardJobs, grace=5.0)
+    notebook = _Notebook(folder)
+    worked_on: Queue[Errand, Done] = getattr(service.jobs, queue)
+    worked_on.handle(notebook.handle)
+    async with service.connect(url, workers=Workers(concurrency=concurrency or None)):
+        ending = asyncio.create_task(service.wait())
+        await asyncio.sleep(0)  # now it listens to signals
+        (folder / "ready").touch()
+        creating = asyncio.create_task(_create(worked_on, folder, creates))
+        await ending
+        creating.cancel()
+        with suppress(asyncio.CancelledError):
+            await creating
+
+
+def seconds(duration: timedelta) -> float:
+    return duration.total_seconds()
+
+
+if __name__ == "__main__":
+    import logging
+
+    logging.basicConfig(level=logging.INFO)
+    _, to, where, which, at_once, new = sys.argv
+    asyncio.run(_main(to, Path(where), which, int(at_once), int(new)))
