@@ -105,10 +105,19 @@ class QueueKeys:
             self.empty(key), lambda state: slots.release(state, token, requeue=requeue)
         )
 
-    async def withdraw(self, key: JobKey, job_id: str, *, request_id: str | None = None) -> None:
-        await self._bucket.apply(
-            self.empty(key), lambda state: slots.withdraw(state, job_id, request_id=request_id)
-        )
+    async def withdraw(self, key: JobKey, job_id: str) -> None:
+        await self._bucket.apply(self.empty(key), lambda state: slots.withdraw(state, job_id))
+
+    async def take_back(self, key: JobKey, ours: Waiting, replaced: Waiting | None) -> None:
+        """A reservation that leads to no job; whom it replaced waits again, unless it runs."""
+
+        def undo(state: KeyState) -> slots.Left:
+            left = slots.withdraw(state, ours.job_id, request_id=ours.request_id).state
+            if replaced is None or left.slot_of(replaced.job_id) is not None:
+                return slots.Left(left)
+            return slots.Left(slots.enqueue(left, replaced))
+
+        await self._bucket.apply(self.empty(key), undo)
 
     async def forget(self, key: JobKey, job_id: str) -> None:
         """Remove what a job that is over left behind."""

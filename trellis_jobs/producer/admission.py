@@ -22,7 +22,7 @@ from trellis_jobs.errors import (
 )
 from trellis_jobs.jetstream.event_log import Refused
 from trellis_jobs.model.concurrency import QueuePolicy
-from trellis_jobs.model.events import Created, Skipped
+from trellis_jobs.model.events import Created, EventKind, Skipped
 from trellis_jobs.model.key_backlog import (
     Admitted,
     Coalesced,
@@ -33,6 +33,7 @@ from trellis_jobs.model.key_backlog import (
     oldest,
 )
 from trellis_jobs.model.key_state import Waiting
+from trellis_jobs.model.standing import Head
 from trellis_jobs.model.states import JobState
 
 if TYPE_CHECKING:
@@ -40,7 +41,6 @@ if TYPE_CHECKING:
     from trellis_jobs.jetstream.queue_keys import QueueKeys
     from trellis_jobs.model.identity import JobAddress
     from trellis_jobs.model.key_template import JobKey
-    from trellis_jobs.model.standing import Head
     from trellis_jobs.producer.key_witness import KeyWitness
 
 log = logging.getLogger(__name__)
@@ -95,8 +95,9 @@ class Admission:
                 entered = await self._append(asked)
             except NotConfirmed:
                 raise  # It may be in the log; if not, the reservation is forgotten in a minute.
-            except JobsError:
-                await self._take_back()
+            except JobsError as error:
+                if not (isinstance(error, JobExists) and await self._is_the_twins()):
+                    await self._take_back(asked.replaced if isinstance(asked, Replaced) else None)
                 raise
             if entered is not None:
                 return entered
@@ -133,9 +134,9 @@ class Admission:
         while not latest.head.standing.is_over:
             if latest.head.standing.state is JobState.ACTIVE:
                 return None
-            head = await self._append_both(latest, victim, created)
-            if head is not None:
-                return Entered(head, victim.job_id)
+            entered = await self._append_both(latest, victim, created)
+            if entered is not None:
+                return entered
             if await self._events.head(self._created.job) is not None:
                 raise JobExists(self._created.job.job_id)
             latest = await self._events.latest(victim, at_least=latest.head.sequence) or latest
@@ -143,7 +144,7 @@ class Admission:
 
     async def _append_both(
         self, latest: Latest, victim: JobAddress, created: Created
-    ) -> Head | None:
+    ) -> Entered | None:
         """Both or neither where the server can; else the new one first: one of them must run."""
         skipped = Skipped(
             job=victim,
@@ -155,21 +156,33 @@ class Admission:
         )
         if self._events.features.atomic_batches:
             both = await self._events.try_append_together([(latest.head, skipped), (None, created)])
-            return None if isinstance(both, Refused) else both[1]
+            return None if isinstance(both, Refused) else Entered(both[1], victim.job_id)
         head = await self._events.try_append(None, created, patience=self._patience)
         if isinstance(head, Refused):
             raise JobExists(created.job.job_id)
-        await self._events.append(latest.head, skipped)
-        return head
+        is_gone = isinstance(await self._events.append(latest.head, skipped), Head)
+        return Entered(head, victim.job_id if is_gone else None)
 
-    async def _take_back(self) -> None:
-        job_id, request_id = self._waiting.job_id, self._waiting.request_id
+    async def _is_the_twins(self) -> bool:
+        """A job of this id was quicker, under the same key: the place that was made is its own."""
+        job = self._created.job
+        first, head = await self._events.last(job, EventKind.CREATED), await self._events.head(job)
+        if head is None or head.standing.is_over or first is None:
+            return False
+        said = first.event.concurrency if isinstance(first.event, Created) else None
+        return said is not None and said.key_hash == self._key.hash
+
+    async def _take_back(self, replaced: Waiting | None = None) -> None:
         try:
-            await self._keys.withdraw(self._key, job_id, request_id=request_id)
+            await self._keys.take_back(self._key, self._waiting, replaced)
         except JobsError as error:
             log.warning(
                 "a reservation was not taken back; it is forgotten in a minute",
-                extra={"key": self._key.display, "job": job_id, "error": str(error)},
+                extra={
+                    "key": self._key.display,
+                    "job": self._waiting.job_id,
+                    "error": str(error),
+                },
             )
 
     def _said(self, policy: QueuePolicy) -> Created:
