@@ -22,6 +22,7 @@ from trellis_jobs import (
     Jobs,
     KeyConcurrency,
     QueueDepth,
+    Retry,
     Service,
     Workers,
     job,
@@ -42,7 +43,7 @@ EVENT_ANSWERED = rb'"stream":"JOBS"'
 
 
 class Sync(BaseModel):
-    """`origin` is the key; a handler told to `wait` does so until the test says go."""
+    """`origin` is the key; a handler does what it is told: `wait`, `fail`, `answer`."""
 
     origin: str | None = "acme"
     do: str = "answer"
@@ -122,6 +123,8 @@ class Bench:
         try:
             if active.payload.do == "wait":
                 await self.go.wait()
+            elif active.payload.do == "fail":
+                raise Retry("not yet", after=60)
         finally:
             del self.running[active.id]
         return active.tries

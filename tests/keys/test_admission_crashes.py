@@ -1,0 +1,264 @@
+"""Between a place in a key and a job in the log anything can break; the key stays usable."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from tests import given
+from tests.keys.keyed_lab import (
+    EVENT_ANSWERED,
+    KEY_WRITE_ANSWERED,
+    DeskJobs,
+    Held,
+    Key,
+    Sync,
+    desk,
+    events_in_log,
+    history,
+    producer,
+    reserved,
+    worker,
+)
+from tests.support.fault_proxy import Then, fault_proxy
+from tests.support.lab import probe
+from trellis_jobs import Accepted, JobExists, KeyBusy, NotConfirmed, PayloadTooLarge, Replaced
+from trellis_jobs.embedded import EmbeddedServer
+from trellis_jobs.errors import JobsError
+from trellis_jobs.producer import submission
+
+TOO_MUCH = "x" * 2_000_000
+
+
+async def test_a_place_whose_job_never_came_is_free_again_after_a_minute(
+    server: EmbeddedServer,
+) -> None:
+    async with desk(server.url) as (jobs, raw):
+        key = Key(raw, DeskJobs.strict)
+        await key.put_waiting(reserved("never-created", seconds_ago=61))
+        ref = await jobs.strict.create(Sync())
+        assert await key.queued() == [ref.id]
+
+
+async def test_a_place_whose_job_may_still_come_counts(server: EmbeddedServer) -> None:
+    async with desk(server.url) as (jobs, raw):
+        key = Key(raw, DeskJobs.strict)
+        await key.put_waiting(reserved("on-its-way", seconds_ago=50))
+        with pytest.raises(KeyBusy) as refused:
+            await jobs.strict.create(Sync())
+        assert refused.value.existing_job_id == "on-its-way"
+        assert await key.queued() == ["on-its-way"]
+
+
+async def test_a_job_that_waits_for_long_keeps_its_place(server: EmbeddedServer) -> None:
+    async with desk(server.url) as (jobs, raw):
+        key = Key(raw, DeskJobs.strict)
+        ref = await jobs.strict.create(Sync())
+        await key.put_waiting(reserved(ref.id, seconds_ago=3600))
+        with pytest.raises(KeyBusy):
+            await jobs.strict.create(Sync())
+        assert await key.queued() == [ref.id]
+
+
+async def test_a_place_whose_job_never_came_holds_up_no_worker(server: EmbeddedServer) -> None:
+    async with worker(server.url, "roomy") as bench, probe(server.url) as raw:
+        key = Key(raw, DeskJobs.roomy)
+        await key.put_waiting(reserved("never-created", seconds_ago=5))
+        ref = await bench.jobs.roomy.create(Sync())
+        assert await ref.wait(timeout=10) == 1
+        assert await key.queued() == ["never-created"]
+
+
+async def test_a_second_job_of_one_id_takes_nothing_from_the_first(server: EmbeddedServer) -> None:
+    async with desk(server.url) as (jobs, raw):
+        key = Key(raw, DeskJobs.patient)
+        await jobs.patient.create(Sync(), job_id="mine")
+        before = await key.stored()
+        with pytest.raises(JobExists):
+            await jobs.patient.create(Sync(), job_id="mine")
+        assert await key.stored() == before
+        assert await key.queued() == ["mine"]
+
+
+async def test_a_second_job_of_one_id_leaves_no_place_behind_in_another_key(
+    server: EmbeddedServer,
+) -> None:
+    async with desk(server.url) as (jobs, raw):
+        await jobs.strict.create(Sync(origin="acme"), job_id="mine")
+        with pytest.raises(JobExists):
+            await jobs.strict.create(Sync(origin="globex"), job_id="mine")
+        assert await Key(raw, DeskJobs.strict, "acme").queued() == ["mine"]
+        assert await Key(raw, DeskJobs.strict, "globex").queued() == []
+        assert isinstance(await jobs.strict.submit(Sync(origin="globex")), Accepted)
+
+
+async def test_a_second_job_of_the_id_of_one_that_runs_leaves_its_slot_alone(
+    server: EmbeddedServer,
+) -> None:
+    async with worker(server.url, "patient") as bench, probe(server.url) as raw:
+        key = Key(raw, DeskJobs.patient)
+        running = await bench.jobs.patient.create(Sync(do="wait"), job_id="mine")
+        await bench.until_running(running)
+        with pytest.raises(JobExists):
+            await bench.jobs.patient.create(Sync(), job_id="mine")
+        assert (await key.active(), await key.queued()) == (["mine"], [])
+
+
+async def test_a_job_of_the_id_of_one_that_is_over_leaves_no_place_behind(
+    server: EmbeddedServer,
+) -> None:
+    async with desk(server.url) as (jobs, raw):
+        key = Key(raw, DeskJobs.strict)
+        await key.tell(*history(key.job("mine"), given.created(), given.cancelled()))
+        with pytest.raises(JobExists):
+            await jobs.strict.create(Sync(), job_id="mine")
+        assert await key.queued() == []
+
+
+async def test_of_two_jobs_of_one_id_at_once_one_is_created_and_has_its_place(
+    server: EmbeddedServer,
+) -> None:
+    async with (
+        desk(server.url) as (others, raw),
+        fault_proxy(server.url) as way,
+        producer(way.url) as jobs,
+    ):
+        key, held = Key(raw, DeskJobs.patient), Held(way, KEY_WRITE_ANSWERED)
+        slower = asyncio.create_task(jobs.patient.create(Sync(), job_id="twin"))
+        await held.until_still()
+        faster = await others.patient.create(Sync(), job_id="twin")
+        way.thaw()
+        with pytest.raises(JobExists):
+            await slower
+        assert await raw.kinds(faster) == ["created"]
+        assert await key.queued() == ["twin"]
+
+
+async def test_a_payload_that_is_too_large_leaves_no_place_behind(server: EmbeddedServer) -> None:
+    async with desk(server.url) as (jobs, raw):
+        with pytest.raises(PayloadTooLarge):
+            await jobs.strict.create(Sync(text=TOO_MUCH))
+        assert await Key(raw, DeskJobs.strict).queued() == []
+        assert await events_in_log(raw) == 0
+        assert isinstance(await jobs.strict.submit(Sync()), Accepted)
+
+
+@pytest.mark.parametrize(
+    ("text", "job_id", "error"), [(TOO_MUCH, None, PayloadTooLarge), ("", "known", JobExists)]
+)
+async def test_a_job_that_cannot_be_created_takes_nobodys_place(
+    server: EmbeddedServer, text: str, job_id: str | None, error: type[JobsError]
+) -> None:
+    async with desk(server.url) as (jobs, raw):
+        key = Key(raw, DeskJobs.newest)
+        await jobs.newest.create(Sync(origin="globex"), job_id="known")
+        waiting = await jobs.newest.create(Sync())
+        before = (await key.state()).queued
+        with pytest.raises(error):
+            await jobs.newest.create(Sync(text=text), job_id=job_id)
+        assert await raw.kinds(waiting) == ["created"]
+        assert (await key.state()).queued == before
+
+
+@pytest.mark.parametrize("lost", [KEY_WRITE_ANSWERED, EVENT_ANSWERED], ids=["place", "job"])
+async def test_an_answer_that_is_lost_makes_neither_two_places_nor_two_jobs(
+    server: EmbeddedServer, lost: bytes
+) -> None:
+    losses: list[bytes] = []
+
+    def lose() -> Then:
+        losses.append(lost)
+        return Then.CUT
+
+    async with (
+        fault_proxy(server.url) as way,
+        producer(way.url) as jobs,
+        probe(server.url) as raw,
+    ):
+        way.when_server_sends(lost, lose)
+        ref = await jobs.patient.create(Sync())
+        assert losses
+        assert await Key(raw, DeskJobs.patient).queued() == [ref.id]
+        assert await raw.kinds(ref) == ["created"]
+        assert await events_in_log(raw) == 1
+
+
+@pytest.mark.parametrize("lost", [KEY_WRITE_ANSWERED, EVENT_ANSWERED], ids=["place", "jobs"])
+async def test_an_answer_that_is_lost_replaces_one_job_once(
+    server: EmbeddedServer, lost: bytes
+) -> None:
+    losses: list[bytes] = []
+
+    def lose() -> Then:
+        losses.append(lost)
+        return Then.CUT
+
+    async with (
+        desk(server.url) as (others, raw),
+        fault_proxy(server.url) as way,
+        producer(way.url) as jobs,
+    ):
+        first = await others.replace.create(Sync())
+        second = await others.replace.create(Sync())
+        way.when_server_sends(lost, lose)
+        outcome = await jobs.replace.submit(Sync())
+        assert losses
+        assert isinstance(outcome, Replaced)
+        assert outcome.replaced_job_id == first.id
+        assert await raw.kinds(first) == ["created", "skipped"]
+        assert await raw.kinds(second) == ["created"]
+        assert await raw.kinds(outcome.ref) == ["created"]
+        assert await Key(raw, DeskJobs.replace).queued() == [second.id, outcome.ref.id]
+
+
+async def test_a_server_that_is_gone_is_not_waited_for_without_end(
+    server: EmbeddedServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(submission, "PATIENCE", 0.3)
+    async with desk(server.url) as (jobs, _):
+        server.kill()
+        with pytest.raises(NotConfirmed, match=r"within 0\.3 s") as gone:
+            await jobs.strict.create(Sync(), job_id="mine")
+        assert gone.value.job_id == "mine"
+
+
+async def test_a_job_that_was_not_confirmed_keeps_its_place_for_it_may_be_there(
+    server: EmbeddedServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(submission, "PATIENCE", 0.5)
+    async with (
+        desk(server.url) as (others, raw),
+        fault_proxy(server.url) as way,
+        producer(way.url) as jobs,
+    ):
+        key, held = Key(raw, DeskJobs.strict), Held(way, KEY_WRITE_ANSWERED)
+        with pytest.raises(NotConfirmed) as unsure:
+            await jobs.strict.create(Sync(), job_id="mine")
+        await held.until_still()
+        assert unsure.value.job_id == "mine"
+        assert await key.queued() == ["mine"]
+        with pytest.raises(KeyBusy):
+            await others.strict.create(Sync())
+
+
+async def test_a_producer_that_dies_right_after_its_job_was_logged_loses_nothing(
+    server: EmbeddedServer,
+) -> None:
+    async with (
+        worker(server.url, "strict") as bench,
+        probe(server.url) as raw,
+        fault_proxy(server.url) as way,
+        producer(way.url) as jobs,
+    ):
+        way.when_server_sends(EVENT_ANSWERED, lambda: _die(creating))
+        creating = asyncio.create_task(jobs.strict.create(Sync(), job_id="mine"))
+        with pytest.raises(asyncio.CancelledError):
+            await creating
+        assert await bench.jobs.strict.ref("mine").wait(timeout=10) == 1
+        await Key(raw, DeskJobs.strict).until_free()
+
+
+def _die(creating: asyncio.Task[object]) -> Then:
+    creating.cancel()
+    return Then.SWALLOW
