@@ -1,38 +1,61 @@
-"""`python -m benchmarks`: measure, print a table, write JSON."""
+"""`python -m benchmarks`: measure, print tables, write JSON."""
 
 from __future__ import annotations
 
 import argparse
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
-from rich.console import Console
+from rich.console import Console, Group
 
-from benchmarks.report import report, table
-from benchmarks.rounds import QUICK, USUAL, Bench
+from benchmarks import keyed_rounds, rounds
+from benchmarks.keyed_report import keyed_report, keyed_table
+from benchmarks.report import Report, report, table
 from benchmarks.traffic import MONITORED, Traffic
 from trellis_jobs.embedded import EmbeddedServer
 
 LATEST: Final = Path(__file__).parent / "results" / "latest.json"
+Say = Callable[[str], None]
 
 
 def main() -> None:
-    options = _options()
-    size, console = QUICK if options.quick else USUAL, Console()
-    with EmbeddedServer.start(config=MONITORED) as server:
-        traffic = Traffic(server.store)
-        with console.status("starting") as status:
-            rounds = Bench(server.url, traffic, size).run(status.update)
-        measured = report(rounds, size, traffic.server_version())
+    options, console, measured = _options(), Console(), Report()
+    tables: list[Group] = []
+    for part in [options.part] if options.part else PARTS:
+        with (
+            console.status("starting") as status,
+            EmbeddedServer.start(config=MONITORED) as server,
+        ):
+            traffic = Traffic(server.store)
+            figures, shown = PARTS[part](server.url, traffic, options.quick, status.update)
+        measured |= figures
+        tables.append(shown)
     options.json.parent.mkdir(parents=True, exist_ok=True)
     options.json.write_text(json.dumps(measured, indent=2) + "\n")
-    console.print(table(measured))
-    console.print(f"written to {options.json}")
+    console.print(*tables, f"written to {options.json}")
+
+
+def _jobs(url: str, traffic: Traffic, quick: bool, say: Say) -> tuple[Report, Group]:
+    size = rounds.QUICK if quick else rounds.USUAL
+    done = rounds.Bench(url, traffic, size).run(say)
+    figures = report(done, size, traffic.server_version())
+    return figures, table(figures)
+
+
+def _keys(url: str, traffic: Traffic, quick: bool, say: Say) -> tuple[Report, Group]:
+    size = keyed_rounds.QUICK if quick else keyed_rounds.USUAL
+    figures = keyed_report(keyed_rounds.KeyedBench(url, traffic, size).run(say), size)
+    return {"server": traffic.server_version(), "keys": figures}, keyed_table(figures)
+
+
+PARTS: Final = {"jobs": _jobs, "keys": _keys}
 
 
 def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
+    parser.add_argument("part", nargs="?", choices=[*PARTS], help="only this; else everything")
     parser.add_argument("--quick", action="store_true", help="only try that everything runs")
     parser.add_argument("--json", type=Path, default=LATEST, help="where to write the figures")
     return parser.parse_args()

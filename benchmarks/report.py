@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import statistics
 from dataclasses import asdict, astuple
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from rich.console import Group
 from rich.table import Table
 
-from benchmarks.rounds import SideRound, Size, Step
+from benchmarks.keyed_rounds import Contended
+from benchmarks.rounds import SideRound, Size
+from benchmarks.stage import Step
 from benchmarks.workload import BARE, CONCURRENCY, OURS
 
 STEPS: Final = {
@@ -20,6 +22,7 @@ STEPS: Final = {
 }
 PICKUPS: Final = {"pull": "bare: pulled", "handler": "bare: started"}
 
+F = TypeVar("F", Step, Contended)
 Report = dict[str, Any]
 
 
@@ -30,7 +33,10 @@ def report(rounds: dict[str, list[SideRound]], size: Size, server: str) -> Repor
         "rounds": size.rounds,
         "jobs": size.jobs,
         "concurrency": CONCURRENCY,
-        "steps": {name: _compare_steps(name, bare, ours) for name in STEPS},
+        "steps": {
+            name: compare_steps([r.steps[name] for r in bare], [r.steps[name] for r in ours])
+            for name in STEPS
+        },
         "pickup": {
             "pull": _compare_waits([r.pulled for r in bare], [r.entered for r in ours]),
             "handler": _compare_waits([r.entered for r in bare], [r.entered for r in ours]),
@@ -57,7 +63,7 @@ def _steps_table(measured: Report) -> Table:
             f"{bare['jobs_per_second']:,.0f}",
             f"{ours['jobs_per_second']:,.0f}",
             f"{step['ratio']:.2f}",
-            f"{_messages(bare)} → {_messages(ours)}",
+            f"{messages(bare)} → {messages(ours)}",
             f"{bare['cpu_microseconds']:.0f} → {ours['cpu_microseconds']:.0f}",
         )
     return shown
@@ -76,34 +82,32 @@ def _pickup_table(measured: Report) -> Table:
     return shown
 
 
-def _messages(step: dict[str, float]) -> str:
+def messages(step: dict[str, float]) -> str:
     return f"{step['sent'] + step['received']:.2f}"
 
 
-def _compare_steps(name: str, bare: list[SideRound], ours: list[SideRound]) -> Report:
-    ceiling, measured = _median_step(name, bare), _median_step(name, ours)
+def compare_steps(ceiling: list[Step], ours: list[Step]) -> Report:
+    bound, measured = median_of(ceiling), median_of(ours)
     return {
-        "ceiling": asdict(ceiling),
+        "ceiling": asdict(bound),
         "ours": asdict(measured),
-        "ratio": measured.jobs_per_second / ceiling.jobs_per_second,
+        "ratio": measured.jobs_per_second / bound.jobs_per_second,
     }
 
 
-def _median_step(name: str, rounds: list[SideRound]) -> Step:
-    steps = [astuple(one.steps[name]) for one in rounds]
-    return Step(*(statistics.median(column) for column in zip(*steps, strict=True)))
+def median_of(rounds: list[F]) -> F:
+    """Of each figure by itself."""
+    columns = zip(*(astuple(one) for one in rounds), strict=True)
+    return type(rounds[0])(*(statistics.median(column) for column in columns))
+
+
+def percentiles(rounds: list[list[float]], *ranks: int) -> dict[str, float]:
+    """In milliseconds: of each round, then their median, so that one slow round decides nothing."""
+    cuts = [statistics.quantiles(seconds, n=100, method="inclusive") for seconds in rounds]
+    return {f"p{rank}": statistics.median(cut[rank - 1] for cut in cuts) * 1e3 for rank in ranks}
 
 
 def _compare_waits(bare: list[list[float]], ours: list[list[float]]) -> Report:
-    """Percentiles of each round, then their median: one slow round does not set the figure."""
-    ceiling, measured = _percentiles(bare), _percentiles(ours)
+    ceiling, measured = percentiles(bare, 50, 99), percentiles(ours, 50, 99)
     ratio = {rank: measured[rank] / ceiling[rank] for rank in measured}
     return {"ceiling": ceiling, "ours": measured, "ratio": ratio}
-
-
-def _percentiles(rounds: list[list[float]]) -> dict[str, float]:
-    cuts = [statistics.quantiles(seconds, n=100, method="inclusive") for seconds in rounds]
-    return {
-        "p50": statistics.median(cut[49] for cut in cuts) * 1e3,
-        "p99": statistics.median(cut[98] for cut in cuts) * 1e3,
-    }

@@ -74,7 +74,7 @@ def _history(surroundings: Surroundings) -> list[Event]:
         "at": surroundings.now(),
         "tries": 0,
     }
-    tried: e.AttemptFields = {**said, "tries": 1, "attempt": attempt}
+    tried: e.AttemptFields = {**said, "tries": 1, "attempt": attempt, "concurrency": None}
     payload, result = Invoice(number=1_000), Receipt(number=1_000)
     return [
         e.Created(**said, payload=payload.model_dump(), max_tries=QUEUE.retry.max_tries),

@@ -10,6 +10,9 @@ from typing import Any
 
 import pytest
 
+# The fixture starts some forty processes, one after the other.
+pytestmark = pytest.mark.timeout(180)
+
 ROOT = Path(__file__).parent.parent
 
 
@@ -17,7 +20,7 @@ ROOT = Path(__file__).parent.parent
 def figures(tmp_path_factory: pytest.TempPathFactory) -> Any:
     written = tmp_path_factory.mktemp("benchmarks") / "figures.json"
     command = [sys.executable, "-m", "benchmarks", "--quick", "--json", str(written)]
-    subprocess.run(command, cwd=ROOT, check=True, timeout=50, stdout=subprocess.DEVNULL)
+    subprocess.run(command, cwd=ROOT, check=True, timeout=170, stdout=subprocess.DEVNULL)
     return json.loads(written.read_text())
 
 
@@ -42,3 +45,35 @@ def test_a_job_costs_the_runtime_as_many_messages_as_the_bare_pump(figures: Any)
     drained = figures["steps"]["drain"]
     for direction in ("sent", "received"):
         assert drained["ours"][direction] == pytest.approx(drained["ceiling"][direction], abs=0.5)
+
+
+@pytest.mark.parametrize("keys", [1_000, 10, 1])
+@pytest.mark.parametrize("step", ["create_many", "drain", "end_to_end"])
+def test_each_number_of_keys_is_compared_with_the_unkeyed_queue(
+    figures: Any, step: str, keys: int
+) -> None:
+    [compared] = [
+        row for row in figures["keys"]["rates"] if (row["step"], row["keys"]) == (step, keys)
+    ]
+    assert compared["ratio"] > 0
+    assert all(figure > 0 for side in ("ceiling", "ours") for figure in compared[side].values())
+
+
+def test_an_unkeyed_job_costs_as_many_messages_beside_a_keyed_queue(figures: Any) -> None:
+    [drained, *_] = [row for row in figures["keys"]["rates"] if row["step"] == "drain"]
+    for direction in ("sent", "received"):
+        alone = figures["steps"]["drain"]["ours"][direction]
+        assert drained["ceiling"][direction] == pytest.approx(alone, abs=0.5)
+
+
+def test_hand_overs_are_given_as_percentiles_for_one_and_two_processes(figures: Any) -> None:
+    rows = {row["processes"]: row for row in figures["keys"]["hand_over"]}
+    assert set(rows) == {1, 2}
+    assert all(0 < row["p50"] <= row["p95"] <= row["longest"] for row in rows.values())
+
+
+def test_refused_writes_are_counted_for_workers_and_for_who_creates(figures: Any) -> None:
+    for row in figures["keys"]["conflicts"]:
+        assert row["working"] >= 0
+        assert row["creating"] >= 0
+        assert row["jobs_per_second"] > 0

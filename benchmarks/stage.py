@@ -1,0 +1,155 @@
+"""Where steps are measured: processes made anew for each, one server, and looks at its queues."""
+
+from __future__ import annotations
+
+import asyncio
+import multiprocessing
+from collections.abc import AsyncIterator, Callable, Coroutine
+from concurrent.futures import Future, ProcessPoolExecutor
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import Any, Final, TypeVar
+
+import uvloop
+
+from benchmarks.measure import Measured
+from benchmarks.traffic import Traffic
+from trellis_jobs.contract.topology import WORK, consumer_name
+from trellis_jobs.jetstream import api
+from trellis_jobs.jetstream.connection import Connection
+
+T = TypeVar("T")
+Work = Callable[..., Coroutine[Any, Any, T]]
+Look = Callable[[Connection], Coroutine[Any, Any, bool]]
+
+LOOK: Final = 0.02
+SLOW_LOOK: Final = 0.2
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """What one step of one side took; messages are the server's count, both directions."""
+
+    jobs_per_second: float
+    cpu_microseconds: float
+    sent: float
+    received: float
+
+
+class Stage:
+    """Whoever works and whoever creates are processes of their own, made anew for every step."""
+
+    def __init__(self, url: str, traffic: Traffic, processes: int) -> None:
+        self.url = url
+        self._traffic = traffic
+        self.processes = ProcessPoolExecutor(
+            processes, mp_context=multiprocessing.get_context("spawn"), max_tasks_per_child=1
+        )
+
+    def do(self, work: Work[T], *args: float) -> T:
+        return self.begin(work, *args).result()
+
+    def begin(self, work: Work[T], *args: float) -> Future[T]:
+        return self.processes.submit(_in_loop, work, self.url, *args)
+
+    def begin_working(self, service: str, queue: str, work: Work[T], *args: float) -> Future[T]:
+        """Returns once the worker has asked for jobs."""
+        return self.begin_many(1, service, queue, work, *args)[0]
+
+    def begin_many(
+        self, processes: int, service: str, queue: str, work: Work[T], *args: float
+    ) -> list[Future[T]]:
+        working = [self.begin(work, *args) for _ in range(processes)]
+        uvloop.run(_until(self.url, _is_awaited(consumer_name(service, queue), working)))
+        return working
+
+    def until_queued(self, jobs: int) -> None:
+        """The server has moved this many jobs from the log to the work queue."""
+        uvloop.run(_until(self.url, _holds(jobs)))
+
+    def queued_so_far(self) -> int:
+        """The number of the newest message in the work queue."""
+        return uvloop.run(_queued_so_far(self.url))
+
+    def step(self, name: str, measure: Callable[[], Measured]) -> Step:
+        client = f"{name} jobs"
+        before = self._traffic.so_far(client)
+        measured = measure()
+        after = self._traffic.so_far(client)
+        return Step(
+            measured.jobs / measured.seconds,
+            measured.cpu_seconds / measured.jobs * 1e6,
+            (after.sent - before.sent) / measured.jobs,
+            (after.received - before.received) / measured.jobs,
+        )
+
+
+async def until_taken(url: str, service: str, queue: str, jobs: int) -> None:
+    """Workers have this many deliveries in hand."""
+    consumer = consumer_name(service, queue)
+
+    async def is_so(connection: Connection) -> bool:
+        info = await api.request(connection, f"CONSUMER.INFO.{WORK}.{consumer}")
+        return bool(info["num_ack_pending"] >= jobs)
+
+    await _until(url, is_so)
+
+
+async def until_over(url: str, last: int) -> None:
+    """The work queue has seen its message number `last`, and all of them are acknowledged."""
+
+    async def is_so(connection: Connection) -> bool:
+        state = await _work_state(connection)
+        return state["last_seq"] >= last and state["messages"] == 0
+
+    await _until(url, is_so, SLOW_LOOK)
+
+
+async def _until(url: str, is_so: Look, pause: float = LOOK) -> None:
+    async with _connected(url) as connection:
+        while True:
+            if await is_so(connection):
+                return
+            await asyncio.sleep(pause)
+
+
+async def _queued_so_far(url: str) -> int:
+    async with _connected(url) as connection:
+        return (await _work_state(connection))["last_seq"]
+
+
+async def _work_state(connection: Connection) -> dict[str, int]:
+    state: dict[str, int] = (await api.request(connection, f"STREAM.INFO.{WORK}"))["state"]
+    return state
+
+
+@asynccontextmanager
+async def _connected(url: str) -> AsyncIterator[Connection]:
+    connection = await Connection.open(url, name="bench")
+    try:
+        yield connection
+    finally:
+        await connection.close()
+
+
+def _in_loop(work: Work[T], *args: object) -> T:
+    return uvloop.run(work(*args))
+
+
+def _holds(jobs: int) -> Look:
+    async def is_so(connection: Connection) -> bool:
+        return (await _work_state(connection))["messages"] >= jobs
+
+    return is_so
+
+
+def _is_awaited(consumer: str, working: list[Future[T]]) -> Look:
+    """All of them have asked for jobs; one that is done before that has failed."""
+
+    async def is_so(connection: Connection) -> bool:
+        for failed in (process for process in working if process.done()):
+            failed.result()
+        info = await api.request(connection, f"CONSUMER.INFO.{WORK}.{consumer}")
+        return bool(info["num_waiting"] >= len(working))
+
+    return is_so
