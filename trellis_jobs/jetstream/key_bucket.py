@@ -10,7 +10,8 @@ from __future__ import annotations
 import asyncio
 import random
 import re
-from dataclasses import dataclass, replace
+import secrets
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
 from weakref import WeakValueDictionary
@@ -55,6 +56,8 @@ _STATES_REMEMBERED: Final = 4_000
 _SERVER_ERROR: Final = 500
 _LAST_SEQUENCE: Final = re.compile(r"wrong last sequence: (\d+)")
 _SEQUENCE: Final = re.compile(r"[0-9]{1,20}")
+# Who wrote a state: a process need not be woken by its own writes.
+_WRITER: Final = "Trellis-Writer"
 _DELETED: Final = frozenset({"DEL", "PURGE"})
 
 
@@ -82,6 +85,7 @@ class _Known:
 
     revision: int
     state: KeyState
+    written: wire.Written = field(default_factory=wire.Written)
 
 
 class KeyBucket:
@@ -92,6 +96,8 @@ class KeyBucket:
         self._at_least: dict[str, int] = {}
         self._known: dict[str, _Known] = {}
         self._turns: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
+        self._hints: dict[tuple[str, str], Callable[[str, int | None], None]] = {}
+        self._writer = secrets.token_hex(8)
         self.conflicts = 0
 
     async def read(self, empty: KeyState) -> KeyState:
@@ -120,22 +126,31 @@ class KeyBucket:
                 await asyncio.sleep(random.uniform(0, min(0.001 * attempt, _LONGEST_PAUSE)))  # noqa: S311
             raise KeyContention(empty.display, _ATTEMPTS)
 
-    async def watch(
-        self, service: str, job_type: str, hint: Callable[[str], None]
-    ) -> Callable[[], Awaitable[None]]:
-        """Call `hint` with the key's hash for each update of a queue's keys; only a hint (D22).
+    async def look(self, empty: KeyState) -> KeyState:
+        """Like read, but from memory as long as nothing newer was heard of; hints can be lost."""
+        guess = self._guess(empty)
+        return await self.read(empty) if guess is None else guess.state
 
-        Returns what ends the watch.
+    async def watch(
+        self, service: str, job_type: str, hint: Callable[[str, int | None], None]
+    ) -> Callable[[], Awaitable[None]]:
+        """Call `hint` for each update of a queue's keys, with the key's hash and how many run.
+
+        Only a hint (D22): it may tell of a write that was refused. Returns what ends the watch.
         """
+        wanted = subjects.keys_of_type(service, job_type)
 
         def receive(message: Msg) -> None:
+            headers = message.headers or {}
+            if headers.get(_WRITER) == self._writer:
+                return  # Told below, once it is known to be stored.
             # Whether it is stored by now or was refused, the key is newer than this write expected.
-            expected = (message.headers or {}).get(h.EXPECTED_SEQUENCE, "")
+            expected = headers.get(h.EXPECTED_SEQUENCE, "")
             if _SEQUENCE.fullmatch(expected):
                 self._learn(message.subject, int(expected) + 1)
-            hint(message.subject.rsplit(".", 1)[-1])
+            hint(message.subject.rsplit(".", 1)[-1], _running(message.data))
 
-        wanted = subjects.keys_of_type(service, job_type)
+        self._hints[service, job_type] = hint
         subscription = await self._connection.subscribe(wanted, receive)
         return partial(self._connection.unsubscribe, subscription)
 
@@ -183,18 +198,23 @@ class KeyBucket:
     async def _write(self, before: _Known, state: KeyState) -> bool:
         subject = subjects.key_state(state.address)
         written = replace(state, updated_at=self._now())
-        data = wire.encode(written)
+        data = wire.encode(written, before.written)
         try:
-            message = await self._ask(subject, data, {h.EXPECTED_SEQUENCE: str(before.revision)})
+            headers = {h.EXPECTED_SEQUENCE: str(before.revision), _WRITER: self._writer}
+            message = await self._ask(subject, data, headers)
         except ConnectionLost as error:
             await self._reconnected(f"a write of {subject}", error)
-            return (await self._get(state.address)).data == data
+            if (await self._get(state.address)).data != data:
+                return False
+            self._tell(written)
+            return True
         answer = orjson.loads(message.data)
         refusal = answer.get("error")
         if refusal is None:
             revision = int(answer["seq"])
             self._learn(subject, revision)
-            self._remember(_Known(revision, written))
+            self._remember(_Known(revision, written, before.written))
+            self._tell(written)
             return True
         self.conflicts += 1
         self._learn_from_refusal(subject, refusal)
@@ -234,12 +254,26 @@ class KeyBucket:
         if len(self._at_least) > _KEYS_REMEMBERED:
             del self._at_least[next(iter(self._at_least))]
 
+    def _tell(self, written: KeyState) -> None:
+        hint = self._hints.get((written.address.service, written.address.job_type))
+        if hint is not None:
+            hint(written.address.hash, len(written.active))
+
     def _remember(self, known: _Known) -> None:
         subject = subjects.key_state(known.state.address)
         self._known.pop(subject, None)
         self._known[subject] = known
         if len(self._known) > _STATES_REMEMBERED:
             del self._known[next(iter(self._known))]
+
+
+def _running(data: bytes) -> int | None:
+    """How many run, by what somebody wrote; None if it does not say."""
+    try:
+        active = orjson.loads(data)["active"]
+    except (ValueError, KeyError, TypeError):
+        return None
+    return len(active) if isinstance(active, list) else None
 
 
 def _under_limits(empty: KeyState, found: KeyState) -> KeyState:

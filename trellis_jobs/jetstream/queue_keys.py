@@ -76,8 +76,17 @@ class QueueKeys:
         )
 
     async def watch(self, hint: Callable[[str], None]) -> Callable[[], Awaitable[None]]:
-        """`hint` gets the hash of each key that may have changed; returns what ends the watch."""
-        return await self._bucket.watch(self._service, self._queue.name, hint)
+        """`hint` gets the hash of each key that may have room; returns what ends the watch."""
+
+        def told(key_hash: str, running: int | None) -> None:
+            if running is None or running < self.keying.max_active:
+                hint(key_hash)
+
+        return await self._bucket.watch(self._service, self._queue.name, told)
+
+    async def look(self, key: JobKey) -> KeyState:
+        """What this process knows of the key: all there is, unless a hint was lost."""
+        return await self._bucket.look(self.empty(key))
 
     async def read(self, key: JobKey) -> KeyState:
         return await self._bucket.read(self.empty(key))

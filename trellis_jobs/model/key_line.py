@@ -43,8 +43,9 @@ def next_turn(
 
     A job that still has its slot, from an attempt that was lost, takes it back at once.
     """
+    holders = {slot.job_id for slot in state.active}
     for waiting in line:
-        if state.slot_of(waiting.job_id) is not None:
+        if waiting.job_id in holders:
             return LetIn(waiting.job_id)
     if state.free == 0 or not line:
         return StandBy()

@@ -9,6 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
+import orjson
+
 from trellis_jobs.errors import InvalidToken
 from trellis_jobs.model.identity import check_token
 from trellis_jobs.model.key_state import KeyAddress, KeyState, Slot, Waiting
@@ -68,7 +70,27 @@ class Malformed:
     reason: str
 
 
-def encode(state: KeyState) -> bytes:
+class Written:
+    """The entries of a key that wait, as they were last written: most of them stay the same."""
+
+    __slots__ = ("_fragments",)
+
+    def __init__(self) -> None:
+        self._fragments: dict[int, tuple[Waiting, orjson.Fragment]] = {}
+
+    def of(self, queued: tuple[Waiting, ...]) -> list[orjson.Fragment]:
+        before = self._fragments
+        # By identity: an entry is never changed, and is kept alive beside its fragment.
+        self._fragments = {
+            id(waiting): before.get(id(waiting))
+            or (waiting, orjson.Fragment(dumps(_waiting_json(waiting))))
+            for waiting in queued
+        }
+        return [self._fragments[id(waiting)][1] for waiting in queued]
+
+
+def encode(state: KeyState, written: Written | None = None) -> bytes:
+    """`written` remembers entries from one time to the next."""
     body = {
         **state.unknown,
         "version": VERSION,
@@ -79,7 +101,7 @@ def encode(state: KeyState) -> bytes:
         "maxActive": state.max_active,
         "maxQueuedPerKey": state.max_queued,
         "active": [_slot_json(slot) for slot in state.active],
-        "queued": [_waiting_json(waiting) for waiting in state.queued],
+        "queued": (written or Written()).of(state.queued),
         "staleTakeoverCount": state.stale_takeovers,
     }
     add_present(body, updatedAt=state.updated_at)

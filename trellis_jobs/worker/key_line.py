@@ -80,9 +80,10 @@ class KeyLine:
         """What is said from now on ends the next rest."""
         self._news.clear()
 
-    async def rest(self, seconds: float) -> None:
+    async def rest(self, seconds: float) -> bool:
+        """True when it ended with news."""
         try:
             async with asyncio.timeout(seconds):
-                await self._news.wait()
+                return await self._news.wait()
         except TimeoutError:
-            return
+            return False

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
 
     from trellis_jobs.jetstream.deliveries import Delivery
-    from trellis_jobs.model.key_state import KeyState
+    from trellis_jobs.model.key_state import KeyState, Slot
     from trellis_jobs.model.key_template import JobKey
     from trellis_jobs.worker.claim import Claims
     from trellis_jobs.worker.seats import Seats
@@ -33,11 +33,12 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
+# Each costs a renewal every third of ack_wait, and its delivery in memory.
 PLACES: Final = 5_000
-PLACES_PER_KEY: Final = 100
 # How long a delivery without a place stays away: longer each time, and never in step with others.
-_AWAY: Final = timedelta(seconds=0.5)
-_LONGEST_DOUBLINGS: Final = 6
+_AWAY: Final = timedelta(seconds=1)
+_MOST_DOUBLINGS: Final = 3
+_ON_THE_WAY: Final = 1.0
 _AFTER_TROUBLE: Final = 1.0
 # A hint that a job has ended may come before the event is there.
 _END_LOOKS: Final = (0.02, 0.2)
@@ -62,10 +63,12 @@ class Parking:
         self._lines: dict[str, KeyLine] = {}
         self._by_job: dict[str, tuple[KeyLine, Parked]] = {}
         self._is_open = True
+        self._all_back_at = 0.0
 
     @property
     def is_empty(self) -> bool:
-        return not self._by_job
+        """Nothing waits, here or on its way back to here."""
+        return not self._by_job and self._tools.surroundings.uptime() >= self._all_back_at
 
     def join(self, delivery: Delivery) -> bool:
         """Take in a delivery that has to wait for certain: others of its key do so already."""
@@ -132,12 +135,15 @@ class Parking:
         line.join(parked)
         if not self._is_open:
             self._send_away(line, parked, Nak())
-        elif len(line.parked) > PLACES_PER_KEY or len(self._by_job) > PLACES:
+        elif len(self._by_job) > PLACES:
             self._send_away(line, line.parked[-1], self._later(line.parked[-1].delivery))
 
     def _later(self, delivery: Delivery) -> Nak:
-        doublings = min(delivery.delivered.number - 1, _LONGEST_DOUBLINGS)
-        return Nak(_AWAY * 2**doublings * (1 + self._tools.surroundings.spread()))
+        doublings = min(delivery.delivered.number - 1, _MOST_DOUBLINGS)
+        away = _AWAY * 2**doublings * (1 + self._tools.surroundings.spread())
+        back_at = self._tools.surroundings.uptime() + away.total_seconds()
+        self._all_back_at = max(self._all_back_at, back_at + _ON_THE_WAY)
+        return Nak(away)
 
     def _send_away(self, line: KeyLine, parked: Parked, answer: Nak) -> None:
         if self._leave(line, parked):
@@ -153,19 +159,20 @@ class Parking:
     async def _serve(self, line: KeyLine) -> None:
         """As long as anybody waits; if this fails, the server delivers them again."""
         try:
+            is_woken = False
             while line.parked:
                 line.listen()
-                await line.rest(await self._serve_once(line))
+                is_woken = await line.rest(await self._serve_once(line, fresh=not is_woken))
         finally:
             self._lines.pop(line.key.hash, None)
             for parked in list(line.parked):
                 self._leave(line, parked)
 
-    async def _serve_once(self, line: KeyLine) -> float:
+    async def _serve_once(self, line: KeyLine, *, fresh: bool) -> float:
         """Returns the seconds to rest, unless there is news."""
         self._drop_lapsed(line)
         try:
-            state = await self._look(line)
+            state = await self._look(line, fresh=fresh)
             turn = self._turn(line, state)
             if isinstance(turn, LetIn):
                 await self._let_in(line, state, turn)
@@ -181,21 +188,28 @@ class Parking:
         for parked in [parked for parked in line.parked if parked.lease.has_lapsed(now)]:
             self._leave(line, parked)
 
-    async def _look(self, line: KeyLine) -> KeyState:
-        keys, uptime = self._desk.keys, self._tools.surroundings.uptime
-        state = await keys.read(line.key)
-        line.see(state, uptime())
-        if keys.keying.stale_policy is StalePolicy.BLOCK:
+    async def _look(self, line: KeyLine, *, fresh: bool) -> KeyState:
+        """After a rest without news a fresh read, in case that news was lost."""
+        keys = self._desk.keys
+        state = await (keys.read(line.key) if fresh else keys.look(line.key))
+        if not self._see(line, state):
             return state
-        here = {parked.job_id for parked in line.parked}
-        over = line.sightings.over(keys.keying.heartbeat_ttl.total_seconds(), uptime())
+        over = self._see(line, await keys.read(line.key))
         for slot in over:
-            if slot.job_id not in here:
-                await keys.evict(line.key, slot)
-        if over:
-            state = await keys.read(line.key)
-            line.see(state, uptime())
+            await keys.evict(line.key, slot)
+        state = await keys.look(line.key)
+        self._see(line, state)
         return state
+
+    def _see(self, line: KeyLine, state: KeyState) -> list[Slot]:
+        """The slots to be evicted: their lease is over, and none of them is of a job that waits."""
+        keying, now = self._desk.keys.keying, self._tools.surroundings.uptime()
+        line.see(state, now)
+        if keying.stale_policy is StalePolicy.BLOCK:
+            return []
+        here = {parked.job_id for parked in line.parked}
+        over = line.sightings.over(keying.heartbeat_ttl.total_seconds(), now)
+        return [slot for slot in over if slot.job_id not in here]
 
     def _turn(self, line: KeyLine, state: KeyState) -> Turn:
         now, uptime = self._tools.surroundings.now(), self._tools.surroundings.uptime()
