@@ -431,7 +431,10 @@ class YardProcess:
 def yard_process(
     url: str, folder: Path, queue: str, *, concurrency: int = 0, creates: int = 0
 ) -> Iterator[YardProcess]:
-    """It creates `creates` jobs, over five keys, once it is told to."""
+    """It works on one queue, or several with commas between.
+
+    It creates `creates` jobs of the last one, over five keys, once it is told to.
+    """
     started = start_process(url, folder, queue, concurrency=concurrency, creates=creates)
     try:
         yield started
@@ -495,8 +498,9 @@ async def _create(jobs: Queue[Errand, Done], folder: Path, count: int) -> None:
 async def _main(url: str, folder: Path, queue: str, concurrency: int, creates: int) -> None:
     service = Service(YardJobs, grace=5.0)
     notebook = _Notebook(folder)
-    worked_on: Queue[Errand, Done] = getattr(service.jobs, queue)
-    worked_on.handle(notebook.handle)
+    for name in queue.split(","):
+        worked_on: Queue[Errand, Done] = getattr(service.jobs, name)
+        worked_on.handle(notebook.handle)
     async with service.connect(url, workers=Workers(concurrency=concurrency or None)):
         ending = asyncio.create_task(service.wait())
         await asyncio.sleep(0)  # now it listens to signals
