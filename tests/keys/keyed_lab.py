@@ -43,7 +43,7 @@ EVENT_ANSWERED = rb'"stream":"JOBS"'
 
 
 class Sync(BaseModel):
-    """`origin` is the key; a handler does what it is told: `wait`, `fail`, `answer`."""
+    """`origin` is the key; a handler does what it is told: `wait`, `fail`, `linger`."""
 
     origin: str | None = "acme"
     do: str = "answer"
@@ -51,7 +51,7 @@ class Sync(BaseModel):
 
 
 class DeskJobs(Jobs, service="desk"):
-    """`strict` lets nothing wait, `patient` one job of a key, and `roomy` runs 1 of 4."""
+    """`strict` lets nothing wait, `patient` one job of a key, `roomy` three; leases are short."""
 
     strict = job(Sync, int, concurrency=10, ack_wait=1, key=KeyConcurrency(["tickets", "/origin"]))
     patient = job(
@@ -98,6 +98,7 @@ class DeskJobs(Jobs, service="desk"):
         key=KeyConcurrency(["tickets", "/origin"]),
         queue=QueueDepth(max_queued_per_key=3),
     )
+    brief = job(Sync, int, ack_wait=0.2, key=KeyConcurrency(["tickets", "/origin"]))
     plain = job(Sync, int, concurrency=10, ack_wait=1)
 
 
@@ -108,6 +109,7 @@ class Bench:
     service: Service[DeskJobs]
     runs: list[str] = field(default_factory=list)
     running: dict[str, ActiveJob[Sync]] = field(default_factory=dict)
+    lingering: list[str] = field(default_factory=list)
     go: asyncio.Event = field(default_factory=asyncio.Event)
 
     @property
@@ -125,9 +127,19 @@ class Bench:
                 await self.go.wait()
             elif active.payload.do == "fail":
                 raise Retry("not yet", after=60)
+            elif active.payload.do == "linger":
+                await self._linger(active)
         finally:
             del self.running[active.id]
         return active.tries
+
+    async def _linger(self, active: ActiveJob[Sync]) -> None:
+        """Told to stop, it takes its time."""
+        try:
+            await asyncio.Event().wait()
+        finally:
+            self.lingering.append(active.id)
+            await self.go.wait()
 
 
 @asynccontextmanager
@@ -135,8 +147,10 @@ async def worker(url: str, queue: str) -> AsyncIterator[Bench]:
     made = Bench(Service(DeskJobs, grace=5.0))
     getattr(made.jobs, queue).handle(made.handle)
     async with made.service.connect(url, workers=Workers(queues=[queue])):
-        yield made
-        made.go.set()
+        try:
+            yield made
+        finally:
+            made.go.set()
 
 
 @asynccontextmanager

@@ -1,0 +1,197 @@
+"""Keys that other runtimes write too: their fields stay, and bytes that are no state stay too."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+from tests.keys.keyed_lab import DeskJobs, Key, Sync, desk, producer, worker, writes_to_keys
+from tests.scenarios.test_strangers_write import CONTEXT
+from tests.support.facts import until
+from tests.support.lab import Probe, probe
+from trellis_jobs import Coalesced, KeyStateMalformed, Rejected, Replaced
+from trellis_jobs.contract.topology import WORK
+from trellis_jobs.embedded import EmbeddedServer
+from trellis_jobs.jetstream import api
+
+LONG_AGO = "2026-03-28T12:00:00.000Z"
+
+
+def foreign_state(key: Key, **fields: Any) -> bytes:
+    """A state as the original runtimes write it."""
+    keying = key.queue.keying
+    assert keying is not None
+    return json.dumps(
+        {
+            "version": 1,
+            "service": "desk",
+            "jobType": key.queue.name,
+            "key": key.job_key.display,
+            "keyHash": key.job_key.hash,
+            "maxActive": keying.max_active,
+            "maxQueuedPerKey": keying.max_queued,
+            "active": [],
+            "queued": [],
+            "staleTakeoverCount": 7,
+            "updatedAt": LONG_AGO,
+            "coalescedBySubmissionId": {"s-1": {"existingJobId": "A", "reason": "queue-full"}},
+            "replacedBySubmissionId": {},
+            **fields,
+        }
+    ).encode()
+
+
+def foreign_waiting(job_id: str, **fields: Any) -> dict[str, Any]:
+    return {"jobId": job_id, "createdAt": LONG_AGO, "requestId": "r-1", **fields}
+
+
+async def test_what_other_runtimes_wrote_into_a_key_survives_all_that_is_done_to_it_here(
+    server: EmbeddedServer,
+) -> None:
+    async with worker(server.url, "roomy") as bench, probe(server.url) as raw:
+        key = Key(raw, DeskJobs.roomy)
+        now = datetime.now(UTC).isoformat(timespec="microseconds").replace("+00:00", "Z")
+        theirs = [
+            foreign_waiting(
+                "A", createdAt=now, context={**CONTEXT, "baggage": "b"}, submissionId="s-1"
+            ),
+            foreign_waiting("B", createdAt=now, priority={"class": 3}),
+        ]
+        await key.put(foreign_state(key, queued=theirs, shard=[1, 2]))
+        ref = await bench.jobs.roomy.create(Sync(do="wait"))
+        gone = await bench.jobs.roomy.create(Sync())
+        await gone.cancel()
+        await bench.until_running(ref)
+        found = json.loads(await key.stored())
+        assert [slot["jobId"] for slot in found["active"]] == [ref.id]
+        assert found["queued"] == theirs
+        bench.go.set()
+        assert await ref.wait(timeout=10) == 1
+        await until_inactive(key)
+        found = json.loads(await key.stored())
+        assert found["queued"] == theirs
+        assert found["shard"] == [1, 2]
+        assert found["coalescedBySubmissionId"]["s-1"]["existingJobId"] == "A"
+        assert found["replacedBySubmissionId"] == {}
+        assert found["staleTakeoverCount"] == 7
+
+
+async def until_inactive(key: Key) -> None:
+    async def released() -> bool:
+        return not await key.active()
+
+    await until(released, "the slot is released")
+
+
+async def tell_created(raw: Probe, key: Key, job_id: str) -> None:
+    """A job that a foreign runtime created."""
+    body = {
+        "jobId": job_id,
+        "context": CONTEXT,
+        "service": "desk",
+        "jobType": key.queue.name,
+        "eventType": "created",
+        "state": "pending",
+        "tries": 0,
+        "maxTries": 5,
+        "payload": {"origin": key.origin},
+        "timestamp": LONG_AGO,
+    }
+    subject = f"trellis.jobs.desk.{key.queue.name}.{job_id}.created"
+    answer = await raw.connection.ask(subject, json.dumps(body).encode())
+    assert "error" not in json.loads(answer.data)
+
+
+async def test_a_place_that_another_runtime_took_counts_like_one_of_ours(
+    server: EmbeddedServer,
+) -> None:
+    async with desk(server.url) as (jobs, raw):
+        for queue in (DeskJobs.strict, DeskJobs.newest):
+            key = Key(raw, queue)
+            await tell_created(raw, key, "A")
+            await key.put(foreign_state(key, queued=[foreign_waiting("A")]))
+        rejected = await jobs.strict.submit(Sync())
+        assert isinstance(rejected, Rejected)
+        assert rejected.existing_job_id == "A"
+        replaced = await jobs.newest.submit(Sync())
+        assert isinstance(replaced, Replaced)
+        assert replaced.replaced_job_id == "A"
+        skipped = (await jobs.newest.ref("A").events())[-1]
+        assert (skipped.kind, skipped.context.request_id) == ("skipped", CONTEXT["requestId"])
+
+
+async def test_a_job_of_another_runtime_is_what_a_request_coalesces_into(
+    server: EmbeddedServer,
+) -> None:
+    async with desk(server.url) as (jobs, raw):
+        key = Key(raw, DeskJobs.coalesce)
+        entries = [foreign_waiting(job_id, context=CONTEXT) for job_id in "ABCD"]
+        for entry in entries:
+            await tell_created(raw, key, entry["jobId"])
+        await key.put(foreign_state(key, queued=entries))
+        outcome = await jobs.coalesce.submit(Sync())
+        assert isinstance(outcome, Coalesced)
+        assert outcome.existing.id == "A"
+        assert (await outcome.existing.get()).payload == {"origin": "acme"}
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"version": 2},
+        {"active": "nobody"},
+        {"queued": [{"jobId": "A"}]},
+        {"maxActive": 0},
+        {"keyHash": "0" * 64},
+    ],
+    ids=str,
+)
+async def test_a_state_that_makes_no_sense_is_told_to_the_caller_and_left_as_it_is(
+    server: EmbeddedServer, change: dict[str, Any]
+) -> None:
+    async with desk(server.url) as (jobs, raw):
+        key = Key(raw, DeskJobs.newest)
+        broken = foreign_state(key, **change)
+        await key.put(broken)
+        before = await writes_to_keys(raw)
+        with pytest.raises(KeyStateMalformed, match="tickets:acme"):
+            await jobs.newest.create(Sync(), job_id="refused")
+        with pytest.raises(KeyStateMalformed):
+            await jobs.newest.submit(Sync())
+        assert await key.stored() == broken
+        assert await writes_to_keys(raw) == before
+        assert await raw.kinds(jobs.newest.ref("refused")) == []
+        await jobs.newest.create(Sync(origin="globex"))
+
+
+async def test_a_worker_lives_with_a_state_that_makes_no_sense_and_its_job_loses_no_try(
+    server: EmbeddedServer,
+) -> None:
+    async with producer(server.url) as jobs, probe(server.url) as raw:
+        key = Key(raw, DeskJobs.strict)
+        ref = await jobs.strict.create(Sync())
+        whole = await key.stored()
+        await key.put(b"\x00 no state")
+        async with worker(server.url, "strict") as bench:
+            other = await jobs.strict.create(Sync(origin="globex"))
+            assert await other.wait(timeout=10) == 1
+            await until_handed_back(raw, "desk-strict")
+            assert await raw.kinds(ref) == ["created"]
+            assert await key.stored() == b"\x00 no state"
+            await key.put(whole)
+            assert await ref.wait(timeout=15) == 1
+            assert bench.runs == [other.id, ref.id]
+            await key.until_free()
+
+
+async def until_handed_back(raw: Probe, consumer: str) -> None:
+    """Delivered, and to be delivered again."""
+
+    async def handed_back() -> bool:
+        info = await api.request(raw.connection, f"CONSUMER.INFO.{WORK}.{consumer}")
+        return bool(info["num_ack_pending"] == 1 and info["delivered"]["consumer_seq"] >= 2)
+
+    await until(handed_back, "the job of the broken key waits for another delivery")

@@ -1,0 +1,172 @@
+"""What a crash left in a key, and what a cancel takes out: no key stays closed for nothing."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import UTC, datetime
+from functools import partial
+
+import pytest
+
+from tests import given
+from tests.keys.keyed_lab import (
+    DeskJobs,
+    Key,
+    Sync,
+    desk,
+    history,
+    reserved,
+    worker,
+)
+from tests.support.facts import until
+from tests.support.lab import probe, until_state
+from trellis_jobs import Accepted, JobIsOver, KeyBusy, QueueFull
+from trellis_jobs.embedded import EmbeddedServer
+from trellis_jobs.model.states import LIVE, OVER, JobState
+
+
+@pytest.mark.parametrize("left_in", ["queued", "active"])
+async def test_a_job_that_is_over_keeps_nobody_out_however_it_ended(
+    server: EmbeddedServer, left_in: str
+) -> None:
+    async with desk(server.url) as (jobs, raw):
+        for ended in sorted(OVER):
+            key = Key(raw, DeskJobs.strict, ended.value)
+            await leave_behind(key, ended, left_in)
+            ref = await jobs.strict.create(Sync(origin=key.origin))
+            assert (await key.queued(), await key.active()) == ([ref.id], []), ended
+
+
+@pytest.mark.parametrize("left_in", ["queued", "active"])
+async def test_a_job_that_is_not_over_keeps_its_place_wherever_it_is(
+    server: EmbeddedServer, left_in: str
+) -> None:
+    async with desk(server.url) as (jobs, raw):
+        for state in sorted(LIVE):
+            key = Key(raw, DeskJobs.strict, state.value)
+            await leave_behind(key, state, left_in)
+            before = await key.stored()
+            with pytest.raises(KeyBusy) as refused:
+                await jobs.strict.create(Sync(origin=key.origin))
+            assert refused.value.existing_job_id == f"left-{state}"
+            assert await key.stored() == before, state
+
+
+async def leave_behind(key: Key, state: JobState, place: str) -> None:
+    job_id = f"left-{state}"
+    await key.tell(*history(key.job(job_id), *given.LEADING_TO[state]))
+    if place == "queued":
+        await key.put_waiting(reserved(job_id, seconds_ago=90))
+    else:
+        await key.put(replace(key.empty, active=(given.slot(job_id),)))
+
+
+async def test_more_leftovers_than_are_looked_at_in_one_go_are_gone_after_a_few(
+    server: EmbeddedServer,
+) -> None:
+    async with desk(server.url) as (jobs, raw):
+        key = Key(raw, DeskJobs.patient)
+        await key.put_waiting(*(reserved(f"never-{n}", seconds_ago=100 - n) for n in range(30)))
+        for _ in range(2):
+            accepted = await until(partial(admitted, jobs), "there is room")
+            assert (await key.queued())[-1] == accepted.ref.id
+        with pytest.raises(QueueFull):
+            await jobs.patient.create(Sync())
+
+
+async def admitted(jobs: DeskJobs) -> Accepted[int] | None:
+    outcome = await jobs.patient.submit(Sync())
+    return outcome if isinstance(outcome, Accepted) else None
+
+
+async def test_a_slot_whose_worker_is_gone_opens_to_those_who_keep_asking(
+    server: EmbeddedServer,
+) -> None:
+    async with desk(server.url) as (jobs, raw):
+        key, now = Key(raw, DeskJobs.brief), datetime.now(UTC)
+        await leave_behind(key, JobState.ACTIVE, "active")
+        lost = given.slot(f"left-{JobState.ACTIVE}", heartbeat_at=now, expires_at=now)
+        await key.put(replace(key.empty, active=(lost,)))
+        with pytest.raises(KeyBusy):
+            await jobs.brief.create(Sync())
+
+        async def let_in() -> bool:
+            return isinstance(await jobs.brief.submit(Sync()), Accepted)
+
+        await until(let_in, "the lease is over")
+        old = jobs.brief.ref(lost.job_id)
+        assert await raw.kinds(old) == ["created", "started", "stale"]
+        assert (await old.events())[-1].context == given.CONTEXT
+        assert (await key.state()).stale_takeovers == 1
+
+
+async def test_cancelling_a_job_that_waits_frees_its_place_at_once(server: EmbeddedServer) -> None:
+    async with desk(server.url) as (jobs, raw):
+        key = Key(raw, DeskJobs.patient)
+        first, second = await jobs.patient.create(Sync()), await jobs.patient.create(Sync())
+        await first.cancel("not needed")
+        assert await key.queued() == [second.id]
+        third = await jobs.patient.create(Sync())
+        assert await key.queued() == [second.id, third.id]
+        await first.cancel("twice is no error")
+        assert await raw.kinds(first) == ["created", "cancelled"]
+
+
+async def test_cancelling_by_id_alone_finds_the_key(server: EmbeddedServer) -> None:
+    async with desk(server.url) as (jobs, raw):
+        ref = await jobs.strict.create(Sync(origin="globex"))
+        await jobs.strict.ref(ref.id).cancel()
+        assert await Key(raw, DeskJobs.strict, "globex").queued() == []
+
+
+async def test_cancelling_a_job_that_runs_leaves_its_slot_to_its_worker(
+    server: EmbeddedServer,
+) -> None:
+    async with worker(server.url, "patient") as bench, probe(server.url) as raw:
+        key = Key(raw, DeskJobs.patient)
+        ref = await bench.jobs.patient.create(Sync(do="linger"))
+        await bench.until_running(ref)
+        await ref.cancel()
+        await until(lambda: ref.id in bench.lingering, "the handler was told, and tidies up")
+        assert (await key.active(), await key.queued()) == ([ref.id], [])
+        bench.go.set()
+        await key.until_free()
+
+
+async def test_a_waiting_job_that_is_cancelled_never_runs_and_the_next_one_does(
+    server: EmbeddedServer,
+) -> None:
+    async with worker(server.url, "roomy") as bench, probe(server.url) as raw:
+        running = await bench.jobs.roomy.create(Sync(do="wait"))
+        await bench.until_running(running)
+        cancelled, last = [await bench.jobs.roomy.create(Sync()) for _ in range(2)]
+        await cancelled.cancel()
+        bench.go.set()
+        assert await last.wait(timeout=10) == 1
+        assert bench.runs == [running.id, last.id]
+        await Key(raw, DeskJobs.roomy).until_free()
+        await raw.until_empty()
+
+
+async def test_a_job_that_is_over_cannot_be_cancelled_and_its_key_is_left_alone(
+    server: EmbeddedServer,
+) -> None:
+    async with worker(server.url, "strict") as bench, probe(server.url) as raw:
+        ref = await bench.jobs.strict.create(Sync())
+        await until_state(ref, JobState.COMPLETED)
+        key = Key(raw, DeskJobs.strict)
+        await key.until_free()
+        before = await key.stored()
+        with pytest.raises(JobIsOver):
+            await ref.cancel()
+        assert await key.stored() == before
+
+
+async def test_a_cancel_holds_though_the_key_cannot_be_read(server: EmbeddedServer) -> None:
+    async with desk(server.url) as (jobs, raw):
+        key = Key(raw, DeskJobs.strict)
+        ref = await jobs.strict.create(Sync())
+        await key.put(b"not a state")
+        await ref.cancel()
+        assert await raw.kinds(ref) == ["created", "cancelled"]
+        assert await key.stored() == b"not a state"
