@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
     from datetime import datetime
 
+    from trellis_jobs.model.concurrency import Concurrency, QueuePolicy
     from trellis_jobs.model.context import JobContext
     from trellis_jobs.model.identity import JobAddress
     from trellis_jobs.model.job_errors import JobError
@@ -40,6 +41,9 @@ class Run:
     progress: Progress | None = None
     logs: tuple[LogLine, ...] = ()
     ended_because: str | None = None
+    decided_by: str | None = None
+    concurrency: Concurrency | None = None
+    queue_policy: QueuePolicy | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -162,7 +166,13 @@ def _begin(job: Job | None, event: e.Begun, standing: Standing) -> Job:
         standing=standing,
         created_at=job.created_at if job else event.at,
         updated_at=event.at,
-        run=Run(payload=event.payload, began_at=event.at),
+        run=Run(
+            payload=event.payload,
+            began_at=event.at,
+            decided_by=event.by if isinstance(event, e.Retried) else None,
+            concurrency=event.concurrency,
+            queue_policy=event.queue_policy,
+        ),
         earlier_runs=(*job.earlier_runs, job.run) if job else (),
     )
 
@@ -172,7 +182,8 @@ def _carry_run(run: Run, event: e.Event) -> Run:
         run = _note(run, event.notes)
     match event:
         case e.Started():
-            return replace(run, started_at=event.at)
+            held = event.concurrency or run.concurrency
+            return replace(run, started_at=event.at, concurrency=held)
         case e.Completed(result=result):
             return replace(run, result=result)
         case (
@@ -182,8 +193,8 @@ def _carry_run(run: Run, event: e.Event) -> Run:
             | e.Stale(error=error)
         ):
             return replace(run, errors=(*run.errors, error)[-ERRORS_KEPT:])
-        case e.Decided(reason=reason):
-            return replace(run, ended_because=reason)
+        case e.Decided():
+            return replace(run, ended_because=event.reason, decided_by=event.by)
         case _:
             return run
 

@@ -12,7 +12,6 @@ from typing import Any, Final
 
 from trellis_jobs.errors import InvalidToken
 from trellis_jobs.model import events as e
-from trellis_jobs.model.attempts import Attempt
 from trellis_jobs.model.events import EventKind
 from trellis_jobs.model.identity import JobAddress
 from trellis_jobs.model.job import Entry
@@ -20,7 +19,7 @@ from trellis_jobs.model.job_errors import JobError
 from trellis_jobs.model.reducer import RULES, begin
 from trellis_jobs.model.standing import Standing
 from trellis_jobs.model.states import JobState
-from trellis_jobs.wire import concurrency, contexts, notes
+from trellis_jobs.wire import attempts, concurrency, contexts, job_errors, notes
 from trellis_jobs.wire import headers as h
 from trellis_jobs.wire.fields import (
     BadField,
@@ -86,12 +85,7 @@ def _add_standing(body: dict[str, Any], event: e.Event, standing: Standing) -> N
         body["nextAttemptAt"] = standing.next_attempt_at
     attempt = event.attempt if isinstance(event, e.AttemptEvent) else standing.owner
     if attempt is not None:
-        body["attempt"] = {
-            "id": attempt.id,
-            "instanceId": attempt.instance,
-            "work": attempt.work,
-            "delivery": attempt.delivery,
-        }
+        body["attempt"] = attempts.to_json(attempt)
 
 
 def _add_content(body: dict[str, Any], event: e.Event) -> None:
@@ -101,8 +95,8 @@ def _add_content(body: dict[str, Any], event: e.Event) -> None:
         case e.Completed():
             body["result"] = event.result
         case e.RetryScheduled() | e.Failed() | e.Dead() | e.Stale():
-            body["error"] = f"{event.error.type}: {event.error.message}"
-            body["errorDetail"] = _error_json(event.error)
+            body["error"] = job_errors.text(event.error)
+            body["errorDetail"] = job_errors.to_json(event.error)
         case e.StaleCompletionIgnored():
             add_present(body, error=event.reason, lostAttempt=event.lost_attempt)
         case _:
@@ -120,18 +114,6 @@ def _add_circumstances(body: dict[str, Any], event: e.Begun | e.AttemptEvent) ->
         notes.add_to(body, event.notes)
     elif event.queue_policy is not None:
         body["queuePolicy"] = concurrency.policy_to_json(event.queue_policy)
-
-
-def _error_json(error: JobError) -> dict[str, Any]:
-    body: dict[str, Any] = {
-        "type": error.type,
-        "message": error.message,
-        "tries": error.tries,
-        "timestamp": error.at,
-    }
-    if error.traceback is not None:
-        body["traceback"] = error.traceback
-    return body
 
 
 def _decode_event(body: dict[str, Any], expected: JobAddress) -> e.Event:
@@ -166,7 +148,7 @@ def _decode_standing(body: dict[str, Any], event: e.Event, sequence: int) -> Sta
         count(body, "maxTries", least=1),
         count(body, "runSeq", least=1),
         optional_moment(body, "deadline"),
-        owner=_attempt(body) if state is JobState.ACTIVE else None,
+        owner=attempts.from_json(body) if state is JobState.ACTIVE else None,
         next_attempt_at=optional_moment(body, "nextAttemptAt"),
     )
 
@@ -176,18 +158,6 @@ def _state(body: dict[str, Any]) -> JobState:
     if state not in _STATES:
         raise BadField(f"state {state!r:.80} is not known")
     return _STATES[state]
-
-
-def _attempt(body: dict[str, Any]) -> Attempt | None:
-    attempt = optional(body, "attempt", dict)
-    if attempt is None:
-        return None
-    return Attempt(
-        required(attempt, "id", str),
-        required(attempt, "instanceId", str),
-        required(attempt, "work", str),
-        count(attempt, "delivery", least=1),
-    )
 
 
 def _error(body: dict[str, Any]) -> JobError:
@@ -200,13 +170,7 @@ def _error(body: dict[str, Any]) -> JobError:
             tries=count(body, "tries"),
             at=moment(body, "timestamp"),
         )
-    return JobError(
-        type=required(detail, "type", str),
-        message=required(detail, "message", str),
-        tries=count(detail, "tries"),
-        at=moment(detail, "timestamp"),
-        traceback=optional(detail, "traceback", str),
-    )
+    return job_errors.from_json(detail)
 
 
 _Common = dict[str, Any]
@@ -234,7 +198,7 @@ def _begun(make: Callable[..., e.Event], *extra: str) -> _Maker:
 def _said(body: dict[str, Any], common: _Common) -> _Common:
     """What every event of an attempt says."""
     return common | {
-        "attempt": _attempt(body),
+        "attempt": attempts.from_json(body),
         "notes": notes.from_json(body),
         "concurrency": concurrency.from_json(body),
     }

@@ -1,0 +1,110 @@
+"""A folded job ⇄ JSON: what operators are shown, and what the projection keeps of it.
+
+The fields of the original runtimes, and beyond them the errors, the earlier runs, the owner and the
+time of the next try.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from trellis_jobs.model.identity import JobAddress
+from trellis_jobs.model.job import Job, Run
+from trellis_jobs.model.notes import Notes
+from trellis_jobs.model.standing import Standing
+from trellis_jobs.model.states import JobState
+from trellis_jobs.wire import attempts, concurrency, contexts, job_errors, notes
+from trellis_jobs.wire.fields import (
+    add_present,
+    count,
+    moment,
+    optional,
+    optional_moment,
+    required,
+)
+
+
+def to_json(job: Job) -> dict[str, Any]:
+    """Without log lines: there may be a thousand of them, and few readers want any."""
+    standing = job.standing
+    body: dict[str, Any] = {
+        "id": job.id,
+        "service": job.address.service,
+        "type": job.address.job_type,
+        "state": standing.state,
+        "context": contexts.to_json(job.context),
+        "createdAt": job.created_at,
+        "updatedAt": job.updated_at,
+        "tries": standing.tries,
+        "maxTries": standing.max_tries,
+        "runSeq": standing.run,
+        **_run_json(job.run),
+    }
+    add_present(
+        body,
+        deadline=standing.deadline,
+        nextAttemptAt=standing.next_attempt_at,
+        attempt=standing.owner and attempts.to_json(standing.owner),
+        lastError=job.last_error and job_errors.text(job.last_error),
+    )
+    if job.earlier_runs:
+        body["earlierRuns"] = [_run_json(run) for run in job.earlier_runs]
+    return body
+
+
+def from_json(body: dict[str, Any]) -> Job:
+    """What to_json() made; raises BadField for anything else."""
+    return Job(
+        address=JobAddress(
+            required(body, "service", str), required(body, "type", str), required(body, "id", str)
+        ),
+        context=contexts.from_json(required(body, "context", dict)),
+        standing=Standing(
+            JobState(required(body, "state", str)),
+            count(body, "tries"),
+            count(body, "maxTries"),
+            count(body, "runSeq"),
+            optional_moment(body, "deadline"),
+            attempts.from_json(body),
+            optional_moment(body, "nextAttemptAt"),
+        ),
+        created_at=moment(body, "createdAt"),
+        updated_at=moment(body, "updatedAt"),
+        run=_run(body),
+        earlier_runs=tuple(_run(run) for run in body.get("earlierRuns", ())),
+    )
+
+
+def _run_json(run: Run) -> dict[str, Any]:
+    body: dict[str, Any] = {"payload": run.payload, "beganAt": run.began_at}
+    if run.result is not None:
+        body["result"] = run.result
+    if run.errors:
+        body["errors"] = [job_errors.to_json(error) for error in run.errors]
+    add_present(
+        body,
+        startedAt=run.started_at,
+        completedAt=run.ended_at,
+        reason=run.ended_because,
+        by=run.decided_by,
+        concurrency=run.concurrency and concurrency.to_json(run.concurrency),
+        queuePolicy=run.queue_policy and concurrency.policy_to_json(run.queue_policy),
+    )
+    notes.add_to(body, Notes(run.progress))
+    return body
+
+
+def _run(body: dict[str, Any]) -> Run:
+    return Run(
+        payload=body.get("payload"),
+        began_at=moment(body, "beganAt"),
+        started_at=optional_moment(body, "startedAt"),
+        ended_at=optional_moment(body, "completedAt"),
+        result=body.get("result"),
+        errors=tuple(job_errors.from_json(error) for error in body.get("errors", ())),
+        progress=notes.from_json({"progress": body.get("progress")}).progress,
+        ended_because=optional(body, "reason", str),
+        decided_by=optional(body, "by", str),
+        concurrency=concurrency.from_json(body),
+        queue_policy=concurrency.policy_from_json(body),
+    )
