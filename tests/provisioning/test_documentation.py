@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.provisioning.test_rights import PROVISION, attach, create, produce
+from tests.provisioning.test_rights import PROVISION, attach, create, hear, produce, use_keys
 from trellis_jobs.contract.features import LEVEL_2_11, LEVEL_2_12, LEVEL_2_14, Features
 from trellis_jobs.jetstream.provision import DANGEROUS
 
@@ -18,8 +18,11 @@ LEVELS = {"2.10": 0, "2.11": LEVEL_2_11, "2.12": LEVEL_2_12, "2.14": LEVEL_2_14,
 def test_the_documented_rights_are_those_that_the_tests_run_with() -> None:
     service, queue = "<service>", "<queue>"
     tested = {*produce(service), *attach(service, queue), create(service, queue)}
+    tested |= {*use_keys(service)}
     assert set(re.findall(r"^- `(.+)`$", PAGE, re.MULTILINE)) == tested
     assert all(f"`{right}`" in PAGE for right in PROVISION)
+    (subscribe,) = re.findall(r"^\*\*Subscribe\*\*: .*$", PAGE, re.MULTILINE)
+    assert re.findall(r"`(.+?)`", subscribe) == list(hear(service))
 
 
 @pytest.mark.parametrize("key", sorted(DANGEROUS))

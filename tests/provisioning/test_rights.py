@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Final
@@ -12,10 +12,12 @@ from typing import Final
 import pytest
 from nats.aio.msg import Msg
 
+from tests.keys import keyed_lab
+from tests.keys.keyed_lab import DeskJobs, Key, Sync
 from tests.support.facts import until
 from tests.support.lab import LabJobs, Task, bench, probe, producer, worker
 from tests.support.worker_process import worker_process
-from trellis_jobs import JobCancelled, Service, Workers
+from trellis_jobs import JobCancelled, QueueFull, Service, Workers
 from trellis_jobs.contract.topology import Topology, queue_consumer
 from trellis_jobs.embedded import HOST, EmbeddedServer
 from trellis_jobs.errors import InfrastructureMissing, NotPermitted
@@ -34,6 +36,13 @@ def produce(service: str) -> tuple[str, ...]:
         f"$JS.API.DIRECT.GET.JOBS.trellis.jobs.{service}.>",
         f"$JS.API.CONSUMER.CREATE.JOBS.*.trellis.jobs.{service}.>",
         "$JS.API.CONSUMER.MSG.NEXT.JOBS.*",
+    )
+
+
+def use_keys(service: str) -> tuple[str, ...]:
+    return (
+        f"$KV.JOBS_KEYS.{service}.>",
+        f"$JS.API.DIRECT.GET.KV_JOBS_KEYS.$KV.JOBS_KEYS.{service}.>",
     )
 
 
@@ -63,8 +72,15 @@ ATTACH: Final = tuple(right for queue in QUEUES for right in attach("lab", queue
 CREATE: Final = tuple(create("lab", queue) for queue in QUEUES)
 
 
-def user(name: str, *publish: str) -> str:
-    rights = {"publish": publish, "subscribe": ["_INBOX.>", "trellis.jobs.lab.>"]}
+DESK: Final = (*produce("desk"), *attach("desk", "patient"), create("desk", "patient"))
+
+
+def hear(service: str) -> tuple[str, ...]:
+    return ("_INBOX.>", f"trellis.jobs.{service}.>", f"$KV.JOBS_KEYS.{service}.>")
+
+
+def user(name: str, *publish: str, subscribe: Sequence[str] = hear("lab")[:-1]) -> str:
+    rights = {"publish": publish, "subscribe": subscribe}
     permissions = f", permissions: {json.dumps(rights)}" if publish else ""
     return f"{{ user: {name}, password: {name}{permissions} }}"
 
@@ -76,6 +92,8 @@ authorization {{ users: [
     {user("attacher", *PRODUCE, *ATTACH)}
     {user("producer", *PRODUCE)}
     {user("provisioner", *PROVISION)}
+    {user("desk", *DESK, *use_keys("desk"), subscribe=hear("desk"))}
+    {user("keyless", *DESK, subscribe=hear("desk"))}
 ] }}
 """
 
@@ -230,3 +248,62 @@ async def test_a_denied_message_that_nobody_waits_for_is_logged(
         await raw.connection.publish("$JS.ACK.JOBS_WORK.lab-work.1", b"+ACK")
         await raw.connection.flush()
         await until(lambda: [r for r in caplog.records if r.message == "connection trouble"])
+
+
+async def test_a_service_with_keys_creates_runs_refuses_and_cancels_with_rights_to_its_own(
+    guarded: EmbeddedServer, caplog: pytest.LogCaptureFixture
+) -> None:
+    await provisioned(guarded)
+    async with (
+        keyed_lab.worker(url(guarded, "desk"), "patient") as bench,
+        probe(url(guarded, "operator")) as raw,
+    ):
+        queue, key = bench.jobs.patient, Key(raw, DeskJobs.patient)
+        running = await queue.create(Sync(do="wait"))
+        await bench.until_running(running)
+        waiting = await queue.create(Sync())
+        with pytest.raises(QueueFull):
+            await queue.create(Sync())
+        await waiting.cancel()
+        assert await key.queued() == []
+        last = await queue.create(Sync())
+        bench.go.set()
+        assert await last.wait(timeout=10) == 1
+        await key.until_free()
+    assert "violation" not in caplog.text
+
+
+async def test_a_service_cannot_touch_the_keys_of_another(guarded: EmbeddedServer) -> None:
+    await provisioned(guarded)
+    theirs, heard = "$KV.JOBS_KEYS.lab.work.abc", list[str]()
+
+    def listen(message: Msg) -> None:
+        heard.append(message.subject)
+
+    async with (
+        probe(url(guarded, "operator")) as operator,
+        probe(url(guarded, "desk")) as raw,
+    ):
+        await operator.connection.ask(theirs, b"theirs")
+        with pytest.raises(NotPermitted, match="lab"):
+            await raw.connection.ask(theirs, b"ours")
+        with pytest.raises(NotPermitted, match="lab"):
+            await raw.connection.ask(f"$JS.API.DIRECT.GET.KV_JOBS_KEYS.{theirs}")
+        await raw.connection.subscribe("$KV.JOBS_KEYS.lab.>", listen)
+        await raw.connection.subscribe("$KV.JOBS_KEYS.desk.>", listen)
+        await raw.connection.flush()
+        for subject in (theirs, "$KV.JOBS_KEYS.desk.patient.abc"):
+            await operator.connection.ask(subject, b"an update")
+        await until(lambda: heard, "it hears of its own")
+        assert heard == ["$KV.JOBS_KEYS.desk.patient.abc"]
+
+
+async def test_a_service_without_rights_to_its_keys_is_told_so_by_name(
+    guarded: EmbeddedServer,
+) -> None:
+    await provisioned(guarded)
+    async with keyed_lab.producer(url(guarded, "keyless")) as jobs:
+        began = time.monotonic()
+        with pytest.raises(NotPermitted, match=r"KV_JOBS_KEYS\.\$KV\.JOBS_KEYS\.desk\.patient"):
+            await jobs.patient.create(Sync())
+        assert time.monotonic() - began < AT_ONCE
