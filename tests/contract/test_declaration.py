@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from pydantic import BaseModel
 
-from trellis_jobs import Jobs, Service, job
+from trellis_jobs import Jobs, KeyConcurrency, QueueDepth, Service, job
 from trellis_jobs.contract.declaration import JobType, ServiceContract
 from trellis_jobs.contract.manifest import to_manifest
 from trellis_jobs.contract.shapes import Shape
@@ -19,6 +19,9 @@ from trellis_jobs.service.queue import Queue
 
 class SyncTickets(BaseModel):
     origin: str
+
+
+KEYED = KeyConcurrency(["tickets", "/origin"])
 
 
 def declaring(**options: Any) -> type[Jobs]:
@@ -68,6 +71,21 @@ def queue_with(**options: Any) -> JobType[Any, Any]:
         ({"permanent": [KeyError()]}, "permanent must be exception classes"),
         ({"permanent": [int]}, "permanent must be exception classes"),
         ({"name": 5}, "name must be text, is 5"),
+        ({"key": KeyConcurrency([])}, "a key needs at least one segment"),
+        ({"key": KeyConcurrency(["/origin~2"])}, "key pointer '/origin~2' has a bad escape"),
+        ({"key": KeyConcurrency("/origin")}, "key must be a list of segments, found '/origin'"),
+        ({"key": KeyConcurrency(["a"], max_active=0)}, "max_active must be at least 1, is 0"),
+        (
+            {"key": KeyConcurrency(["a"], heartbeat_ttl=59)},
+            "heartbeat_ttl (0:00:59) must be at least twice ack_wait (0:00:30)",
+        ),
+        ({"key": KeyConcurrency(["a"], stale_policy="wait")}, "stale_policy must be one of"),
+        (
+            {"key": KEYED, "queue": QueueDepth(max_queued_per_key=-1)},
+            "max_queued_per_key cannot be negative, is -1",
+        ),
+        ({"key": KEYED, "queue": QueueDepth(when_full="drop")}, "when_full must be one of"),
+        ({"queue": QueueDepth(1)}, "queue=QueueDepth(...) needs key=KeyConcurrency(...)"),
     ],
     ids=str,
 )
@@ -223,14 +241,50 @@ def test_a_manifest_lists_queues_by_name_and_durations_in_milliseconds() -> None
 
 def test_only_what_was_declared_is_in_the_manifest() -> None:
     optional = {"defaultDeadlineMs", "timeoutMs", "deliveryLimit", "shared"}
+    keyed = {"keyConcurrency", "queue"}
     plain = to_manifest(declaring().contract)["jobs"]["sync-tickets"]
     full = to_manifest(declaring(deadline=1, timeout=2, delivery_limit=3, shared=True).contract)[
         "jobs"
     ]["sync-tickets"]
-    assert not optional & plain.keys()
+    assert not (optional | keyed) & plain.keys()
     assert {name: full[name] for name in optional} == {
         "defaultDeadlineMs": 1000,
         "timeoutMs": 2000,
         "deliveryLimit": 3,
         "shared": True,
     }
+
+
+def test_a_manifest_says_what_a_queue_does_with_its_keys_in_full_and_in_milliseconds() -> None:
+    short = to_manifest(declaring(key=KEYED, ack_wait=1.5).contract)["jobs"]["sync-tickets"]
+    assert short["keyConcurrency"] == {
+        "key": ["tickets", "/origin"],
+        "maxActive": 1,
+        "heartbeatIntervalMs": 500,
+        "heartbeatTtlMs": 3000,
+        "stalePolicy": "fail-stale",
+    }
+    assert short["queue"] == {"maxQueuedPerKey": 0, "whenFull": "reject"}
+    key = KeyConcurrency(
+        ["/origin"],
+        max_active=3,
+        heartbeat_interval=5,
+        heartbeat_ttl=timedelta(minutes=5),
+        stale_policy="block",
+    )
+    depth = QueueDepth(max_queued_per_key=7, when_full="replace-oldest")
+    full = to_manifest(declaring(key=key, queue=depth).contract)["jobs"]["sync-tickets"]
+    assert full["keyConcurrency"] == {
+        "key": ["/origin"],
+        "maxActive": 3,
+        "heartbeatIntervalMs": 5000,
+        "heartbeatTtlMs": 300_000,
+        "stalePolicy": "block",
+    }
+    assert full["queue"] == {"maxQueuedPerKey": 7, "whenFull": "replace-oldest"}
+
+
+def test_a_queue_has_no_keys_unless_it_says_so() -> None:
+    assert queue_with().keying is None
+    assert queue_with(key=None, queue=None).keying is None
+    assert queue_with(key=KEYED).keying is not None
