@@ -342,7 +342,7 @@ async def until_kind(raw: Probe, ref: JobRef[Done], kind: EventKind) -> None:
     await until(there, f"{ref} has a {kind} event")
 
 
-async def until_parked(raw: Probe, queue: Queue[Errand, Done], count: int) -> None:
+async def until_out(raw: Probe, queue: Queue[Errand, Done], count: int) -> None:
     """So many deliveries are in the hands of workers, running or parked."""
 
     async def there() -> bool:

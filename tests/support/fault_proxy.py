@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import re
+import sys
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
@@ -49,6 +50,16 @@ class FaultProxy:
 
     def when_server_sends(self, pattern: bytes, act: Callable[[], Then], *, uses: int = 1) -> None:
         self.to_client.append(_Rule(re.compile(pattern, re.DOTALL), lambda _, __: act(), uses))
+
+    def on_message(self, note: Callable[[str], None]) -> None:
+        """`note` gets the subject of each message that clients send from now on."""
+
+        def look(chunk: re.Match[bytes], _: asyncio.StreamWriter) -> Then:
+            for subject in re.findall(rb"^H?PUB (\S+) ", chunk[0], re.MULTILINE):
+                note(subject.decode())
+            return Then.FORWARD
+
+        self.to_server.append(_Rule(re.compile(rb".+", re.DOTALL), look, sys.maxsize))
 
     def answer_reads_with_404(self, times: int) -> Callable[[], int]:
         """Lie like a replica that lags behind; returns a function that counts the lies."""
