@@ -54,6 +54,7 @@ KNOWN_BY: Final[dict[str, tuple[str, ...]]] = {
     ),
     "pydantic": ("trellis_jobs.contract", "trellis_jobs.demo", "jobs_admin"),
     "rich": ("trellis_jobs.cli",),
+    "aiosqlite": ("jobs_admin",),
     "sqlite3": ("jobs_admin",),
     "typer": ("trellis_jobs.cli",),
     "typing_extensions": OURS,

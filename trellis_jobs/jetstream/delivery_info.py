@@ -11,9 +11,12 @@ _DOMAIN_AND_ACCOUNT: Final = 2
 
 @dataclass(frozen=True, slots=True)
 class DeliveryInfo:
+    """`pending`: how many messages the consumer had still to come."""
+
     number: int
     stream_sequence: int
     stored_ns: int
+    pending: int
 
 
 def read_reply(reply: str) -> DeliveryInfo | None:
@@ -23,4 +26,4 @@ def read_reply(reply: str) -> DeliveryInfo | None:
         return None
     if len(tokens) > _TOKENS_V1:
         tokens = tokens[_DOMAIN_AND_ACCOUNT:]
-    return DeliveryInfo(int(tokens[4]), int(tokens[5]), int(tokens[7]))
+    return DeliveryInfo(int(tokens[4]), int(tokens[5]), int(tokens[7]), int(tokens[8]))

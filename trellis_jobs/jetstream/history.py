@@ -19,7 +19,8 @@ from trellis_jobs.jetstream import api
 from trellis_jobs.jetstream.connection import Connection, ConnectionLost
 from trellis_jobs.jetstream.delivery_info import read_reply
 from trellis_jobs.model import subjects
-from trellis_jobs.wire import events as wire
+from trellis_jobs.model.job import Entry
+from trellis_jobs.wire import log as log_wire
 from trellis_jobs.wire.events import Undecodable
 
 if TYPE_CHECKING:
@@ -28,7 +29,6 @@ if TYPE_CHECKING:
     from nats.aio.msg import Msg
 
     from trellis_jobs.model.identity import JobAddress
-    from trellis_jobs.model.job import Entry
 
 log = logging.getLogger(__name__)
 
@@ -83,26 +83,15 @@ async def follow(connection: Connection, watched: str) -> AsyncIterator[Entry]:
 def read_entry(message: Msg) -> Entry | None:
     """The event in a message of the log; what is none is said aloud and left out."""
     sequence = _sequence(message)
-    decoded = _decode(message, sequence)
-    if not isinstance(decoded, Undecodable):
-        return decoded
+    read = log_wire.read(message.subject, sequence, message.data, message.headers)
+    if isinstance(read, Entry):
+        return read
+    reason = read.reason if isinstance(read, Undecodable) else "a worker's heartbeat"
     log.warning(
         "not an event, ignored",
-        extra={"subject": message.subject, "sequence": sequence, "reason": decoded.reason},
+        extra={"subject": message.subject, "sequence": sequence, "reason": reason},
     )
     return None
-
-
-def _decode(message: Msg, sequence: int) -> Entry | Undecodable:
-    under = subjects.parse(message.subject)
-    if not isinstance(under, subjects.LifecycleSubject):
-        return Undecodable(sequence, "not under a subject of events")
-    decoded = wire.decode(
-        message.data, expected=under.job, sequence=sequence, headers=message.headers
-    )
-    if isinstance(decoded, Undecodable) or decoded.event.kind == under.kind:
-        return decoded
-    return Undecodable(sequence, f"a {decoded.event.kind} event under another kind's subject")
 
 
 class _Reader:

@@ -1,0 +1,123 @@
+"""Jobs ⇄ rows: the columns that lists are filtered by, and the whole job as JSON."""
+
+from __future__ import annotations
+
+import hashlib
+from datetime import UTC, datetime, timedelta
+from itertools import islice
+from typing import TYPE_CHECKING, Any, Final, TypeGuard
+
+import orjson
+
+from jobs_admin.projection.batch import JobRow
+from trellis_jobs.model.states import JobState
+from trellis_jobs.wire import job_errors, jobs
+from trellis_jobs.wire.fields import dumps
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from trellis_jobs.model.json_values import Json
+
+Scalar = str | int | float | bool
+
+COLUMNS: Final = (
+    "job",
+    "service",
+    "type",
+    "id",
+    "state",
+    "tries",
+    "max_tries",
+    "created_at",
+    "updated_at",
+    "started_at",
+    "ended_at",
+    "deadline",
+    "next_attempt_at",
+    "instance",
+    "key",
+    "key_hash",
+    "last_error",
+    "last_sequence",
+    "lines",
+    "document",
+)
+
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+_MICROSECOND: Final = timedelta(microseconds=1)
+_DEEPEST_VALUE: Final = 4
+_MOST_VALUES: Final = 32
+_LONGEST_VALUE: Final = 200
+
+
+def microseconds(moment: datetime) -> int:
+    return (moment - _EPOCH) // _MICROSECOND
+
+
+def optional_microseconds(moment: datetime | None) -> int | None:
+    return None if moment is None else microseconds(moment)
+
+
+def moment_of(micros: int) -> datetime:
+    return _EPOCH + timedelta(microseconds=micros)
+
+
+def to_row(row: JobRow) -> tuple[Any, ...]:
+    """In the order of COLUMNS."""
+    job, standing, run = row.job, row.job.standing, row.job.run
+    held = run.concurrency
+    return (
+        row.number,
+        job.address.service,
+        job.address.job_type,
+        job.address.job_id,
+        standing.state.value,
+        standing.tries,
+        standing.max_tries,
+        microseconds(job.created_at),
+        microseconds(job.updated_at),
+        optional_microseconds(run.started_at),
+        optional_microseconds(run.ended_at),
+        optional_microseconds(standing.deadline),
+        optional_microseconds(standing.next_attempt_at),
+        standing.owner.instance if standing.owner else None,
+        held.key if held else None,
+        held.key_hash if held else None,
+        job_errors.text(job.last_error) if job.last_error else None,
+        row.last_sequence,
+        row.lines,
+        dumps(jobs.to_json(job)).decode(),
+    )
+
+
+def from_row(number: int, last_sequence: int, lines: int, document: str) -> JobRow:
+    job = jobs.from_json(orjson.loads(document))
+    return JobRow(number, job, last_sequence, lines, JobState(job.state))
+
+
+def payload_hashes(payload: Json) -> set[int]:
+    """One for each scalar in the payload, down to a depth: `customer.id = 7` becomes a number."""
+    found = islice(_scalars((), payload), _MOST_VALUES)
+    return {value_hash(".".join(path), value) for path, value in found}
+
+
+def value_hash(path: str, value: Scalar) -> int:
+    """Signed, as SQLite's integers are."""
+    text = orjson.dumps([path, value])
+    return int.from_bytes(hashlib.blake2b(text, digest_size=8).digest(), signed=True)
+
+
+def _scalars(path: tuple[str, ...], value: Json) -> Iterator[tuple[tuple[str, ...], Scalar]]:
+    if isinstance(value, dict):
+        if len(path) < _DEEPEST_VALUE:
+            for name, member in value.items():
+                yield from _scalars((*path, name), member)
+    elif path and _is_searchable(value):
+        yield path, value
+
+
+def _is_searchable(value: Json) -> TypeGuard[Scalar]:
+    if isinstance(value, str):
+        return len(value) <= _LONGEST_VALUE
+    return isinstance(value, int | float)

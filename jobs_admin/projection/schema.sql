@@ -1,0 +1,101 @@
+-- The projection of the log. Everything here is a function of the log up to `position`, so two
+-- projections of the same log are equal row by row, whenever and in whatever batches they were made.
+-- Times are whole microseconds since 1970 (UTC).
+
+-- schema_version, position (the log sequence of the last event taken in), stream_created.
+CREATE TABLE projection_metadata (
+    name  TEXT PRIMARY KEY,
+    value TEXT NOT NULL
+) WITHOUT ROWID;
+
+-- One row per job: what lists are filtered and sorted by, and the whole job as JSON.
+CREATE TABLE jobs_projection (
+    job             INTEGER PRIMARY KEY,  -- the log sequence of the job's first event
+    service         TEXT    NOT NULL,
+    type            TEXT    NOT NULL,
+    id              TEXT    NOT NULL,
+    state           TEXT    NOT NULL,
+    tries           INTEGER NOT NULL,
+    max_tries       INTEGER NOT NULL,
+    created_at      INTEGER NOT NULL,
+    updated_at      INTEGER NOT NULL,
+    started_at      INTEGER,
+    ended_at        INTEGER,
+    deadline        INTEGER,
+    next_attempt_at INTEGER,
+    instance        TEXT,                 -- of the worker whose attempt owns it
+    key             TEXT,
+    key_hash        TEXT,
+    last_error      TEXT,
+    last_sequence   INTEGER NOT NULL,     -- of its newest event, ignored ones included
+    lines           INTEGER NOT NULL,     -- log lines so far, in all runs
+    document        TEXT    NOT NULL
+);
+CREATE UNIQUE INDEX jobs_by_address ON jobs_projection (id, service, type);
+
+-- The newest log lines of each job, numbered from 1.
+CREATE TABLE job_logs (
+    job     INTEGER NOT NULL,
+    number  INTEGER NOT NULL,
+    run     INTEGER NOT NULL,             -- runSeq of the run that said it
+    at      INTEGER NOT NULL,
+    level   TEXT    NOT NULL,
+    message TEXT    NOT NULL,
+    PRIMARY KEY (job, number)
+) WITHOUT ROWID;
+
+-- Which scalar values a job's payload has where, as a hash of path and value.
+CREATE TABLE payload_values (
+    hash INTEGER NOT NULL,
+    job  INTEGER NOT NULL,
+    PRIMARY KEY (hash, job)
+) WITHOUT ROWID;
+
+-- How many jobs there are, so that nobody has to count them.
+CREATE TABLE job_counts (
+    service TEXT    NOT NULL,
+    type    TEXT    NOT NULL,
+    state   TEXT    NOT NULL,
+    jobs    INTEGER NOT NULL,
+    PRIMARY KEY (service, type, state)
+) WITHOUT ROWID;
+
+-- How many events of each kind that moves a job happened in which minute, for a day.
+CREATE TABLE job_activity (
+    minute  INTEGER NOT NULL,
+    service TEXT    NOT NULL,
+    type    TEXT    NOT NULL,
+    kind    TEXT    NOT NULL,
+    events  INTEGER NOT NULL,
+    PRIMARY KEY (minute, service, type, kind)
+) WITHOUT ROWID;
+
+-- The newest heartbeat of each worker; `seen_at` is the server's time, not the worker's.
+CREATE TABLE worker_presence_projection (
+    service      TEXT    NOT NULL,
+    type         TEXT    NOT NULL,
+    instance     TEXT    NOT NULL,
+    seen_at      INTEGER NOT NULL,
+    said_at      INTEGER NOT NULL,
+    concurrency  INTEGER,
+    version      TEXT,
+    PRIMARY KEY (service, type, instance)
+) WITHOUT ROWID;
+
+-- Events that were not legal where their job stood, and why they did not count.
+CREATE TABLE ignored_events (
+    sequence INTEGER PRIMARY KEY,
+    service  TEXT NOT NULL,
+    type     TEXT NOT NULL,
+    id       TEXT NOT NULL,
+    kind     TEXT NOT NULL,
+    reason   TEXT NOT NULL
+);
+
+-- Messages under the log's subjects that are no events, kept aside for people to look at.
+CREATE TABLE undecodable_messages (
+    sequence INTEGER PRIMARY KEY,
+    subject  TEXT NOT NULL,
+    reason   TEXT NOT NULL,
+    excerpt  TEXT NOT NULL
+);

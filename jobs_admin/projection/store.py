@@ -1,0 +1,223 @@
+"""The projection's SQLite file: one writer, and as many readers as there are questions."""
+
+from __future__ import annotations
+
+from collections import Counter
+from contextlib import asynccontextmanager
+from importlib.resources import files
+from typing import TYPE_CHECKING, Any, Final
+
+import aiosqlite
+
+from jobs_admin.errors import ProjectionOutdated
+from jobs_admin.projection.rows import (
+    COLUMNS,
+    from_row,
+    microseconds,
+    payload_hashes,
+    to_row,
+)
+from trellis_jobs.model.job import LOGS_KEPT
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Collection, Iterable
+    from pathlib import Path
+
+    from jobs_admin.projection.batch import Changes, JobRow
+    from trellis_jobs.model.identity import JobAddress
+
+SCHEMA_VERSION: Final = 1
+ACTIVITY_MINUTES: Final = 24 * 60
+_LOADED_AT_ONCE: Final = 500
+
+_UPSERT_JOB: Final = (
+    f"INSERT INTO jobs_projection ({', '.join(COLUMNS)}) "  # noqa: S608 - our own column names
+    f"VALUES ({', '.join('?' * len(COLUMNS))}) ON CONFLICT (job) DO UPDATE SET "
+    + ", ".join(f"{column} = excluded.{column}" for column in COLUMNS[4:])
+)
+_COUNT: Final = (
+    "INSERT INTO job_counts VALUES (?, ?, ?, ?) "
+    "ON CONFLICT (service, type, state) DO UPDATE SET jobs = jobs + excluded.jobs"
+)
+_COUNT_ACTIVITY: Final = (
+    "INSERT INTO job_activity VALUES (?, ?, ?, ?, ?) "
+    "ON CONFLICT (minute, service, type, kind) DO UPDATE SET events = events + excluded.events"
+)
+_SIGHT: Final = (
+    "INSERT INTO worker_presence_projection VALUES (?, ?, ?, ?, ?, ?, ?) "
+    "ON CONFLICT (service, type, instance) DO UPDATE SET seen_at = excluded.seen_at, "
+    "said_at = excluded.said_at, concurrency = excluded.concurrency, version = excluded.version"
+)
+_SET: Final = "INSERT OR REPLACE INTO projection_metadata VALUES (?, ?)"
+
+
+class Projection:
+    """The one writer. Everything that a batch changes is one transaction, its position included."""
+
+    def __init__(self, database: aiosqlite.Connection, path: Path) -> None:
+        self.path = path
+        self._database = database
+
+    @classmethod
+    @asynccontextmanager
+    async def open(cls, path: Path, *, bulk: bool = False) -> AsyncIterator[Projection]:
+        """`bulk`: for a file that nobody reads yet, and that is thrown away if this fails.
+
+        Raises ProjectionOutdated when the file has another schema.
+        """
+        path.parent.mkdir(parents=True, exist_ok=True)
+        async with aiosqlite.connect(path, isolation_level=None) as database:
+            await _prepare(database, bulk=bulk)
+            version = await _metadata(database, "schema_version")
+            if version != str(SCHEMA_VERSION):
+                raise ProjectionOutdated(path, version, SCHEMA_VERSION)
+            yield cls(database, path)
+
+    async def position(self) -> int:
+        return int(await _metadata(self._database, "position") or 0)
+
+    async def stream_created(self) -> str | None:
+        """Which log this is a projection of; None before the first batch."""
+        return await _metadata(self._database, "stream_created")
+
+    async def belongs_to(self, stream_created: str) -> None:
+        await self._database.execute(_SET, ("stream_created", stream_created))
+
+    async def load(self, addresses: Collection[JobAddress]) -> dict[JobAddress, JobRow]:
+        """Those of the jobs that there are."""
+        wanted = list(addresses)
+        found: dict[JobAddress, JobRow] = {}
+        for start in range(0, len(wanted), _LOADED_AT_ONCE):
+            ids = [address.job_id for address in wanted[start : start + _LOADED_AT_ONCE]]
+            marks = ", ".join("?" * len(ids))
+            query = (
+                "SELECT job, last_sequence, lines, document FROM jobs_projection "  # noqa: S608
+                f"WHERE id IN ({marks})"
+            )
+            for columns in await self._database.execute_fetchall(query, ids):
+                row = from_row(*columns)
+                if row.job.address in addresses:
+                    found[row.job.address] = row
+        return found
+
+    async def apply(self, changes: Changes) -> None:
+        await self._database.execute("BEGIN IMMEDIATE")
+        try:
+            await self._write(changes)
+        except BaseException:
+            await self._database.execute("ROLLBACK")
+            raise
+        await self._database.execute("COMMIT")
+        for row in changes.jobs.values():
+            row.counted_as = row.job.state
+
+    async def add_indexes(self) -> None:
+        """At the end of a bulk load: sorting once is cheaper than keeping sorted."""
+        await self._database.executescript(_sql("indexes.sql"))
+        await self._database.execute("PRAGMA optimize")
+
+    async def _write(self, changes: Changes) -> None:
+        rows = changes.jobs.values()
+        await self._many(_UPSERT_JOB, [to_row(row) for row in rows])
+        await self._many(_COUNT, _recount(rows))
+        await self._database.execute("DELETE FROM job_counts WHERE jobs = 0")
+        await self._many("INSERT OR IGNORE INTO payload_values VALUES (?, ?)", _values(changes))
+        await self._many("INSERT INTO job_logs VALUES (?, ?, ?, ?, ?, ?)", _lines(changes))
+        await self._many(
+            "DELETE FROM job_logs WHERE job = ? AND number <= ?", _outdated_lines(changes)
+        )
+        await self._many(_SIGHT, _sightings(changes))
+        await self._many(
+            "INSERT OR IGNORE INTO ignored_events VALUES (?, ?, ?, ?, ?, ?)", _ignored(changes)
+        )
+        await self._many(
+            "INSERT OR IGNORE INTO undecodable_messages VALUES (?, ?, ?, ?)",
+            [(a.sequence, a.subject, a.reason, a.excerpt) for a in changes.aside],
+        )
+        await self._many(_COUNT_ACTIVITY, [(*what, n) for what, n in changes.activity.items()])
+        oldest = changes.newest_minute - ACTIVITY_MINUTES
+        await self._database.execute("DELETE FROM job_activity WHERE minute < ?", (oldest,))
+        await self._database.execute(_SET, ("position", str(changes.position)))
+
+    async def _many(self, statement: str, rows: Iterable[tuple[Any, ...]]) -> None:
+        listed = list(rows)
+        if listed:
+            await self._database.executemany(statement, listed)
+
+
+async def _prepare(database: aiosqlite.Connection, *, bulk: bool) -> None:
+    journal = "OFF" if bulk else "WAL"
+    await database.execute(f"PRAGMA journal_mode = {journal}")
+    # A power cut may cost the newest batches: they are in the log, and are taken in again.
+    await database.execute(f"PRAGMA synchronous = {'OFF' if bulk else 'NORMAL'}")
+    await database.execute("PRAGMA busy_timeout = 5000")
+    await database.execute("PRAGMA cache_size = -65536")
+    tables = await database.execute_fetchall("SELECT name FROM sqlite_master LIMIT 1")
+    if not list(tables):
+        await database.executescript(_sql("schema.sql") + ("" if bulk else _sql("indexes.sql")))
+        await database.execute(_SET, ("schema_version", str(SCHEMA_VERSION)))
+
+
+async def _metadata(database: aiosqlite.Connection, name: str) -> str | None:
+    query = "SELECT value FROM projection_metadata WHERE name = ?"
+    try:
+        rows = list(await database.execute_fetchall(query, (name,)))
+    except aiosqlite.OperationalError:
+        return None
+    return str(rows[0][0]) if rows else None
+
+
+def _sql(name: str) -> str:
+    return files("jobs_admin.projection").joinpath(name).read_text(encoding="utf-8")
+
+
+def _recount(rows: Iterable[JobRow]) -> list[tuple[str, str, str, int]]:
+    moved: Counter[tuple[str, str, str]] = Counter()
+    for row in rows:
+        address, state = row.job.address, row.job.state
+        if row.counted_as is state:
+            continue
+        moved[address.service, address.job_type, state.value] += 1
+        if row.counted_as is not None:
+            moved[address.service, address.job_type, row.counted_as.value] -= 1
+    return [(*where, by) for where, by in sorted(moved.items()) if by]
+
+
+def _values(changes: Changes) -> list[tuple[int, int]]:
+    return [
+        (value, row.number)
+        for row in changes.begun
+        for value in payload_hashes(row.job.run.payload)
+    ]
+
+
+def _lines(changes: Changes) -> list[tuple[int, int, int, int, str, str]]:
+    return [
+        (n.job, n.number, n.run, microseconds(n.line.at), n.line.level.value, n.line.message)
+        for n in changes.lines
+    ]
+
+
+def _outdated_lines(changes: Changes) -> list[tuple[int, int]]:
+    newest = {numbered.job: numbered.number for numbered in changes.lines}
+    return [(job, number - LOGS_KEPT) for job, number in newest.items() if number > LOGS_KEPT]
+
+
+def _sightings(changes: Changes) -> list[tuple[Any, ...]]:
+    return [
+        (
+            *worker,
+            seen.stored_ns // 1000,
+            microseconds(seen.beat.at),
+            seen.beat.concurrency,
+            seen.beat.version,
+        )
+        for worker, seen in changes.presence.items()
+    ]
+
+
+def _ignored(changes: Changes) -> list[tuple[Any, ...]]:
+    return [
+        (sequence, event.job.service, event.job.job_type, event.job.job_id, event.kind.value, why)
+        for sequence, event, why in changes.ignored
+    ]
