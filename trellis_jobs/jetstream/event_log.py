@@ -4,22 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import re
 import secrets
 from dataclasses import dataclass
 from itertools import count
-from typing import TYPE_CHECKING, Any, Final
-
-import orjson
+from typing import TYPE_CHECKING, Final
 
 from trellis_jobs.contract.topology import LOG
-from trellis_jobs.errors import (
-    InfrastructureMissing,
-    NotConfirmed,
-    RequestRefused,
-)
+from trellis_jobs.errors import InfrastructureMissing, NotConfirmed, ServerTooOld
 from trellis_jobs.jetstream import api
 from trellis_jobs.jetstream.connection import Connection, ConnectionLost, NoResponders
+from trellis_jobs.jetstream.event_batch import Batch
+from trellis_jobs.jetstream.event_publish import Publish, Refused
 from trellis_jobs.jetstream.history import follow, read_history
 from trellis_jobs.model import subjects
 from trellis_jobs.model.job import Entry, fold
@@ -29,7 +24,7 @@ from trellis_jobs.wire import events as wire
 from trellis_jobs.wire import headers as h
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from collections.abc import AsyncIterator, Sequence
 
     from nats.aio.msg import Msg
 
@@ -39,6 +34,17 @@ if TYPE_CHECKING:
     from trellis_jobs.model.identity import JobAddress
     from trellis_jobs.wire.events import Undecodable
 
+__all__ = [
+    "ACK_TIMEOUT",
+    "DIRECT_GET",
+    "FOREVER",
+    "EventLog",
+    "Latest",
+    "Lost",
+    "Refused",
+    "sequence_of",
+]
+
 log = logging.getLogger(__name__)
 
 DIRECT_GET: Final = f"{api.PREFIX}.DIRECT.GET.{LOG}"
@@ -47,15 +53,6 @@ FOREVER: Final = float("inf")
 _PAUSES: Final = (0.005, 0.02, 0.05, 0.1, 0.25)
 # A stream without a leader looks like a missing one; a new leader took up to 8 s (measured).
 _FAILOVER: Final = 10.0
-_SERVER_ERROR: Final = 500
-_LAST_SEQUENCE: Final = re.compile(r"wrong last sequence: (\d+)")
-
-
-@dataclass(frozen=True, slots=True)
-class Refused:
-    """The job moved on: its newest event has this sequence now (0: the log holds none)."""
-
-    last_sequence: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,22 +71,10 @@ class Latest:
     context: JobContext
 
 
-@dataclass(slots=True)
-class _Publish:
-    """One event ready to be sent, as often as it takes: same bytes, same guard, same id."""
-
-    subject: str
-    data: bytes
-    headers: dict[str, str]
-    event_id: str
-    job: JobAddress
-    guard: int
-
-
 class EventLog:
     def __init__(self, connection: Connection, features: Features) -> None:
         self._connection = connection
-        self._features = features
+        self.features = features
         self._loop = asyncio.get_running_loop()
         self._writer = secrets.token_hex(8)
         self._written = count(1)
@@ -102,16 +87,38 @@ class EventLog:
         Safe to cut anywhere: a publish whose answer is lost is repeated with the same guard and
         id, and a refusal is checked against the log before it counts.
         """
-        standing = advance(head.standing if head else None, event)
-        if isinstance(standing, Illegal):
-            raise ValueError(
-                f"an event that the reducer refuses was to be appended: {standing.reason}"
-            )
-        publish = self._prepare(head, event, standing)
-        answer = await self._confirm(publish, patience)
+        standing = _standing_after(head, event)
+        answer = await self._confirm(self._prepare(head, event, standing), patience)
         if isinstance(answer, Refused):
             return answer
         return Head(answer, standing.recorded_at(answer))
+
+    async def try_append_together(
+        self, steps: Sequence[tuple[Head | None, Event]], *, patience: float = FOREVER
+    ) -> list[Head] | Refused:
+        """Append the events of several jobs, each as try_append() does: all of them or none.
+
+        The refusal is of the first guard that failed, and does not say whose that is. One event of
+        each job: inside a batch the server guards none against the one before.
+        """
+        if not self.features.atomic_batches:
+            raise ServerTooOld("an atomic batch of events", "2.12", self.features.version)
+        if not steps or len({event.job for _, event in steps}) < len(steps):
+            raise ValueError("a batch holds one event of each of its jobs, and at least one")
+        standings = [_standing_after(head, event) for head, event in steps]
+        parts = [
+            self._prepare(head, event, standing)
+            for (head, event), standing in zip(steps, standings, strict=True)
+        ]
+        batch = Batch.of(parts)
+        last = await self._confirm(batch, patience)
+        if isinstance(last, Refused):
+            return last
+        at = batch.sequences(last)
+        return [
+            Head(at[part.event_id], standing.recorded_at(at[part.event_id]))
+            for part, standing in zip(parts, standings, strict=True)
+        ]
 
     async def append(
         self, head: Head, event: Event, *, patience: float = FOREVER, shared: bool = False
@@ -176,30 +183,32 @@ class EventLog:
         """The job's events from the first one on, and then as they happen."""
         return follow(self._connection, subjects.history(job))
 
-    def _prepare(self, head: Head | None, event: Event, standing: Standing) -> _Publish:
+    def _prepare(self, head: Head | None, event: Event, standing: Standing) -> Publish:
         job, guard = event.job, head.sequence if head else 0
         event_id = f"{self._writer}-{next(self._written)}"
         headers = h.of_event(event.context, event_id)
-        if self._features.guarded_appends:
+        if self.features.guarded_appends:
             headers[h.EXPECTED_SEQUENCE] = str(guard)
             headers[h.EXPECTED_SUBJECT] = subjects.history(job)
         else:
             headers[h.MESSAGE_ID] = event_id
         data = wire.encode(event, standing, head.standing.state if head else None)
-        return _Publish(subjects.lifecycle(job, event.kind), data, headers, event_id, job, guard)
+        return Publish(subjects.lifecycle(job, event.kind), data, headers, event_id, job, guard)
 
-    async def _confirm(self, publish: _Publish, patience: float) -> int | Refused:
+    async def _confirm(self, publish: Publish | Batch, patience: float) -> int | Refused:
         """Publish until the server says yes (the sequence) or no.
 
         Nearly always the first answer settles it: only what comes after that is worth a timer.
         """
         begun = self._loop.time()
-        if self._features.guarded_appends:
+        if self.features.guarded_appends:
             try:
-                answer = await self._publish_once(publish, min(ACK_TIMEOUT, patience))
+                answer = await publish.once(self._connection, min(ACK_TIMEOUT, patience))
             except (NoResponders, ConnectionLost):
                 answer = None
-            if answer is not None:
+            if isinstance(answer, int):
+                return answer
+            if answer is not None and not await self._is_mistaken(publish, answer):
                 return answer
         if patience == FOREVER:
             return await self._publish_patiently(publish, FOREVER)
@@ -209,7 +218,9 @@ class EventLog:
         except TimeoutError:
             raise NotConfirmed(publish.subject, patience, publish.job.job_id) from None
 
-    async def _publish_patiently(self, publish: _Publish, no_stream_after: float) -> int | Refused:
+    async def _publish_patiently(
+        self, publish: Publish | Batch, no_stream_after: float
+    ) -> int | Refused:
         repeated, missing_since = 0, FOREVER
         while True:
             await self._connection.until_up()
@@ -229,37 +240,58 @@ class EventLog:
             await asyncio.sleep(_PAUSES[min(repeated, len(_PAUSES) - 1)])
             repeated += 1
 
-    async def _publish_or_see_why_not(self, publish: _Publish) -> int | Refused | None:
+    async def _publish_or_see_why_not(self, publish: Publish | Batch) -> int | Refused | None:
         """A repeated publish may be refused by its own first copy: then that is the answer."""
         moved = None
-        if not self._features.guarded_appends:
+        if not self.features.guarded_appends:
             moved = await self._moved_past(publish)
-        answer = moved or await self._publish_once(publish, ACK_TIMEOUT)
-        return await self._unless_ours(publish, answer) if isinstance(answer, Refused) else answer
+        answer = moved or await publish.once(self._connection, ACK_TIMEOUT)
+        if not isinstance(answer, Refused):
+            return answer
+        if await self._is_mistaken(publish, answer):
+            return None
+        return await self._unless_ours(publish, answer)
 
-    async def _publish_once(self, publish: _Publish, timeout: float) -> int | Refused | None:
-        """The sequence, the refusal, or None: the server is not able to right now, so ask again."""
-        message = await self._connection.ask(
-            publish.subject, publish.data, headers=publish.headers, timeout=timeout
-        )
-        return _read_answer(publish.subject, message)
+    async def _moved_past(self, publish: Publish | Batch) -> Refused | None:
+        """Read-then-publish, for servers that cannot guard (2.10) or guard wrongly."""
+        for part in publish.parts:
+            newest = await self._newest(subjects.history(part.job))
+            last = 0 if newest is None else sequence_of(newest)
+            if last != part.guard:
+                return Refused(last)
+        return None
 
-    async def _moved_past(self, publish: _Publish) -> Refused | None:
-        """Read-then-publish, for servers that cannot guard (2.10)."""
-        newest = await self._newest(subjects.history(publish.job))
-        last = 0 if newest is None else sequence_of(newest)
-        return None if last == publish.guard else Refused(last)
+    async def _is_mistaken(self, publish: Publish | Batch, refusal: Refused) -> bool:
+        """Now and then 2.12 takes one guard of a batch for another's (nats-server #8376).
 
-    async def _unless_ours(self, publish: _Publish, refusal: Refused) -> int | Refused:
+        A sequence belongs to one job, so a refusal cannot name the very one that was asked for;
+        and where it names none, some job must be gone.
+        """
+        if isinstance(publish, Publish):
+            return False
+        guards = {part.guard for part in publish.parts}
+        if refusal.last_sequence or guards == {0}:
+            return refusal.last_sequence in guards
+        return await self._moved_past(publish) is None
+
+    async def _unless_ours(self, publish: Publish | Batch, refusal: Refused) -> int | Refused:
+        """The sequence of the last part if any of them is in the log: then all of them are."""
+        found = await asyncio.gather(*(self._find(part, refusal) for part in publish.parts))
+        for behind, sequence in enumerate(reversed(found)):
+            if sequence is not None:
+                return sequence + behind
+        return refusal
+
+    async def _find(self, publish: Publish, refusal: Refused) -> int | None:
         for pause in _PAUSES:
             message = await self._newest(publish.subject)
             if message is not None and message.headers is not None:
                 if message.headers.get(h.EVENT_ID) == publish.event_id:
                     return sequence_of(message)
                 if refusal.last_sequence <= sequence_of(message):
-                    return refusal
+                    return None
             await asyncio.sleep(pause)
-        return refusal
+        return None
 
     async def _newest(self, subject: str) -> Msg | None:
         """The newest message on a subject (wildcards allowed), from whichever replica answers."""
@@ -290,6 +322,13 @@ class EventLog:
         return Latest(Head(sequence_of(newest), folded.standing), folded.context)
 
 
+def _standing_after(head: Head | None, event: Event) -> Standing:
+    standing = advance(head.standing if head else None, event)
+    if isinstance(standing, Illegal):
+        raise ValueError(f"an event that the reducer refuses was to be appended: {standing.reason}")
+    return standing
+
+
 def sequence_of(message: Msg) -> int:
     """The log sequence in a direct get's answer (the server's own line comes last)."""
     return int((message.headers or {})["Nats-Sequence"].rsplit("\n", 1)[-1])
@@ -301,18 +340,3 @@ def _decode(job: JobAddress, message: Msg) -> Entry | Undecodable:
     forged = any("\n" in headers.get(name, "") for name in h.OF_SERVER_REPLIES)
     stored = headers if forged else None
     return wire.decode(message.data, expected=job, sequence=sequence_of(message), headers=stored)
-
-
-def _read_answer(subject: str, message: Msg) -> int | Refused | None:
-    """A PubAck's sequence, a refusal, or None: try again."""
-    answer: dict[str, Any] = orjson.loads(message.data)
-    error = answer.get("error")
-    if error is None:
-        return int(answer["seq"])
-    code = int(error.get("err_code", 0))
-    if code == api.WRITE_IN_FLIGHT or int(error.get("code", 0)) >= _SERVER_ERROR:
-        return None
-    if code == api.WRONG_LAST_SEQUENCE:
-        found = _LAST_SEQUENCE.search(error.get("description", ""))
-        return Refused(int(found[1]) if found else 0)
-    raise RequestRefused(subject, code, str(error.get("description", "no description")))

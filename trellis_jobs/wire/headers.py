@@ -16,6 +16,9 @@ EXPECTED_SEQUENCE: Final = "Nats-Expected-Last-Subject-Sequence"
 EXPECTED_SUBJECT: Final = "Nats-Expected-Last-Subject-Sequence-Subject"
 MESSAGE_ID: Final = "Nats-Msg-Id"
 TTL: Final = "Nats-TTL"
+BATCH_ID: Final = "Nats-Batch-Id"
+BATCH_SEQUENCE: Final = "Nats-Batch-Sequence"
+BATCH_COMMIT: Final = "Nats-Batch-Commit"
 
 # A stored message that carries these was written by the server itself, answering a request whose
 # reply subject somebody pointed at a job (design D21).
@@ -34,6 +37,12 @@ def of_event(context: JobContext, event_id: str) -> dict[str, str]:
     if context.tracestate:
         headers["tracestate"] = context.tracestate
     return headers
+
+
+def in_batch(headers: dict[str, str], batch_id: str, place: int, size: int) -> dict[str, str]:
+    """Of an event that is the `place`-th (from 1) of an atomic batch; the last one commits it."""
+    commit = {BATCH_COMMIT: "1"} if place == size else {}
+    return {**headers, BATCH_ID: batch_id, BATCH_SEQUENCE: str(place), **commit}
 
 
 def is_server_reply(headers: Mapping[str, str] | None) -> bool:

@@ -1,0 +1,71 @@
+"""One event on its way into the log, and what the server's answer to it means."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+import orjson
+
+from trellis_jobs.errors import RequestRefused
+from trellis_jobs.jetstream import api
+
+if TYPE_CHECKING:
+    from nats.aio.msg import Msg
+
+    from trellis_jobs.jetstream.connection import Connection
+    from trellis_jobs.model.identity import JobAddress
+
+# Of an atomic batch. Incomplete: begun at another leader or before a restart, 10 s old, or one too
+# many (that is how 2.12 says it; the limit is 50 begun ones per stream).
+_BATCH_INCOMPLETE: Final = 10176
+_TOO_MANY_BATCHES: Final = 10210
+_ASK_AGAIN: Final = frozenset({api.WRITE_IN_FLIGHT, _BATCH_INCOMPLETE, _TOO_MANY_BATCHES})
+_SERVER_ERROR: Final = 500
+_LAST_SEQUENCE: Final = re.compile(r"wrong last sequence: (\d+)")
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """The job moved on: its newest event has this sequence now (0: the log holds none)."""
+
+    last_sequence: int
+
+
+@dataclass(slots=True)
+class Publish:
+    """One event ready to be sent, as often as it takes: same bytes, same guard, same id."""
+
+    subject: str
+    data: bytes
+    headers: dict[str, str]
+    event_id: str
+    job: JobAddress
+    guard: int
+
+    @property
+    def parts(self) -> tuple[Publish, ...]:
+        return (self,)
+
+    async def once(self, connection: Connection, timeout: float) -> int | Refused | None:
+        """The sequence, the refusal, or None: the server is not able to right now, so ask again."""
+        message = await connection.ask(
+            self.subject, self.data, headers=self.headers, timeout=timeout
+        )
+        return read_answer(self.subject, message)
+
+
+def read_answer(subject: str, message: Msg) -> int | Refused | None:
+    """A PubAck's sequence, a refusal, or None: try again."""
+    answer: dict[str, Any] = orjson.loads(message.data)
+    error = answer.get("error")
+    if error is None:
+        return int(answer["seq"])
+    code = int(error.get("err_code", 0))
+    if code in _ASK_AGAIN or int(error.get("code", 0)) >= _SERVER_ERROR:
+        return None
+    if code == api.WRONG_LAST_SEQUENCE:
+        found = _LAST_SEQUENCE.search(error.get("description", ""))
+        return Refused(int(found[1]) if found else 0)
+    raise RequestRefused(subject, code, str(error.get("description", "no description")))
