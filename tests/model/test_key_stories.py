@@ -102,6 +102,18 @@ def test_who_is_silent_for_the_whole_lease_is_evicted_and_its_outcome_refused() 
     assert world.key.stale_takeovers == 1
 
 
+def test_a_lease_that_lapsed_is_not_revived_while_somebody_evicts_its_holder() -> None:
+    world = a_world("a", "b")
+    silent = deliver(world, "a", until="append outcome")
+    evictor = deliver(world, "b", worker=1, until="acquire")
+    evictor.step()
+    world.pass_time(TTL, cut_off=frozenset([silent]))
+    evictor.run(until="fence")
+    silent.keep_in_touch()
+    evictor.run(until="append outcome")
+    assert not silent.has_a_live_handler
+
+
 def test_a_slot_whose_job_never_started_goes_to_the_next_and_the_start_is_refused() -> None:
     world = a_world("a", "b")
     silent = deliver(world, "a", until="append started")

@@ -51,11 +51,14 @@ class KeyWorld(RuleBasedStateMachine):
         max_queued=st.integers(0, 3),
         workers=st.lists(WORKERS, min_size=2, max_size=3),
         is_calm=st.sampled_from([False, False, False, True]),
+        jobs=st.integers(0, 5),
     )
     def declare(
-        self, max_active: int, max_queued: int, workers: list[Worker], is_calm: bool
+        self, max_active: int, max_queued: int, workers: list[Worker], is_calm: bool, jobs: int
     ) -> None:
         self.world = World(max_active, max_queued, is_calm=is_calm, workers=workers)
+        for _ in range(jobs):
+            self.create(WhenFull.REJECT, steps=9)
 
     @rule(when_full=st.sampled_from(WhenFull), steps=STEPS)
     def create(self, when_full: WhenFull, steps: int) -> None:
@@ -66,12 +69,14 @@ class KeyWorld(RuleBasedStateMachine):
     @precondition(lambda self: self.world.messages)
     @rule(which=ANY, plan=PLANS, steps=STEPS)
     def deliver(self, which: int, plan: Plan, steps: int) -> None:
-        world = self.world
-        if world.is_calm:
-            plan = replace(plan, patient=False, trusting=False)
-        if due := world.deliverable():
-            worker = world.workers[which % len(world.workers)]
-            self.begin(Errand(world, worker, due[which % len(due)], plan), steps)
+        if due := self.world.deliverable():
+            self.attend(due[which % len(due)], which, plan, steps)
+
+    @precondition(lambda self: self.world.messages)
+    @rule(plan=PLANS, steps=STEPS)
+    def deliver_all(self, plan: Plan, steps: int) -> None:
+        for number, message in enumerate(self.world.deliverable()):
+            self.attend(message, number, replace(plan), steps)
 
     @precondition(lambda self: self.world.processes)
     @rule(which=ANY, steps=STEPS)
@@ -110,14 +115,22 @@ class KeyWorld(RuleBasedStateMachine):
         if process := self.chosen(which):
             self.world.crash(process)
 
-    @precondition(lambda self: is_stormy(self) and self.holders())
-    @rule(which=ANY, dies=st.booleans(), seconds=st.sampled_from([45, 60, 75]))
-    def lose_a_holder(self, which: int, dies: bool, seconds: int) -> None:
-        """Others look at its slot all the while."""
-        lost = self.holders()[which % len(self.holders())]
+    @precondition(lambda self: is_stormy(self) and self.world.messages)
+    @rule(
+        so_far=st.integers(2, 4), dies=st.booleans(), seconds=st.sampled_from([45, 90]), steps=STEPS
+    )
+    def lose_a_holder(self, so_far: int, dies: bool, seconds: int, steps: int) -> None:
+        """Others look at its slot all the while, and then go on."""
+        self.deliver_all(Plan(), so_far)
+        if not self.holders():
+            return
+        lost = self.holders()[0]
         self.world.pass_time(seconds, cut_off=frozenset([lost]))
         if dies:
             self.world.crash(lost)
+        for process in self.world.processes:
+            if process.about_to == "acquire":
+                self.go(process, steps)
 
     @precondition(lambda self: is_stormy(self) and self.world.log.heads)
     @rule(which=ANY, when_full=st.sampled_from(WhenFull), steps=STEPS)
@@ -133,6 +146,12 @@ class KeyWorld(RuleBasedStateMachine):
     @rule(which=ANY)
     def cancel(self, which: int) -> None:
         cancel(self.world, self.known(which))
+
+    def attend(self, message: Message, which: int, plan: Plan, steps: int) -> None:
+        world = self.world
+        if world.is_calm:
+            plan = replace(plan, patient=False, trusting=False)
+        self.begin(Errand(world, world.workers[which % len(world.workers)], message, plan), steps)
 
     def begin(self, process: Process, steps: int) -> None:
         self.world.begin(process)
