@@ -7,6 +7,7 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import pytest
+from nats.aio.msg import Msg
 
 from tests import given
 from tests.keys.keyed_lab import (
@@ -38,12 +39,20 @@ from trellis_jobs.model import subjects
 from trellis_jobs.model.events import EventKind
 
 
+async def stored(raw: Probe, ref: JobRef[int], kind: EventKind) -> Msg:
+    subject = subjects.lifecycle(ref.address, kind)
+    return await raw.connection.ask(f"$JS.API.DIRECT.GET.JOBS.{subject}")
+
+
 async def body(raw: Probe, ref: JobRef[int], kind: EventKind) -> dict[str, object]:
     """An event as it is on the wire."""
-    subject = subjects.lifecycle(ref.address, kind)
-    answer = await raw.connection.ask(f"$JS.API.DIRECT.GET.JOBS.{subject}")
-    found: dict[str, object] = json.loads(answer.data)
+    found: dict[str, object] = json.loads((await stored(raw, ref, kind)).data)
     return found
+
+
+async def batch(raw: Probe, ref: JobRef[int], kind: EventKind) -> str | None:
+    """The atomic batch in which the server took an event in."""
+    return ((await stored(raw, ref, kind)).headers or {}).get("Nats-Batch-Id")
 
 
 async def test_a_payload_without_its_key_is_refused_by_the_pointer_and_leaves_no_trace(
@@ -196,9 +205,12 @@ async def test_the_newest_job_takes_the_place_of_the_oldest_in_one_step(
         assert skipped["context"] == (await body(raw, old, EventKind.CREATED))["context"]
         assert skipped["context"] != created["context"]
         assert outcome.ref.id in str(skipped["error"])
-        assert [
-            (await raw.events.history(ref.address))[-1].sequence for ref in (old, outcome.ref)
-        ] == [3, 4]
+        first = await batch(raw, old, EventKind.SKIPPED)
+        assert first is not None
+        assert first == await batch(raw, outcome.ref, EventKind.CREATED)
+        assert await batch(raw, other, EventKind.CREATED) is None
+        ends = [(await raw.events.history(ref.address))[-1].sequence for ref in (old, outcome.ref)]
+        assert sorted(ends) == [3, 4]
         assert await Key(raw, DeskJobs.replace).queued() == [other.id, outcome.ref.id]
         with pytest.raises(JobSkipped, match=outcome.ref.id):
             await old.wait(timeout=10)

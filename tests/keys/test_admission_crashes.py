@@ -6,7 +6,6 @@ import asyncio
 
 import pytest
 
-from tests import given
 from tests.keys.keyed_lab import (
     EVENT_ANSWERED,
     KEY_WRITE_ANSWERED,
@@ -16,7 +15,6 @@ from tests.keys.keyed_lab import (
     Sync,
     desk,
     events_in_log,
-    history,
     producer,
     reserved,
     worker,
@@ -109,11 +107,11 @@ async def test_a_job_of_the_id_of_one_that_is_over_leaves_no_place_behind(
     server: EmbeddedServer,
 ) -> None:
     async with desk(server.url) as (jobs, raw):
-        key = Key(raw, DeskJobs.strict)
-        await key.tell(*history(key.job("mine"), given.created(), given.cancelled()))
+        ref = await jobs.strict.create(Sync(), job_id="mine")
+        await ref.cancel()
         with pytest.raises(JobExists):
             await jobs.strict.create(Sync(), job_id="mine")
-        assert await key.queued() == []
+        assert await Key(raw, DeskJobs.strict).queued() == []
 
 
 async def test_of_two_jobs_of_one_id_at_once_one_is_created_and_has_its_place(
@@ -142,6 +140,16 @@ async def test_a_payload_that_is_too_large_leaves_no_place_behind(server: Embedd
         assert await Key(raw, DeskJobs.strict).queued() == []
         assert await events_in_log(raw) == 0
         assert isinstance(await jobs.strict.submit(Sync()), Accepted)
+
+
+async def test_a_payload_that_is_too_large_costs_no_other_job_of_its_id_its_place(
+    server: EmbeddedServer,
+) -> None:
+    async with desk(server.url) as (jobs, raw):
+        await jobs.patient.create(Sync(), job_id="mine")
+        with pytest.raises(PayloadTooLarge):
+            await jobs.patient.create(Sync(text=TOO_MUCH), job_id="mine")
+        assert await Key(raw, DeskJobs.patient).queued() == ["mine"]
 
 
 @pytest.mark.parametrize(
@@ -210,6 +218,32 @@ async def test_an_answer_that_is_lost_replaces_one_job_once(
         assert await raw.kinds(second) == ["created"]
         assert await raw.kinds(outcome.ref) == ["created"]
         assert await Key(raw, DeskJobs.replace).queued() == [second.id, outcome.ref.id]
+
+
+async def test_an_answer_that_is_lost_while_others_use_the_key_replaces_one_job_once(
+    server: EmbeddedServer,
+) -> None:
+    def lose() -> Then:
+        way.refuse()
+        return Then.CUT
+
+    async with (
+        desk(server.url) as (others, raw),
+        fault_proxy(server.url) as way,
+        producer(way.url) as jobs,
+    ):
+        key = Key(raw, DeskJobs.replace)
+        first, second = [await others.replace.create(Sync()) for _ in range(2)]
+        way.when_server_sends(KEY_WRITE_ANSWERED, lose)
+        submitting = asyncio.create_task(jobs.replace.submit(Sync(), job_id="new"))
+        await key.until_queued(second.id, "new")
+        await second.cancel()
+        way.admit()
+        outcome = await submitting
+        assert isinstance(outcome, Replaced)
+        assert outcome.replaced_job_id == first.id
+        assert await raw.kinds(first) == ["created", "skipped"]
+        assert await key.queued() == ["new"]
 
 
 async def test_a_server_that_is_gone_is_not_waited_for_without_end(
