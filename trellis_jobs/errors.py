@@ -25,6 +25,7 @@
         ├── CredentialsRefused      a server answers and does not let us in
         ├── InfrastructureMissing   a stream or a consumer is not there
         ├── InfrastructureMismatch  it is there, but different in a way we must not change
+        ├── ServiceMissing          nobody answers a request: the admin runtime is not running
         ├── NotPermitted            these credentials may not do that
         ├── RequestRefused          JetStream refused a request for another reason
         └── ServerTooOld            the server lacks a feature this call needs
@@ -294,6 +295,12 @@ class InfrastructureMismatch(InfrastructureError):
         )
         self.what = what
         self.differences = tuple(differences)
+
+
+class ServiceMissing(InfrastructureError):
+    def __init__(self, subject: str) -> None:
+        super().__init__(f"nobody answers {subject}: is `trellis-jobs admin serve` running?")
+        self.subject = subject
 
 
 class NotPermitted(InfrastructureError):

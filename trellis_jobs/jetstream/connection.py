@@ -195,9 +195,12 @@ class Connection:
         finally:
             self._questions.pop(token, None)
 
-    async def subscribe(self, subject: str, receive: Receive) -> Subscription:
-        """`receive` is called as soon as a message is read, and must return soon."""
-        return await self._client.subscribe_directly(subject, receive)
+    async def subscribe(self, subject: str, receive: Receive, *, group: str = "") -> Subscription:
+        """`receive` is called as soon as a message is read, and must return soon.
+
+        Of all subscribers with the same `group` one gets each message.
+        """
+        return await self._client.subscribe_directly(subject, receive, group)
 
     async def unsubscribe(self, subscription: Subscription) -> None:
         """Quietly: a subscription of a connection that is gone is gone too."""

@@ -43,11 +43,13 @@ class DirectClient(Client):
         self._loop = asyncio.get_running_loop()
         self._receivers: dict[int, Receive] = {}
 
-    async def subscribe_directly(self, subject: str, receive: Receive) -> Subscription:
+    async def subscribe_directly(
+        self, subject: str, receive: Receive, group: str = ""
+    ) -> Subscription:
         async def ordinary(message: Msg) -> None:
             _deliver(receive, message)
 
-        subscription = await self.subscribe(subject, cb=ordinary)
+        subscription = await self.subscribe(subject, queue=group, cb=ordinary)
         self._receivers[subscription._id] = receive
         return subscription
 

@@ -84,6 +84,11 @@ def keys_of_type(service: str, job_type: str) -> str:
     return f"$KV.JOBS_KEYS.{service}.{job_type}.*"
 
 
+def rpc(method: str) -> str:
+    """Of the admin runtime's requests: `Jobs.List` is asked on `rpc.v1.Jobs.List`."""
+    return f"rpc.v1.{method}"
+
+
 def parse(subject: str) -> LifecycleSubject | PresenceSubject | WorkSubject | None:
     """Read a subject back, or None when it belongs to nobody here."""
     try:

@@ -1,0 +1,120 @@
+"""What operators do to jobs: each is one guarded event in the log, and never a change of a row."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol
+
+from trellis_jobs.model import events as e
+from trellis_jobs.model.concurrency import Concurrency
+from trellis_jobs.model.job import Job, fold
+from trellis_jobs.model.reducer import RULES
+from trellis_jobs.model.standing import Head
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from datetime import datetime
+
+    from trellis_jobs.jetstream.event_log import EventLog
+    from trellis_jobs.model.identity import JobAddress
+    from trellis_jobs.model.states import JobState
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Order:
+    """Who wants it, and why."""
+
+    by: str
+    reason: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    head: Head
+
+
+@dataclass(frozen=True, slots=True)
+class NotLegal:
+    """The job is in a state from which this leads nowhere, perhaps since a moment ago."""
+
+    state: JobState
+    legal_from: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class NoSuchJob:
+    pass
+
+
+class Plan(Protocol):
+    """The event that an order means for a job."""
+
+    def __call__(self, job: Job, order: Order, at: datetime) -> e.Event: ...
+
+
+def cancel(job: Job, order: Order, at: datetime) -> e.Event:
+    return e.Cancelled(**_said(job, at), by=order.by, reason=order.reason)
+
+
+def dismiss(job: Job, order: Order, at: datetime) -> e.Event:
+    return e.Dismissed(**_said(job, at), by=order.by, reason=order.reason)
+
+
+def retry(job: Job, order: Order, at: datetime) -> e.Event:
+    """A fresh run of the same job, with all its tries; a deadline that has passed is not kept."""
+    said = _said(job, at)
+    said["tries"] = 0
+    held = job.run.concurrency
+    return e.Retried(
+        **said,
+        payload=job.payload,
+        max_tries=job.max_tries,
+        deadline=_still_ahead(job.deadline, at),
+        concurrency=None if held is None else _only_the_key(held),
+        by=order.by,
+        reason=order.reason,
+    )
+
+
+class Actions:
+    def __init__(self, events: EventLog, now: Callable[[], datetime]) -> None:
+        self._events = events
+        self._now = now
+
+    async def carry_out(
+        self,
+        plan: Plan,
+        address: JobAddress,
+        order: Order,
+        *,
+        legal_from: frozenset[JobState],
+    ) -> Done | NotLegal | NoSuchJob:
+        """Decided on the whole history, and again whenever the job has moved meanwhile."""
+        while True:
+            entries = await self._events.history(address)
+            job = fold(entries)
+            if job is None:
+                return NoSuchJob()
+            if job.state not in legal_from:
+                return NotLegal(job.state, tuple(sorted(legal_from)))
+            head = Head(entries[-1].sequence, job.standing)
+            appended = await self._events.try_append(head, plan(job, order, self._now()))
+            if isinstance(appended, Head):
+                return Done(appended)
+
+
+def legal_from(kind: e.EventKind) -> frozenset[JobState]:
+    """Where an event may begin, by the one reducer; a job that is not there is another matter."""
+    return frozenset(state for state in RULES[kind].legal_from if state is not None)
+
+
+def _said(job: Job, at: datetime) -> e.EventFields:
+    return {"job": job.address, "context": job.context, "at": at, "tries": job.tries}
+
+
+def _still_ahead(deadline: datetime | None, at: datetime) -> datetime | None:
+    return deadline if deadline is not None and deadline > at else None
+
+
+def _only_the_key(held: Concurrency) -> Concurrency:
+    return Concurrency(key=held.key, key_hash=held.key_hash)

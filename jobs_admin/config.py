@@ -1,0 +1,45 @@
+"""What the admin runtime is told by flags and environment, as one value."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from datetime import timedelta
+from enum import StrEnum
+from pathlib import Path
+from typing import Final
+
+SYSTEM_PATH: Final = Path("/var/lib/trellis/jobs.sqlite")
+PATH_VARIABLE: Final = "TRELLIS_JOBS_DB_PATH"
+
+
+class Mode(StrEnum):
+    """`full` projects the log and looks after jobs; `rpc-only` answers from another's file."""
+
+    FULL = "full"
+    RPC_ONLY = "rpc-only"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AdminConfig:
+    nats: str
+    path: Path
+    credentials: str | None = None
+    mode: Mode = Mode.FULL
+    janitor_interval: timedelta = timedelta(seconds=5)
+    reconcile_interval: timedelta = timedelta(seconds=30)
+    retention_interval: timedelta = timedelta(minutes=5)
+    health_port: int | None = None
+
+
+def default_path() -> Path:
+    """As the environment says; else the system's place if it can be written, else the user's."""
+    said = os.environ.get(PATH_VARIABLE)
+    if said:
+        return Path(said)
+    folder = SYSTEM_PATH.parent
+    nearest = next(parent for parent in (folder, *folder.parents) if parent.exists())
+    if os.access(nearest, os.W_OK) and (folder.exists() or os.access(nearest, os.X_OK)):
+        return SYSTEM_PATH
+    data = os.environ.get("XDG_DATA_HOME") or Path.home() / ".local" / "share"
+    return Path(data) / "trellis" / "jobs.sqlite"

@@ -1,0 +1,1 @@
+"""Questions to the projection: SELECTs and nothing else."""

@@ -1,0 +1,1 @@
+"""The Jobs.* requests: what operators ask, and what they are answered."""

@@ -1,0 +1,61 @@
+"""What a request is refused with: the error envelope of the original runtimes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from pydantic import ValidationError as PydanticError
+
+
+@dataclass(frozen=True, slots=True)
+class Issue:
+    path: str
+    message: str
+
+
+class Fault(Exception):
+    """A refusal that the caller is told, with the fields that its type declares."""
+
+    type = "UnexpectedError"
+
+    def __init__(self, message: str, **fields: Any) -> None:
+        super().__init__(message)
+        self.message = message
+        self.fields = fields
+
+
+class NotFound(Fault):
+    type = "NotFoundError"
+
+    def __init__(self, job_id: str, *, resource: str = "Job") -> None:
+        super().__init__(
+            f"there is no {resource.lower()} {job_id}", resource=resource, jobId=job_id
+        )
+
+
+class Invalid(Fault):
+    """A request that cannot be served as it is; `expected` and `actual` where that helps."""
+
+    type = "ValidationError"
+
+    def __init__(self, message: str, issues: list[Issue], **fields: Any) -> None:
+        told = [{"path": issue.path, "message": issue.message} for issue in issues]
+        super().__init__(message, issues=told, **fields)
+
+    @classmethod
+    def of(cls, error: PydanticError) -> Invalid:
+        issues = [
+            Issue("/" + "/".join(str(part) for part in each["loc"]), each["msg"])
+            for each in error.errors(include_url=False, include_context=False, include_input=False)
+        ]
+        said = "; ".join(f"{issue.path}: {issue.message}" for issue in issues)
+        return cls(f"the request is not valid: {said}", issues)
+
+
+class Denied(Fault):
+    type = "AuthError"
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(f"this is not allowed: {reason}", reason=reason)

@@ -1,0 +1,91 @@
+"""What requests may say: checked before anything is looked up."""
+
+from __future__ import annotations
+
+from datetime import UTC
+from typing import Annotated
+
+from pydantic import AfterValidator, AwareDatetime, BaseModel, ConfigDict, Field
+
+from jobs_admin.reads.jobs import JobFilter
+from trellis_jobs.model.states import JobState
+
+MOST_ENTRIES = 500
+_ONE_TOKEN = r"^[A-Za-z0-9_-]{1,128}$"  # noqa: S105 - of a subject
+
+Token = Annotated[str, Field(pattern=_ONE_TOKEN)]
+Text = Annotated[str, Field(min_length=1, max_length=500)]
+Moment = Annotated[AwareDatetime, AfterValidator(lambda moment: moment.astimezone(UTC))]
+PayloadValue = str | int | float | bool
+
+
+class Nothing(BaseModel):
+    """A field that is not known is an error: a filter misspelt must not match everything."""
+
+    model_config = ConfigDict(extra="forbid", strict=False)
+
+
+class ReadInput(Nothing):
+    """`minSeq`: answer only once the projection has taken in the log up to there (design D17)."""
+
+    min_seq: Annotated[int, Field(alias="minSeq", ge=0)] = 0
+
+
+class PageInput(ReadInput):
+    offset: Annotated[int, Field(ge=0, le=10_000_000)] = 0
+    limit: Annotated[int, Field(ge=1, le=MOST_ENTRIES)]
+
+
+class DeadInput(PageInput):
+    service: Token | None = None
+    type: Token | None = None
+    since: Moment | None = None
+    until: Moment | None = None
+    key: Text | None = None
+    id_prefix: Annotated[str | None, Field(alias="idPrefix", pattern=_ONE_TOKEN)] = None
+    error: Text | None = None
+    payload: Annotated[dict[Text, PayloadValue] | None, Field(max_length=8)] = None
+
+    def wanted(self, states: list[JobState] | None) -> JobFilter:
+        return JobFilter(
+            service=self.service,
+            type=self.type,
+            states=states,
+            since=self.since,
+            until=self.until,
+            key=self.key,
+            id_prefix=self.id_prefix,
+            error=self.error,
+            payload=self.payload,
+        )
+
+
+class ListInput(DeadInput):
+    state: Annotated[list[JobState] | None, Field(max_length=len(JobState))] = None
+
+
+class JobInput(ReadInput):
+    """`service` and `type` are needed only where several queues have a job with the same id."""
+
+    id: Token
+    service: Token | None = None
+    type: Token | None = None
+
+
+class ActionInput(JobInput):
+    """Who does it and why is recorded in the event."""
+
+    by: Text | None = None
+    reason: Annotated[str | None, Field(max_length=4_000)] = None
+
+
+class KeyInput(ReadInput):
+    service: Token
+    type: Token
+    key: Annotated[str, Field(min_length=1, max_length=2_000)]
+
+
+class ReleaseInput(KeyInput):
+    job_id: Annotated[str, Field(alias="jobId", pattern=_ONE_TOKEN)]
+    by: Text | None = None
+    reason: Annotated[str | None, Field(max_length=4_000)] = None

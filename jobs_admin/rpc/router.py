@@ -1,0 +1,88 @@
+"""From a request to its answer: find the method, check the input, shape what comes out.
+
+The router decides nothing about jobs. Whatever a stranger sends, it answers, and lives.
+"""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from pydantic import BaseModel, ValidationError
+
+from jobs_admin.rpc.faults import Fault, Invalid, Issue
+from trellis_jobs.errors import JobsError
+from trellis_jobs.jetstream.requests import Reply, Request
+from trellis_jobs.wire.fields import dumps
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Mapping
+
+log = logging.getLogger(__name__)
+
+_PREFIX: Final = "rpc.v1."
+_LARGEST_REQUEST: Final = 64 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Asker:
+    """What a request says about who sent it."""
+
+    request_id: str | None
+    session: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Method:
+    """`answer` gets the checked input and returns JSON: an object, or its bytes."""
+
+    input: type[BaseModel]
+    answer: Callable[[Any, Asker], Awaitable[dict[str, Any] | bytes]]
+
+
+class Router:
+    def __init__(self, methods: Mapping[str, Method], new_id: Callable[[], str]) -> None:
+        self._methods = methods
+        self._new_id = new_id
+
+    async def answer(self, request: Request) -> Reply:
+        name = request.subject.removeprefix(_PREFIX)
+        asker = Asker(request.headers.get("request-id"), request.headers.get("session-key"))
+        try:
+            said = await self._answer(name, request.data, asker)
+        except Fault as fault:
+            return self._refusal(name, fault, asker)
+        except JobsError as error:
+            log.warning("a request failed", extra={"method": name, "error": str(error)})
+            return self._refusal(name, Fault(str(error)), asker)
+        except Exception:
+            log.exception("a request met a mistake of ours", extra={"method": name})
+            return self._refusal(name, Fault("an unexpected error; the server's log has it"), asker)
+        return Reply(said if isinstance(said, bytes) else dumps(said))
+
+    async def _answer(self, name: str, data: bytes, asker: Asker) -> dict[str, Any] | bytes:
+        method = self._methods.get(name)
+        if method is None:
+            known = ", ".join(sorted(self._methods))
+            raise Invalid(f"there is no method {name}", [Issue("/", f"known are {known}")])
+        if len(data) > _LARGEST_REQUEST:
+            problem = f"a request has at most {_LARGEST_REQUEST} bytes, this one {len(data)}"
+            raise Invalid(problem, [Issue("/", problem)])
+        try:
+            checked = method.input.model_validate_json(data or b"{}")
+        except ValidationError as error:
+            raise Invalid.of(error) from None
+        return await method.answer(checked, asker)
+
+    def _refusal(self, name: str, fault: Fault, asker: Asker) -> Reply:
+        body: dict[str, Any] = {
+            "id": self._new_id(),
+            "type": fault.type,
+            "message": fault.message,
+            **fault.fields,
+            "context": {"service": "trellis.jobs", "method": name},
+        }
+        if asker.request_id is not None:
+            body["context"]["requestId"] = asker.request_id
+        return Reply(dumps(body), {"status": "error"})
