@@ -14,6 +14,7 @@ from pydantic import BaseModel, ValidationError
 from jobs_admin.rpc.faults import Fault, Invalid, Issue
 from trellis_jobs.errors import JobsError
 from trellis_jobs.jetstream.requests import Reply, Request
+from trellis_jobs.model import subjects
 from trellis_jobs.wire.fields import dumps
 
 if TYPE_CHECKING:
@@ -21,7 +22,6 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-_PREFIX: Final = "rpc.v1."
 _LARGEST_REQUEST: Final = 64 * 1024
 
 
@@ -47,7 +47,7 @@ class Router:
         self._new_id = new_id
 
     async def answer(self, request: Request) -> Reply:
-        name = request.subject.removeprefix(_PREFIX)
+        name = subjects.rpc_method(request.subject)
         asker = Asker(request.headers.get("request-id"), request.headers.get("session-key"))
         try:
             said = await self._answer(name, request.data, asker)

@@ -41,6 +41,9 @@ class WorkSubject:
     job: JobAddress
 
 
+_RPC: Final = "rpc.v1."
+
+
 def lifecycle(job: JobAddress, kind: EventKind) -> str:
     return f"trellis.jobs.{job.service}.{job.job_type}.{job.job_id}.{kind.value}"
 
@@ -86,7 +89,11 @@ def keys_of_type(service: str, job_type: str) -> str:
 
 def rpc(method: str) -> str:
     """Of the admin runtime's requests: `Jobs.List` is asked on `rpc.v1.Jobs.List`."""
-    return f"rpc.v1.{method}"
+    return f"{_RPC}{method}"
+
+
+def rpc_method(subject: str) -> str:
+    return subject.removeprefix(_RPC)
 
 
 def parse(subject: str) -> LifecycleSubject | PresenceSubject | WorkSubject | None:
