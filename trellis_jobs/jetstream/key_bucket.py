@@ -99,6 +99,8 @@ class KeyBucket:
         self._hints: dict[tuple[str, str], Callable[[str, int | None], None]] = {}
         self._writer = secrets.token_hex(8)
         self.conflicts = 0
+        # Hints sent while the connection was down are lost, so what is known may be old.
+        connection.on_reconnect(self._known.clear)
 
     async def read(self, empty: KeyState) -> KeyState:
         """The state, under the limits that `empty` declares; `empty` itself if there is none."""
@@ -148,6 +150,8 @@ class KeyBucket:
             expected = headers.get(h.EXPECTED_SEQUENCE, "")
             if _SEQUENCE.fullmatch(expected):
                 self._learn(message.subject, int(expected) + 1)
+            else:
+                self._known.pop(message.subject, None)
             hint(message.subject.rsplit(".", 1)[-1], _running(message.data))
 
         self._hints[service, job_type] = hint
