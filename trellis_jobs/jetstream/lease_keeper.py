@@ -69,7 +69,8 @@ class LeaseKeeper:
         self._slots: dict[SlotLease, None] = {}
         self._thread = threading.Thread(target=self._run, name="trellis-jobs-leases", daemon=True)
         self._loop: asyncio.AbstractEventLoop | None = None
-        self._ended = asyncio.Event()
+        self._has_ended = False
+        self._news = asyncio.Event()
 
     def start(self) -> None:
         self._thread.start()
@@ -86,9 +87,14 @@ class LeaseKeeper:
     def drop_slot(self, lease: SlotLease) -> None:
         self._slots.pop(lease, None)
 
-    async def stop(self) -> None:
+    def hurry(self) -> None:
+        """Something is due sooner than at the next look."""
         if self._loop is not None and not self._loop.is_closed():
-            self._loop.call_soon_threadsafe(self._ended.set)
+            self._loop.call_soon_threadsafe(self._news.set)
+
+    async def stop(self) -> None:
+        self._has_ended = True
+        self.hurry()
         await asyncio.to_thread(self._thread.join, _JOIN_TIMEOUT)
 
     def _run(self) -> None:
@@ -96,7 +102,7 @@ class LeaseKeeper:
 
     async def _keep_renewing(self) -> None:
         self._loop = asyncio.get_running_loop()
-        while not self._ended.is_set():
+        while not self._has_ended:
             try:
                 connection = await self._connect()
             except InfrastructureError as error:
@@ -112,7 +118,7 @@ class LeaseKeeper:
         bucket = KeyBucket(connection, self._now)
         renewals: set[asyncio.Task[None]] = set()
         try:
-            while not self._ended.is_set():
+            while not self._has_ended:
                 now = self._uptime()
                 for lease in list(self._leases):
                     if lease.is_due(now) and connection.is_up:
@@ -147,6 +153,7 @@ class LeaseKeeper:
     async def _rest(self, seconds: float) -> None:
         try:
             async with asyncio.timeout(seconds):
-                await self._ended.wait()
+                await self._news.wait()
         except TimeoutError:
             return
+        self._news.clear()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from trellis_jobs.model.key_slots import Lost, Renewed, renew
 
@@ -13,6 +13,10 @@ if TYPE_CHECKING:
     from trellis_jobs.contract.keying import Keying
     from trellis_jobs.jetstream.key_bucket import KeyBucket
     from trellis_jobs.model.key_state import KeyState, Slot
+
+
+# A handler may ask in every round of a loop; so soon after a renewal there is nothing to do.
+_JUST_NOW: Final = 0.1
 
 
 class SlotLease:
@@ -56,6 +60,11 @@ class SlotLease:
     def is_over(self, now: float) -> bool:
         """Lost, or so long unconfirmed that others may soon take it for lost (design 5)."""
         return self.is_lost or now - self.renewed_at > self._unconfirmed
+
+    def want(self, now: float) -> bool:
+        """The handler asks for a renewal; False when there was one just now."""
+        self.is_wanted = now - self.renewed_at >= _JUST_NOW
+        return self.is_wanted
 
     async def renew(
         self, bucket: KeyBucket, now: Callable[[], datetime], uptime: Callable[[], float]

@@ -193,9 +193,10 @@ class RunningJob:
             self._not_mine(head)
 
     async def _renew_now(self) -> None:
-        if self.slot is not None:
-            self.slot.lease.is_wanted = True
-        if self.lease.has_lapsed(self._tools.surroundings.uptime()):
+        now = self._tools.surroundings.uptime()
+        if self.slot is not None and self.slot.lease.want(now):
+            self._tools.leases.hurry()
+        if self.lease.has_lapsed(now):
             await self.verify()
         elif self.stop_reason not in _NOT_OURS:
             await self._renew()
