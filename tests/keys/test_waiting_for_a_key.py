@@ -6,22 +6,26 @@ import asyncio
 import signal
 import time
 from collections import Counter
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 
 import pytest
 
+from tests.given import slot
 from tests.keys.work_lab import (
     Done,
     Errand,
     all_over,
     consumer_info,
     history_of,
+    key_view,
     lease_of,
     producer,
     seconds,
     started_order,
     until_out,
+    without_slots,
     worker,
     yard_process,
 )
@@ -245,3 +249,23 @@ async def test_the_next_job_starts_at_the_release_in_another_process(
         end = next(e.event.at for e in entries if e.event.kind is EventKind.COMPLETED)
         start = [e.event.at for e in entries if e.event.kind is EventKind.STARTED][-1]
         assert 0 <= (start - end).total_seconds() < 1
+
+
+@pytest.mark.parametrize("how", ["written anew", "deleted"])
+async def test_a_key_that_somebody_frees_by_hand_is_taken_at_once(
+    server: EmbeddedServer, how: str
+) -> None:
+    """By somebody who does not say what the write is based on; the lease lasts a minute."""
+    async with producer(server.url) as jobs, probe(server.url) as raw:
+        key = key_view(raw, jobs.calm)
+        await key.change(lambda state: replace(state, active=(slot("of-another-runtime"),)))
+        async with worker(server.url, "calm"):
+            ref = await jobs.calm.create(Errand())
+            await until_out(raw, jobs.calm, 1)
+            begun = time.monotonic()
+            if how == "deleted":
+                await key.delete()
+            else:
+                await key.change(without_slots)
+            assert (await ref.wait(timeout=20)).tries == 1
+            assert time.monotonic() - begun < 5

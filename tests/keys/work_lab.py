@@ -274,7 +274,8 @@ class KeyView:
 
     async def read(self) -> KeyState:
         answer = await self.raw.connection.ask(f"$JS.API.DIRECT.GET.{KEYS}.{self.subject}")
-        if (answer.headers or {}).get("Status") == "404":
+        headers = answer.headers or {}
+        if headers.get("Status") == "404" or headers.get("KV-Operation") == "DEL":
             return self.empty
         found = wire.decode(answer.data, expected=self.empty.address)
         assert isinstance(found, KeyState)
@@ -284,6 +285,11 @@ class KeyView:
         """As a stranger would: read, and write over whatever is there by then."""
         written = await self.raw.connection.ask(self.subject, wire.encode(move(await self.read())))
         assert "error" not in orjson.loads(written.data)
+
+    async def delete(self) -> None:
+        """As `nats kv del` does."""
+        marked = await self.raw.connection.ask(self.subject, headers={"KV-Operation": "DEL"})
+        assert "error" not in orjson.loads(marked.data)
 
     async def until_held_by(self, ref: JobRef[Done]) -> Slot:
         async def held() -> Slot | None:
