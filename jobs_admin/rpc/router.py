@@ -81,7 +81,7 @@ class Router:
             "type": fault.type,
             "message": fault.message,
             **fault.fields,
-            "context": {"service": "trellis.jobs", "method": name},
+            "context": {"service": "jobs-admin", "method": name},
         }
         if asker.request_id is not None:
             body["context"]["requestId"] = asker.request_id

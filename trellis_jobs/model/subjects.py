@@ -3,6 +3,7 @@
 trellis.jobs.<service>.<type>.<id>.<event>                   lifecycle, the log
 trellis.jobs.workers.<service>.<type>.<instance>.heartbeat   presence
 trellis.work.<service>.<type>.<id>                           work, sourced from the log
+rpc.v1.<method>                                              requests to the admin runtime
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 EVERYTHING: Final = "trellis.jobs.>"
 ALL_WORK: Final = "trellis.work.>"
 WORK_FROM_TOKENS: Final = "trellis.work.{{wildcard(1)}}.{{wildcard(2)}}.{{wildcard(3)}}"
+_RPC: Final = "rpc.v1."
 _KINDS: Final = {kind.value: kind for kind in EventKind}
 
 
@@ -39,9 +41,6 @@ class PresenceSubject:
 @dataclass(frozen=True, slots=True)
 class WorkSubject:
     job: JobAddress
-
-
-_RPC: Final = "rpc.v1."
 
 
 def lifecycle(job: JobAddress, kind: EventKind) -> str:
