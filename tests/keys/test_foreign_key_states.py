@@ -12,10 +12,21 @@ from tests.keys.keyed_lab import DeskJobs, Key, Sync, desk, producer, worker, wr
 from tests.scenarios.test_strangers_write import CONTEXT
 from tests.support.facts import until
 from tests.support.lab import Probe, probe
-from trellis_jobs import Coalesced, KeyStateMalformed, Rejected, Replaced
+from trellis_jobs import (
+    Coalesced,
+    Jobs,
+    KeyConcurrency,
+    KeyStateMalformed,
+    QueueDepth,
+    Rejected,
+    Replaced,
+    Service,
+    job,
+)
 from trellis_jobs.contract.topology import WORK
 from trellis_jobs.embedded import EmbeddedServer
 from trellis_jobs.jetstream import api
+from trellis_jobs.model.states import JobState
 
 LONG_AGO = "2026-03-28T12:00:00.000Z"
 
@@ -136,6 +147,46 @@ async def test_a_job_of_another_runtime_is_what_a_request_coalesces_into(
         assert isinstance(outcome, Coalesced)
         assert outcome.existing.id == "A"
         assert (await outcome.existing.get()).payload == {"origin": "acme"}
+
+
+class SharedDeskJobs(Jobs, service="desk"):
+    """The desk's queue, shared with runtimes that write what they like."""
+
+    newest = job(
+        Sync,
+        int,
+        ack_wait=1,
+        shared=True,
+        key=KeyConcurrency(["tickets", "/origin"]),
+        queue=QueueDepth(max_queued_per_key=0, when_full="replace-oldest"),
+    )
+
+
+async def test_on_a_shared_queue_the_whole_history_says_whether_a_job_can_make_way(
+    server: EmbeddedServer,
+) -> None:
+    service = Service(SharedDeskJobs)
+    async with service.connect(server.url, workers=False), probe(server.url) as raw:
+        old = await service.jobs.newest.create(Sync())
+        note = {
+            "jobId": old.id,
+            "context": CONTEXT,
+            "service": "desk",
+            "jobType": "newest",
+            "eventType": "logged",
+            "state": "completed",
+            "tries": 1,
+            "runSeq": 1,
+            "maxTries": 5,
+            "timestamp": LONG_AGO,
+        }
+        await raw.connection.ask(
+            f"trellis.jobs.desk.newest.{old.id}.logged", json.dumps(note).encode()
+        )
+        outcome = await service.jobs.newest.submit(Sync())
+        assert isinstance(outcome, Replaced)
+        assert outcome.replaced_job_id == old.id
+        assert (await old.get()).state is JobState.SKIPPED
 
 
 @pytest.mark.parametrize(

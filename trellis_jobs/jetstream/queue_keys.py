@@ -59,6 +59,11 @@ class QueueKeys:
         self._events = events
         self._now = now
 
+    @property
+    def shared(self) -> bool:
+        """Foreign runtimes write events of this queue too (design D25)."""
+        return self._queue.shared
+
     def key_of(self, begun: e.Begun) -> JobKey:
         """The key under which the job was let in; a declaration may have changed since."""
         said = begun.concurrency
@@ -183,14 +188,14 @@ class QueueKeys:
         return replaced if replaced is not None and isinstance(answer, Admitted) else answer
 
     async def _is_gone(self, job_id: str, since: int, entered_at: datetime) -> bool:
-        latest = await self._latest(job_id, since)
+        latest = await self.latest(job_id, since)
         if latest is None:
             return self._now() - entered_at > ABANDONED_AFTER
         return latest.head.standing.is_over
 
-    async def _latest(self, job_id: str, since: int) -> Latest | None:
+    async def latest(self, job_id: str, since: int = 0) -> Latest | None:
         """Not older than `since`, unless the job was purged and nothing is left of it."""
-        job, shared = JobAddress(self._service, self._queue.name, job_id), self._queue.shared
+        job, shared = JobAddress(self._service, self._queue.name, job_id), self.shared
         latest = await self._events.latest(job, shared=shared)
         if latest is None or latest.head.sequence >= since:
             return latest
@@ -199,7 +204,7 @@ class QueueKeys:
     async def _fence(self, key: JobKey, slot: Slot) -> bool:
         """True when the job is stale now."""
         while True:
-            latest = await self._latest(slot.job_id, slot.since)
+            latest = await self.latest(slot.job_id, slot.since)
             verdict = fence(latest.head.standing if latest else None, slot.token)
             if latest is None or isinstance(verdict, NoFence):
                 return isinstance(verdict, NoFence) and verdict.stale

@@ -110,7 +110,7 @@ class Admission:
         victim = replace(self._created.job, job_id=asked.replaced.job_id)
         for pause in _LOOKS:
             await asyncio.sleep(pause)
-            latest = await self._events.latest(victim)
+            latest = await self._keys.latest(victim.job_id)
             if latest is not None:
                 return await self._replace(latest, victim)
         return await self._append_alone()
@@ -139,7 +139,7 @@ class Admission:
                 return entered
             if await self._events.head(self._created.job) is not None:
                 raise JobExists(self._created.job.job_id)
-            latest = await self._events.latest(victim, at_least=latest.head.sequence) or latest
+            latest = await self._keys.latest(victim.job_id, latest.head.sequence) or latest
         return await self._append_alone()
 
     async def _append_both(
@@ -160,8 +160,8 @@ class Admission:
         head = await self._events.try_append(None, created, patience=self._patience)
         if isinstance(head, Refused):
             raise JobExists(created.job.job_id)
-        is_gone = isinstance(await self._events.append(latest.head, skipped), Head)
-        return Entered(head, victim.job_id if is_gone else None)
+        gone = await self._events.append(latest.head, skipped, shared=self._keys.shared)
+        return Entered(head, victim.job_id if isinstance(gone, Head) else None)
 
     async def _is_the_twins(self) -> bool:
         """A job of this id was quicker, under the same key: the place that was made is its own."""
