@@ -216,7 +216,8 @@ async def test_a_key_in_use_here_is_written_without_a_read_but_only_so_many_are_
     server: EmbeddedServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(key_bucket, "_STATES_REMEMBERED", 3)
-    keys = [key_state(address=KeyAddress(KEY.service, KEY.job_type, f"{n}")) for n in range(4)]
+    addresses = [KeyAddress(KEY.service, KEY.job_type, f"{number}") for number in range(4)]
+    keys = [key_state(address=address, max_queued=9) for address in addresses]
     reads = 0
 
     def count() -> Then:
