@@ -131,18 +131,6 @@ async def produce() -> None:
         assert_type((await ref.get()).state, JobState)
         assert_type(ref.id, str)
 
-        match await jobs.index.submit({"id": "d-1", "pages": 2}, job_id="d-1"):
-            case Accepted(accepted):
-                assert_type((await accepted.wait())["pages"], int)
-            case Replaced(ref=newer, replaced_job_id=replaced):
-                assert_type(newer, JobRef[Document])
-                assert_type(replaced, str)
-            case Coalesced(existing=existing):
-                assert_type((await existing.wait())["pages"], int)
-            case Rejected(reason=reason, limit=limit):
-                assert_type(reason, str)
-                assert_type(limit, int)
-
         many = await jobs.plot.create_many(Point(x) for x in range(3))
         assert_type(many, list[JobRef[list[Point]]])
         assert_type([await each.wait() for each in many], list[list[Point]])
@@ -152,3 +140,17 @@ async def produce() -> None:
         await (await jobs.forget.create("x", deadline=timedelta(hours=1))).wait()
         async for job_now in ref.watch():
             assert_type(job_now, Job)
+
+
+async def submit(jobs: HelpdeskJobs) -> None:
+    match await jobs.index.submit({"id": "d-1", "pages": 2}, job_id="d-1"):
+        case Accepted(accepted):
+            assert_type((await accepted.wait())["pages"], int)
+        case Replaced(ref=newer, replaced_job_id=replaced):
+            assert_type(newer, JobRef[Document])
+            assert_type(replaced, str)
+        case Coalesced(existing=existing):
+            assert_type((await existing.wait())["pages"], int)
+        case Rejected(reason=reason, limit=limit):
+            assert_type(reason, str)
+            assert_type(limit, int)

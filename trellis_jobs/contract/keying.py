@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from enum import StrEnum
-from typing import TYPE_CHECKING, Final, TypeVar
+from typing import Final, TypeVar
 
 from trellis_jobs.errors import DeclarationError
 from trellis_jobs.model.key_backlog import WhenFull
 from trellis_jobs.model.key_fence import StalePolicy
 from trellis_jobs.model.key_template import KeyTemplate
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 E = TypeVar("E", bound=StrEnum)
 Duration = float | timedelta
@@ -65,11 +63,10 @@ def resolve(
     key: KeyConcurrency | None, depth: QueueDepth | None, ack_wait: timedelta
 ) -> Keying | None:
     if key is None:
-        if depth is not None:
-            raise DeclarationError("queue=QueueDepth(...) needs key=KeyConcurrency(...) beside it")
+        _require(depth is None, "queue=QueueDepth(...) needs key=KeyConcurrency(...) beside it")
         return None
-    depth = depth or QueueDepth()
-    _require(not isinstance(key.key, str), f"key must be a list of segments, found {key.key!r}")
+    depth = QueueDepth() if depth is None else depth
+    _check_kinds(key, depth)
     _check_counts(key.max_active, depth.max_queued_per_key)
     interval, ttl = _lease(key, ack_wait)
     return Keying(
@@ -81,6 +78,20 @@ def resolve(
         depth.max_queued_per_key,
         _one_of(WhenFull, "when_full", depth.when_full),
     )
+
+
+def _check_kinds(key: object, depth: object) -> None:
+    """Mistakes of those who have no type checker."""
+    if not isinstance(key, KeyConcurrency):
+        raise DeclarationError(f"key must be KeyConcurrency([...]), found {key!r}")
+    if not isinstance(depth, QueueDepth):
+        raise DeclarationError(f"queue must be QueueDepth(...), found {depth!r}")
+    if isinstance(key.key, str) or not isinstance(key.key, Sequence):
+        raise DeclarationError(f"key must be a list of segments, found {key.key!r}")
+    for option in ("heartbeat_interval", "heartbeat_ttl"):
+        value = getattr(key, option)
+        if not (value is None or isinstance(value, timedelta | float | int)):
+            raise DeclarationError(f"{option} must be seconds or a timedelta, found {value!r}")
 
 
 def _check_counts(max_active: int, max_queued: int) -> None:
