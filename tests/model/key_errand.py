@@ -183,6 +183,7 @@ class Errand(Process):
         while self.head.standing.owner == attempt:
             outcome = self._outcome(attempt)
             if self._say(outcome):
+                assert attempt.id not in self.world.evicted, "an outcome after an eviction"
                 yield from self._finish(attempt, outcome)
                 return True
         yield "release what was lost"

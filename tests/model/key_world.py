@@ -7,7 +7,6 @@ never change together, as in the real world; each alone is linearizable.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -155,7 +154,7 @@ class World:
     log: Log = field(default_factory=Log)
     messages: list[Message] = field(default_factory=list)
     processes: list[Process] = field(default_factory=list)
-    evicted: Counter[str] = field(default_factory=Counter)
+    evicted: set[str] = field(default_factory=set)
     counted: int = 0
     names: int = 0
 
@@ -236,7 +235,7 @@ class World:
         before = self.key
         self.apply(lambda state: drop(state, slot.token, counted=counted))
         if len(self.key.active) < len(before.active):
-            self.evicted[slot.token] += 1
+            self.evicted.add(slot.token)
             standing = self.log.standing(slot.job_id)
             self.counted += standing is not None and standing.state is JobState.STALE
 
