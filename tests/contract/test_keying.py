@@ -190,3 +190,23 @@ def test_the_longest_queue_that_fits_one_value_is_accepted() -> None:
 def test_a_depth_without_a_key_to_count_by_is_refused() -> None:
     with pytest.raises(DeclarationError, match=r"QueueDepth.* needs key=KeyConcurrency"):
         resolve(None, QueueDepth(max_queued_per_key=1), HALF_A_MINUTE)
+
+
+@pytest.mark.parametrize(
+    ("options", "complaint"),
+    [
+        ({"key": ["/origin"]}, r"key must be KeyConcurrency\("),
+        ({"key": "/origin"}, r"key must be KeyConcurrency\("),
+        ({"key": KeyConcurrency(5)}, "key must be a list of segments"),  # type: ignore[arg-type]
+        (
+            {"key": KeyConcurrency(["/origin"], heartbeat_interval="5s")},  # type: ignore[arg-type]
+            "heartbeat_interval must be seconds",
+        ),
+        ({"key": KeyConcurrency(["/origin"]), "queue": 1}, r"queue must be QueueDepth\("),
+    ],
+)
+def test_what_is_no_key_and_no_depth_is_named_at_declaration(
+    options: dict[str, Any], complaint: str
+) -> None:
+    with pytest.raises(DeclarationError, match=complaint):
+        resolve(options["key"], options.get("queue"), timedelta(seconds=30))
