@@ -11,4 +11,6 @@ CREATE INDEX jobs_by_deadline           ON jobs_projection (deadline)
     WHERE deadline IS NOT NULL AND state IN ('pending', 'retry', 'active');
 CREATE INDEX jobs_that_live             ON jobs_projection (state, updated_at)
     WHERE state IN ('pending', 'retry', 'active');
+CREATE INDEX jobs_that_wait             ON jobs_projection (service, type, updated_at)
+    WHERE state = 'pending';
 CREATE INDEX values_by_job              ON payload_values (job);

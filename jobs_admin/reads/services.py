@@ -1,0 +1,131 @@
+"""Services as their jobs and their workers show them: who works, and what nobody works on."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any, Final
+
+from jobs_admin.projection.rows import microseconds, moment_of
+from trellis_jobs.model.states import JobState
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from datetime import datetime
+
+    from jobs_admin.reads.readers import Readers
+
+FRESH: Final = timedelta(seconds=90)
+
+# The newest heartbeats: by the time the server stored them, not by what workers say.
+_WORKERS: Final = (
+    "SELECT service, type, instance, seen_at, concurrency, version "
+    "FROM worker_presence_projection WHERE seen_at >= ? ORDER BY service, type, instance"
+)
+# Every type that has jobs, finished or not.
+_COUNTS: Final = "SELECT service, type, state, jobs FROM job_counts ORDER BY service, type"
+# Since when the longest waiting job of each type has waited: one look into an index a type.
+_OLDEST: Final = (
+    "SELECT service, type, (SELECT min(updated_at) FROM jobs_projection AS job "
+    "WHERE job.state = 'pending' AND job.service = counts.service AND job.type = counts.type) "
+    "FROM job_counts AS counts WHERE state = 'pending'"
+)
+
+
+@dataclass(slots=True)
+class TypeView:
+    pending: int = 0
+    retry: int = 0
+    active: int = 0
+    oldest_pending_at: datetime | None = None
+    live_workers: int = 0
+
+    @property
+    def is_unattended(self) -> bool:
+        """There is work to be begun, or begun again, and nobody to do it."""
+        return self.pending + self.retry > 0 and self.live_workers == 0
+
+
+@dataclass(slots=True)
+class ServiceView:
+    types: dict[str, TypeView] = field(default_factory=dict)
+    workers: list[dict[str, Any]] = field(default_factory=list)
+
+    def type_of(self, name: str) -> TypeView:
+        return self.types.setdefault(name, TypeView())
+
+
+@dataclass(frozen=True, slots=True)
+class ServicePage:
+    """`count` is of all services, `entries` are those of the page, as JSON."""
+
+    entries: list[dict[str, Any]]
+    count: int
+
+
+async def page(readers: Readers, *, now: datetime, offset: int, limit: int) -> ServicePage:
+    """By name. `now` is the server's time: a worker not heard of for FRESH before it is gone."""
+    services: dict[str, ServiceView] = {}
+    async with readers.snapshot() as database:
+        fresh = microseconds(now - FRESH)
+        _add_workers(services, await database.execute_fetchall(_WORKERS, (fresh,)))
+        _add_counts(services, await database.execute_fetchall(_COUNTS))
+        for service, job_type, oldest in await database.execute_fetchall(_OLDEST):
+            if oldest is not None:
+                services[service].type_of(job_type).oldest_pending_at = moment_of(oldest)
+    names = sorted(services)
+    shown = [_service_json(name, services[name]) for name in names[offset : offset + limit]]
+    return ServicePage(shown, len(names))
+
+
+def _add_workers(services: dict[str, ServiceView], rows: Iterable[Any]) -> None:
+    for service, job_type, instance, seen_at, concurrency, version in rows:
+        view = services.setdefault(service, ServiceView())
+        view.type_of(job_type).live_workers += 1
+        worker = {
+            "service": service,
+            "jobType": job_type,
+            "instanceId": instance,
+            "timestamp": moment_of(seen_at),
+        }
+        if concurrency is not None:
+            worker["concurrency"] = concurrency
+        if version is not None:
+            worker["version"] = version
+        view.workers.append(worker)
+
+
+def _add_counts(services: dict[str, ServiceView], rows: Iterable[Any]) -> None:
+    for service, job_type, state, jobs in rows:
+        of_type = services.setdefault(service, ServiceView()).type_of(job_type)
+        match state:
+            case JobState.PENDING:
+                of_type.pending = jobs
+            case JobState.RETRY:
+                of_type.retry = jobs
+            case JobState.ACTIVE:
+                of_type.active = jobs
+
+
+def _service_json(name: str, view: ServiceView) -> dict[str, Any]:
+    unattended = any(of_type.is_unattended for of_type in view.types.values())
+    return {
+        "name": name,
+        "healthy": not unattended,
+        "workers": view.workers,
+        "types": [_type_json(of, view.types[of]) for of in sorted(view.types)],
+    }
+
+
+def _type_json(name: str, view: TypeView) -> dict[str, Any]:
+    body: dict[str, Any] = {
+        "type": name,
+        "pending": view.pending,
+        "retry": view.retry,
+        "active": view.active,
+        "liveWorkers": view.live_workers,
+        "unattended": view.is_unattended,
+    }
+    if view.oldest_pending_at is not None:
+        body["oldestPendingAt"] = view.oldest_pending_at
+    return body

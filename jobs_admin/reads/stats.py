@@ -1,0 +1,115 @@
+"""Numbers over all jobs: how many in which state, how long they wait, how fast they go."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any, Final
+
+from jobs_admin.projection.rows import microseconds, moment_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from datetime import datetime
+
+    from jobs_admin.reads.readers import Readers
+
+WINDOW: Final = timedelta(minutes=5)
+_MINUTE: Final = timedelta(minutes=1)
+_MINUTE_US: Final = 60_000_000
+
+_OF_ONE: Final = "(?1 IS NULL OR service = ?1) AND (?2 IS NULL OR type = ?2)"
+_COUNTS: Final = f"SELECT service, type, state, jobs FROM job_counts WHERE {_OF_ONE}"  # noqa: S608
+# Since when the longest waiting job of each type has waited: one look into an index a type.
+_OLDEST: Final = (
+    "SELECT service, type, (SELECT min(updated_at) FROM jobs_projection AS job "  # noqa: S608
+    "WHERE job.state = 'pending' AND job.service = counts.service AND job.type = counts.type) "
+    f"FROM job_counts AS counts WHERE state = 'pending' AND {_OF_ONE}"
+)
+# Whole minutes only: the one that runs is not over.
+_ACTIVITY: Final = (
+    "SELECT service, type, kind, sum(events) FROM job_activity "  # noqa: S608
+    f"WHERE {_OF_ONE} AND minute >= ?3 AND minute < ?4 GROUP BY service, type, kind"
+)
+
+
+@dataclass(slots=True)
+class TypeStats:
+    states: dict[str, int] = field(default_factory=dict)
+    oldest_pending_at: datetime | None = None
+    events: dict[str, int] = field(default_factory=dict)
+
+
+Found = dict[tuple[str, str], TypeStats]
+
+
+async def stats(
+    readers: Readers,
+    *,
+    now: datetime,
+    service: str | None = None,
+    job_type: str | None = None,
+    window: timedelta = WINDOW,
+) -> dict[str, Any]:
+    """As JSON. `now` is the server's time; rates are per minute, over the whole minutes before it.
+
+    A kind's rate counts the events that moved a job: `created`, `started`, `completed`, …
+    """
+    found: Found = {}
+    this_minute = microseconds(now) // _MINUTE_US
+    minutes = max(1, window // _MINUTE)
+    async with readers.snapshot() as database:
+        of_one = (service, job_type)
+        _add_counts(found, await database.execute_fetchall(_COUNTS, of_one))
+        _add_oldest(found, await database.execute_fetchall(_OLDEST, of_one))
+        span = (*of_one, this_minute - minutes, this_minute)
+        _add_activity(found, await database.execute_fetchall(_ACTIVITY, span))
+    types = [_type_json(*where, found[where], now, minutes) for where in sorted(found)]
+    return {
+        "timestamp": now,
+        "windowMinutes": minutes,
+        "states": _sum(each["states"] for each in types),
+        "perMinute": _sum(each["perMinute"] for each in types),
+        "oldestPendingAgeMs": max((each.get("oldestPendingAgeMs", 0) for each in types), default=0),
+        "types": types,
+    }
+
+
+def _add_counts(found: Found, rows: Iterable[Any]) -> None:
+    for service, job_type, state, jobs in rows:
+        found.setdefault((service, job_type), TypeStats()).states[state] = jobs
+
+
+def _add_oldest(found: Found, rows: Iterable[Any]) -> None:
+    for service, job_type, oldest in rows:
+        if oldest is not None:
+            found[service, job_type].oldest_pending_at = moment_of(oldest)
+
+
+def _add_activity(found: Found, rows: Iterable[Any]) -> None:
+    for service, job_type, kind, events in rows:
+        found.setdefault((service, job_type), TypeStats()).events[kind] = events
+
+
+def _type_json(
+    service: str, job_type: str, of_type: TypeStats, now: datetime, minutes: int
+) -> dict[str, Any]:
+    body: dict[str, Any] = {
+        "service": service,
+        "type": job_type,
+        "states": of_type.states,
+        "perMinute": {kind: round(n / minutes, 2) for kind, n in of_type.events.items()},
+    }
+    if of_type.oldest_pending_at is not None:
+        waited = max(timedelta(), now - of_type.oldest_pending_at)
+        body["oldestPendingAt"] = of_type.oldest_pending_at
+        body["oldestPendingAgeMs"] = waited // timedelta(milliseconds=1)
+    return body
+
+
+def _sum(parts: Iterable[dict[str, Any]]) -> dict[str, Any]:
+    total: dict[str, Any] = {}
+    for part in parts:
+        for name, number in part.items():
+            total[name] = round(total.get(name, 0) + number, 2)
+    return total
