@@ -60,6 +60,11 @@ class Delivery:
                 extra={"job": self.job.job_id, "error": str(error)},
             )
 
+    @property
+    def is_reachable(self) -> bool:
+        """Whether a server can be told anything right now."""
+        return self._connection.is_up
+
     async def renew(self) -> bool:
         """Ask for another ack_wait; False when the connection is down."""
         if not self._connection.is_up:

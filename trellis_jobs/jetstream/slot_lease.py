@@ -53,13 +53,18 @@ class SlotLease:
         self._unconfirmed = (keying.heartbeat_ttl - keying.heartbeat_interval).total_seconds()
 
     def is_due(self, now: float) -> bool:
-        if self.is_lost or self.is_renewing:
+        if self.is_renewing or self.is_over(now):
             return False
         return self.is_wanted or now - self.renewed_at >= self._interval
 
     def is_over(self, now: float) -> bool:
-        """Lost, or so long unconfirmed that others may soon take it for lost (design 5)."""
-        return self.is_lost or now - self.renewed_at > self._unconfirmed
+        """Lost, or so long unconfirmed that others may soon take it for lost (design 5).
+
+        For good: somebody may have seen it end, and be about to act on that.
+        """
+        if now - self.renewed_at > self._unconfirmed:
+            self.is_lost = True
+        return self.is_lost
 
     def want(self, now: float) -> bool:
         """The handler asks for a renewal; False when there was one just now."""
@@ -82,5 +87,5 @@ class SlotLease:
             self.is_renewing = False
         if isinstance(renewed, Lost):
             self.is_lost = True
-        else:
+        elif not self.is_over(uptime()):
             self.renewed_at, self.heartbeat_at, self.expires_at = asked_at, at, at + self._ttl

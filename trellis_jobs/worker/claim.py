@@ -147,7 +147,8 @@ class Claims:
         if not isinstance(answer, Refused):
             return Claimed(answer, attempt, taken)
         if isinstance(taken, HeldSlot):
-            await taken.release()
+            # Back to its place in the line; if it turns out to be over, it is forgotten.
+            await taken.release(retry_at=self._tools.surroundings.now())
         return answer
 
     async def _outdate(self, delivery: Delivery, head: Head, rival: Contested) -> Head | Refused:

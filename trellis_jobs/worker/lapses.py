@@ -31,4 +31,4 @@ async def watch_leases(
         for attempt in list(running.values()):
             attempt.check_slot(now)
             if attempt.lease.has_lapsed(now):
-                tools.background.spawn(attempt.verify())
+                attempt.lapsed()

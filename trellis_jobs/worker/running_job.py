@@ -127,6 +127,17 @@ class RunningJob:
         if self.slot is not None and self.slot.lease.is_over(now):
             self.stop(StopReason.LOST)
 
+    def lapsed(self) -> None:
+        """The delivery was not renewed in time: ask the log whether the job is still ours.
+
+        A handler that holds a key is stopped when nobody can be asked: its job may run elsewhere
+        by now, end there, and let the next one of the key in.
+        """
+        if self.slot is not None and not self.delivery.is_reachable:
+            self.stop(StopReason.LOST)
+        else:
+            self._tools.background.spawn(self.verify())
+
     async def verify(self) -> None:
         """After a gap in the renewals, a guarded heartbeat tells whether the job is still ours.
 
