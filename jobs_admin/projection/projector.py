@@ -35,6 +35,7 @@ class Projector:
         self._projection = projection
         self._rows: OrderedDict[JobAddress, JobRow] = OrderedDict()
         self._moved = asyncio.Event()
+        self._writing = asyncio.Lock()
 
     async def run(self, *, until: int | None = None) -> None:
         """Without end, or up to a sequence."""
@@ -46,6 +47,25 @@ class Projector:
                 return
 
     async def take_in(self, batch: list[LogMessage]) -> None:
+        async with self._writing:
+            await self._take_in(batch)
+
+    async def forget(self, address: JobAddress, up_to: int) -> bool:
+        """Take a job out that retention took out of the log up to there; False if it went on."""
+        async with self._writing:
+            self._rows.pop(address, None)
+            row = (await self._projection.load([address])).get(address)
+            if row is None or row.last_sequence > up_to:
+                return row is None
+            await self._projection.forget(row)
+            return True
+
+    async def reached(self, sequence: int) -> None:
+        """Returns once the projection has taken in everything up to there (design D17)."""
+        while self.position < sequence:
+            await self._moved.wait()
+
+    async def _take_in(self, batch: list[LogMessage]) -> None:
         readings = read(batch)
         wanted = addresses(readings)
         unknown = [address for address in wanted if address not in self._rows]
@@ -57,11 +77,6 @@ class Projector:
         self.position, self.behind = changes.position, batch[-1].pending
         self.newest_ns = batch[-1].stored_ns
         self._announce()
-
-    async def reached(self, sequence: int) -> None:
-        """Returns once the projection has taken in everything up to there (design D17)."""
-        while self.position < sequence:
-            await self._moved.wait()
 
     def _announce(self) -> None:
         self._moved.set()

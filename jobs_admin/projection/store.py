@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 import aiosqlite
 
 from jobs_admin.errors import ProjectionOutdated
+from jobs_admin.projection.files import FileReplaced, file_id
 from jobs_admin.projection.rows import (
     COLUMNS,
     from_row,
@@ -17,6 +18,7 @@ from jobs_admin.projection.rows import (
     payload_hashes,
     to_row,
 )
+from trellis_jobs.jetstream.log_feed import Place
 from trellis_jobs.model.job import LOGS_KEPT
 
 if TYPE_CHECKING:
@@ -48,6 +50,12 @@ _SIGHT: Final = (
     "ON CONFLICT (service, type, instance) DO UPDATE SET seen_at = excluded.seen_at, "
     "said_at = excluded.said_at, concurrency = excluded.concurrency, version = excluded.version"
 )
+_FORGET_JOB: Final = (
+    "DELETE FROM jobs_projection WHERE job = ?",
+    "DELETE FROM job_logs WHERE job = ?",
+    "DELETE FROM payload_values WHERE job = ?",
+)
+_FORGET_IGNORED: Final = "DELETE FROM ignored_events WHERE service = ? AND type = ? AND id = ?"
 _SET: Final = "INSERT OR REPLACE INTO projection_metadata VALUES (?, ?)"
 
 
@@ -57,6 +65,7 @@ class Projection:
     def __init__(self, database: aiosqlite.Connection, path: Path) -> None:
         self.path = path
         self._database = database
+        self._file = file_id(path)
 
     @classmethod
     @asynccontextmanager
@@ -66,22 +75,25 @@ class Projection:
         Raises ProjectionOutdated when the file has another schema.
         """
         path.parent.mkdir(parents=True, exist_ok=True)
+        before = file_id(path)
         async with aiosqlite.connect(path, isolation_level=None) as database:
             await _prepare(database, bulk=bulk)
-            version = await _metadata(database, "schema_version")
+            version = await metadata(database, "schema_version")
             if version != str(SCHEMA_VERSION):
                 raise ProjectionOutdated(path, version, SCHEMA_VERSION)
-            yield cls(database, path)
+            opened = cls(database, path)
+            if before not in {None, file_id(path)}:
+                raise FileReplaced(path)
+            yield opened
 
-    async def position(self) -> int:
-        return int(await _metadata(self._database, "position") or 0)
+    async def place(self) -> Place:
+        """How far this is, and in which log; None before it belongs to one."""
+        return await place_of(self._database)
 
-    async def stream_created(self) -> str | None:
-        """Which log this is a projection of; None before the first batch."""
-        return await _metadata(self._database, "stream_created")
-
-    async def belongs_to(self, stream_created: str) -> None:
-        await self._database.execute(_SET, ("stream_created", stream_created))
+    async def set_place(self, place: Place) -> None:
+        """Without a batch: the log has nothing more to take in up to there."""
+        await self._many(_SET, _place_rows(place))
+        await self._many(_SET, [("stream_created", place.created)] if place.created else [])
 
     async def load(self, addresses: Collection[JobAddress]) -> dict[JobAddress, JobRow]:
         """Those of the jobs that there are."""
@@ -101,8 +113,14 @@ class Projection:
         return found
 
     async def apply(self, changes: Changes) -> None:
+        """Raises FileReplaced, with nothing written, when the file is no longer the one to fill.
+
+        Whoever replaces it holds its write lock (rebuild.py): so nothing that was taken in is lost.
+        """
         await self._database.execute("BEGIN IMMEDIATE")
         try:
+            if file_id(self.path) != self._file:
+                raise FileReplaced(self.path)
             await self._write(changes)
         except BaseException:
             await self._database.execute("ROLLBACK")
@@ -110,6 +128,23 @@ class Projection:
         await self._database.execute("COMMIT")
         for row in changes.jobs.values():
             row.counted_as = row.job.state
+
+    async def forget(self, row: JobRow) -> None:
+        """A job that retention has taken out of the log leaves no row behind."""
+        address = row.job.address
+        where = (address.service, address.job_type, address.job_id)
+        await self._database.execute("BEGIN IMMEDIATE")
+        try:
+            for statement in _FORGET_JOB:
+                await self._database.execute(statement, (row.number,))
+            await self._database.execute(_FORGET_IGNORED, where)
+            if row.counted_as is not None:
+                await self._database.execute(_COUNT, (*where[:2], row.counted_as.value, -1))
+                await self._database.execute("DELETE FROM job_counts WHERE jobs = 0")
+        except BaseException:
+            await self._database.execute("ROLLBACK")
+            raise
+        await self._database.execute("COMMIT")
 
     async def add_indexes(self) -> None:
         """At the end of a bulk load: sorting once is cheaper than keeping sorted."""
@@ -135,9 +170,10 @@ class Projection:
             [(a.sequence, a.subject, a.reason, a.excerpt) for a in changes.aside],
         )
         await self._many(_COUNT_ACTIVITY, [(*what, n) for what, n in changes.activity.items()])
-        oldest = changes.newest_minute - ACTIVITY_MINUTES
-        await self._database.execute("DELETE FROM job_activity WHERE minute < ?", (oldest,))
-        await self._database.execute(_SET, ("position", str(changes.position)))
+        if changes.activity:
+            oldest = max(minute for minute, *_ in changes.activity) - ACTIVITY_MINUTES
+            await self._database.execute("DELETE FROM job_activity WHERE minute < ?", (oldest,))
+        await self._many(_SET, _place_rows(changes.place))
 
     async def _many(self, statement: str, rows: Iterable[tuple[Any, ...]]) -> None:
         listed = list(rows)
@@ -158,7 +194,15 @@ async def _prepare(database: aiosqlite.Connection, *, bulk: bool) -> None:
         await database.execute(_SET, ("schema_version", str(SCHEMA_VERSION)))
 
 
-async def _metadata(database: aiosqlite.Connection, name: str) -> str | None:
+async def place_of(database: aiosqlite.Connection) -> Place:
+    return Place(
+        int(await metadata(database, "position") or 0),
+        int(await metadata(database, "position_stored_ns") or 0),
+        await metadata(database, "stream_created"),
+    )
+
+
+async def metadata(database: aiosqlite.Connection, name: str) -> str | None:
     query = "SELECT value FROM projection_metadata WHERE name = ?"
     try:
         rows = list(await database.execute_fetchall(query, (name,)))
@@ -169,6 +213,10 @@ async def _metadata(database: aiosqlite.Connection, name: str) -> str | None:
 
 def _sql(name: str) -> str:
     return files("jobs_admin.projection").joinpath(name).read_text(encoding="utf-8")
+
+
+def _place_rows(place: Place) -> list[tuple[str, str]]:
+    return [("position", str(place.sequence)), ("position_stored_ns", str(place.stored_ns))]
 
 
 def _recount(rows: Iterable[JobRow]) -> list[tuple[str, str, str, int]]:

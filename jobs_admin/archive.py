@@ -1,0 +1,74 @@
+"""Histories of jobs that leave the log: JSON lines in gzip, a file for each day and service.
+
+A line holds a job as it ended and every event of it. Lines are only ever added; after a crash a job
+may have two, and the longer one is the whole.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import gzip
+import os
+from typing import TYPE_CHECKING, Any, Protocol
+
+import orjson
+
+from trellis_jobs.wire import events as wire
+from trellis_jobs.wire import jobs
+from trellis_jobs.wire.fields import dumps
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from datetime import date
+    from pathlib import Path
+
+    from trellis_jobs.model.job import Entry, Job
+
+
+class Archive(Protocol):
+    """Where histories go before they are purged."""
+
+    async def keep(self, histories: Sequence[tuple[Job, Sequence[Entry]]], day: date) -> None: ...
+
+
+class NoArchive:
+    async def keep(self, histories: Sequence[tuple[Job, Sequence[Entry]]], day: date) -> None:
+        """Nobody asked for it."""
+
+
+class FolderArchive:
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+
+    async def keep(self, histories: Sequence[tuple[Job, Sequence[Entry]]], day: date) -> None:
+        """On disk, and there to stay, when this returns."""
+        by_service: dict[str, list[bytes]] = {}
+        for job, history in histories:
+            by_service.setdefault(job.address.service, []).append(_line(job, history))
+        for service, lines in by_service.items():
+            path = self._folder / f"{day.isoformat()}-{service}.jsonl.gz"
+            await asyncio.to_thread(_add, path, b"".join(lines))
+
+
+def _line(job: Job, history: Sequence[Entry]) -> bytes:
+    body: dict[str, Any] = {
+        "job": jobs.to_json(job),
+        "lastSeq": history[-1].sequence,
+        "events": [
+            {
+                "seq": entry.sequence,
+                **orjson.loads(wire.encode(entry.event, entry.standing or job.standing, None)),
+            }
+            for entry in history
+        ],
+    }
+    return dumps(body) + b"\n"
+
+
+def _add(path: Path, lines: bytes) -> None:
+    """A gzip file may have any number of members: each addition is one."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("ab") as file:
+        file.write(gzip.compress(lines))
+        file.flush()
+        os.fsync(file.fileno())

@@ -1,0 +1,93 @@
+"""How long jobs are kept after their end: by state, and never for less than an hour."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import TYPE_CHECKING, Final
+
+from jobs_admin.errors import ConfigError
+from trellis_jobs.model.states import OVER, JobState
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from datetime import datetime
+
+# Whoever waits for a job, or looks it up after a failure, must find it.
+SHORTEST: Final = timedelta(hours=1)
+KEEP_ALL: Final = "keep-all"
+_OTHERS: Final = "others"
+_DEFAULT: Final = timedelta(days=7)
+_DEFAULTS: Final[Mapping[JobState, timedelta]] = {
+    JobState.FAILED: timedelta(days=30),
+    JobState.DEAD: timedelta(days=90),
+}
+_AGE: Final = re.compile(r"(\d+)([smhdw])")
+_UNITS: Final = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
+
+
+@dataclass(frozen=True, slots=True)
+class RetentionPolicy:
+    """`ages` names every state in which a job is over; None keeps its jobs for ever."""
+
+    ages: Mapping[JobState, timedelta | None]
+
+    def is_due(self, state: JobState, ended_at: datetime, now: datetime) -> bool:
+        age = self.ages.get(state)
+        return age is not None and now - ended_at >= age
+
+    def limits(self, now: datetime) -> list[tuple[JobState, datetime]]:
+        """For each state, the end before which its jobs are due."""
+        return [(state, now - age) for state, age in self.ages.items() if age is not None]
+
+    def __str__(self) -> str:
+        kept = [state for state, age in self.ages.items() if age is None]
+        if len(kept) == len(self.ages):
+            return KEEP_ALL
+        return ",".join(f"{state}={_shown(age)}" for state, age in sorted(self.ages.items()))
+
+
+def standard() -> RetentionPolicy:
+    return RetentionPolicy({state: _DEFAULTS.get(state, _DEFAULT) for state in sorted(OVER)})
+
+
+def parse(text: str) -> RetentionPolicy:
+    """`keep-all`, or `completed=7d,failed=30d,others=12h`; what is not named keeps its default."""
+    if text.strip() == KEEP_ALL:
+        return RetentionPolicy(dict.fromkeys(sorted(OVER)))
+    ages: dict[JobState, timedelta | None] = dict(standard().ages)
+    named: dict[JobState, timedelta | None] = {}
+    for part in filter(None, (part.strip() for part in text.split(","))):
+        name, _, value = part.partition("=")
+        age = _age(part, value.strip())
+        if name.strip() == _OTHERS:
+            ages = dict.fromkeys(ages, age)
+        else:
+            named[_state(part, name.strip())] = age
+    return RetentionPolicy(ages | named)
+
+
+def _state(part: str, name: str) -> JobState:
+    if name not in OVER:
+        known = ", ".join([*sorted(OVER), _OTHERS])
+        raise ConfigError(
+            f"retention {part!r}: {name!r} is no state in which a job is over; {known}"
+        )
+    return JobState(name)
+
+
+def _age(part: str, value: str) -> timedelta | None:
+    if value == "keep":
+        return None
+    found = _AGE.fullmatch(value)
+    if found is None:
+        raise ConfigError(f"retention {part!r}: an age is a number and s, m, h, d or w, or 'keep'")
+    age = timedelta(**{_UNITS[found[2]]: int(found[1])})
+    if age < SHORTEST:
+        raise ConfigError(f"retention {part!r}: jobs are kept for at least an hour after their end")
+    return age
+
+
+def _shown(age: timedelta | None) -> str:
+    return "keep" if age is None else f"{int(age.total_seconds())}s"

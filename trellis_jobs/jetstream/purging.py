@@ -1,0 +1,20 @@
+"""Taking a job out of the log, as far as somebody has read it and not further."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from trellis_jobs.contract.topology import LOG
+from trellis_jobs.jetstream import api
+from trellis_jobs.model import subjects
+
+if TYPE_CHECKING:
+    from trellis_jobs.jetstream.connection import Connection
+    from trellis_jobs.model.identity import JobAddress
+
+
+async def purge_job(connection: Connection, job: JobAddress, *, up_to: int) -> int:
+    """Remove the job's events up to a sequence: what came after it stays (design D24)."""
+    body = {"filter": subjects.history(job), "seq": up_to + 1}
+    answer = await api.request(connection, f"STREAM.PURGE.{LOG}", body)
+    return int(answer.get("purged", 0))
