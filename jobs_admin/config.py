@@ -30,6 +30,7 @@ class AdminConfig:
     reconcile_interval: timedelta = timedelta(seconds=30)
     retention_interval: timedelta = timedelta(minutes=5)
     health_port: int | None = None
+    provision: bool = False
 
 
 def default_path() -> Path:

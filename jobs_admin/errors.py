@@ -1,19 +1,36 @@
 """Everything the admin runtime raises on purpose.
 
 AdminError
-└── ProjectionOutdated      the projection's file has another schema: rebuild it
+├── ConfigError             a setting makes no sense
+├── ProjectionOutdated      the projection's file has another schema: rebuild it
+├── ProjectionMissing       there is no projection to read, and this process makes none
+├── ProjectionUnusable      the projection's file cannot be opened or is none
+├── ProjectionTaken         another process projects into this file
+├── PortTaken               the probes' port is in use
+└── RequestFailed           the admin runtime refused a request; raised by its client
+    ├── NotFound            there is no such job, or key
+    ├── Invalid             the request, or the job's state, does not allow this
+    ├── Denied              the caller may not do this
+    └── Unexpected          the admin runtime met a mistake, or could not do it in time
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+from trellis_jobs.errors import JobsError
 
 if TYPE_CHECKING:
     from pathlib import Path
 
 
-class AdminError(Exception):
+class AdminError(JobsError):
     """Base of every error raised on purpose."""
+
+
+class ConfigError(AdminError):
+    """A setting makes no sense; the message names it."""
 
 
 class ProjectionOutdated(AdminError):
@@ -23,3 +40,72 @@ class ProjectionOutdated(AdminError):
             "run `trellis-jobs projection rebuild`, or start the admin runtime, which does it"
         )
         self.path = path
+        self.found = found
+
+
+class ProjectionMissing(AdminError):
+    def __init__(self, path: Path) -> None:
+        super().__init__(
+            f"there is no projection at {path}: start `trellis-jobs admin serve --db {path}` "
+            "first, which makes it; `--mode rpc-only` only answers from it"
+        )
+        self.path = path
+
+
+class ProjectionUnusable(AdminError):
+    def __init__(self, path: Path, why: str) -> None:
+        super().__init__(f"{path} cannot be used as a projection: {why}; choose another --db")
+        self.path = path
+
+
+class ProjectionTaken(AdminError):
+    def __init__(self, path: Path) -> None:
+        super().__init__(
+            f"another process projects into {path}: give this one a --db of its own, "
+            "or start it with --mode rpc-only"
+        )
+        self.path = path
+
+
+class PortTaken(AdminError):
+    def __init__(self, port: int, why: str) -> None:
+        super().__init__(f"--health-port {port} cannot be opened: {why}")
+        self.port = port
+
+
+@dataclass(frozen=True, slots=True)
+class Issue:
+    """What is wrong with a request; `path` leads to the field."""
+
+    path: str
+    message: str
+
+
+class RequestFailed(AdminError):
+    """`error_id` and `request_id` are in the logs of both sides."""
+
+    def __init__(self, message: str, *, error_id: str = "", request_id: str = "") -> None:
+        super().__init__(message)
+        self.message = message
+        self.error_id = error_id
+        self.request_id = request_id
+
+
+class NotFound(RequestFailed):
+    """There is no such job, or key: it never was, or retention removed it."""
+
+
+class Invalid(RequestFailed):
+    """`expected` and `actual` are the states in which it is legal, and the one the job is in."""
+
+    issues: tuple[Issue, ...] = ()
+    expected: tuple[str, ...] = ()
+    actual: str | None = None
+
+
+class Denied(RequestFailed):
+    """The caller may not do this."""
+
+
+class Unexpected(RequestFailed):
+    """Nobody's request was wrong; the message says what happened."""

@@ -5,26 +5,47 @@ from __future__ import annotations
 import asyncio
 import logging
 from dataclasses import dataclass, field
+from datetime import timedelta
+from enum import StrEnum
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
-    from datetime import datetime, timedelta
+    from datetime import datetime
 
 log = logging.getLogger(__name__)
 
 _FIRST_PAUSE: Final = 0.5
 _LONGEST_PAUSE: Final = 30.0
+# A loop that runs for so long after its last error has recovered from it.
+_SETTLED: Final = timedelta(seconds=10)
+
+
+class LoopState(StrEnum):
+    """`recovering`: it runs again, but not for long enough to say that all is well."""
+
+    RUNNING = "running"
+    RECOVERING = "recovering"
+    FAILING = "failing"
 
 
 @dataclass(slots=True)
 class Loop:
-    """`last_error` is None while all is well."""
+    """`last_success` is of loops that work in turns; `last_error` of the newest failure."""
 
     name: str
     last_success: datetime | None = None
     last_error: str | None = None
+    last_failure: datetime | None = None
     failures: int = 0
+    is_down: bool = False
+
+    def state(self, now: datetime) -> LoopState:
+        if self.is_down:
+            return LoopState.FAILING
+        if self.last_failure is not None and now - self.last_failure < _SETTLED:
+            return LoopState.RECOVERING
+        return LoopState.RUNNING
 
 
 @dataclass(slots=True)
@@ -37,6 +58,7 @@ class Loops:
         loop, pause = self._new(name), _FIRST_PAUSE
         while True:
             began = asyncio.get_running_loop().time()
+            loop.is_down = False
             try:
                 await work()
             except Exception as error:
@@ -49,16 +71,18 @@ class Loops:
     async def repeat(
         self, name: str, every: timedelta, work: Callable[[], Awaitable[None]]
     ) -> None:
-        """Run `work` again and again; an error costs one turn."""
-        loop = self._new(name)
+        """Run `work` again and again; an error costs one turn, and errors in a row ever more."""
+        loop, pause = self._new(name), every.total_seconds()
         while True:
             try:
                 await work()
             except Exception as error:
                 self._failed(loop, error)
+                pause = max(every.total_seconds(), min(2 * pause, _LONGEST_PAUSE))
             else:
-                loop.last_success, loop.last_error = self.now(), None
-            await asyncio.sleep(every.total_seconds())
+                loop.last_success, loop.is_down = self.now(), False
+                pause = every.total_seconds()
+            await asyncio.sleep(pause)
 
     def _new(self, name: str) -> Loop:
         loop = self.all[name] = Loop(name)
@@ -66,6 +90,8 @@ class Loops:
 
     def _failed(self, loop: Loop, error: Exception) -> None:
         loop.failures += 1
+        loop.is_down = True
+        loop.last_failure = self.now()
         loop.last_error = f"{type(error).__name__}: {error}"
         log.error(
             "a loop of the admin runtime failed, and goes on",

@@ -18,6 +18,7 @@ from trellis_jobs.errors import InfrastructureMissing, NotConfirmed
 from trellis_jobs.jetstream import api
 from trellis_jobs.jetstream.connection import Connection, ConnectionLost
 from trellis_jobs.jetstream.delivery_info import read_reply
+from trellis_jobs.jetstream.log_feed import stored_message
 from trellis_jobs.model import subjects
 from trellis_jobs.model.job import Entry
 from trellis_jobs.wire import log as log_wire
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
 
     from nats.aio.msg import Msg
 
+    from trellis_jobs.jetstream.log_feed import LogMessage
     from trellis_jobs.model.identity import JobAddress
 
 log = logging.getLogger(__name__)
@@ -45,12 +47,23 @@ _ENDED_PULL: Final = ("404", "408")
 
 async def read_history(connection: Connection, job: JobAddress) -> list[Entry]:
     """Every event of the job that is in the log now."""
+    messages = await _read_messages(connection, job)
+    return [entry for entry in map(read_entry, messages) if entry is not None]
+
+
+async def read_stored(connection: Connection, job: JobAddress) -> list[LogMessage]:
+    """Every message under the job's subjects as it is in the log now, whether an event or not."""
+    messages = await _read_messages(connection, job)
+    return [stored for stored in map(stored_message, messages) if stored is not None]
+
+
+async def _read_messages(connection: Connection, job: JobAddress) -> list[Msg]:
     for _ in range(_READS):
         try:
             async with _reader(connection, subjects.history(job), after=0) as reader:
                 messages = [m async for m in reader.messages(reader.pending)]
             if len(messages) == reader.pending:
-                return [entry for entry in map(read_entry, messages) if entry is not None]
+                return messages
         except (ConnectionLost, NotConfirmed):
             if connection.is_closed:
                 raise

@@ -132,16 +132,22 @@ class LogFeed:
                 "Description", ""
             )
         self._asked -= 1
-        info = read_reply(message.reply)
-        if info is not None:
-            batch.append(
-                LogMessage(
-                    message.subject,
-                    info.stream_sequence,
-                    info.stored_ns,
-                    info.pending,
-                    message.data,
-                    message.headers,
-                )
-            )
+        stored = stored_message(message)
+        if stored is not None:
+            batch.append(stored)
         return True
+
+
+def stored_message(message: Msg) -> LogMessage | None:
+    """What a consumer of the log delivered; None when it was no delivery."""
+    info = read_reply(message.reply)
+    if info is None:
+        return None
+    return LogMessage(
+        message.subject,
+        info.stream_sequence,
+        info.stored_ns,
+        info.pending,
+        message.data,
+        message.headers,
+    )

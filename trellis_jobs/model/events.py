@@ -49,6 +49,14 @@ class EventFields(TypedDict):
     tries: int
 
 
+class DecidedFields(TypedDict):
+    """Who decided something about a job, why, and with which request, if anybody asked for it."""
+
+    by: str | None
+    reason: str | None
+    request: str | None
+
+
 class AttemptFields(EventFields):
     attempt: Attempt | None
     concurrency: Concurrency | None
@@ -90,6 +98,7 @@ class Retried(Begun):
 
     by: str | None = None
     reason: str | None = None
+    request: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -173,10 +182,14 @@ class StaleCompletionIgnored(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Decided(Event):
-    """Said about the job by somebody other than its worker."""
+    """Said about the job by somebody other than its worker.
+
+    `request` is the id of the request that asked for it: the context is the job's own.
+    """
 
     by: str | None = None
     reason: str | None = None
+    request: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

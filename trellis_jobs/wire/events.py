@@ -102,7 +102,7 @@ def _add_content(body: dict[str, Any], event: e.Event) -> None:
         case _:
             pass
     if isinstance(event, e.Decided | e.Retried):
-        add_present(body, by=event.by, error=event.reason)
+        add_present(body, by=event.by, byRequestId=event.request, error=event.reason)
     if isinstance(event, e.Begun | e.AttemptEvent):
         _add_circumstances(body, event)
 
@@ -177,11 +177,10 @@ _Common = dict[str, Any]
 _Maker = Callable[[dict[str, Any], _Common], e.Event]
 
 
-def _begun(make: Callable[..., e.Event], *extra: str) -> _Maker:
+def _begun(make: Callable[..., e.Event], *, is_attributed: bool = False) -> _Maker:
     def read(body: dict[str, Any], common: _Common) -> e.Event:
         if "payload" not in body:
             raise BadField("payload is missing")
-        attributed = {"by": optional(body, "by", str), "reason": optional(body, "error", str)}
         return make(
             **common,
             payload=body["payload"],
@@ -189,7 +188,7 @@ def _begun(make: Callable[..., e.Event], *extra: str) -> _Maker:
             deadline=optional_moment(body, "deadline"),
             concurrency=concurrency.from_json(body),
             queue_policy=concurrency.policy_from_json(body),
-            **{name: attributed[name] for name in extra},
+            **(dict(_attribution(body)) if is_attributed else {}),
         )
 
     return read
@@ -220,9 +219,17 @@ def _errored(make: Callable[..., e.Event]) -> _Maker:
 
 def _decided(make: Callable[..., e.Event]) -> _Maker:
     def read(body: dict[str, Any], common: _Common) -> e.Event:
-        return make(**common, by=optional(body, "by", str), reason=optional(body, "error", str))
+        return make(**common, **_attribution(body))
 
     return read
+
+
+def _attribution(body: dict[str, Any]) -> e.DecidedFields:
+    return {
+        "by": optional(body, "by", str),
+        "reason": optional(body, "error", str),
+        "request": optional(body, "byRequestId", str),
+    }
 
 
 def _retry_scheduled(body: dict[str, Any], common: _Common) -> e.Event:
@@ -249,7 +256,7 @@ _STATES: Final = {state.value: state for state in JobState}
 
 _MAKERS: Final[Mapping[str, _Maker]] = {
     EventKind.CREATED: _begun(e.Created),
-    EventKind.RETRIED: _begun(e.Retried, "by", "reason"),
+    EventKind.RETRIED: _begun(e.Retried, is_attributed=True),
     EventKind.STARTED: _attempted(e.Started),
     EventKind.PROGRESS: _attempted(e.Progressed),
     EventKind.LOGGED: _attempted(e.Logged),

@@ -1,0 +1,180 @@
+"""How the admin runtime fares: what `Jobs.Health` answers and the probes ask."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+from datetime import timedelta
+from enum import StrEnum
+from typing import TYPE_CHECKING, Any, Final
+
+from jobs_admin.loops import LoopState
+from jobs_admin.reads.position import position
+from trellis_jobs.contract.topology import ADVISORIES, KEYS, LOG, WORK
+from trellis_jobs.errors import JobsError
+from trellis_jobs.jetstream.stream_facts import advisory_backlog, next_in_log, stream_size
+from trellis_jobs.wire.fields import add_present
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+    from datetime import datetime
+
+    from jobs_admin.config import Mode
+    from jobs_admin.loops import Loop, Loops
+    from jobs_admin.reads.readers import Readers
+    from trellis_jobs.contract.features import Features
+    from trellis_jobs.jetstream.connection import Connection
+
+SERVICE: Final = "jobs-admin"
+PATIENCE: Final = 4.0
+# Events come in all the time: only one that has waited for so long means falling behind.
+LAG_ALLOWED: Final = timedelta(seconds=10)
+_STREAMS: Final = (LOG, WORK, ADVISORIES, KEYS)
+
+
+class Status(StrEnum):
+    OK = "ok"
+    DEGRADED = "degraded"
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """`matters` to readiness: who has to answer requests can do without the others."""
+
+    name: str
+    status: Status
+    facts: dict[str, Any]
+    matters: bool = True
+
+    def to_json(self) -> dict[str, Any]:
+        return {"name": self.name, "status": self.status, **self.facts}
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    at: datetime
+    mode: Mode
+    checks: tuple[Check, ...]
+
+    @property
+    def status(self) -> Status:
+        return _worst(self.checks)
+
+    @property
+    def is_ready(self) -> bool:
+        return _worst(tuple(check for check in self.checks if check.matters)) is Status.OK
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "service": SERVICE,
+            "status": self.status,
+            "timestamp": self.at,
+            "mode": self.mode,
+            "checks": [check.to_json() for check in self.checks],
+        }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Health:
+    connection: Connection
+    features: Features
+    readers: Readers
+    loops: Loops
+    mode: Mode
+    now: Callable[[], datetime]
+
+    async def report(self) -> Report:
+        """Never fails: what cannot be learnt is a check that says so."""
+        server = self._server()
+        asked: list[Check] = []
+        if server.status is Status.OK:
+            asked += await asyncio.gather(
+                self._ask("projection", self._projection),
+                self._ask("streams", self._streams),
+                self._ask("advisories", self._advisories),
+            )
+        at = self.now()
+        loops = [_loop(loop, at) for loop in self.loops.all.values()]
+        return Report(at, self.mode, (server, *asked, *loops))
+
+    def _server(self) -> Check:
+        connected = self.connection.is_up
+        facts: dict[str, Any] = {"connected": connected, "version": self.features.version}
+        if lacks := self.features.lacks():
+            facts["lacks"] = lacks
+        return Check("server", Status.OK if connected else Status.DEGRADED, facts)
+
+    async def _ask(self, name: str, check: Callable[[], Awaitable[Check]]) -> Check:
+        try:
+            async with asyncio.timeout(PATIENCE):
+                return await check()
+        except TimeoutError:
+            problem = f"nothing was learnt within {PATIENCE:g} s"
+        except JobsError as error:
+            problem = str(error)
+        return Check(name, Status.DEGRADED, {"error": problem})
+
+    async def _projection(self) -> Check:
+        """The lag is real: of the log's gaps, which purges and expired heartbeats leave, none."""
+        reached = await position(self.readers)
+        log, following = await asyncio.gather(
+            stream_size(self.connection, LOG), next_in_log(self.connection, reached)
+        )
+        if log is None:
+            return Check("projection", Status.DEGRADED, {"error": f"stream {LOG} is not there"})
+        behind, waited = 0, timedelta(0)
+        if following is not None:
+            behind = max(1, min(log.last_sequence - following.sequence + 1, log.messages))
+            waited = max(waited, self.now() - following.stored_at)
+        facts = {
+            "position": reached,
+            "lastSeq": log.last_sequence,
+            "lagEvents": behind,
+            "lagSeconds": round(waited.total_seconds(), 3),
+        }
+        return Check("projection", _ok_if(waited <= LAG_ALLOWED), facts)
+
+    async def _streams(self) -> Check:
+        sizes = await asyncio.gather(*(stream_size(self.connection, each) for each in _STREAMS))
+        listed = [
+            {
+                "name": size.name,
+                "messages": size.messages,
+                "bytes": size.bytes,
+                "firstSeq": size.first_sequence,
+                "lastSeq": size.last_sequence,
+                "consumers": size.consumers,
+            }
+            for size in sizes
+            if size is not None
+        ]
+        missing = [name for name, size in zip(_STREAMS, sizes, strict=True) if size is None]
+        facts: dict[str, Any] = {"streams": listed}
+        if missing:
+            facts["error"] = f"not there: {', '.join(missing)}"
+        return Check("streams", _ok_if(not missing), facts, matters=False)
+
+    async def _advisories(self) -> Check:
+        backlog = await advisory_backlog(self.connection)
+        facts = {} if backlog is None else {"backlog": backlog}
+        return Check("advisories", Status.OK, facts, matters=False)
+
+
+def _loop(loop: Loop, now: datetime) -> Check:
+    state = loop.state(now)
+    facts: dict[str, Any] = {"state": state, "failures": loop.failures}
+    add_present(
+        facts,
+        lastSuccess=loop.last_success,
+        lastError=loop.last_error,
+        lastFailure=loop.last_failure,
+    )
+    return Check(f"loop:{loop.name}", _ok_if(state is not LoopState.FAILING), facts)
+
+
+def _ok_if(well: bool) -> Status:
+    return Status.OK if well else Status.DEGRADED
+
+
+def _worst(checks: tuple[Check, ...]) -> Status:
+    return _ok_if(all(check.status is Status.OK for check in checks))

@@ -1,0 +1,33 @@
+"""A key's state as it is in the bucket, for those who only look."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from trellis_jobs.contract.topology import KEYS
+from trellis_jobs.errors import NotConfirmed
+from trellis_jobs.jetstream import api
+from trellis_jobs.jetstream.connection import ConnectionLost, NoResponders
+from trellis_jobs.model import subjects
+from trellis_jobs.wire import keys as wire
+
+if TYPE_CHECKING:
+    from trellis_jobs.jetstream.connection import Connection
+    from trellis_jobs.model.key_state import KeyAddress, KeyState
+
+
+async def read_key_state(
+    connection: Connection, address: KeyAddress
+) -> KeyState | wire.Malformed | None:
+    """With the limits under which it was last written; None when nothing ever was."""
+    subject = subjects.key_state(address)
+    try:
+        message = await connection.ask(
+            f"{api.PREFIX}.DIRECT.GET.{KEYS}.{subject}", timeout=api.TIMEOUT
+        )
+    except (ConnectionLost, NoResponders) as error:
+        raise NotConfirmed(f"a read of {subject}", api.TIMEOUT) from error
+    headers = message.headers or {}
+    if "Status" in headers or "KV-Operation" in headers:
+        return None
+    return wire.decode(message.data, expected=address)
