@@ -22,10 +22,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Order:
-    """Who wants it, and why."""
+    """Who wants it, why, and with which request."""
 
     by: str
     reason: str | None = None
+    request: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,10 +36,11 @@ class Done:
 
 @dataclass(frozen=True, slots=True)
 class NotLegal:
-    """The job is in a state from which this leads nowhere, perhaps since a moment ago."""
+    """The job is in a state from which this leads nowhere; `raced`: since a moment ago."""
 
-    state: JobState
+    job: Job
     legal_from: tuple[str, ...]
+    raced: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,11 +55,11 @@ class Plan(Protocol):
 
 
 def cancel(job: Job, order: Order, at: datetime) -> e.Event:
-    return e.Cancelled(**_said(job, at), by=order.by, reason=order.reason)
+    return e.Cancelled(**_said(job, at), **_asked(order))
 
 
 def dismiss(job: Job, order: Order, at: datetime) -> e.Event:
-    return e.Dismissed(**_said(job, at), by=order.by, reason=order.reason)
+    return e.Dismissed(**_said(job, at), **_asked(order))
 
 
 def retry(job: Job, order: Order, at: datetime) -> e.Event:
@@ -71,8 +73,7 @@ def retry(job: Job, order: Order, at: datetime) -> e.Event:
         max_tries=job.max_tries,
         deadline=_still_ahead(job.deadline, at),
         concurrency=None if held is None else _only_the_key(held),
-        by=order.by,
-        reason=order.reason,
+        **_asked(order),
     )
 
 
@@ -90,17 +91,19 @@ class Actions:
         legal_from: frozenset[JobState],
     ) -> Done | NotLegal | NoSuchJob:
         """Decided on the whole history, and again whenever the job has moved meanwhile."""
+        raced = False
         while True:
             entries = await self._events.history(address)
             job = fold(entries)
             if job is None:
                 return NoSuchJob()
             if job.state not in legal_from:
-                return NotLegal(job.state, tuple(sorted(legal_from)))
+                return NotLegal(job, tuple(sorted(legal_from)), raced)
             head = Head(entries[-1].sequence, job.standing)
             appended = await self._events.try_append(head, plan(job, order, self._now()))
             if isinstance(appended, Head):
                 return Done(appended)
+            raced = True
 
 
 def legal_from(kind: e.EventKind) -> frozenset[JobState]:
@@ -110,6 +113,10 @@ def legal_from(kind: e.EventKind) -> frozenset[JobState]:
 
 def _said(job: Job, at: datetime) -> e.EventFields:
     return {"job": job.address, "context": job.context, "at": at, "tries": job.tries}
+
+
+def _asked(order: Order) -> e.DecidedFields:
+    return {"by": order.by, "reason": order.reason, "request": order.request}
 
 
 def _still_ahead(deadline: datetime | None, at: datetime) -> datetime | None:

@@ -8,47 +8,89 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+import aiosqlite
+
 from jobs_admin.actions import Actions
+from jobs_admin.config import Mode
+from jobs_admin.errors import ProjectionMissing, ProjectionOutdated, ProjectionUnusable
+from jobs_admin.file_lock import only_writer
+from jobs_admin.health import Health
 from jobs_admin.loops import Loops
+from jobs_admin.probes import Probes
 from jobs_admin.projection.projector import Projector
-from jobs_admin.projection.store import Projection
+from jobs_admin.projection.store import SCHEMA_VERSION
+from jobs_admin.reads.position import FilePosition, schema_version
 from jobs_admin.reads.readers import Readers
+from jobs_admin.rpc.catching_up import BoundedProgress
+from jobs_admin.rpc.insight_methods import InsightMethods
 from jobs_admin.rpc.job_methods import JobMethods
 from jobs_admin.rpc.router import Router
+from jobs_admin.rpc.service_methods import ServiceMethods
+from trellis_jobs.contract.topology import LOG, Topology
+from trellis_jobs.errors import InfrastructureMissing
 from trellis_jobs.jetstream.connection import Connection
 from trellis_jobs.jetstream.event_log import EventLog
 from trellis_jobs.jetstream.log_feed import LogFeed
+from trellis_jobs.jetstream.provision import Act, plan, provision
 from trellis_jobs.jetstream.requests import Desk
 from trellis_jobs.jetstream.server import detect_features
+from trellis_jobs.jetstream.stream_facts import stream_size
 from trellis_jobs.model import subjects
 from trellis_jobs.surroundings import Surroundings
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from collections.abc import AsyncIterator, Coroutine, Mapping
+    from pathlib import Path
+    from typing import Any
 
     from jobs_admin.config import AdminConfig
+    from jobs_admin.rpc.catching_up import Progress
+    from jobs_admin.rpc.router import Method
+    from trellis_jobs.contract.features import Features
 
 log = logging.getLogger(__name__)
 
 GROUP: Final = "jobs-admin"
+_REMEDY: Final = (
+    "start one service with rights to provision, or run `trellis-jobs admin serve --provision`"
+)
 
 
 @dataclass(frozen=True, slots=True)
 class Daemon:
-    """A running admin runtime."""
+    """A running admin runtime; `running` ends only when something is badly wrong."""
 
     connection: Connection
     events: EventLog
-    projector: Projector
     readers: Readers
+    progress: Progress
+    health: Health
     loops: Loops
+    running: asyncio.Task[None]
+    health_port: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class _Parts:
+    """What methods and loops are made of."""
+
+    config: AdminConfig
+    around: Surroundings
+    connection: Connection
+    features: Features
+    events: EventLog
+    readers: Readers
+    progress: Progress
+    projector: Projector | None
+    loops: Loops
+    health: Health
 
 
 @asynccontextmanager
 async def serving(
     config: AdminConfig, surroundings: Surroundings | None = None
 ) -> AsyncIterator[Daemon]:
-    """Runs, and answers, until the block is left."""
+    """Runs, and answers, until the block is left; requests under way are answered before."""
     around = surroundings or Surroundings()
     async with AsyncExitStack() as opened:
         connection = await Connection.open(
@@ -56,25 +98,139 @@ async def serving(
         )
         opened.push_async_callback(connection.close)
         features = await detect_features(connection)
-        events = EventLog(connection, features)
-        projection = await opened.enter_async_context(Projection.open(config.path))
-        readers = await opened.enter_async_context(Readers.open(config.path))
-        projector = Projector(LogFeed(connection), projection)
-        loops = Loops(around.now)
-        methods = {
-            **JobMethods(readers, projector, Actions(events, around.now)).table(),
-        }
-        desk = Desk(connection, Router(methods, around.new_id).answer)
-        running = asyncio.create_task(_run(loops, projector))
+        await _require_streams(connection, features, make=config.provision)
+        parts = await _assemble(opened, config, around, connection, features)
+        running = asyncio.create_task(_run(_loops(parts)))
         opened.push_async_callback(_end, running)
+        port = None
+        if config.health_port is not None:
+            probes = Probes(parts.health).open(config.health_port)
+            port = await opened.enter_async_context(probes)
+        router = Router(_methods(parts), around.new_id, lambda: connection.max_payload)
+        desk = Desk(connection, router.answer)
         await desk.open(subjects.rpc("Jobs.*"), group=GROUP)
         opened.push_async_callback(desk.close)
-        yield Daemon(connection, events, projector, readers, loops)
+        yield Daemon(
+            connection,
+            parts.events,
+            parts.readers,
+            parts.progress,
+            parts.health,
+            parts.loops,
+            running,
+            port,
+        )
 
 
-async def _run(loops: Loops, projector: Projector) -> None:
+def _methods(parts: _Parts) -> Mapping[str, Method]:
+    readers, progress, now = parts.readers, parts.progress, parts.around.now
+    actions = Actions(parts.events, now)
+
+    def largest_answer() -> int:
+        return parts.connection.max_payload
+
+    return {
+        **JobMethods(readers, progress, actions, largest_answer).table(),
+        **ServiceMethods(readers, progress, now, largest_answer).table(),
+        **InsightMethods(
+            connection=parts.connection,
+            readers=readers,
+            progress=progress,
+            health=parts.health,
+            now=now,
+        ).table(),
+    }
+
+
+def _loops(parts: _Parts) -> Mapping[str, Coroutine[Any, Any, None]]:
+    """By name; with `--mode rpc-only` there are none."""
+    if parts.projector is None:
+        return {}
+    return {"projector": parts.loops.keep("projector", parts.projector.run)}
+
+
+async def _assemble(
+    opened: AsyncExitStack,
+    config: AdminConfig,
+    around: Surroundings,
+    connection: Connection,
+    features: Features,
+) -> _Parts:
+    projector = None
+    if config.mode is Mode.FULL:
+        projector = await _own_projector(opened, config.path, LogFeed(connection))
+    readers = await opened.enter_async_context(_readers(config.path))
+    loops = Loops(around.now)
+
+    async def log_end() -> int:
+        size = await stream_size(connection, LOG)
+        return size.last_sequence if size else 0
+
+    return _Parts(
+        config=config,
+        around=around,
+        connection=connection,
+        features=features,
+        events=EventLog(connection, features),
+        readers=readers,
+        progress=BoundedProgress(projector or FilePosition(readers), log_end),
+        projector=projector,
+        loops=loops,
+        health=Health(
+            connection=connection,
+            features=features,
+            readers=readers,
+            loops=loops,
+            mode=config.mode,
+            now=around.now,
+        ),
+    )
+
+
+async def _own_projector(opened: AsyncExitStack, path: Path, feed: LogFeed) -> Projector:
+    """Its file fits the log when this returns: rebuilt, if need be."""
+    projector = Projector(feed, path)
+    try:
+        opened.enter_context(only_writer(path))
+        await projector.prepare()
+    except (aiosqlite.DatabaseError, OSError) as error:
+        raise ProjectionUnusable(path, str(error)) from error
+    return projector
+
+
+@asynccontextmanager
+async def _readers(path: Path) -> AsyncIterator[Readers]:
+    if not await asyncio.to_thread(path.exists):
+        raise ProjectionMissing(path)
+    async with AsyncExitStack() as opened:
+        try:
+            readers = await opened.enter_async_context(Readers.open(path))
+            found = await schema_version(readers)
+        except (aiosqlite.DatabaseError, OSError) as error:
+            raise ProjectionUnusable(path, str(error)) from error
+        if found != str(SCHEMA_VERSION):
+            raise ProjectionOutdated(path, found, SCHEMA_VERSION)
+        yield readers
+
+
+async def _require_streams(connection: Connection, features: Features, *, make: bool) -> None:
+    """All of them, and as they must be: later trouble with one shows in Jobs.Health."""
+    for lack in features.lacks():
+        log.warning("this server lacks a feature", extra={"feature": lack})
+    topology = Topology(features)
+    if make:
+        await provision(connection, topology)
+        return
+    missing = [each.name for each in await plan(connection, topology) if each.act is Act.CREATED]
+    if missing:
+        raise InfrastructureMissing(", ".join(missing), _REMEDY)
+
+
+async def _run(loops: Mapping[str, Coroutine[Any, Any, None]]) -> None:
     async with asyncio.TaskGroup() as running:
-        running.create_task(loops.keep("projector", projector.run))
+        for name, loop in loops.items():
+            running.create_task(loop, name=name)
+        await asyncio.Event().wait()
 
 
 async def _end(running: asyncio.Task[None]) -> None:

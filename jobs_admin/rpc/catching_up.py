@@ -3,25 +3,56 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Final
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final, Protocol
 
-from jobs_admin.rpc.faults import Fault
+from jobs_admin.rpc.faults import Fault, Invalid, Issue
 
 if TYPE_CHECKING:
-    from jobs_admin.projection.projector import Projector
+    from collections.abc import Awaitable, Callable
 
 PATIENCE: Final = 5.0
 
 
-async def caught_up(projector: Projector, sequence: int) -> None:
+class Progress(Protocol):
+    """How far the projection is: one's own projector, or another's as its file says."""
+
+    @property
+    def position(self) -> int: ...
+
+    async def reached(self, sequence: int) -> None:
+        """Returns once the projection has taken in everything up to there."""
+
+
+@dataclass(frozen=True, slots=True)
+class BoundedProgress:
+    """Progress that nobody waits for beyond the log's end: what is not there will not come."""
+
+    progress: Progress
+    log_end: Callable[[], Awaitable[int]]
+
+    @property
+    def position(self) -> int:
+        return self.progress.position
+
+    async def reached(self, sequence: int) -> None:
+        if sequence > self.position:
+            end = await self.log_end()
+            if sequence > end:
+                problem = f"the log ends at {end}, so there is no {sequence} to wait for"
+                raise Invalid(problem, [Issue("/minSeq", problem)])
+        await self.progress.reached(sequence)
+
+
+async def caught_up(progress: Progress, sequence: int) -> None:
     """Returns once the projection has taken in the log up to there."""
     try:
         async with asyncio.timeout(PATIENCE):
-            await projector.reached(sequence)
+            await progress.reached(sequence)
     except TimeoutError:
         raise Fault(
-            f"the projection is at {projector.position}, and was not at {sequence} after "
+            f"the projection is at {progress.position}, and was not at {sequence} after "
             f"{PATIENCE:g} s; if this was to change something, it is in the log",
             seq=sequence,
-            position=projector.position,
+            position=progress.position,
         ) from None

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
     from pydantic import ValidationError as PydanticError
+
+_MOST_ISSUES: Final = 10
+_LONGEST_PART: Final = 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,9 +49,10 @@ class Invalid(Fault):
 
     @classmethod
     def of(cls, error: PydanticError) -> Invalid:
+        found = error.errors(include_url=False, include_context=False, include_input=False)
         issues = [
-            Issue("/" + "/".join(str(part) for part in each["loc"]), each["msg"])
-            for each in error.errors(include_url=False, include_context=False, include_input=False)
+            Issue("/" + "/".join(str(part)[:_LONGEST_PART] for part in each["loc"]), each["msg"])
+            for each in found[:_MOST_ISSUES]
         ]
         said = "; ".join(f"{issue.path}: {issue.message}" for issue in issues)
         return cls(f"the request is not valid: {said}", issues)

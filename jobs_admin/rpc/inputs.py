@@ -12,6 +12,7 @@ from trellis_jobs.model.states import JobState
 
 MOST_ENTRIES = 500
 _ONE_TOKEN = r"^[A-Za-z0-9_-]{1,128}$"  # noqa: S105 - of a subject
+_LARGEST_SEQUENCE = 2**63 - 1
 
 Token = Annotated[str, Field(pattern=_ONE_TOKEN)]
 Text = Annotated[str, Field(min_length=1, max_length=500)]
@@ -28,7 +29,7 @@ class Nothing(BaseModel):
 class ReadInput(Nothing):
     """`minSeq`: answer only once the projection has taken in the log up to there (design D17)."""
 
-    min_seq: Annotated[int, Field(alias="minSeq", ge=0)] = 0
+    min_seq: Annotated[int, Field(alias="minSeq", ge=0, le=_LARGEST_SEQUENCE)] = 0
 
 
 class PageInput(ReadInput):
@@ -70,6 +71,19 @@ class JobInput(ReadInput):
     id: Token
     service: Token | None = None
     type: Token | None = None
+
+
+class StatsInput(ReadInput):
+    """`windowMinutes`: the rates are of so many whole minutes before this one."""
+
+    service: Token | None = None
+    type: Token | None = None
+    window_minutes: Annotated[int, Field(alias="windowMinutes", ge=1, le=1_440)] = 5
+
+
+class EventsInput(JobInput):
+    offset: Annotated[int, Field(ge=0, le=10_000_000)] = 0
+    limit: Annotated[int, Field(ge=1, le=MOST_ENTRIES)] = 100
 
 
 class ActionInput(JobInput):

@@ -13,29 +13,33 @@ from jobs_admin.reads import jobs as reads
 from jobs_admin.rpc import inputs
 from jobs_admin.rpc.catching_up import caught_up
 from jobs_admin.rpc.faults import Invalid, Issue, NotFound
+from jobs_admin.rpc.finding import find
+from jobs_admin.rpc.pages import page_json, without_the_large
 from jobs_admin.rpc.router import Method
 from trellis_jobs.model.events import EventKind
 from trellis_jobs.model.identity import JobAddress
 from trellis_jobs.model.states import JobState
-from trellis_jobs.wire.fields import dumps
+from trellis_jobs.wire.fields import add_present, dumps
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from jobs_admin.actions import Actions, Plan
-    from jobs_admin.projection.projector import Projector
-    from jobs_admin.reads.jobs import Page, StoredJob
+    from jobs_admin.reads.jobs import StoredJob
     from jobs_admin.reads.readers import Readers
+    from jobs_admin.rpc.catching_up import Progress
     from jobs_admin.rpc.router import Asker
 
 _DEAD: Final = frozenset({JobState.DEAD})
+_AROUND_THE_JOB: Final = 1024
 
 
 @dataclass(frozen=True, slots=True)
 class JobMethods:
     readers: Readers
-    projector: Projector
+    progress: Progress
     actions: Actions
+    largest_answer: Callable[[], int]
 
     def table(self) -> Mapping[str, Method]:
         return {
@@ -55,8 +59,8 @@ class JobMethods:
         return await self._page(asked, [JobState.DEAD])
 
     async def get_job(self, asked: inputs.JobInput, _: Asker) -> dict[str, Any]:
-        await caught_up(self.projector, asked.min_seq)
-        return {"job": await self._shown(await self._find(asked))}
+        await caught_up(self.progress, asked.min_seq)
+        return {"job": await self._shown(await find(self.readers, asked))}
 
     async def cancel(self, asked: inputs.ActionInput, asker: Asker) -> dict[str, Any]:
         return await self._act(
@@ -75,10 +79,15 @@ class JobMethods:
         )
 
     async def _page(self, asked: inputs.DeadInput, states: list[JobState] | None) -> bytes:
-        await caught_up(self.projector, asked.min_seq)
+        await caught_up(self.progress, asked.min_seq)
         wanted = asked.wanted(states)
-        return _page_json(
-            await reads.page(self.readers, wanted, offset=asked.offset, limit=asked.limit)
+        page = await reads.page(self.readers, wanted, offset=asked.offset, limit=asked.limit)
+        return page_json(
+            page.documents,
+            count=page.count,
+            offset=page.offset,
+            limit=page.limit,
+            room=self.largest_answer(),
         )
 
     async def _act(
@@ -89,56 +98,50 @@ class JobMethods:
         legal_from: frozenset[JobState],
     ) -> dict[str, Any]:
         """Answers once the projection has the event (design D17), with the job as it is then."""
-        found = await self._find(asked)
+        found = await find(self.readers, asked)
         address = JobAddress(found.service, found.type, found.id)
-        order = Order(by=asked.by or asker.session or "operator", reason=asked.reason)
+        by = asked.by or asker.session or "operator"
+        order = Order(by=by, reason=asked.reason, request=asker.request_id)
         outcome = await self.actions.carry_out(plan, address, order, legal_from=legal_from)
         match outcome:
             case Done(head):
-                await caught_up(self.projector, head.sequence)
-                return {"job": await self._shown(await self._find(asked)), "seq": head.sequence}
-            case NotLegal(state, legal):
-                raise _wrong_state(found, state, legal)
+                await caught_up(self.progress, head.sequence)
+                return {
+                    "job": await self._shown(await find(self.readers, asked)),
+                    "seq": head.sequence,
+                }
+            case NotLegal():
+                raise _wrong_state(outcome)
             case _:
                 raise NotFound(asked.id)
 
-    async def _find(self, asked: inputs.JobInput) -> StoredJob:
-        try:
-            found = await reads.find(
-                self.readers, asked.id, service=asked.service, job_type=asked.type
-            )
-        except reads.AmbiguousId as ambiguous:
-            raise Invalid(str(ambiguous), [Issue("/id", str(ambiguous))]) from None
-        if found is None:
-            raise NotFound(asked.id)
-        return found
-
     async def _shown(self, found: StoredJob) -> dict[str, Any]:
+        """With its log lines; of a job too large for one answer, without what makes it so."""
         logs = await reads.lines(self.readers, found.number)
-        return {**found.document, "logs": logs, "lastSeq": found.last_sequence}
+        shown = {**found.document, "logs": logs, "lastSeq": found.last_sequence}
+        data = dumps(shown)
+        if len(data) + _AROUND_THE_JOB <= self.largest_answer():
+            return shown
+        slim: dict[str, Any] = orjson.loads(without_the_large(data))
+        return slim
 
 
-def _page_json(page: Page) -> bytes:
-    """The entries are JSON already, and go out as they are."""
-    body: dict[str, Any] = {
-        "entries": [orjson.Fragment(document) for document in page.documents],
-        "count": page.count,
-        "offset": page.offset,
-        "limit": page.limit,
-    }
-    if page.offset + page.limit < page.count:
-        body["nextOffset"] = page.offset + page.limit
-    return dumps(body)
-
-
-def _wrong_state(found: StoredJob, state: JobState, legal: tuple[str, ...]) -> Invalid:
-    expected = " or ".join(legal)
-    message = f"job {found.id} is {state}; this needs it to be {expected}"
+def _wrong_state(refused: NotLegal) -> Invalid:
+    """Says also what won, where the job was in a legal state a moment ago."""
+    job, expected = refused.job, " or ".join(refused.legal_from)
+    since = job.updated_at.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    who = f" by {job.run.decided_by}" if job.is_over and job.run.decided_by else ""
+    message = f"job {job.id} is {job.state} since {since}{who}; this needs it to be {expected}"
+    if refused.raced:
+        message = f"somebody was faster: {message}"
+    fields: dict[str, Any] = {"since": job.updated_at, "raced": refused.raced}
+    add_present(fields, by=job.run.decided_by if job.is_over else None)
     return Invalid(
         message,
         [Issue("/id", message)],
         field="state",
-        jobKey=f"{found.service}/{found.type}/{found.id}",
-        expected=list(legal),
-        actual=state.value,
+        jobKey=f"{job.address.service}/{job.address.job_type}/{job.id}",
+        expected=list(refused.legal_from),
+        actual=job.state.value,
+        **fields,
     )

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 from pydantic import BaseModel, ValidationError
 
 from jobs_admin.rpc.faults import Fault, Invalid, Issue
-from trellis_jobs.errors import JobsError
+from trellis_jobs.errors import InvalidToken, JobsError
 from trellis_jobs.jetstream.requests import Reply, Request
 from trellis_jobs.model import subjects
 from trellis_jobs.wire.fields import dumps
@@ -23,13 +23,14 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 _LARGEST_REQUEST: Final = 64 * 1024
+_LONGEST_HEADER: Final = 128
 
 
 @dataclass(frozen=True, slots=True)
 class Asker:
-    """What a request says about who sent it."""
+    """What a request says about who sent it; one that says no id of its own is given one."""
 
-    request_id: str | None
+    request_id: str
     session: str | None
 
 
@@ -42,26 +43,36 @@ class Method:
 
 
 class Router:
-    def __init__(self, methods: Mapping[str, Method], new_id: Callable[[], str]) -> None:
+    """`largest` is what one answer may have, in bytes."""
+
+    def __init__(
+        self,
+        methods: Mapping[str, Method],
+        new_id: Callable[[], str],
+        largest: Callable[[], int],
+    ) -> None:
         self._methods = methods
         self._new_id = new_id
+        self._largest = largest
 
     async def answer(self, request: Request) -> Reply:
         name = subjects.rpc_method(request.subject)
-        asker = Asker(request.headers.get("request-id"), request.headers.get("session-key"))
+        asker = self._asker(request.headers)
         try:
             said = await self._answer(name, request.data, asker)
         except Fault as fault:
             return self._refusal(name, fault, asker)
+        except InvalidToken as error:
+            return self._refusal(name, Invalid(str(error), [Issue("/", str(error))]), asker)
         except JobsError as error:
             log.warning("a request failed", extra={"method": name, "error": str(error)})
             return self._refusal(name, Fault(str(error)), asker)
         except Exception:
             log.exception("a request met a mistake of ours", extra={"method": name})
             return self._refusal(name, Fault("an unexpected error; the server's log has it"), asker)
-        return Reply(said if isinstance(said, bytes) else dumps(said))
+        return Reply(said)
 
-    async def _answer(self, name: str, data: bytes, asker: Asker) -> dict[str, Any] | bytes:
+    async def _answer(self, name: str, data: bytes, asker: Asker) -> bytes:
         method = self._methods.get(name)
         if method is None:
             known = ", ".join(sorted(self._methods))
@@ -73,7 +84,19 @@ class Router:
             checked = method.input.model_validate_json(data or b"{}")
         except ValidationError as error:
             raise Invalid.of(error) from None
-        return await method.answer(checked, asker)
+        said = await method.answer(checked, asker)
+        answer = said if isinstance(said, bytes) else dumps(said)
+        if len(answer) > self._largest():
+            raise Fault(
+                f"the answer has {len(answer)} bytes, the server takes at most {self._largest()}"
+            )
+        return answer
+
+    def _asker(self, headers: Mapping[str, str]) -> Asker:
+        """What they say goes into the log and back: it is cut to what can be an id or a name."""
+        request_id = headers.get("request-id", "")[:_LONGEST_HEADER].strip()
+        session = headers.get("session-key", "")[:_LONGEST_HEADER].strip()
+        return Asker(request_id or self._new_id(), session or None)
 
     def _refusal(self, name: str, fault: Fault, asker: Asker) -> Reply:
         body: dict[str, Any] = {
@@ -81,8 +104,10 @@ class Router:
             "type": fault.type,
             "message": fault.message,
             **fault.fields,
-            "context": {"service": "jobs-admin", "method": name},
+            "context": {
+                "service": "jobs-admin",
+                "method": name[:_LONGEST_HEADER],
+                "requestId": asker.request_id,
+            },
         }
-        if asker.request_id is not None:
-            body["context"]["requestId"] = asker.request_id
         return Reply(dumps(body), {"status": "error"})

@@ -1,0 +1,127 @@
+"""Requests that look closer: how we fare, a job's whole log, and why it is where it is."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+import orjson
+
+from jobs_admin.explain import Facts, explain
+from jobs_admin.reads.services import FRESH
+from jobs_admin.reads.workers import running, workers_of
+from jobs_admin.rpc import inputs
+from jobs_admin.rpc.catching_up import caught_up
+from jobs_admin.rpc.faults import NotFound
+from jobs_admin.rpc.finding import find
+from jobs_admin.rpc.pages import page_json
+from jobs_admin.rpc.router import Method
+from jobs_admin.telling import told_explanation, told_log
+from trellis_jobs.jetstream.history import read_history, read_stored
+from trellis_jobs.jetstream.key_reading import read_key_state
+from trellis_jobs.jetstream.stream_facts import has_work_message, queue_consumer
+from trellis_jobs.model.identity import JobAddress
+from trellis_jobs.model.job import fold
+from trellis_jobs.model.key_state import KeyAddress
+from trellis_jobs.model.states import JobState
+from trellis_jobs.wire.keys import Malformed
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from datetime import datetime
+
+    from jobs_admin.health import Health
+    from jobs_admin.reads.readers import Readers
+    from jobs_admin.rpc.catching_up import Progress
+    from jobs_admin.rpc.router import Asker
+    from trellis_jobs.jetstream.connection import Connection
+    from trellis_jobs.model.job import Job
+    from trellis_jobs.model.key_state import KeyState
+
+_WAITING: Final = frozenset({JobState.PENDING, JobState.RETRY})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InsightMethods:
+    connection: Connection
+    readers: Readers
+    progress: Progress
+    health: Health
+    now: Callable[[], datetime]
+
+    def table(self) -> Mapping[str, Method]:
+        return {
+            "Jobs.Health": Method(inputs.Nothing, self.tell_health),
+            "Jobs.Events": Method(inputs.EventsInput, self.list_events),
+            "Jobs.Explain": Method(inputs.JobInput, self.explain_job),
+        }
+
+    async def tell_health(self, _: inputs.Nothing, __: Asker) -> dict[str, Any]:
+        return (await self.health.report()).to_json()
+
+    async def list_events(self, asked: inputs.EventsInput, _: Asker) -> bytes:
+        """From the log itself: also what did not count, and what is no event."""
+        stored = await read_stored(self.connection, await self._address(asked))
+        if not stored:
+            raise NotFound(asked.id)
+        told = told_log(stored)[asked.offset :]
+        entries = [orjson.dumps(each, option=orjson.OPT_UTC_Z) for each in told[: asked.limit]]
+        return page_json(
+            entries,
+            count=len(stored),
+            offset=asked.offset,
+            limit=asked.limit,
+            room=self.connection.max_payload,
+        )
+
+    async def explain_job(self, asked: inputs.JobInput, _: Asker) -> dict[str, Any]:
+        """Decided on the log: the projection may be a moment behind it."""
+        job = fold(await read_history(self.connection, await self._address(asked)))
+        if job is None:
+            raise NotFound(asked.id)
+        return told_explanation(job, explain(job, await self._facts(job)))
+
+    async def _address(self, asked: inputs.JobInput) -> JobAddress:
+        """With service and type the log alone answers, whatever the projection knows."""
+        await caught_up(self.progress, asked.min_seq)
+        if asked.service is not None and asked.type is not None:
+            return JobAddress(asked.service, asked.type, asked.id)
+        found = await find(self.readers, asked)
+        return JobAddress(found.service, found.type, found.id)
+
+    async def _facts(self, job: Job) -> Facts:
+        service, job_type, now = job.address.service, job.address.job_type, self.now()
+        workers, runs, queue, key, has_work = await asyncio.gather(
+            workers_of(self.readers, service, job_type),
+            running(self.readers, service, job_type),
+            queue_consumer(self.connection, service, job_type),
+            self._key_of(job),
+            self._has_work(job),
+        )
+        owner = job.standing.owner
+        seen = {worker.instance: worker.seen_at for worker in workers}
+        owner_seen_at = seen.get(owner.instance) if owner else None
+        return Facts(
+            now=now,
+            workers=tuple(worker for worker in workers if now - worker.seen_at <= FRESH),
+            owner_seen_at=owner_seen_at,
+            owner_is_present=owner_seen_at is not None and now - owner_seen_at <= FRESH,
+            running=runs,
+            queue=queue,
+            key=key,
+            has_work=has_work,
+        )
+
+    async def _key_of(self, job: Job) -> KeyState | None:
+        held = job.run.concurrency
+        if held is None or job.state not in _WAITING:
+            return None
+        address = KeyAddress(job.address.service, job.address.job_type, held.key_hash)
+        state = await read_key_state(self.connection, address)
+        return None if isinstance(state, Malformed) else state
+
+    async def _has_work(self, job: Job) -> bool | None:
+        if job.state not in _WAITING:
+            return None
+        return await has_work_message(self.connection, job.address)

@@ -1,0 +1,61 @@
+"""Requests about all jobs at once: services with their workers, and numbers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
+
+import orjson
+
+from jobs_admin.reads import services
+from jobs_admin.reads.stats import stats
+from jobs_admin.rpc import inputs
+from jobs_admin.rpc.catching_up import caught_up
+from jobs_admin.rpc.pages import page_json
+from jobs_admin.rpc.router import Method
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from datetime import datetime
+
+    from jobs_admin.reads.readers import Readers
+    from jobs_admin.rpc.catching_up import Progress
+    from jobs_admin.rpc.router import Asker
+
+
+@dataclass(frozen=True, slots=True)
+class ServiceMethods:
+    readers: Readers
+    progress: Progress
+    now: Callable[[], datetime]
+    largest_answer: Callable[[], int]
+
+    def table(self) -> Mapping[str, Method]:
+        return {
+            "Jobs.ListServices": Method(inputs.PageInput, self.list_services),
+            "Jobs.Stats": Method(inputs.StatsInput, self.tell_stats),
+        }
+
+    async def list_services(self, asked: inputs.PageInput, _: Asker) -> bytes:
+        await caught_up(self.progress, asked.min_seq)
+        page = await services.page(
+            self.readers, now=self.now(), offset=asked.offset, limit=asked.limit
+        )
+        return page_json(
+            [orjson.dumps(each, option=orjson.OPT_UTC_Z) for each in page.entries],
+            count=page.count,
+            offset=asked.offset,
+            limit=asked.limit,
+            room=self.largest_answer(),
+        )
+
+    async def tell_stats(self, asked: inputs.StatsInput, _: Asker) -> dict[str, Any]:
+        await caught_up(self.progress, asked.min_seq)
+        return await stats(
+            self.readers,
+            now=self.now(),
+            service=asked.service,
+            job_type=asked.type,
+            window=timedelta(minutes=asked.window_minutes),
+        )
