@@ -189,13 +189,11 @@ async def _assemble(
 
 async def _own_projector(opened: AsyncExitStack, path: Path, feed: LogFeed) -> Projector:
     """Its file fits the log when this returns: rebuilt, if need be."""
-    projector = Projector(feed, path)
     try:
         opened.enter_context(only_writer(path))
-        await projector.prepare()
+        return await opened.enter_async_context(Projector.open(feed, path))
     except (aiosqlite.DatabaseError, OSError) as error:
         raise ProjectionUnusable(path, str(error)) from error
-    return projector
 
 
 @asynccontextmanager

@@ -6,6 +6,7 @@ from collections import Counter
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final
 
+from trellis_jobs.jetstream.log_feed import Place
 from trellis_jobs.model.events import AttemptEvent, Event
 from trellis_jobs.model.job import Entry, Ignored, Job, reduce
 from trellis_jobs.model.presence import WorkerHeartbeat
@@ -71,8 +72,7 @@ class Aside:
 class Changes:
     """`activity` counts events by minute, service, type and kind."""
 
-    position: int
-    newest_minute: int
+    place: Place
     jobs: dict[JobAddress, JobRow] = field(default_factory=dict)
     begun: list[JobRow] = field(default_factory=list)
     lines: list[NumberedLine] = field(default_factory=list)
@@ -96,7 +96,7 @@ def project(
 ) -> Changes:
     """`rows`: of the jobs in the batch those that exist; they are changed in place."""
     last = readings[-1][0]
-    changes = Changes(last.sequence, last.stored_ns // _MINUTE_NS)
+    changes = Changes(Place(last.sequence, last.stored_ns))
     for message, reading in readings:
         match reading:
             case Entry():

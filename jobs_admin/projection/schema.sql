@@ -2,7 +2,8 @@
 -- projections of the same log are equal row by row, whenever and in whatever batches they were made.
 -- Times are whole microseconds since 1970 (UTC).
 
--- schema_version, position (the log sequence of the last event taken in), stream_created.
+-- schema_version; position, the log sequence up to which everything is taken in, and when the server
+-- stored that message (position_stored_ns); stream_created, which log that is.
 CREATE TABLE projection_metadata (
     name  TEXT PRIMARY KEY,
     value TEXT NOT NULL

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 import aiosqlite
 
 from jobs_admin.errors import ProjectionOutdated
-from jobs_admin.projection.files import FileReplaced, file_id
+from jobs_admin.projection.files import FileDamaged, FileReplaced, file_id, made
 from jobs_admin.projection.rows import (
     COLUMNS,
     from_row,
@@ -18,6 +18,7 @@ from jobs_admin.projection.rows import (
     payload_hashes,
     to_row,
 )
+from trellis_jobs.errors import JobsError
 from trellis_jobs.jetstream.log_feed import Place
 from trellis_jobs.model.job import LOGS_KEPT
 
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from jobs_admin.projection.batch import Changes, JobRow
+    from jobs_admin.projection.files import FileId
     from trellis_jobs.model.identity import JobAddress
 
 SCHEMA_VERSION: Final = 1
@@ -45,6 +47,9 @@ _COUNT_ACTIVITY: Final = (
     "INSERT INTO job_activity VALUES (?, ?, ?, ?, ?) "
     "ON CONFLICT (minute, service, type, kind) DO UPDATE SET events = events + excluded.events"
 )
+_FORGET_ACTIVITY: Final = (
+    "DELETE FROM job_activity WHERE minute < (SELECT max(minute) FROM job_activity) - ?"
+)
 _SIGHT: Final = (
     "INSERT INTO worker_presence_projection VALUES (?, ?, ?, ?, ?, ?, ?) "
     "ON CONFLICT (service, type, instance) DO UPDATE SET seen_at = excluded.seen_at, "
@@ -62,10 +67,10 @@ _SET: Final = "INSERT OR REPLACE INTO projection_metadata VALUES (?, ?)"
 class Projection:
     """The one writer. Everything that a batch changes is one transaction, its position included."""
 
-    def __init__(self, database: aiosqlite.Connection, path: Path) -> None:
+    def __init__(self, database: aiosqlite.Connection, path: Path, file: FileId | None) -> None:
         self.path = path
         self._database = database
-        self._file = file_id(path)
+        self._file = file
 
     @classmethod
     @asynccontextmanager
@@ -74,17 +79,15 @@ class Projection:
 
         Raises ProjectionOutdated when the file has another schema.
         """
-        path.parent.mkdir(parents=True, exist_ok=True)
-        before = file_id(path)
+        file = made(path)
         async with aiosqlite.connect(path, isolation_level=None) as database:
             await _prepare(database, bulk=bulk)
             version = await metadata(database, "schema_version")
             if version != str(SCHEMA_VERSION):
                 raise ProjectionOutdated(path, version, SCHEMA_VERSION)
-            opened = cls(database, path)
-            if before not in {None, file_id(path)}:
+            if file_id(path) != file:
                 raise FileReplaced(path)
-            yield opened
+            yield cls(database, path, file)
 
     async def place(self) -> Place:
         """How far this is, and in which log; None before it belongs to one."""
@@ -107,12 +110,46 @@ class Projection:
                 f"WHERE id IN ({marks})"
             )
             for columns in await self._database.execute_fetchall(query, ids):
-                row = from_row(*columns)
+                row = self._known(*columns)
                 if row.job.address in addresses:
                     found[row.job.address] = row
         return found
 
+    def _known(self, number: int, last_sequence: int, lines: int, document: str) -> JobRow:
+        try:
+            return from_row(number, last_sequence, lines, document)
+        except (ValueError, TypeError, JobsError) as error:
+            raise FileDamaged(f"{self.path} holds what is no job: {error}") from error
+
     async def apply(self, changes: Changes) -> None:
+        async with self._transaction():
+            await self._write(changes)
+        for row in changes.jobs.values():
+            row.counted_as = row.job.state
+
+    async def forget(self, row: JobRow) -> None:
+        """A job that retention has taken out of the log leaves no row behind."""
+        address = row.job.address
+        where = (address.service, address.job_type, address.job_id)
+        async with self._transaction():
+            for statement in _FORGET_JOB:
+                await self._database.execute(statement, (row.number,))
+            await self._database.execute(_FORGET_IGNORED, where)
+            if row.counted_as is not None:
+                await self._database.execute(_COUNT, (*where[:2], row.counted_as.value, -1))
+                await self._database.execute("DELETE FROM job_counts WHERE jobs = 0")
+
+    async def add_indexes(self) -> None:
+        """At the end of a bulk load: sorting once is cheaper than keeping sorted."""
+        await self._database.executescript(_sql("indexes.sql"))
+        await self._database.execute("PRAGMA optimize")
+
+    async def seal(self) -> None:
+        """From now on others may read it while one writes."""
+        await self._database.execute("PRAGMA journal_mode = WAL")
+
+    @asynccontextmanager
+    async def _transaction(self) -> AsyncIterator[None]:
         """Raises FileReplaced, with nothing written, when the file is no longer the one to fill.
 
         Whoever replaces it holds its write lock (rebuild.py): so nothing that was taken in is lost.
@@ -121,35 +158,11 @@ class Projection:
         try:
             if file_id(self.path) != self._file:
                 raise FileReplaced(self.path)
-            await self._write(changes)
+            yield
         except BaseException:
             await self._database.execute("ROLLBACK")
             raise
         await self._database.execute("COMMIT")
-        for row in changes.jobs.values():
-            row.counted_as = row.job.state
-
-    async def forget(self, row: JobRow) -> None:
-        """A job that retention has taken out of the log leaves no row behind."""
-        address = row.job.address
-        where = (address.service, address.job_type, address.job_id)
-        await self._database.execute("BEGIN IMMEDIATE")
-        try:
-            for statement in _FORGET_JOB:
-                await self._database.execute(statement, (row.number,))
-            await self._database.execute(_FORGET_IGNORED, where)
-            if row.counted_as is not None:
-                await self._database.execute(_COUNT, (*where[:2], row.counted_as.value, -1))
-                await self._database.execute("DELETE FROM job_counts WHERE jobs = 0")
-        except BaseException:
-            await self._database.execute("ROLLBACK")
-            raise
-        await self._database.execute("COMMIT")
-
-    async def add_indexes(self) -> None:
-        """At the end of a bulk load: sorting once is cheaper than keeping sorted."""
-        await self._database.executescript(_sql("indexes.sql"))
-        await self._database.execute("PRAGMA optimize")
 
     async def _write(self, changes: Changes) -> None:
         rows = changes.jobs.values()
@@ -170,9 +183,7 @@ class Projection:
             [(a.sequence, a.subject, a.reason, a.excerpt) for a in changes.aside],
         )
         await self._many(_COUNT_ACTIVITY, [(*what, n) for what, n in changes.activity.items()])
-        if changes.activity:
-            oldest = max(minute for minute, *_ in changes.activity) - ACTIVITY_MINUTES
-            await self._database.execute("DELETE FROM job_activity WHERE minute < ?", (oldest,))
+        await self._database.execute(_FORGET_ACTIVITY, (ACTIVITY_MINUTES,))
         await self._many(_SET, _place_rows(changes.place))
 
     async def _many(self, statement: str, rows: Iterable[tuple[Any, ...]]) -> None:

@@ -5,19 +5,25 @@ from __future__ import annotations
 import asyncio
 import logging
 import secrets
+from contextlib import aclosing
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 import orjson
 
 from trellis_jobs.contract.topology import LOG
-from trellis_jobs.errors import InfrastructureError
+from trellis_jobs.errors import (
+    InfrastructureError,
+    InfrastructureMissing,
+    JobsError,
+    RequestRefused,
+)
 from trellis_jobs.jetstream import api
 from trellis_jobs.jetstream.connection import ConnectionLost
 from trellis_jobs.jetstream.delivery_info import read_reply
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Mapping
+    from collections.abc import AsyncGenerator, Mapping
 
     from nats.aio.msg import Msg
 
@@ -45,6 +51,28 @@ class LogMessage:
     headers: Mapping[str, str] | None
 
 
+@dataclass(frozen=True, slots=True)
+class LogExtent:
+    """`created` tells this log from one of the same name that was there before it."""
+
+    created: str
+    messages: int
+    last_sequence: int
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where somebody stopped reading, and in which log; `stored_ns` is 0 where it is not known."""
+
+    sequence: int = 0
+    stored_ns: int = 0
+    created: str | None = None
+
+
+class LogReplaced(JobsError):
+    """The log is not the one that was read before: it was made anew, or lost its newest events."""
+
+
 class LogFeed:
     """Each call of `batches` begins where it is told, and goes on through any outage."""
 
@@ -54,14 +82,59 @@ class LogFeed:
         self._arrived: asyncio.Queue[Msg | None] = asyncio.Queue()
         self._asked = 0
 
-    async def batches(self, after: int) -> AsyncIterator[list[LogMessage]]:
-        """What comes after a sequence: as many at once as have arrived, and at most `most`."""
-        position = after
+    async def extent(self) -> LogExtent:
+        """Raises InfrastructureMissing when there is no log."""
+        try:
+            info = await api.request(self._connection, f"STREAM.INFO.{LOG}")
+        except RequestRefused as refusal:
+            if refusal.code == api.STREAM_NOT_FOUND:
+                raise InfrastructureMissing(f"stream {LOG}") from None
+            raise
+        state = info["state"]
+        return LogExtent(info["created"], int(state["messages"]), int(state["last_seq"]))
+
+    async def holds(self, sequence: int) -> bool:
+        """Whether a message is still in the log; purges and expiry leave gaps."""
+        try:
+            await api.request(self._connection, f"STREAM.MSG.GET.{LOG}", {"seq": sequence})
+        except RequestRefused as refusal:
+            if refusal.code == api.MESSAGE_NOT_FOUND:
+                return False
+            raise
+        return True
+
+    async def batches(self, after: Place) -> AsyncGenerator[list[LogMessage], None]:
+        """What comes after a place: as many at once as have arrived, and at most `most`.
+
+        Raises LogReplaced when that place is not in this log.
+        """
+        async with aclosing(self._through_outages(after)) as batches:
+            async for batch in batches:
+                if batch:
+                    yield batch
+
+    async def up_to(self, after: Place, until: int) -> AsyncGenerator[list[LogMessage], None]:
+        """What the log holds after a place and up to a sequence that it has reached already."""
+        async with aclosing(self._through_outages(after)) as batches:
+            async for batch in batches:
+                wanted = [message for message in batch if message.sequence <= until]
+                if wanted:
+                    yield wanted
+                # The last ones may be gone from the log: then a pull comes back empty.
+                if not batch or batch[-1].sequence >= until or batch[-1].pending == 0:
+                    return
+
+    async def _through_outages(self, after: Place) -> AsyncGenerator[list[LogMessage], None]:
+        """Empty batches too: there was nothing more at that time."""
+        place = after
         while True:
             try:
-                async for batch in self._from_one_consumer(position):
-                    position = batch[-1].sequence
-                    yield batch
+                async with aclosing(self._from_one_consumer(place)) as batches:
+                    async for batch in batches:
+                        if batch:
+                            last = batch[-1]
+                            place = Place(last.sequence, last.stored_ns, place.created)
+                        yield batch
             except (ConnectionLost, InfrastructureError) as error:
                 if self._connection.is_closed:
                     raise
@@ -69,35 +142,47 @@ class LogFeed:
                 await asyncio.sleep(_RETRY_AFTER)
             await self._connection.until_up()
 
-    async def _from_one_consumer(self, after: int) -> AsyncIterator[list[LogMessage]]:
+    async def _from_one_consumer(self, after: Place) -> AsyncGenerator[list[LogMessage], None]:
         """Until the consumer, or a pull of it, seems to be gone."""
         name, inbox = f"feed-{secrets.token_hex(8)}", self._connection.new_inbox()
         self._arrived, self._asked = asyncio.Queue(), 0
         arrived = self._arrived
-        await self._make(name, after)
+        check_log(after, await self.extent())
+        if await self._make(name, after) == 0:
+            yield []
         subscription = await self._connection.subscribe(inbox, arrived.put_nowait)
         forget = self._connection.on_reconnect(lambda: arrived.put_nowait(None))
         try:
             while (batch := await self._next(name, inbox)) is not None:
-                if batch:
+                if not batch or batch[0].sequence != after.sequence:
+                    yield batch
+                    continue
+                known = batch.pop(0)
+                _check_place(after, known)
+                if batch or known.pending == 0:
                     yield batch
         finally:
             forget()
             await self._connection.unsubscribe(subscription)
 
-    async def _make(self, name: str, after: int) -> None:
+    async def _make(self, name: str, after: Place) -> int:
+        """How many messages there are to come.
+
+        The one at the place itself is among them, to be looked at: it must be the one it was.
+        """
         config: dict[str, Any] = {
             "name": name,
             "ack_policy": "none",
             "mem_storage": True,
             "num_replicas": 1,
             "inactive_threshold": _IDLE_NS,
-            "deliver_policy": "by_start_sequence" if after else "all",
+            "deliver_policy": "by_start_sequence" if after.sequence else "all",
         }
-        if after:
-            config["opt_start_seq"] = after + 1
+        if after.sequence:
+            config["opt_start_seq"] = after.sequence
         body = {"stream_name": LOG, "action": "create", "config": config}
-        await api.request(self._connection, f"CONSUMER.CREATE.{LOG}.{name}", body)
+        made = await api.request(self._connection, f"CONSUMER.CREATE.{LOG}.{name}", body)
+        return int(made.get("num_pending", 0))
 
     async def _next(self, name: str, inbox: str) -> list[LogMessage] | None:
         """The next messages, none of them when a pull ended, or None when this is over."""
@@ -136,6 +221,19 @@ class LogFeed:
         if stored is not None:
             batch.append(stored)
         return True
+
+
+def check_log(after: Place, log: LogExtent) -> None:
+    """Raises LogReplaced when the place cannot be in this log."""
+    if after.created is not None and after.created != log.created:
+        raise LogReplaced(f"the log was made at {log.created}, not at {after.created}")
+    if after.sequence > log.last_sequence:
+        raise LogReplaced(f"the log ends at {log.last_sequence}, before {after.sequence}")
+
+
+def _check_place(after: Place, message: LogMessage) -> None:
+    if after.stored_ns and message.stored_ns != after.stored_ns:
+        raise LogReplaced(f"the log has another message at {after.sequence} than it had")
 
 
 def stored_message(message: Msg) -> LogMessage | None:

@@ -1,0 +1,79 @@
+"""The projection's file: whether it is still the one that was opened, and how another replaces it.
+
+A file is replaced while readers, and perhaps a writer, have it open. They keep what they opened,
+notice by the file's identity that it is no longer the one at its path, and open that one.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Final
+
+from jobs_admin.errors import AdminError
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+FileId = tuple[int, int]
+
+# SQLite's own: what is not yet in the file itself, and the index of that.
+_SIDECARS: Final = ("-wal", "-shm", "-journal")
+
+
+class FileReplaced(AdminError):
+    """Another file is at this path now: the one that is open is no longer read by anybody."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(f"{path} was replaced")
+
+
+class FileDamaged(AdminError):
+    """What the file holds is not what was written into it; the log has it all."""
+
+
+def file_id(path: Path) -> FileId | None:
+    """None when there is no such file; unique as long as somebody has the file open."""
+    try:
+        found = path.stat()
+    except FileNotFoundError:
+        return None
+    return found.st_dev, found.st_ino
+
+
+def made(path: Path) -> FileId | None:
+    """The identity of the file at a path, which is there afterwards: empty, if it was not."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.touch()
+    return file_id(path)
+
+
+def beside(path: Path, what: str) -> Path:
+    return path.with_name(f"{path.name}.{what}")
+
+
+def remove(path: Path) -> None:
+    path.unlink(missing_ok=True)
+    for sidecar in _SIDECARS:
+        path.with_name(path.name + sidecar).unlink(missing_ok=True)
+
+
+def put_in_place(fresh: Path, path: Path, *, keep_old_as: Path | None = None) -> None:
+    """`fresh` becomes the file at `path`; nobody has it open, and it has no sidecars.
+
+    The old file goes first, then its sidecars: SQLite would replay them into whatever file it finds
+    at the path. A crash in between leaves no file, and the log to make one from.
+    """
+    _sync(fresh)
+    if keep_old_as is not None and path.exists():
+        path.replace(keep_old_as)
+    remove(path)
+    fresh.replace(path)
+    _sync(path.parent)
+
+
+def _sync(path: Path) -> None:
+    opened = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(opened)
+    finally:
+        os.close(opened)

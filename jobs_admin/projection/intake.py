@@ -1,0 +1,67 @@
+"""Batches of the log into a projection, with the newest jobs at hand."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import OrderedDict
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final
+
+from jobs_admin.projection.batch import addresses, project, read
+
+if TYPE_CHECKING:
+    from jobs_admin.projection.batch import JobRow
+    from jobs_admin.projection.store import Projection
+    from trellis_jobs.jetstream.log_feed import LogMessage, Place
+    from trellis_jobs.model.identity import JobAddress
+
+_ROWS_REMEMBERED: Final = 20_000
+
+
+class Intake:
+    """Of one writer: it knows the rows as it last wrote them. After an error, begin with a new one.
+
+    A batch is one transaction together with its place: after a crash the log is taken up again
+    exactly where the projection ends.
+    """
+
+    def __init__(self, projection: Projection, place: Place) -> None:
+        self.place = place
+        self._projection = projection
+        self._rows: OrderedDict[JobAddress, JobRow] = OrderedDict()
+        self._writing = asyncio.Lock()
+
+    async def take_in(self, batch: list[LogMessage]) -> None:
+        async with self._writing:
+            readings = read(batch)
+            wanted = addresses(readings)
+            unknown = [address for address in wanted if address not in self._rows]
+            if unknown:
+                self._rows.update(await self._projection.load(unknown))
+            changes = project(readings, self._rows)
+            await self._projection.apply(changes)
+            self._remember(changes.jobs)
+            self.place = replace(changes.place, created=self.place.created)
+
+    async def complete(self, position: int) -> None:
+        """Everything up to there is in, though the last messages may be gone from the log."""
+        if self.place.sequence < position:
+            self.place = replace(self.place, sequence=position, stored_ns=0)
+        await self._projection.set_place(self.place)
+
+    async def forget(self, address: JobAddress, up_to: int) -> bool:
+        """Take a job out, unless it went on after that; False if it did."""
+        async with self._writing:
+            self._rows.pop(address, None)
+            row = (await self._projection.load([address])).get(address)
+            if row is None or row.last_sequence > up_to:
+                return row is None
+            await self._projection.forget(row)
+            return True
+
+    def _remember(self, rows: dict[JobAddress, JobRow]) -> None:
+        for address, row in rows.items():
+            self._rows[address] = row
+            self._rows.move_to_end(address)
+        while len(self._rows) > _ROWS_REMEMBERED:
+            self._rows.popitem(last=False)

@@ -1,0 +1,133 @@
+"""A projection made anew from the log beside the one at its path, which it then replaces.
+
+The old file is answered from, and filled, until the moment of the swap. During it the old file's
+write lock is held: a projector that has it open commits nothing more, finds another file at the
+path, and goes on with that. So the projection never goes back behind what it has shown.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from contextlib import asynccontextmanager, contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+import aiosqlite
+
+from jobs_admin.errors import AdminError, ProjectionTaken
+from jobs_admin.file_lock import only_writer
+from jobs_admin.projection.files import beside, file_id, put_in_place, remove
+from jobs_admin.projection.intake import Intake
+from jobs_admin.projection.store import Projection, place_of
+from trellis_jobs.jetstream.log_feed import Place
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Iterator
+    from pathlib import Path
+
+    from trellis_jobs.jetstream.log_feed import LogFeed
+
+log = logging.getLogger(__name__)
+
+# How many messages are done, and how many there are in all.
+Progress = Callable[[int, int], None]
+
+_PATIENCE: Final = 30.0
+
+
+class RebuildUnderWay(AdminError):
+    def __init__(self, path: Path) -> None:
+        super().__init__(f"{path} is being rebuilt by another process already")
+        self.path = path
+
+
+@dataclass(frozen=True, slots=True)
+class Filled:
+    """`position` is a sequence of the log, `messages` how many were there up to it."""
+
+    position: int
+    messages: int
+
+
+async def rebuild(
+    path: Path,
+    feed: LogFeed,
+    progress: Progress | None = None,
+    *,
+    keep_old_as: Path | None = None,
+) -> Filled:
+    """Raises RebuildUnderWay when another process does the same for this file."""
+    with beside_it(path, "rebuilding") as fresh:
+        filled = await fill(fresh, feed, progress)
+        async with _held(path) as shown:
+            await fill_up(fresh, feed, shown)
+            await asyncio.to_thread(put_in_place, fresh, path, keep_old_as=keep_old_as)
+    log.info(
+        "the projection was rebuilt",
+        extra={"path": str(path), "messages": filled.messages, "position": filled.position},
+    )
+    return filled
+
+
+@contextmanager
+def beside_it(path: Path, what: str) -> Iterator[Path]:
+    """A place beside a file for one process at a time; nothing stays there."""
+    place = beside(path, what)
+    try:
+        with only_writer(place):
+            remove(place)
+            try:
+                yield place
+            finally:
+                remove(place)
+    except ProjectionTaken:
+        raise RebuildUnderWay(path) from None
+
+
+async def fill(fresh: Path, feed: LogFeed, progress: Progress | None = None) -> Filled:
+    """A whole projection of the log as it is now, indexes included, in a file of its own."""
+    extent = await feed.extent()
+    async with Projection.open(fresh, bulk=True) as projection:
+        intake = Intake(projection, Place(created=extent.created))
+        done = 0
+        async for batch in feed.up_to(intake.place, extent.last_sequence):
+            await intake.take_in(batch)
+            done += len(batch)
+            if progress is not None:
+                progress(done, done + batch[-1].pending)
+        await intake.complete(extent.last_sequence)
+        await projection.add_indexes()
+    return Filled(extent.last_sequence, done)
+
+
+async def fill_up(fresh: Path, feed: LogFeed, shown: Place) -> None:
+    """Take in what another projection of the same log has shown meanwhile."""
+    async with Projection.open(fresh, bulk=True) as projection:
+        intake = Intake(projection, await projection.place())
+        begin = intake.place
+        if shown.created == begin.created and shown.sequence > begin.sequence:
+            async for batch in feed.up_to(begin, shown.sequence):
+                await intake.take_in(batch)
+            await intake.complete(shown.sequence)
+        await projection.seal()
+
+
+@asynccontextmanager
+async def _held(path: Path) -> AsyncIterator[Place]:
+    """Nobody writes into the file within the block; gives how far it is.
+
+    A file that is none, or that cannot be read any more, has no writer and holds nothing.
+    """
+    if file_id(path) is None:
+        yield Place()
+        return
+    async with aiosqlite.connect(path, isolation_level=None, timeout=_PATIENCE) as database:
+        try:
+            await database.execute("BEGIN IMMEDIATE")
+            place = await place_of(database)
+        except aiosqlite.DatabaseError as error:
+            log.warning("the old projection cannot be read", extra={"error": str(error)})
+            place = Place()
+        yield place
