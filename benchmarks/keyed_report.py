@@ -41,9 +41,9 @@ def keyed_table(measured: Report) -> Group:
 
 def _rates(measured: Report) -> Table:
     shown = Table(
-        *("", "keys", "jobs", "unkeyed/s", "keyed/s", "ratio", "messages a job", "CPU µs a job"),
+        *("", "keys", "jobs", "unkeyed/s", "keyed/s", "ratio", "messages", "CPU µs"),
         title=f"keyed against unkeyed ({measured['unkeyed_jobs']} jobs), "
-        f"medians of {measured['rounds']} rounds",
+        f"medians of {measured['rounds']} rounds; messages and CPU a job",
     )
     for row in measured["rates"]:
         unkeyed, keyed = row["ceiling"], row["ours"]

@@ -44,7 +44,7 @@ class KeyedSize:
 USUAL: Final = KeyedSize(
     rounds=3,
     unkeyed=Load(0, 10_000),
-    keyed=(Load(1_000, 10_000), Load(10, 1_000), Load(1, 100), Load(1, 300)),
+    keyed=(Load(1_000, 10_000), Load(10, 1_000), Load(1, 100), Load(1, 1_000)),
     waiting=50,
     hand_over_processes=(1, 2),
     crowds=tuple(
