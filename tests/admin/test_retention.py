@@ -1,0 +1,209 @@
+"""Jobs leave the log when their time is up, and nothing of a job that went on leaves with them."""
+
+from __future__ import annotations
+
+import gzip
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pytest
+
+from jobs_admin.archive import Archive, FolderArchive, NoArchive
+from jobs_admin.errors import ConfigError
+from jobs_admin.projection.projector import Projector
+from jobs_admin.reads import jobs as reads
+from jobs_admin.reads.readers import Readers
+from jobs_admin.retention import Doors, Retention
+from jobs_admin.retention_policy import parse, standard
+from tests.support.lab import Probe, Task, probe, worker
+from trellis_jobs import JobEnded, JobRef
+from trellis_jobs.contract.topology import Topology
+from trellis_jobs.embedded import EmbeddedServer
+from trellis_jobs.jetstream import api
+from trellis_jobs.jetstream.log_feed import LogFeed
+from trellis_jobs.jetstream.provision import provision
+from trellis_jobs.model import events as e
+from trellis_jobs.model.job import Entry, Job, fold
+from trellis_jobs.model.standing import Head
+from trellis_jobs.model.states import JobState
+from trellis_jobs.surroundings import utc_now
+
+
+@dataclass
+class Sweeper:
+    """A projection with retention, at a moment of one's choice."""
+
+    raw: Probe
+    projector: Projector
+    readers: Readers
+    folder: Path
+
+    def retention(
+        self, *, later: timedelta, policy: str = "", archive: Archive | None = None
+    ) -> Retention:
+        doors = Doors(self.raw.connection, self.raw.events, self.readers, self.projector)
+        return Retention(
+            parse(policy), archive or FolderArchive(self.folder), doors, lambda: utc_now() + later
+        )
+
+    async def catch_up(self) -> None:
+        info = await api.request(self.raw.connection, "STREAM.INFO.JOBS")
+        await self.projector.run(until=int(info["state"]["last_seq"]))
+
+    async def is_listed(self, ref: JobRef[Any]) -> bool:
+        return await reads.find(self.readers, ref.id) is not None
+
+    def archived(self) -> list[dict[str, Any]]:
+        lines = [gzip.decompress(path.read_bytes()) for path in sorted(self.folder.glob("*.gz"))]
+        return [orjson.loads(line) for each in lines for line in each.splitlines()]
+
+
+@asynccontextmanager
+async def sweeper(url: str, folder: Path) -> AsyncIterator[Sweeper]:
+    path = folder / "jobs.sqlite"
+    async with probe(url) as raw:
+        await provision(raw.connection, Topology(raw.features))
+        async with (
+            Projector.open(LogFeed(raw.connection), path) as projector,
+            Readers.open(path) as readers,
+        ):
+            yield Sweeper(raw, projector, readers, folder / "old")
+
+
+async def ended(ref: JobRef[Any]) -> JobRef[Any]:
+    try:
+        await ref.wait(timeout=20)
+    except JobEnded:
+        return ref
+    return ref
+
+
+async def test_a_job_whose_time_is_up_is_archived_purged_and_no_longer_listed(
+    server: EmbeddedServer, tmp_path: Path
+) -> None:
+    async with worker(server.url) as bench, sweeper(server.url, tmp_path) as at:
+        done = await ended(await bench.jobs.work.create(Task(text="done")))
+        failed = await ended(await bench.jobs.work.create(Task(do="give up")))
+        waiting = await bench.jobs.work.create(Task(do="wait"))
+        await bench.until_running(waiting)
+        history = await at.raw.kinds(done)
+        await at.catch_up()
+        retention = at.retention(later=timedelta(days=8))
+        assert await retention.due() == {"completed": 1}
+        assert (await retention.sweep()).removed == {"completed": 1}
+        assert await at.raw.kinds(done) == []
+        assert [await at.is_listed(ref) for ref in (done, failed, waiting)] == [False, True, True]
+        [line] = at.archived()
+        assert line["job"]["id"] == done.id
+        assert [event["eventType"] for event in line["events"]] == history
+        assert (await retention.sweep()).removed == {}
+        bench.go.set()
+
+
+async def test_what_went_on_after_it_was_read_survives(
+    server: EmbeddedServer, tmp_path: Path
+) -> None:
+    """An operator's retry comes between the archive and the purge: the retry wins."""
+
+    class Slow(FolderArchive):
+        async def keep(self, histories: Any, day: Any) -> None:
+            await super().keep(histories, day)
+            [(job, history)] = histories
+            await retried(at.raw, job, history)
+
+    async with sweeper(server.url, tmp_path) as at:
+        async with worker(server.url, "work") as bench:
+            ref = await ended(await bench.jobs.work.create(Task(do="give up")))
+        await at.catch_up()
+        late = at.retention(later=timedelta(days=31), archive=Slow(tmp_path / "old"))
+        await late.sweep()
+        assert await at.raw.kinds(ref) == [e.EventKind.RETRIED]
+        job = fold(await at.raw.events.history(ref.address))
+        assert job is not None
+        assert job.state is JobState.PENDING
+
+
+async def retried(raw: Probe, job: Job, history: list[Entry]) -> None:
+    event = e.Retried(
+        job=job.address,
+        context=job.context,
+        at=utc_now(),
+        tries=0,
+        payload=job.payload,
+        max_tries=job.max_tries,
+    )
+    head = await raw.events.try_append(Head(history[-1].sequence, job.standing), event)
+    assert isinstance(head, Head)
+
+
+async def test_what_another_replica_purged_leaves_this_projection_too(
+    server: EmbeddedServer, tmp_path: Path
+) -> None:
+    async with (
+        sweeper(server.url, tmp_path / "a") as one,
+        sweeper(server.url, tmp_path / "b") as two,
+    ):
+        async with worker(server.url, "work") as bench:
+            ref = await ended(await bench.jobs.work.create(Task()))
+        await one.catch_up()
+        await two.catch_up()
+        await one.retention(later=timedelta(days=8)).sweep()
+        assert await two.is_listed(ref)
+        await two.retention(later=timedelta(days=8), archive=NoArchive()).sweep()
+        assert not await two.is_listed(ref)
+        assert len(one.archived()) == 1
+
+
+async def test_a_crash_after_the_archive_is_made_good_by_the_next_sweep(
+    server: EmbeddedServer, tmp_path: Path
+) -> None:
+    class Crash(FolderArchive):
+        async def keep(self, histories: Any, day: Any) -> None:
+            await super().keep(histories, day)
+            raise OSError("the power went")
+
+    async with sweeper(server.url, tmp_path) as at:
+        async with worker(server.url, "work") as bench:
+            ref = await ended(await bench.jobs.work.create(Task()))
+        await at.catch_up()
+        with pytest.raises(OSError, match="power"):
+            await at.retention(later=timedelta(days=8), archive=Crash(at.folder)).sweep()
+        assert await at.raw.kinds(ref) != []
+        await at.retention(later=timedelta(days=8)).sweep()
+        assert await at.raw.kinds(ref) == []
+        assert {line["job"]["id"] for line in at.archived()} == {ref.id}
+
+
+@pytest.mark.parametrize(
+    ("text", "complaint"),
+    [
+        ("pending=7d", "no state in which a job is over"),
+        ("completed=soon", "an age is a number"),
+        ("completed=59m", "at least an hour"),
+        ("completed", "an age is a number"),
+    ],
+)
+def test_a_retention_that_makes_no_sense_is_refused(text: str, complaint: str) -> None:
+    with pytest.raises(ConfigError, match=complaint):
+        parse(text)
+
+
+def test_what_is_not_named_keeps_its_age() -> None:
+    policy, now = parse("completed=2h, others=3d"), datetime.fromisoformat("2026-11-16T12:00Z")
+    assert policy.ages[JobState.COMPLETED] == timedelta(hours=2)
+    assert policy.ages[JobState.DEAD] == timedelta(days=3)
+    assert policy.is_due(JobState.COMPLETED, now - timedelta(hours=2), now)
+    assert not policy.is_due(JobState.DEAD, now - timedelta(days=2), now)
+    assert standard().ages[JobState.DEAD] == timedelta(days=90)
+
+
+def test_keep_all_keeps_all() -> None:
+    policy = parse("keep-all")
+    assert str(policy) == "keep-all"
+    assert policy.limits(utc_now()) == []
+    assert str(parse("completed=keep")).startswith("cancelled=604800s,completed=keep")
