@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import timedelta
 from enum import StrEnum
 from pathlib import Path
 from typing import Final
+
+from jobs_admin.retention_policy import RetentionPolicy, standard
 
 SYSTEM_PATH: Final = Path("/var/lib/trellis/jobs.sqlite")
 PATH_VARIABLE: Final = "TRELLIS_JOBS_DB_PATH"
@@ -29,6 +31,8 @@ class AdminConfig:
     janitor_interval: timedelta = timedelta(seconds=5)
     reconcile_interval: timedelta = timedelta(seconds=30)
     retention_interval: timedelta = timedelta(minutes=5)
+    retention: RetentionPolicy = field(default_factory=standard)
+    archive: Path | None = None
     health_port: int | None = None
     provision: bool = False
 

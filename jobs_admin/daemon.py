@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 import aiosqlite
 
 from jobs_admin.actions import Actions
+from jobs_admin.archive import FolderArchive, NoArchive
 from jobs_admin.config import Mode
 from jobs_admin.errors import ProjectionMissing, ProjectionOutdated, ProjectionUnusable
 from jobs_admin.file_lock import only_writer
@@ -21,6 +22,7 @@ from jobs_admin.projection.projector import Projector
 from jobs_admin.projection.store import SCHEMA_VERSION
 from jobs_admin.reads.position import FilePosition, schema_version
 from jobs_admin.reads.readers import Readers
+from jobs_admin.retention import Doors, Retention
 from jobs_admin.rpc.catching_up import BoundedProgress
 from jobs_admin.rpc.insight_methods import InsightMethods
 from jobs_admin.rpc.job_methods import JobMethods
@@ -39,7 +41,7 @@ from trellis_jobs.model import subjects
 from trellis_jobs.surroundings import Surroundings
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Coroutine, Mapping
+    from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping
     from pathlib import Path
     from typing import Any
 
@@ -146,7 +148,18 @@ def _loops(parts: _Parts) -> Mapping[str, Coroutine[Any, Any, None]]:
     """By name; with `--mode rpc-only` there are none."""
     if parts.projector is None:
         return {}
-    return {"projector": parts.loops.keep("projector", parts.projector.run)}
+    every = parts.config.retention_interval
+    return {
+        "projector": parts.loops.keep("projector", parts.projector.run),
+        "retention": parts.loops.repeat("retention", every, _retention(parts, parts.projector)),
+    }
+
+
+def _retention(parts: _Parts, projector: Projector) -> Callable[[], Awaitable[object]]:
+    config = parts.config
+    archive = NoArchive() if config.archive is None else FolderArchive(config.archive)
+    doors = Doors(parts.connection, parts.events, parts.readers, projector)
+    return Retention(config.retention, archive, doors, parts.around.now).sweep
 
 
 async def _assemble(

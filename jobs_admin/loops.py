@@ -69,7 +69,7 @@ class Loops:
             pause = min(2 * pause, _LONGEST_PAUSE)
 
     async def repeat(
-        self, name: str, every: timedelta, work: Callable[[], Awaitable[None]]
+        self, name: str, every: timedelta, work: Callable[[], Awaitable[object]]
     ) -> None:
         """Run `work` again and again; an error costs one turn, and errors in a row ever more."""
         loop, pause = self._new(name), every.total_seconds()
