@@ -6,6 +6,7 @@ import sys
 
 import typer
 
+from trellis_jobs.cli.admin import admin
 from trellis_jobs.cli.dev import dev
 from trellis_jobs.cli.exits import complain
 from trellis_jobs.cli.worker import worker
@@ -20,6 +21,7 @@ app = typer.Typer(
 )
 app.command()(worker)
 app.command()(dev)
+app.add_typer(admin, name="admin")
 
 
 def main() -> None:

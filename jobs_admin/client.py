@@ -1,0 +1,240 @@
+"""A typed client of the admin runtime: every request, its answers as values, refusals as errors.
+
+    async with AdminClient.connect("nats://127.0.0.1:4222", by="ann") as admin:
+        async for job in admin.jobs(JobQuery(state=[JobState.DEAD])):
+            await admin.replay(job.id, reason="the upstream is back")
+
+Raises NotFound, Invalid, Denied or Unexpected (jobs_admin.errors) when it is refused, and
+ServiceMissing when no admin runtime runs. A request that changes something is sent once.
+"""
+
+from __future__ import annotations
+
+from contextlib import asynccontextmanager
+from datetime import datetime
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+
+from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
+from pydantic.alias_generators import to_camel
+
+from jobs_admin.errors import Unexpected
+from jobs_admin.refusals import refusal
+from jobs_admin.views.jobs import ChangedJob, ExplanationView, JobView, LogEntry, OneJob
+from jobs_admin.views.services import HealthView, ServiceView, StatsView
+from jobs_admin.views.shape import Page
+from trellis_jobs.jetstream.connection import Connection
+from trellis_jobs.jetstream.requests import call
+from trellis_jobs.model import subjects
+from trellis_jobs.model.identity import JobAddress
+from trellis_jobs.model.states import JobState
+from trellis_jobs.surroundings import new_id
+from trellis_jobs.wire.fields import dumps
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
+
+T = TypeVar("T")
+V = TypeVar("V", bound=BaseModel)
+Scalar = str | int | float | bool
+
+PAGE: Final = 100
+TIMEOUT: Final = 10.0
+_JOBS: Final = TypeAdapter(Page[JobView])
+_SERVICES: Final = TypeAdapter(Page[ServiceView])
+_ENTRIES: Final = TypeAdapter(Page[LogEntry])
+
+
+class JobQuery(BaseModel):
+    """Which jobs; what is left out does not narrow. `since` and `until` are of the last change."""
+
+    model_config = ConfigDict(
+        frozen=True, extra="forbid", alias_generator=to_camel, populate_by_name=True
+    )
+
+    service: str | None = None
+    type: str | None = None
+    state: list[JobState] | None = None
+    since: datetime | None = None
+    until: datetime | None = None
+    key: str | None = None
+    id_prefix: str | None = None
+    error: str | None = None
+    payload: dict[str, Scalar] | None = None
+
+
+ANY: Final = JobQuery()
+
+
+class AdminClient:
+    """`by` is recorded in what this client changes. A job is named by its id, or its address."""
+
+    def __init__(
+        self, connection: Connection, *, by: str | None = None, timeout: float = TIMEOUT
+    ) -> None:
+        self._connection = connection
+        self._by = by
+        self._timeout = timeout
+
+    @classmethod
+    @asynccontextmanager
+    async def connect(
+        cls,
+        servers: str,
+        *,
+        credentials: str | None = None,
+        by: str | None = None,
+        timeout: float = TIMEOUT,
+    ) -> AsyncGenerator[AdminClient, None]:
+        connection = await Connection.open(
+            servers, name="jobs admin client", credentials=credentials
+        )
+        try:
+            yield cls(connection, by=by, timeout=timeout)
+        finally:
+            await connection.close()
+
+    async def health(self) -> HealthView:
+        return await self._one("Jobs.Health", {}, HealthView)
+
+    async def stats(
+        self, *, service: str | None = None, type: str | None = None, window_minutes: int = 5
+    ) -> StatsView:
+        asked = {"service": service, "type": type, "windowMinutes": window_minutes}
+        return await self._one("Jobs.Stats", asked, StatsView)
+
+    async def list_services(
+        self, *, offset: int = 0, limit: int = PAGE, min_seq: int = 0
+    ) -> Page[ServiceView]:
+        asked = {"offset": offset, "limit": limit, "minSeq": min_seq}
+        return await self._page("Jobs.ListServices", asked, _SERVICES)
+
+    def services(self, *, page: int = PAGE) -> AsyncIterator[ServiceView]:
+        async def turn(offset: int) -> Page[ServiceView]:
+            return await self.list_services(offset=offset, limit=page)
+
+        return _each(turn, lambda service: service.name)
+
+    async def list_jobs(
+        self, query: JobQuery = ANY, *, offset: int = 0, limit: int = PAGE, min_seq: int = 0
+    ) -> Page[JobView]:
+        """Newest first."""
+        asked = {**_told(query), "offset": offset, "limit": limit, "minSeq": min_seq}
+        return await self._page("Jobs.List", asked, _JOBS)
+
+    def jobs(self, query: JobQuery = ANY, *, page: int = PAGE) -> AsyncIterator[JobView]:
+        """Each job once, newest first; those created meanwhile may be left out."""
+
+        async def turn(offset: int) -> Page[JobView]:
+            return await self.list_jobs(query, offset=offset, limit=page)
+
+        return _each(turn, _address)
+
+    async def list_dead(
+        self, query: JobQuery = ANY, *, offset: int = 0, limit: int = PAGE, min_seq: int = 0
+    ) -> Page[JobView]:
+        """Jobs that wait for an operator; the query names no states."""
+        asked = {**_told(query), "offset": offset, "limit": limit, "minSeq": min_seq}
+        return await self._page("Jobs.ListDLQ", asked, _JOBS)
+
+    def dead(self, query: JobQuery = ANY, *, page: int = PAGE) -> AsyncIterator[JobView]:
+        async def turn(offset: int) -> Page[JobView]:
+            return await self.list_dead(query, offset=offset, limit=page)
+
+        return _each(turn, _address)
+
+    async def get(self, job: str | JobAddress, *, min_seq: int = 0) -> JobView:
+        asked = {**_named(job), "minSeq": min_seq}
+        return (await self._one("Jobs.Get", asked, OneJob)).job
+
+    async def list_events(
+        self, job: str | JobAddress, *, offset: int = 0, limit: int = PAGE, min_seq: int = 0
+    ) -> Page[LogEntry]:
+        """Oldest first, from the log itself."""
+        asked = {**_named(job), "offset": offset, "limit": limit, "minSeq": min_seq}
+        return await self._page("Jobs.Events", asked, _ENTRIES)
+
+    def events(self, job: str | JobAddress, *, page: int = PAGE) -> AsyncIterator[LogEntry]:
+        async def turn(offset: int) -> Page[LogEntry]:
+            return await self.list_events(job, offset=offset, limit=page)
+
+        return _each(turn, lambda entry: entry.seq)
+
+    async def explain(self, job: str | JobAddress, *, min_seq: int = 0) -> ExplanationView:
+        asked = {**_named(job), "minSeq": min_seq}
+        return await self._one("Jobs.Explain", asked, ExplanationView)
+
+    async def cancel(self, job: str | JobAddress, *, reason: str | None = None) -> ChangedJob:
+        return await self._change("Jobs.Cancel", job, reason)
+
+    async def retry(self, job: str | JobAddress, *, reason: str | None = None) -> ChangedJob:
+        """A fresh run, with all its tries, of a job that failed or died."""
+        return await self._change("Jobs.Retry", job, reason)
+
+    async def replay(self, job: str | JobAddress, *, reason: str | None = None) -> ChangedJob:
+        """A fresh run of a dead job."""
+        return await self._change("Jobs.ReplayDLQ", job, reason)
+
+    async def dismiss(self, job: str | JobAddress, *, reason: str | None = None) -> ChangedJob:
+        return await self._change("Jobs.DismissDLQ", job, reason)
+
+    async def _change(self, method: str, job: str | JobAddress, reason: str | None) -> ChangedJob:
+        return await self._one(
+            method, {**_named(job), "by": self._by, "reason": reason}, ChangedJob
+        )
+
+    async def _one(self, method: str, asked: dict[str, Any], view: type[V]) -> V:
+        return _read(method, view.model_validate_json, await self._ask(method, asked))
+
+    async def _page(
+        self, method: str, asked: dict[str, Any], view: TypeAdapter[Page[T]]
+    ) -> Page[T]:
+        return _read(method, view.validate_json, await self._ask(method, asked))
+
+    async def _ask(self, method: str, asked: dict[str, Any]) -> bytes:
+        body = dumps({name: value for name, value in asked.items() if value is not None})
+        reply = await call(
+            self._connection,
+            subjects.rpc(method),
+            body,
+            headers={"request-id": new_id()},
+            timeout=self._timeout,
+        )
+        if reply.headers.get("status") == "error":
+            raise refusal(reply.data)
+        return reply.data
+
+
+def _read(method: str, read: Callable[[bytes], T], data: bytes) -> T:
+    try:
+        return read(data)
+    except ValidationError as error:
+        raise Unexpected(f"the answer to {method} is not what it should be: {error}") from error
+
+
+async def _each(
+    turn: Callable[[int], Awaitable[Page[T]]], identity: Callable[[T], object]
+) -> AsyncIterator[T]:
+    """Entries that moved to a later page meanwhile are not told twice."""
+    offset: int | None = 0
+    told: set[object] = set()
+    while offset is not None:
+        page = await turn(offset)
+        for entry in page.entries:
+            if identity(entry) not in told:
+                told.add(identity(entry))
+                yield entry
+        offset = page.next_offset
+
+
+def _told(query: JobQuery) -> dict[str, Any]:
+    return query.model_dump(mode="json", by_alias=True, exclude_none=True)
+
+
+def _named(job: str | JobAddress) -> dict[str, str]:
+    if isinstance(job, JobAddress):
+        return {"id": job.job_id, "service": job.service, "type": job.job_type}
+    return {"id": job}
+
+
+def _address(job: JobView) -> tuple[str, str, str]:
+    return job.service, job.type, job.id

@@ -1,0 +1,156 @@
+"""Jobs as operators are shown them, their logs, and why they are where they are."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Annotated
+
+from pydantic import Field, JsonValue
+
+from jobs_admin.explain import Because
+from jobs_admin.views.shape import View
+from trellis_jobs.model.states import JobState
+
+
+class ContextView(View):
+    request_id: str
+    trace_id: str
+    traceparent: str
+    tracestate: str | None = None
+
+
+class ErrorView(View):
+    type: str
+    message: str
+    tries: int
+    timestamp: datetime
+    traceback: str | None = None
+
+
+class ProgressView(View):
+    step: str | None = None
+    message: str | None = None
+    current: int | None = None
+    total: int | None = None
+
+
+class LogLineView(View):
+    """`run_seq` tells which run said it."""
+
+    timestamp: datetime
+    level: str
+    message: str
+    run_seq: int
+
+
+class AttemptView(View):
+    """Who runs the job, and which delivery of which work message began that."""
+
+    id: str
+    instance_id: str
+    work: str
+    delivery: int
+
+
+class ConcurrencyView(View):
+    key: str
+    key_hash: str
+    slot_token: str | None = None
+    instance_id: str | None = None
+    heartbeat_at: datetime | None = None
+    lease_expires_at: datetime | None = None
+    stale_takeover_count: int | None = None
+
+
+class QueuePolicyView(View):
+    outcome: str
+    reason: str | None = None
+    existing_job_id: str | None = None
+    replaced_job_id: str | None = None
+
+
+class RunView(View):
+    """One run of a job; `by` and `reason` are of whoever ended it, or began it again."""
+
+    payload: JsonValue = None
+    result: JsonValue = None
+    errors: tuple[ErrorView, ...] = ()
+    progress: ProgressView | None = None
+    began_at: datetime
+    started_at: datetime | None = None
+    completed_at: datetime | None = None
+    reason: str | None = None
+    by: str | None = None
+    concurrency: ConcurrencyView | None = None
+    queue_policy: QueuePolicyView | None = None
+
+
+class JobView(RunView):
+    """A job in its newest run. `logs` and `last_seq` come with one job, not with lists.
+
+    `omitted` names the fields that were too large to be sent; the log has them.
+    """
+
+    id: str
+    service: str
+    type: str
+    state: JobState
+    context: ContextView
+    created_at: datetime
+    updated_at: datetime
+    tries: int
+    max_tries: int
+    run_seq: int
+    deadline: datetime | None = None
+    next_attempt_at: datetime | None = None
+    attempt: AttemptView | None = None
+    last_error: str | None = None
+    earlier_runs: tuple[RunView, ...] = ()
+    logs: tuple[LogLineView, ...] = ()
+    last_seq: int | None = None
+    omitted: tuple[str, ...] = ()
+
+
+class OneJob(View):
+    job: JobView
+
+
+class ChangedJob(View):
+    """The job afterwards; `seq` is of the event, and as `minSeq` makes other reads as new."""
+
+    job: JobView
+    seq: int
+
+
+class LogEntry(View):
+    """One message of a job's log: `event` as it was written, and where it left the job.
+
+    `ignored` says why an event did not count, `undecodable` why a message is no event.
+    """
+
+    seq: int
+    subject: str
+    stored_at: datetime
+    event: dict[str, JsonValue] | None = None
+    state: JobState | None = None
+    ignored: str | None = None
+    undecodable: str | None = None
+    omitted: tuple[str, ...] = ()
+
+
+class ExplanationView(View):
+    """`because` is for scripts, `sentence` and `next` are for people."""
+
+    id: str
+    service: str
+    type: str
+    state: JobState
+    tries: int
+    max_tries: int
+    because: Because
+    sentence: str
+    next: str
+    since: datetime | None = None
+    until: datetime | None = None
+    deadline: datetime | None = None
+    details: Annotated[dict[str, JsonValue], Field(default_factory=dict)]

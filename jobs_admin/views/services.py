@@ -1,0 +1,106 @@
+"""Services and their workers, numbers over all jobs, and how the admin runtime fares."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from jobs_admin.config import Mode
+from jobs_admin.health import Status
+from jobs_admin.loops import LoopState
+from jobs_admin.views.shape import View
+
+
+class WorkerView(View):
+    """`timestamp` is when it was last heard of, by the server's clock."""
+
+    service: str
+    job_type: str
+    instance_id: str
+    timestamp: datetime
+    concurrency: int | None = None
+    version: str | None = None
+
+
+class TypeView(View):
+    """`unattended`: there is work, and no live worker for it."""
+
+    type: str
+    pending: int
+    retry: int
+    active: int
+    live_workers: int
+    unattended: bool
+    oldest_pending_at: datetime | None = None
+
+
+class ServiceView(View):
+    name: str
+    healthy: bool
+    workers: tuple[WorkerView, ...]
+    types: tuple[TypeView, ...]
+
+
+class TypeStats(View):
+    """Jobs by state, and events per minute by kind."""
+
+    service: str
+    type: str
+    states: dict[str, int]
+    per_minute: dict[str, float]
+    oldest_pending_at: datetime | None = None
+    oldest_pending_age_ms: int | None = None
+
+
+class StatsView(View):
+    timestamp: datetime
+    window_minutes: int
+    states: dict[str, int]
+    per_minute: dict[str, float]
+    oldest_pending_age_ms: int
+    types: tuple[TypeStats, ...]
+
+
+class StreamView(View):
+    name: str
+    messages: int
+    bytes: int
+    first_seq: int
+    last_seq: int
+    consumers: int
+
+
+class CheckView(View):
+    """One thing that was looked at; which of the facts it has depends on what it is about.
+
+    `projection`: position, last_seq, lag_events, lag_seconds. `loop:<name>`: state, failures and
+    the last of each. `server`: connected, version, lacks. `streams`, `advisories`: as named.
+    """
+
+    name: str
+    status: Status
+    error: str | None = None
+    position: int | None = None
+    last_seq: int | None = None
+    lag_events: int | None = None
+    lag_seconds: float | None = None
+    state: LoopState | None = None
+    failures: int | None = None
+    last_success: datetime | None = None
+    last_error: str | None = None
+    last_failure: datetime | None = None
+    connected: bool | None = None
+    version: str | None = None
+    lacks: tuple[str, ...] = ()
+    streams: tuple[StreamView, ...] = ()
+    backlog: int | None = None
+
+
+class HealthView(View):
+    service: str
+    status: Status
+    timestamp: datetime
+    mode: Mode
+    checks: tuple[CheckView, ...]
+
+    def check(self, name: str) -> CheckView | None:
+        return next((check for check in self.checks if check.name == name), None)

@@ -1,0 +1,132 @@
+"""`trellis-jobs admin`: run what watches and steers the jobs of all services."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import signal
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from jobs_admin.config import PATH_VARIABLE, AdminConfig, Mode, default_path
+from jobs_admin.daemon import Daemon, serving
+from trellis_jobs.cli.logs import LogFormat, LogLevel, set_up_logs
+from trellis_jobs.cli.options import DEFAULT_SERVER, Credentials
+from trellis_jobs.cli.running import run
+from trellis_jobs.errors import without_secrets
+from trellis_jobs.worker.signals import listening
+
+log = logging.getLogger(__name__)
+
+admin = typer.Typer(help="The admin runtime: every job of every service.", no_args_is_help=True)
+
+
+@admin.callback()
+def _of_admin() -> None:
+    """With one command alone, typer would leave its name out."""
+
+
+@admin.command()
+def serve(
+    nats: Annotated[
+        str, typer.Option(envvar="NATS_URL", help="Where the server is.", metavar="URL")
+    ] = DEFAULT_SERVER,
+    creds: Credentials = None,
+    db: Annotated[
+        Path | None,
+        typer.Option(
+            envvar=PATH_VARIABLE,
+            help="The projection: a SQLite file that may be deleted, and is made again from "
+            "the log. Default: /var/lib/trellis/jobs.sqlite if that can be written, else in the "
+            "user's data folder.",
+            metavar="FILE",
+            dir_okay=False,
+        ),
+    ] = None,
+    mode: Annotated[
+        Mode,
+        typer.Option(
+            envvar="TRELLIS_JOBS_MODE",
+            help="full: fill the projection, look after jobs, answer. rpc-only: answer from a "
+            "projection that another process fills.",
+        ),
+    ] = Mode.FULL,
+    health_port: Annotated[
+        int | None,
+        typer.Option(
+            envvar="TRELLIS_JOBS_HEALTH_PORT",
+            help="Serve /live and /ready over HTTP on this port (0: any free one).",
+            min=0,
+            max=65535,
+        ),
+    ] = None,
+    provision: Annotated[
+        bool,
+        typer.Option(
+            "--provision",
+            envvar="TRELLIS_JOBS_PROVISION",
+            help="Make the streams that are missing, instead of refusing to start.",
+        ),
+    ] = False,
+    log_format: Annotated[LogFormat, typer.Option(envvar="TRELLIS_JOBS_LOG_FORMAT")] = (
+        LogFormat.TEXT
+    ),
+    log_level: Annotated[LogLevel, typer.Option(envvar="TRELLIS_JOBS_LOG_LEVEL")] = LogLevel.INFO,
+) -> None:
+    """Answer Jobs.* requests from a projection of the log.
+
+    SIGTERM and Ctrl-C answer what is under way, then end. Several may run at once, each with a
+    projection of its own.
+    """
+    set_up_logs(log_format, log_level)
+    run(
+        _serve(
+            AdminConfig(
+                nats=nats,
+                path=db or default_path(),
+                credentials=str(creds) if creds else None,
+                mode=mode,
+                health_port=health_port,
+                provision=provision,
+            )
+        )
+    )
+
+
+async def _serve(config: AdminConfig) -> None:
+    running = asyncio.create_task(_answer_until_told(config))
+
+    def give_up() -> None:
+        """While it starts, perhaps with a long rebuild, nobody waits for an answer."""
+        running.cancel()
+
+    with listening({signal.SIGTERM: give_up, signal.SIGINT: give_up}):
+        await asyncio.wait({running})
+    if not running.cancelled():
+        running.result()
+
+
+async def _answer_until_told(config: AdminConfig) -> None:
+    stop = asyncio.Event()
+    async with serving(config) as daemon:
+        with listening({signal.SIGTERM: stop.set, signal.SIGINT: stop.set}):
+            log.info("admin runtime started", extra=_described(config, daemon))
+            told = asyncio.create_task(stop.wait())
+            await asyncio.wait({told, daemon.running}, return_when=asyncio.FIRST_COMPLETED)
+            told.cancel()
+        log.info("admin runtime is stopping", extra={"position": daemon.progress.position})
+        if daemon.running.done():
+            daemon.running.result()
+    log.info("admin runtime stopped")
+
+
+def _described(config: AdminConfig, daemon: Daemon) -> dict[str, object]:
+    return {
+        "nats": without_secrets(config.nats),
+        "server": daemon.connection.server_version,
+        "db": str(config.path),
+        "mode": config.mode.value,
+        "health_port": daemon.health_port,
+    }
