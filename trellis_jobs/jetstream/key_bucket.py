@@ -51,6 +51,7 @@ _FAILOVER: Final = 10.0
 _LOOK: Final = 0.1
 # For so long a read may be older than it must be; then the key was purged, or the bucket made anew.
 _LAG: Final = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, *[0.1] * 20)
+_STORED_BY_THEN: Final = 0.3
 _KEYS_REMEMBERED: Final = 20_000
 _STATES_REMEMBERED: Final = 4_000
 _SERVER_ERROR: Final = 500
@@ -106,6 +107,16 @@ class KeyBucket:
         """The state, under the limits that `empty` declares; `empty` itself if there is none."""
         return (await self._read(empty)).state
 
+    async def stored(self, address: KeyAddress) -> KeyState | None:
+        """As it is, under the limits that are written there; None if nothing is."""
+        stored = await self._get(address)
+        if stored.data is None:
+            return None
+        found = wire.decode(stored.data, expected=address)
+        if isinstance(found, Malformed):
+            raise KeyStateMalformed(address.hash, subjects.key_state(address), found.reason)
+        return found
+
     async def apply(self, empty: KeyState, move: Callable[[KeyState], M]) -> M:
         """Read, move, write; start over when somebody wrote in between.
 
@@ -146,13 +157,20 @@ class KeyBucket:
             headers = message.headers or {}
             if headers.get(_WRITER) == self._writer:
                 return  # Told below, once it is known to be stored.
+            key_hash, running = message.subject.rsplit(".", 1)[-1], _running(message.data)
             # Whether it is stored by now or was refused, the key is newer than this write expected.
             expected = headers.get(h.EXPECTED_SEQUENCE, "")
             if _SEQUENCE.fullmatch(expected):
                 self._learn(message.subject, int(expected) + 1)
             else:
-                self._known.pop(message.subject, None)
-            hint(message.subject.rsplit(".", 1)[-1], _running(message.data))
+                doubt(message.subject, key_hash)
+                # The hint may have overtaken the write, and nothing tells when it is stored.
+                self._loop.call_later(_STORED_BY_THEN, doubt, message.subject, key_hash)
+            hint(key_hash, running)
+
+        def doubt(subject: str, key_hash: str) -> None:
+            self._known.pop(subject, None)
+            hint(key_hash, None)
 
         self._hints[service, job_type] = hint
         subscription = await self._connection.subscribe(wanted, receive)

@@ -51,6 +51,7 @@ class KeyLine:
         self.free_since: float | None = None
         self.tidied_at: float | None = None
         self._news = asyncio.Event()
+        self._in_doubt = False
 
     def join(self, parked: Parked) -> None:
         bisect.insort(self.parked, parked, key=lambda other: other.waiting.created_at)
@@ -73,17 +74,21 @@ class KeyLine:
         elif self.free_since is None:
             self.free_since = uptime
 
-    def wake(self) -> None:
+    def wake(self, *, in_doubt: bool = False) -> None:
+        """`in_doubt`: news may have been lost, so what is remembered of the key is not enough."""
+        self._in_doubt = self._in_doubt or in_doubt
         self._news.set()
 
     def listen(self) -> None:
         """What is said from now on ends the next rest."""
         self._news.clear()
+        self._in_doubt = False
 
     async def rest(self, seconds: float) -> bool:
-        """True when it ended with news."""
+        """True when it ended with news that can be relied on."""
         try:
             async with asyncio.timeout(seconds):
-                return await self._news.wait()
+                await self._news.wait()
         except TimeoutError:
             return False
+        return not self._in_doubt

@@ -6,6 +6,7 @@ import asyncio
 import logging
 from typing import TYPE_CHECKING, Final
 
+from trellis_jobs.errors import JobsError
 from trellis_jobs.jetstream.connection import Connection, ConnectionLost
 from trellis_jobs.jetstream.end_notices import EndNotices
 from trellis_jobs.jetstream.work_queue import WorkQueue
@@ -141,6 +142,9 @@ class QueueWorker:
         while True:
             self._changed.clear()
             self._work.forget_overdue_pulls()
+            if self._work.is_gone and not await self._is_found_again():
+                await asyncio.sleep(_LOOK)
+                continue
             room = self._room()
             if room:
                 await self._pull(room)
@@ -149,6 +153,20 @@ class QueueWorker:
                     await self._changed.wait()
             except TimeoutError:
                 continue
+
+    async def _is_found_again(self) -> bool:
+        """A consumer, or a stream, that was deleted and made again takes up where the log is."""
+        if not self._connection.is_up:
+            return False
+        try:
+            await self._work.open()
+        except JobsError as error:
+            log.error(
+                "the work queue is gone; this goes on as soon as it is back",
+                extra={"queue": self.handler.queue.name, "error": str(error)},
+            )
+            return False
+        return True
 
     def _room(self) -> int:
         """How many deliveries to ask for now: none while few slots are free and some are owed."""

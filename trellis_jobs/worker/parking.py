@@ -39,7 +39,7 @@ PLACES: Final = 5_000
 _AWAY: Final = timedelta(seconds=1)
 _MOST_DOUBLINGS: Final = 3
 _ON_THE_WAY: Final = 1.0
-_AFTER_TROUBLE: Final = 1.0
+_AFTER_TROUBLE: Final = 5.0
 # A hint that a job has ended may come before the event is there.
 _END_LOOKS: Final = (0.02, 0.2)
 
@@ -104,7 +104,7 @@ class Parking:
     def hint_all(self) -> None:
         """Hints were lost, perhaps."""
         for line in self._lines.values():
-            line.wake()
+            line.wake(in_doubt=True)
 
     def hint_end(self, job_id: str) -> None:
         known = self._by_job.get(job_id)
