@@ -30,7 +30,8 @@ class FilePosition:
         self._readers = readers
 
     async def reached(self, sequence: int) -> None:
+        """Looks at least once, so that `position` is not of long ago."""
+        self.position = await position(self._readers)
         while self.position < sequence:
+            await asyncio.sleep(_LOOK)
             self.position = await position(self._readers)
-            if self.position < sequence:
-                await asyncio.sleep(_LOOK)

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Protocol
 
 from jobs_admin.rpc.faults import Fault, Invalid, Issue
+from trellis_jobs.contract.topology import LOG
+from trellis_jobs.jetstream.stream_facts import next_in_log, stream_size
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
+    from trellis_jobs.jetstream.connection import Connection
 
 PATIENCE: Final = 5.0
+_A_MOMENT: Final = 1.0
 
 
 class Progress(Protocol):
@@ -25,11 +29,11 @@ class Progress(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class BoundedProgress:
+class LogProgress:
     """Progress that nobody waits for beyond the log's end: what is not there will not come."""
 
     progress: Progress
-    log_end: Callable[[], Awaitable[int]]
+    connection: Connection
 
     @property
     def position(self) -> int:
@@ -37,11 +41,26 @@ class BoundedProgress:
 
     async def reached(self, sequence: int) -> None:
         if sequence > self.position:
-            end = await self.log_end()
+            end = await self._end()
             if sequence > end:
                 problem = f"the log ends at {end}, so there is no {sequence} to wait for"
                 raise Invalid(problem, [Issue("/minSeq", problem)])
         await self.progress.reached(sequence)
+
+    async def reached_the_end(self) -> None:
+        """Of the log as it is now, or as near as may be expected within a moment.
+
+        At its end there may be gaps, so that the last sequence is never reached.
+        """
+        if await next_in_log(self.connection, self.position) is None:
+            return
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(_A_MOMENT):
+                await self.progress.reached(await self._end())
+
+    async def _end(self) -> int:
+        size = await stream_size(self.connection, LOG)
+        return size.last_sequence if size else 0
 
 
 async def caught_up(progress: Progress, sequence: int) -> None:

@@ -5,20 +5,43 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from jobs_admin.reads import jobs as reads
+from jobs_admin.rpc.catching_up import caught_up
 from jobs_admin.rpc.faults import Invalid, Issue, NotFound
+from trellis_jobs.model.identity import JobAddress
 
 if TYPE_CHECKING:
     from jobs_admin.reads.jobs import StoredJob
     from jobs_admin.reads.readers import Readers
+    from jobs_admin.rpc.catching_up import LogProgress
     from jobs_admin.rpc.inputs import JobInput
 
 
-async def find(readers: Readers, asked: JobInput) -> StoredJob:
-    """By its id; by service and type too, where several queues have a job with that id."""
-    try:
-        found = await reads.find(readers, asked.id, service=asked.service, job_type=asked.type)
-    except reads.AmbiguousId as ambiguous:
-        raise Invalid(str(ambiguous), [Issue("/id", str(ambiguous))]) from None
+async def find(readers: Readers, progress: LogProgress, asked: JobInput) -> StoredJob:
+    """By its id; by service and type too, where several queues have a job with that id.
+
+    A job that seems not to be there may have been created a moment ago.
+    """
+    await caught_up(progress, asked.min_seq)
+    found = await _look(readers, asked)
+    if found is None:
+        await progress.reached_the_end()
+        found = await _look(readers, asked)
     if found is None:
         raise NotFound(asked.id)
     return found
+
+
+async def address_of(readers: Readers, progress: LogProgress, asked: JobInput) -> JobAddress:
+    """Where service and type are said, the log alone decides whether there is such a job."""
+    if asked.service is not None and asked.type is not None:
+        await caught_up(progress, asked.min_seq)
+        return JobAddress(asked.service, asked.type, asked.id)
+    found = await find(readers, progress, asked)
+    return JobAddress(found.service, found.type, found.id)
+
+
+async def _look(readers: Readers, asked: JobInput) -> StoredJob | None:
+    try:
+        return await reads.find(readers, asked.id, service=asked.service, job_type=asked.type)
+    except reads.AmbiguousId as ambiguous:
+        raise Invalid(str(ambiguous), [Issue("/id", str(ambiguous))]) from None

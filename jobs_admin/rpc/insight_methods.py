@@ -12,16 +12,14 @@ from jobs_admin.explain import Facts, explain
 from jobs_admin.reads.services import FRESH
 from jobs_admin.reads.workers import running, workers_of
 from jobs_admin.rpc import inputs
-from jobs_admin.rpc.catching_up import caught_up
 from jobs_admin.rpc.faults import NotFound
-from jobs_admin.rpc.finding import find
+from jobs_admin.rpc.finding import address_of
 from jobs_admin.rpc.pages import page_json
 from jobs_admin.rpc.router import Method
 from jobs_admin.telling import told_explanation, told_log
 from trellis_jobs.jetstream.history import read_history, read_stored
 from trellis_jobs.jetstream.key_reading import read_key_state
 from trellis_jobs.jetstream.stream_facts import has_work_message, queue_consumer
-from trellis_jobs.model.identity import JobAddress
 from trellis_jobs.model.job import fold
 from trellis_jobs.model.key_state import KeyAddress
 from trellis_jobs.model.states import JobState
@@ -33,9 +31,10 @@ if TYPE_CHECKING:
 
     from jobs_admin.health import Health
     from jobs_admin.reads.readers import Readers
-    from jobs_admin.rpc.catching_up import Progress
+    from jobs_admin.rpc.catching_up import LogProgress
     from jobs_admin.rpc.router import Asker
     from trellis_jobs.jetstream.connection import Connection
+    from trellis_jobs.model.identity import JobAddress
     from trellis_jobs.model.job import Job
     from trellis_jobs.model.key_state import KeyState
 
@@ -46,7 +45,7 @@ _WAITING: Final = frozenset({JobState.PENDING, JobState.RETRY})
 class InsightMethods:
     connection: Connection
     readers: Readers
-    progress: Progress
+    progress: LogProgress
     health: Health
     now: Callable[[], datetime]
 
@@ -83,12 +82,7 @@ class InsightMethods:
         return told_explanation(job, explain(job, await self._facts(job)))
 
     async def _address(self, asked: inputs.JobInput) -> JobAddress:
-        """With service and type the log alone answers, whatever the projection knows."""
-        await caught_up(self.progress, asked.min_seq)
-        if asked.service is not None and asked.type is not None:
-            return JobAddress(asked.service, asked.type, asked.id)
-        found = await find(self.readers, asked)
-        return JobAddress(found.service, found.type, found.id)
+        return await address_of(self.readers, self.progress, asked)
 
     async def _facts(self, job: Job) -> Facts:
         service, job_type, now = job.address.service, job.address.job_type, self.now()

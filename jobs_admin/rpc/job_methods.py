@@ -13,11 +13,10 @@ from jobs_admin.reads import jobs as reads
 from jobs_admin.rpc import inputs
 from jobs_admin.rpc.catching_up import caught_up
 from jobs_admin.rpc.faults import Invalid, Issue, NotFound
-from jobs_admin.rpc.finding import find
+from jobs_admin.rpc.finding import address_of, find
 from jobs_admin.rpc.pages import page_json, without_the_large
 from jobs_admin.rpc.router import Method
 from trellis_jobs.model.events import EventKind
-from trellis_jobs.model.identity import JobAddress
 from trellis_jobs.model.states import JobState
 from trellis_jobs.wire.fields import add_present, dumps
 
@@ -27,7 +26,7 @@ if TYPE_CHECKING:
     from jobs_admin.actions import Actions, Plan
     from jobs_admin.reads.jobs import StoredJob
     from jobs_admin.reads.readers import Readers
-    from jobs_admin.rpc.catching_up import Progress
+    from jobs_admin.rpc.catching_up import LogProgress
     from jobs_admin.rpc.router import Asker
 
 _DEAD: Final = frozenset({JobState.DEAD})
@@ -37,7 +36,7 @@ _AROUND_THE_JOB: Final = 1024
 @dataclass(frozen=True, slots=True)
 class JobMethods:
     readers: Readers
-    progress: Progress
+    progress: LogProgress
     actions: Actions
     largest_answer: Callable[[], int]
 
@@ -59,8 +58,7 @@ class JobMethods:
         return await self._page(asked, [JobState.DEAD])
 
     async def get_job(self, asked: inputs.JobInput, _: Asker) -> dict[str, Any]:
-        await caught_up(self.progress, asked.min_seq)
-        return {"job": await self._shown(await find(self.readers, asked))}
+        return {"job": await self._shown(await find(self.readers, self.progress, asked))}
 
     async def cancel(self, asked: inputs.ActionInput, asker: Asker) -> dict[str, Any]:
         return await self._act(
@@ -98,18 +96,15 @@ class JobMethods:
         legal_from: frozenset[JobState],
     ) -> dict[str, Any]:
         """Answers once the projection has the event (design D17), with the job as it is then."""
-        found = await find(self.readers, asked)
-        address = JobAddress(found.service, found.type, found.id)
+        address = await address_of(self.readers, self.progress, asked)
         by = asked.by or asker.session or "operator"
         order = Order(by=by, reason=asked.reason, request=asker.request_id)
         outcome = await self.actions.carry_out(plan, address, order, legal_from=legal_from)
         match outcome:
             case Done(head):
                 await caught_up(self.progress, head.sequence)
-                return {
-                    "job": await self._shown(await find(self.readers, asked)),
-                    "seq": head.sequence,
-                }
+                found = await find(self.readers, self.progress, asked)
+                return {"job": await self._shown(found), "seq": head.sequence}
             case NotLegal():
                 raise _wrong_state(outcome)
             case _:

@@ -1,0 +1,91 @@
+"""A running admin runtime to ask, and jobs of the lab to ask about."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+from jobs_admin.client import AdminClient
+from jobs_admin.config import AdminConfig, Mode
+from jobs_admin.daemon import Daemon, serving
+from tests.support.lab import LabJobs, producer
+from trellis_jobs.jetstream.connection import Connection
+from trellis_jobs.jetstream.requests import Reply, call
+from trellis_jobs.model import subjects
+
+
+@dataclass
+class Stranger:
+    """Somebody who may send any bytes to any subject."""
+
+    connection: Connection
+
+    async def send(self, method: str, data: bytes, **headers: str) -> Reply:
+        return await call(
+            self.connection, subjects.rpc(method), data, headers=headers or None, timeout=20
+        )
+
+    async def ask(self, method: str, body: Any = None, **headers: str) -> dict[str, Any]:
+        """The answer, which is a refusal or not."""
+        reply = await self.send(method, orjson.dumps({} if body is None else body), **headers)
+        answer = orjson.loads(reply.data)
+        assert isinstance(answer, dict)
+        return answer
+
+    async def refused(self, method: str, data: bytes) -> dict[str, Any]:
+        reply = await self.send(method, data)
+        assert reply.headers == {"status": "error"}, reply.data
+        answer = orjson.loads(reply.data)
+        assert isinstance(answer, dict)
+        return answer
+
+
+@dataclass
+class AdminLab:
+    """`daemon` answers what `client` asks; `jobs` are created and nobody works on them."""
+
+    url: str
+    path: Path
+    daemon: Daemon
+    client: AdminClient
+    stranger: Stranger
+    jobs: LabJobs
+
+
+@asynccontextmanager
+async def daemon_at(url: str, path: Path, **changes: Any) -> AsyncGenerator[Daemon, None]:
+    async with serving(AdminConfig(nats=url, path=path, **changes)) as daemon:
+        yield daemon
+
+
+@asynccontextmanager
+async def stranger_at(url: str) -> AsyncGenerator[Stranger, None]:
+    connection = await Connection.open(url, name="a stranger")
+    try:
+        yield Stranger(connection)
+    finally:
+        await connection.close()
+
+
+@asynccontextmanager
+async def admin_lab(
+    url: str, folder: Path, *, mode: Mode = Mode.FULL
+) -> AsyncGenerator[AdminLab, None]:
+    path = folder / "jobs.sqlite"
+    async with (
+        producer(url) as jobs,
+        daemon_at(url, path, mode=mode) as daemon,
+        AdminClient.connect(url, by="ann", timeout=20) as client,
+        stranger_at(url) as stranger,
+    ):
+        yield AdminLab(url, path, daemon, client, stranger, jobs)
+
+
+async def all_of(*asked: Any) -> list[Any]:
+    return list(await asyncio.gather(*asked))

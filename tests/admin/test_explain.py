@@ -1,0 +1,177 @@
+"""Why a job is where it is: the first thing that keeps it, said in one sentence."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from jobs_admin.explain import Because, Explanation, Facts, Worker, explain
+from tests.given import (
+    KEY,
+    LEADING_TO,
+    NOON,
+    after,
+    created,
+    dead,
+    job,
+    key_state,
+    retry_scheduled,
+    slot,
+    started,
+    waiting,
+)
+from trellis_jobs.jetstream.stream_facts import QueueConsumer
+from trellis_jobs.model.concurrency import Concurrency
+from trellis_jobs.model.states import JobState
+
+QUEUE = QueueConsumer(
+    pending=3,
+    unanswered=0,
+    asking=1,
+    ack_wait=timedelta(seconds=30),
+    delivery_limit=None,
+    is_paused=False,
+    pause_remaining=None,
+)
+WORKER = Worker("pod-7", after(9), places=2)
+FACTS = Facts(now=after(10), workers=(WORKER,), queue=QUEUE, has_work=True)
+KEYED = created(concurrency=Concurrency(key="zendesk:acme:tickets", key_hash=KEY.hash))
+OTHER = "01JQ0THER00000000000000000"
+
+
+def why(*events: Any, **changes: Any) -> Explanation:
+    return explain(job(*(events or (created(),))), replace(FACTS, **changes))
+
+
+def test_nobody_works_on_its_queue() -> None:
+    found = why(workers=())
+    assert found.because is Because.NO_WORKER
+    assert found.sentence == "No worker is there for the queue documents/render-report."
+    assert found.next == "a worker of service documents that handles render-report starts"
+
+
+def test_nobody_ever_worked_on_its_queue() -> None:
+    assert "none ever was" in why(workers=(), queue=None).sentence
+
+
+def test_every_worker_is_busy() -> None:
+    found = why(running=2)
+    assert found.because is Because.WORKERS_BUSY
+    assert "All 2 places of the 1 workers" in found.sentence
+    assert found.details == {"workers": 1, "places": 2, "running": 2, "queued": 3}
+
+
+def test_a_worker_is_free_and_takes_it_soon() -> None:
+    assert why(running=1).because is Because.ABOUT_TO_START
+
+
+def test_no_message_stands_for_it() -> None:
+    found = why(has_work=False)
+    assert found.because is Because.WORK_LOST
+    assert "reconciliation" in found.next
+
+
+def test_its_queue_is_paused() -> None:
+    paused = replace(QUEUE, is_paused=True, pause_remaining=timedelta(minutes=5))
+    found = why(queue=paused, workers=())
+    assert found.because is Because.QUEUE_PAUSED
+    assert found.until == after(310)
+    assert "until 2026-03-28T12:05:10Z" in found.sentence
+
+
+def test_its_next_try_is_due_later() -> None:
+    found = why(created(), started(), retry_scheduled(next_attempt_at=after(40)))
+    assert found.because is Because.RETRY_LATER
+    assert found.until == after(40)
+    assert found.sentence == (
+        "Try 1 of 3 did not succeed (HTTPError: 503 from upstream); the next is due in 30 s."
+    )
+    assert found.details["errors"][0]["message"] == "503 from upstream"
+
+
+def test_a_try_that_is_due_waits_for_a_worker_like_any_other() -> None:
+    due = (created(), started(), retry_scheduled(next_attempt_at=after(7)))
+    assert why(*due).because is Because.ABOUT_TO_START
+    assert why(*due, workers=()).because is Because.NO_WORKER
+
+
+def test_its_key_is_held_and_by_whom() -> None:
+    held = key_state(active=(slot(OTHER),), queued=(waiting(OTHER), waiting()))
+    found = why(KEYED, key=held)
+    assert found.because is Because.WAITING_FOR_KEY
+    assert found.until == slot().expires_at
+    assert f"is held by job {OTHER} on pod-7 since 2026-03-28T12:00:01Z" in found.sentence
+    assert "number 2 of 2" in found.sentence
+    assert found.details["holders"][0]["jobId"] == OTHER
+    assert found.details["place"] == 2
+
+
+def test_its_key_is_held_by_somebody_whose_lease_is_over() -> None:
+    held = key_state(active=(slot(OTHER, expires_at=after(4)),))
+    found = why(KEYED, key=held)
+    assert found.because is Because.KEY_BLOCKED
+    assert "whose lease ended 6 s ago" in found.sentence
+    assert "releases it" in found.next
+
+
+@pytest.mark.parametrize("active", [(), (slot(),)])
+def test_a_key_that_is_free_or_its_own_keeps_nobody_waiting(active: tuple[Any, ...]) -> None:
+    assert why(KEYED, key=key_state(active=active)).because is Because.ABOUT_TO_START
+
+
+@pytest.mark.parametrize("events", [(), (created(deadline=after(5)), started())])
+def test_its_deadline_has_passed(events: tuple[Any, ...]) -> None:
+    found = why(*(events or (created(deadline=after(5)),)))
+    assert found.because is Because.PAST_DEADLINE
+    assert "its deadline passed 5 s ago" in found.sentence.replace("Its", "its")
+
+
+def test_it_runs_and_where_and_since_when() -> None:
+    found = why(created(deadline=after(60)), started(), owner_seen_at=after(9))
+    assert found.because is Because.RUNNING
+    assert found.sentence == "Try 1 of 3 runs on pod-7 since 2026-03-28T12:00:01Z."
+    assert found.until == after(60)
+
+
+def test_it_runs_but_its_worker_is_gone() -> None:
+    gone = {"owner_is_present": False, "owner_seen_at": after(-110)}
+    found = why(created(), started(), **gone)
+    assert found.because is Because.WORKER_GONE
+    assert "was last heard of 2 min ago" in found.sentence
+    assert "within 30 s" in found.next
+
+
+@pytest.mark.parametrize(
+    ("state", "because", "words"),
+    [
+        (JobState.COMPLETED, Because.COMPLETED, "It completed on try 1 of 3 in 1 s."),
+        (JobState.FAILED, Because.FAILED, "It failed for good on try 1: BadFile: not a PDF."),
+        (JobState.CANCELLED, Because.CANCELLED, "It was cancelled by documents: not needed."),
+        (JobState.EXPIRED, Because.EXPIRED, "passed before it was done: the deadline passed."),
+        (JobState.SKIPPED, Because.REPLACED, "dropped it: replace-oldest."),
+        (JobState.STALE, Because.LEASE_LOST, "stale: the key lease expired."),
+        (JobState.DEAD, Because.OUT_OF_TRIES, "the last error: HTTPError: 503 from upstream."),
+        (JobState.DISMISSED, Because.DISMISSED, "was dismissed by ann: known outage."),
+    ],
+)
+def test_how_it_ended(state: JobState, because: Because, words: str) -> None:
+    found = explain(job(*LEADING_TO[state]), FACTS)
+    assert found.because is because
+    assert words in found.sentence
+
+
+def test_a_dead_job_says_after_how_many_tries_and_what_an_operator_may_do() -> None:
+    found = why(created(), started(tries=3), dead(tries=3))
+    assert "dead after 3 of 3 tries" in found.sentence
+    assert "Jobs.ReplayDLQ" in found.next
+
+
+@pytest.mark.parametrize("state", JobState)
+def test_every_state_is_explained_in_one_sentence(state: JobState) -> None:
+    found = explain(job(*LEADING_TO[state]), Facts(now=NOON))
+    assert found.sentence.endswith(".")
+    assert "\n" not in found.sentence
+    assert found.next
