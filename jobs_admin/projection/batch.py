@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final
 
 from trellis_jobs.jetstream.log_feed import Place
-from trellis_jobs.model.events import AttemptEvent, Event
+from trellis_jobs.model.events import AttemptEvent, Begun, Event
 from trellis_jobs.model.job import Entry, Ignored, Job, reduce
 from trellis_jobs.model.presence import WorkerHeartbeat
 from trellis_jobs.model.reducer import NOTES
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
     from trellis_jobs.jetstream.log_feed import LogMessage
     from trellis_jobs.model.identity import JobAddress
+    from trellis_jobs.model.json_values import Json
     from trellis_jobs.model.notes import LogLine
     from trellis_jobs.model.states import JobState
 
@@ -70,11 +71,14 @@ class Aside:
 
 @dataclass(slots=True)
 class Changes:
-    """`activity` counts events by minute, service, type and kind."""
+    """`begun` has the payload of each run that began, by the number of its job.
+
+    `activity` counts events by minute, service, type and kind.
+    """
 
     place: Place
     jobs: dict[JobAddress, JobRow] = field(default_factory=dict)
-    begun: list[JobRow] = field(default_factory=list)
+    begun: list[tuple[int, Json]] = field(default_factory=list)
     lines: list[NumberedLine] = field(default_factory=list)
     presence: dict[tuple[str, str, str], Sighted] = field(default_factory=dict)
     ignored: list[tuple[int, Event, str]] = field(default_factory=list)
@@ -124,15 +128,14 @@ def _project_event(
             return
     elif row is None:
         row = JobRow(entry.sequence, reduced.job, entry.sequence)
-        changes.begun.append(row)
     else:
-        if row.job.standing.run != reduced.job.standing.run:
-            changes.begun.append(row)
         row.job = reduced.job
     row.last_sequence = entry.sequence
     changes.jobs[address] = row
     if isinstance(reduced, Ignored):
         return
+    if isinstance(event, Begun):
+        changes.begun.append((row.number, event.payload))
     if event.kind not in NOTES:
         minute = message.stored_ns // _MINUTE_NS
         changes.activity[minute, address.service, address.job_type, event.kind.value] += 1

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 from typing import TYPE_CHECKING, Final
+from urllib.parse import quote
 
 from jobs_admin.errors import AdminError
 
@@ -45,6 +46,11 @@ def made(path: Path) -> FileId | None:
     path.parent.mkdir(parents=True, exist_ok=True)
     path.touch()
     return file_id(path)
+
+
+def read_only(path: Path) -> str:
+    """As SQLite is told to open it."""
+    return f"file:{quote(str(path))}?mode=ro"
 
 
 def beside(path: Path, what: str) -> Path:

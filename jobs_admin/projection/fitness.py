@@ -6,16 +6,18 @@ import sqlite3
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
 
+import aiosqlite
+
 from jobs_admin.errors import ProjectionOutdated, ProjectionUnusable
-from jobs_admin.projection.files import FileDamaged, file_id
-from jobs_admin.projection.store import Projection
+from jobs_admin.projection.files import FileDamaged, file_id, read_only
+from jobs_admin.projection.store import SCHEMA_VERSION, metadata, place_of
 from trellis_jobs.jetstream.log_feed import LogReplaced, check_log
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from trellis_jobs.jetstream.log_feed import LogFeed
+    from trellis_jobs.jetstream.log_feed import LogFeed, Place
 
 _BEYOND_REPAIR: Final = frozenset({sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB})
 _PRIMARY: Final = 0xFF
@@ -28,21 +30,36 @@ async def why_unfit(path: Path, feed: LogFeed) -> str | None:
     """
     if file_id(path) is None:
         return "there is no file yet"
-    try:
-        with noticing_damage():
-            async with Projection.open(path) as projection:
-                place = await projection.place()
-    except ProjectionOutdated as outdated:
-        if outdated.found is None:
-            raise ProjectionUnusable(path, "it is a database, and no projection") from None
-        return str(outdated)
-    if place.created is None:
-        return "it belongs to no log"
+    with noticing_damage():
+        try:
+            place = await fit_place(path)
+        except ProjectionOutdated as outdated:
+            return str(outdated)
+    if place is None:
+        return "it belongs to no log yet"
     try:
         check_log(place, await feed.extent())
     except LogReplaced as replaced:
         return str(replaced)
     return None
+
+
+async def fit_place(path: Path) -> Place | None:
+    """How far a projection is, and in which log; None when it is not even begun.
+
+    Raises ProjectionOutdated, and ProjectionUnusable for a database that is somebody else's.
+    """
+    async with aiosqlite.connect(read_only(path), uri=True) as database:
+        tables = list(await database.execute_fetchall("SELECT name FROM sqlite_master LIMIT 1"))
+        version = await metadata(database, "schema_version")
+        place = await place_of(database)
+    if not tables:
+        return None
+    if version is None:
+        raise ProjectionUnusable(path, "it is a database, and no projection")
+    if version != str(SCHEMA_VERSION):
+        raise ProjectionOutdated(path, version, SCHEMA_VERSION)
+    return place if place.created is not None else None
 
 
 @contextmanager

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final, TypeGuard
@@ -17,6 +18,7 @@ from trellis_jobs.wire.fields import dumps
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from trellis_jobs.model.job import Job, Run
     from trellis_jobs.model.json_values import Json
 
 Scalar = str | int | float | bool
@@ -46,6 +48,9 @@ COLUMNS: Final = (
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND: Final = timedelta(microseconds=1)
+_TOO_DEEP: Final = "nested too deeply to be shown"
+_BEFORE: Final = len('{"":{"":{"":')
+_AFTER: Final = len("}}}")
 _DEEPEST_VALUE: Final = 4
 _MOST_VALUES: Final = 32
 _LONGEST_VALUE: Final = 200
@@ -87,8 +92,26 @@ def to_row(row: JobRow) -> tuple[Any, ...]:
         job_errors.text(job.last_error) if job.last_error else None,
         row.last_sequence,
         row.lines,
-        dumps(jobs.to_json(job)).decode(),
+        _document(job),
     )
+
+
+def _document(job: Job) -> str:
+    """What is nested deeper than can be written again, a stranger wrote: nobody is shown it."""
+    try:
+        return _nested(jobs.to_json(job))
+    except (TypeError, RecursionError):
+        runs = [_shallow(run) for run in (*job.earlier_runs, job.run)]
+        return _nested(jobs.to_json(replace(job, run=runs[-1], earlier_runs=tuple(runs[:-1]))))
+
+
+def _nested(body: dict[str, Any]) -> str:
+    """As JSON that can be part of other JSON: nesting is limited, and answers nest it further."""
+    return dumps({"": {"": {"": body}}}).decode()[_BEFORE:-_AFTER]
+
+
+def _shallow(run: Run) -> Run:
+    return replace(run, payload=_TOO_DEEP, result=None if run.result is None else _TOO_DEEP)
 
 
 def from_row(number: int, last_sequence: int, lines: int, document: str) -> JobRow:

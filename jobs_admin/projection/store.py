@@ -244,9 +244,7 @@ def _recount(rows: Iterable[JobRow]) -> list[tuple[str, str, str, int]]:
 
 def _values(changes: Changes) -> list[tuple[int, int]]:
     return [
-        (value, row.number)
-        for row in changes.begun
-        for value in payload_hashes(row.job.run.payload)
+        (value, number) for number, payload in changes.begun for value in payload_hashes(payload)
     ]
 
 

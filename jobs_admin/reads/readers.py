@@ -6,11 +6,10 @@ import asyncio
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
-from urllib.parse import quote
 
 import aiosqlite
 
-from jobs_admin.projection.files import file_id
+from jobs_admin.projection.files import file_id, read_only
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Sequence
@@ -95,7 +94,7 @@ class Readers:
 
 
 async def _connect(path: Path) -> aiosqlite.Connection:
-    database = await aiosqlite.connect(f"file:{quote(str(path))}?mode=ro", uri=True)
+    database = await aiosqlite.connect(read_only(path), uri=True)
     try:
         await database.execute("PRAGMA query_only = ON")
         await database.execute("PRAGMA busy_timeout = 5000")

@@ -95,7 +95,10 @@ def split(messages: Sequence[LogMessage], cuts: Iterable[int]) -> list[list[LogM
 def logs(draw: st.DrawFn, max_jobs: int = 5) -> list[LogMessage]:
     """The histories of some jobs, interleaved, with heartbeats and rubbish between."""
     jobs = [JobAddress(f"s{n % 2}", f"t{n % 3}", f"job-{n}") for n in range(max_jobs)]
-    waiting = [of(job, *draw(histories(max_size=10))) for job in jobs]
+    waiting = [
+        [_with_payload(event, n) for n, event in enumerate(of(job, *draw(histories(max_size=10))))]
+        for job in jobs
+    ]
     scribe = Scribe()
     while any(waiting):
         turn = draw(st.integers(0, max_jobs + 2))
@@ -109,6 +112,11 @@ def logs(draw: st.DrawFn, max_jobs: int = 5) -> list[LogMessage]:
             scribe.write(next(history for history in waiting if history).pop(0))
         scribe.later(draw(st.sampled_from([0, 1, 40])))
     return scribe.messages
+
+
+def _with_payload(event: e.Event, number: int) -> e.Event:
+    """Each run has its own."""
+    return replace(event, payload={"run": number}) if isinstance(event, e.Begun) else event
 
 
 def rows_of(path: Path) -> dict[str, list[tuple[Any, ...]]]:

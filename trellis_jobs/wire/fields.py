@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import reprlib
 from datetime import UTC, datetime
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 import orjson
 
 T = TypeVar("T")
+
+_TOO_LARGE: Final = 2**63
 
 
 class BadField(ValueError):
@@ -41,7 +43,7 @@ def add_present(body: dict[str, Any], **fields: object) -> None:
 
 def required(body: dict[str, Any], name: str, kind: type[T]) -> T:
     value = body.get(name)
-    if not isinstance(value, kind) or (kind is int and isinstance(value, bool)):
+    if not isinstance(value, kind) or (kind is int and not _is_whole_number(value)):
         # reprlib: the value may be nested deeper than repr() can follow.
         raise BadField(f"{name} must be {kind.__name__}, found {reprlib.repr(value)}")
     return value
@@ -71,6 +73,11 @@ def moment(body: dict[str, Any], name: str) -> datetime:
 
 def optional_moment(body: dict[str, Any], name: str) -> datetime | None:
     return None if body.get(name) is None else moment(body, name)
+
+
+def _is_whole_number(value: object) -> bool:
+    """To Python a truth value is one too; and databases hold 64 bits of them."""
+    return isinstance(value, int) and not isinstance(value, bool) and abs(value) < _TOO_LARGE
 
 
 def _in_utf8(value: Any) -> Any:

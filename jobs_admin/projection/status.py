@@ -1,0 +1,76 @@
+"""What can be told of a projection's file without changing it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+import aiosqlite
+
+from jobs_admin.errors import ProjectionUnusable
+from jobs_admin.projection.files import FileDamaged, file_id, read_only
+from jobs_admin.projection.fitness import noticing_damage, why_unfit
+from jobs_admin.projection.store import metadata
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from trellis_jobs.jetstream.log_feed import LogExtent, LogFeed
+
+_COUNTS: Final = {
+    "jobs": "SELECT coalesce(sum(jobs), 0) FROM job_counts",
+    "ignoredEvents": "SELECT count(*) FROM ignored_events",
+    "undecodable": "SELECT count(*) FROM undecodable_messages",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Status:
+    """`unfit` says why the file cannot be gone on with; None when it can."""
+
+    path: Path
+    unfit: str | None
+    log: LogExtent
+    facts: dict[str, Any]
+
+    def to_json(self) -> dict[str, Any]:
+        body: dict[str, Any] = {
+            "path": str(self.path),
+            "fits": self.unfit is None,
+            **self.facts,
+            "lastSeq": self.log.last_sequence,
+            "messages": self.log.messages,
+        }
+        if self.unfit is not None:
+            body["reason"] = self.unfit
+        elif "position" in self.facts:
+            # At most: purges and expired heartbeats leave gaps.
+            body["behind"] = self.log.last_sequence - self.facts["position"]
+        return body
+
+
+async def look(path: Path, feed: LogFeed) -> Status:
+    facts: dict[str, Any] = {}
+    try:
+        unfit = await why_unfit(path, feed)
+        if file_id(path) is not None:
+            with noticing_damage():
+                facts = await _facts(path)
+    except (FileDamaged, ProjectionUnusable) as error:
+        unfit = str(error)
+    return Status(path, unfit, await feed.extent(), facts)
+
+
+async def _facts(path: Path) -> dict[str, Any]:
+    """As many as a file of any schema has."""
+    facts: dict[str, Any] = {}
+    async with aiosqlite.connect(read_only(path), uri=True) as database:
+        facts["schema"] = await metadata(database, "schema_version")
+        facts["position"] = int(await metadata(database, "position") or 0)
+        for name, query in _COUNTS.items():
+            try:
+                [(count,)] = await database.execute_fetchall(query)
+            except aiosqlite.OperationalError:
+                continue
+            facts[name] = count
+    return facts

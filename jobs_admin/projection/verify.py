@@ -1,0 +1,252 @@
+"""A live projection against a fresh fold of the log: table by table, row by row.
+
+Some differences are as they should be, and are counted apart: what retention purged, and heartbeats
+that expired, have left the log and not (or not yet) the projection.
+"""
+
+from __future__ import annotations
+
+from contextlib import asynccontextmanager
+from dataclasses import asdict, dataclass, field
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any, Final
+
+import aiosqlite
+
+from jobs_admin.errors import ProjectionMissing
+from jobs_admin.projection.files import file_id, read_only
+from jobs_admin.projection.fitness import fit_place, noticing_damage
+from jobs_admin.projection.rebuild import beside_it, fill, fill_up
+from jobs_admin.projection.rows import microseconds
+from jobs_admin.projection.store import place_of
+from trellis_jobs.jetstream.log_feed import check_log
+from trellis_jobs.model.events import EventKind
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Iterable, Sequence
+    from datetime import datetime
+    from pathlib import Path
+
+    from jobs_admin.projection.rebuild import Progress
+    from trellis_jobs.jetstream.log_feed import LogFeed
+
+EXAMPLES: Final = 20
+# Retention leaves a job in the log for an hour after its end (retention_policy.py).
+_NOTHING_PURGED: Final = timedelta(hours=1) // timedelta(minutes=1)
+
+_MINUTE_US: Final = 60_000_000
+_PRESENCE: Final = "worker_presence_projection"
+_ACTIVITY: Final = "job_activity"
+_DISMISSED: Final = EventKind.DISMISSED.value
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """`sequence` is the column that names the message of the log that a row began with."""
+
+    name: str
+    key: tuple[str, ...]
+    sequence: str | None = None
+    expected: str | None = None
+
+    @property
+    def source(self) -> str:
+        """What its rows should be like: those of the fresh fold, unless it says otherwise."""
+        return self.expected or f"fresh.{self.name}"
+
+
+# Counts are of the rows that are there, those included of which the log knows no more.
+_COUNTED: Final = (
+    "(SELECT service, type, state, count(*) AS jobs FROM live.jobs_projection "
+    "GROUP BY service, type, state)"
+)
+TABLES: Final = (
+    Table("jobs_projection", ("job",), "job"),
+    Table("job_logs", ("job", "number"), "job"),
+    Table("payload_values", ("hash", "job"), "job"),
+    Table("ignored_events", ("sequence",), "sequence"),
+    Table("undecodable_messages", ("sequence",), "sequence"),
+    Table(_PRESENCE, ("service", "type", "instance")),
+    Table(_ACTIVITY, ("minute", "service", "type", "kind")),
+    Table("job_counts", ("service", "type", "state"), expected=_COUNTED),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """`live` is the row of the projection, `fresh` the one it should be; None is none at all."""
+
+    table: str
+    key: dict[str, Any]
+    live: dict[str, Any] | None
+    fresh: dict[str, Any] | None
+
+    def changed(self) -> dict[str, tuple[Any, Any]]:
+        """By column: what is there, and what should be."""
+        live, fresh = self.live or {}, self.fresh or {}
+        return {
+            name: (live.get(name), fresh.get(name))
+            for name in live or fresh
+            if live.get(name) != fresh.get(name)
+        }
+
+
+@dataclass(slots=True)
+class Compared:
+    """`gone`: rows about what has left the log. Of the differences, some examples."""
+
+    table: str
+    rows: int = 0
+    different: int = 0
+    gone: int = 0
+    examples: list[Difference] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    position: int
+    messages: int
+    tables: list[Compared]
+
+    @property
+    def is_equal(self) -> bool:
+        return all(compared.different == 0 for compared in self.tables)
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "equal": self.is_equal,
+            "position": self.position,
+            "messages": self.messages,
+            "tables": [asdict(compared) for compared in self.tables],
+        }
+
+
+async def verify(
+    path: Path, feed: LogFeed, now: datetime, progress: Progress | None = None
+) -> Verdict:
+    """Others may read the projection and fill it meanwhile.
+
+    Raises LogReplaced when it is of another log, and what fit_place does.
+    """
+    if file_id(path) is None:
+        raise ProjectionMissing(path)
+    with noticing_damage():
+        await fit_place(path)
+    with beside_it(path, "verifying") as fresh:
+        filled = await fill(fresh, feed, progress)
+        async with _seen_now(path) as database:
+            shown = await place_of(database)
+            check_log(shown, await feed.extent())
+            await fill_up(fresh, feed, shown)
+            await database.execute("ATTACH ? AS fresh", (read_only(fresh),))
+            comparison = _Comparison(database, Traces(database, feed), now)
+            tables = [await comparison.compare(table) for table in TABLES]
+    return Verdict(shown.sequence, filled.messages, tables)
+
+
+class Traces:
+    """Whether what rows are about is still in the log."""
+
+    def __init__(self, database: aiosqlite.Connection, feed: LogFeed) -> None:
+        self._database = database
+        self._feed = feed
+        self._held: dict[int, bool] = {}
+
+    async def has_left(self, sequence: int) -> bool:
+        if sequence not in self._held:
+            self._held[sequence] = await self._feed.holds(sequence)
+        return not self._held[sequence]
+
+    async def lost_its_beginning(self, job: int) -> bool:
+        """Retention purged the earlier runs of a job that went on: now it begins later."""
+        query = (
+            "SELECT live.job FROM live.jobs_projection AS live JOIN fresh.jobs_projection AS fresh "
+            "ON live.id = fresh.id AND live.service = fresh.service AND live.type = fresh.type "
+            "WHERE fresh.job = ?"
+        )
+        before = list(await self._database.execute_fetchall(query, (job,)))
+        return bool(before) and before[0][0] < job and await self.has_left(before[0][0])
+
+
+class _Comparison:
+    def __init__(self, database: aiosqlite.Connection, traces: Traces, now: datetime) -> None:
+        self._database = database
+        self._traces = traces
+        self._purged_before = microseconds(now) // _MINUTE_US - _NOTHING_PURGED
+
+    async def compare(self, table: Table) -> Compared:
+        columns = await self._columns(table)
+        compared = Compared(table.name, await self._count(table))
+        async with self._database.execute(_differences(table, columns)) as rows:
+            async for row in rows:
+                difference = _difference(table, columns, row)
+                if await self._is_about_what_left(table, difference):
+                    compared.gone += 1
+                    continue
+                compared.different += 1
+                if len(compared.examples) < EXAMPLES:
+                    compared.examples.append(difference)
+        return compared
+
+    async def _is_about_what_left(self, table: Table, difference: Difference) -> bool:
+        live, fresh = difference.live, difference.fresh
+        if table.sequence is not None:
+            if live is None:
+                is_of_a_job = table.sequence == "job"
+                job = difference.key[table.sequence]
+                return is_of_a_job and await self._traces.lost_its_beginning(job)
+            return fresh is None and await self._traces.has_left(live[table.sequence])
+        if table.name == _PRESENCE:
+            return fresh is None
+        return table.name == _ACTIVITY and live is not None and self._is_past(live, fresh)
+
+    def _is_past(self, live: dict[str, Any], fresh: dict[str, Any] | None) -> bool:
+        """A dismissal may be purged soon after; everything else is older than a job's end."""
+        left = live["events"] > (fresh["events"] if fresh else 0)
+        return bool(left and (live["minute"] < self._purged_before or live["kind"] == _DISMISSED))
+
+    async def _columns(self, table: Table) -> list[str]:
+        query = "SELECT name FROM pragma_table_info(?, 'live')"
+        rows = await self._database.execute_fetchall(query, (table.name,))
+        return [str(name) for (name,) in rows]
+
+    async def _count(self, table: Table) -> int:
+        query = f"SELECT count(*) FROM live.{table.name}"  # noqa: S608 - our own tables
+        [(count,)] = await self._database.execute_fetchall(query)
+        return int(count)
+
+
+def _differences(table: Table, columns: Sequence[str]) -> str:
+    """Rows of one only, and those that have something else in the other."""
+    live, fresh = f"live.{table.name} AS live", f"{table.source} AS fresh"
+    on = " AND ".join(f"live.{column} = fresh.{column}" for column in table.key)
+    both = ", ".join(f"{side}.{column}" for side in ("live", "fresh") for column in columns)
+    lacks = f"{{}}.{table.key[0]} IS NULL"
+    others = [column for column in columns if column not in table.key]
+    differ = " OR ".join(f"live.{column} IS NOT fresh.{column}" for column in others) or "FALSE"
+    return (
+        f"SELECT {both} FROM {live} LEFT JOIN {fresh} ON {on} "  # noqa: S608 - our own tables
+        f"WHERE {lacks.format('fresh')} OR {differ} "
+        f"UNION ALL SELECT {both} FROM {fresh} LEFT JOIN {live} ON {on} "
+        f"WHERE {lacks.format('live')}"
+    )
+
+
+def _difference(table: Table, columns: Sequence[str], row: Iterable[Any]) -> Difference:
+    values = list(row)
+    sides = [
+        dict(zip(columns, half, strict=True))
+        for half in (values[: len(columns)], values[len(columns) :])
+    ]
+    live, fresh = (side if side[table.key[0]] is not None else None for side in sides)
+    there = live or fresh or {}
+    return Difference(table.name, {name: there[name] for name in table.key}, live, fresh)
+
+
+@asynccontextmanager
+async def _seen_now(path: Path) -> AsyncIterator[aiosqlite.Connection]:
+    """The file as it is at the first question, whatever is written into it afterwards."""
+    async with aiosqlite.connect(":memory:", isolation_level=None, uri=True) as database:
+        await database.execute("ATTACH ? AS live", (read_only(path),))
+        await database.execute("BEGIN")
+        yield database
