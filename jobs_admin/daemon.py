@@ -23,12 +23,12 @@ from jobs_admin.projection.store import SCHEMA_VERSION
 from jobs_admin.reads.position import FilePosition, schema_version
 from jobs_admin.reads.readers import Readers
 from jobs_admin.retention import Doors, Retention
-from jobs_admin.rpc.catching_up import BoundedProgress
+from jobs_admin.rpc.catching_up import LogProgress
 from jobs_admin.rpc.insight_methods import InsightMethods
 from jobs_admin.rpc.job_methods import JobMethods
 from jobs_admin.rpc.router import Router
 from jobs_admin.rpc.service_methods import ServiceMethods
-from trellis_jobs.contract.topology import LOG, Topology
+from trellis_jobs.contract.topology import Topology
 from trellis_jobs.errors import InfrastructureMissing
 from trellis_jobs.jetstream.connection import Connection
 from trellis_jobs.jetstream.event_log import EventLog
@@ -36,7 +36,6 @@ from trellis_jobs.jetstream.log_feed import LogFeed
 from trellis_jobs.jetstream.provision import Act, plan, provision
 from trellis_jobs.jetstream.requests import Desk
 from trellis_jobs.jetstream.server import detect_features
-from trellis_jobs.jetstream.stream_facts import stream_size
 from trellis_jobs.model import subjects
 from trellis_jobs.surroundings import Surroundings
 
@@ -46,7 +45,6 @@ if TYPE_CHECKING:
     from typing import Any
 
     from jobs_admin.config import AdminConfig
-    from jobs_admin.rpc.catching_up import Progress
     from jobs_admin.rpc.router import Method
     from trellis_jobs.contract.features import Features
 
@@ -65,7 +63,7 @@ class Daemon:
     connection: Connection
     events: EventLog
     readers: Readers
-    progress: Progress
+    progress: LogProgress
     health: Health
     loops: Loops
     running: asyncio.Task[None]
@@ -82,7 +80,7 @@ class _Parts:
     features: Features
     events: EventLog
     readers: Readers
-    progress: Progress
+    progress: LogProgress
     projector: Projector | None
     loops: Loops
     health: Health
@@ -175,10 +173,6 @@ async def _assemble(
     readers = await opened.enter_async_context(_readers(config.path))
     loops = Loops(around.now)
 
-    async def log_end() -> int:
-        size = await stream_size(connection, LOG)
-        return size.last_sequence if size else 0
-
     return _Parts(
         config=config,
         around=around,
@@ -186,7 +180,7 @@ async def _assemble(
         features=features,
         events=EventLog(connection, features),
         readers=readers,
-        progress=BoundedProgress(projector or FilePosition(readers), log_end),
+        progress=LogProgress(projector or FilePosition(readers), connection),
         projector=projector,
         loops=loops,
         health=Health(
