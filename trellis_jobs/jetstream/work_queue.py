@@ -15,7 +15,7 @@ from trellis_jobs.jetstream.deliveries import Delivery, answer_bytes, read_deliv
 from trellis_jobs.model.settlement import Term
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from nats.aio.msg import Msg
     from nats.aio.subscription import Subscription
@@ -27,6 +27,7 @@ log = logging.getLogger(__name__)
 
 PULL_SECONDS: Final = 5.0
 PULL_SLACK_SECONDS: Final = 2.0
+_GONE: Final = frozenset({"Consumer Deleted", "Stream Deleted"})
 
 
 @dataclass(slots=True)
@@ -41,6 +42,7 @@ class WorkQueue:
     """Asks for exactly as many deliveries as it is told there is room for.
 
     `receive` gets each delivery, and None when a pull ended with deliveries still owed.
+    `is_gone`: somebody deleted the consumer, or the stream; `open` makes the consumer again.
     """
 
     def __init__(
@@ -53,6 +55,7 @@ class WorkQueue:
         self.ack_wait = queue.ack_wait
         self.malformed = 0
         self.owed = 0
+        self.is_gone = False
         self._connection = connection
         self._receive = receive
         self._config = queue_consumer(service, queue)
@@ -66,6 +69,7 @@ class WorkQueue:
     async def open(self) -> None:
         """Ensure the consumer; its ack_wait is the one in force, whoever set it."""
         effective = await ensure_consumer(self._connection, self._config)
+        self.is_gone = False
         self.ack_wait = timedelta(microseconds=effective["ack_wait"] / 1000)
 
     @property
@@ -115,6 +119,7 @@ class WorkQueue:
         headers = message.headers or {}
         if "Status" in headers:
             self._end_pull(message.subject.rsplit(".", 1)[-1])
+            self.is_gone = self.is_gone or _says_gone(headers)
             self._receive(None)
             return
         self._count_delivered()
@@ -148,3 +153,8 @@ class WorkQueue:
         if answer is not None and message.reply:
             # Not sent: it comes once more, and is dropped then.
             self._connection.publish_now(message.reply, answer)
+
+
+def _says_gone(headers: Mapping[str, str]) -> bool:
+    """Nobody is there to be asked, or the server says so."""
+    return headers["Status"] == "503" or headers.get("Description") in _GONE
