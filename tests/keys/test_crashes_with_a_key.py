@@ -93,6 +93,29 @@ async def test_killed_at_any_step_the_job_ends_once_and_the_next_of_its_key_runs
         assert kinds[EventKind.STARTED] == tries
 
 
+async def test_killed_before_the_release_the_job_leaves_its_key_though_nobody_waits_for_it(
+    server: EmbeddedServer, tmp_path: Path
+) -> None:
+    """Its message is acknowledged after that, so nothing is left that could tidy up later."""
+    async with (
+        producer(server.url) as jobs,
+        probe(server.url) as raw,
+        fault_proxy(server.url) as way,
+    ):
+        key = key_view(raw, jobs.brisk)
+        with yard_process(way.url, tmp_path, "brisk") as victim:
+            await victim.until_ready()
+            killed = kill_when(way, victim, RELEASE, Then.SWALLOW)
+            ref = await jobs.brisk.create(Errand())
+            await killed.wait()
+        assert [slot.job_id for slot in (await key.read()).active] == [ref.id]
+        async with worker(server.url, "brisk") as others:
+            await raw.until_empty()
+            state = await key.read()
+            assert others.begun == []
+        assert (state.active, state.queued) == ((), ())
+
+
 async def test_a_job_takes_its_own_slot_back_before_the_lease_of_its_killed_worker_ends(
     server: EmbeddedServer, tmp_path: Path
 ) -> None:

@@ -24,7 +24,7 @@ from tests.keys.work_lab import (
     yard_process,
 )
 from tests.support.facts import until
-from tests.support.fault_proxy import fault_proxy
+from tests.support.fault_proxy import FaultProxy, fault_proxy
 from tests.support.lab import Probe, probe
 from trellis_jobs import JobRef, Queue, Workers
 from trellis_jobs.embedded import EmbeddedServer
@@ -136,13 +136,21 @@ async def test_jobs_that_wait_are_woken_although_the_connection_was_cut_at_the_r
     ):
         refs = await held.park(raw, jobs.calm)
         held.holder.service.quiet()
-        way.refuse()
+        await until_silent(way)  # so that no look at the key is under way
+        way.freeze()
         held.holder.go.set()
         await held.running.wait(timeout=10)
         await until_free(raw, jobs.calm)
-        way.admit()
+        way.cut()  # and what was held back is lost
+        way.thaw()
         await each_runs_at_once(refs)
         assert cut_off.begun == [ref.id for ref in refs]
+
+
+async def until_silent(way: FaultProxy) -> None:
+    spoken = [time.monotonic()]
+    way.on_message(lambda _: spoken.append(time.monotonic()))
+    await until(lambda: time.monotonic() - spoken[-1] > 0.3, "nothing is said for a while")
 
 
 async def until_free(raw: Probe, queue: Queue[Errand, Done]) -> None:
