@@ -135,7 +135,7 @@ async def test_fifty_at_once_from_five_processes_are_all_let_in_once(
         state = await first.bucket.read(EMPTY)
         assert all(isinstance(each, Admitted) for each in admitted)
         assert sorted(each.job_id for each in state.queued) == sorted(jobs)
-        assert await first.writes() == 50
+        assert await first.writes() <= 50
         assert sum(each.bucket.conflicts for each in desks) > 0
 
 
@@ -199,10 +199,54 @@ async def test_moves_of_one_process_on_one_key_never_refuse_each_other(
         await asyncio.gather(*(one.admit(job) for job in jobs))
         state = await one.bucket.read(EMPTY)
         assert [each.job_id for each in state.queued] == jobs
-        assert (one.bucket.conflicts, await one.writes()) == (0, 200)
+        # The first one goes alone; those that came meanwhile go together.
+        assert (one.bucket.conflicts, await one.writes()) == (0, 2)
 
 
 async def test_a_move_that_fails_holds_up_no_other(server: EmbeddedServer) -> None:
+    def fail(_: KeyState) -> Left:
+        raise ZeroDivisionError
+
+    async with provisioned(server.url) as one:
+        answers = await asyncio.gather(
+            one.admit("a"),
+            one.admit("b"),
+            one.bucket.apply(EMPTY, fail),
+            one.admit("c"),
+            return_exceptions=True,
+        )
+        assert [type(answer) for answer in answers] == [
+            Admitted,
+            Admitted,
+            ZeroDivisionError,
+            Admitted,
+        ]
+        queued = (await one.bucket.read(EMPTY)).queued
+        assert [waiting.job_id for waiting in queued] == ["a", "b", "c"]
+
+
+async def test_whoever_gives_up_holds_up_no_other(server: EmbeddedServer) -> None:
+    """The first, whose write is under way; one that waits; and one that waits alone."""
+    async with provisioned(server.url) as one:
+        asked = [asyncio.create_task(one.admit(f"job-{number}")) for number in range(6)]
+        await asyncio.sleep(0)
+        asked[0].cancel()
+        asked[3].cancel()
+        answers = await asyncio.gather(*asked, return_exceptions=True)
+        assert [isinstance(answer, Admitted) for answer in answers] == [
+            False,
+            True,
+            True,
+            False,
+            True,
+            True,
+        ]
+        queued = {waiting.job_id for waiting in (await one.bucket.read(EMPTY)).queued}
+        assert {"job-1", "job-2", "job-4", "job-5"} <= queued
+        assert "job-3" not in queued
+
+
+async def test_after_a_move_that_fails_the_next_one_is_made(server: EmbeddedServer) -> None:
     def fail(_: KeyState) -> Left:
         raise ZeroDivisionError
 

@@ -14,7 +14,6 @@ import secrets
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
-from weakref import WeakValueDictionary
 
 import orjson
 
@@ -28,6 +27,7 @@ from trellis_jobs.errors import (
 )
 from trellis_jobs.jetstream import api
 from trellis_jobs.jetstream.connection import ConnectionLost, NoResponders
+from trellis_jobs.jetstream.key_turns import KeyTurns
 from trellis_jobs.model import subjects
 from trellis_jobs.wire import headers as h
 from trellis_jobs.wire import keys as wire
@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from nats.aio.msg import Msg
 
     from trellis_jobs.jetstream.connection import Connection
+    from trellis_jobs.jetstream.key_turns import Moves
     from trellis_jobs.model.key_state import KeyAddress, KeyState
 
 _DIRECT_GET: Final = f"{api.PREFIX}.DIRECT.GET.{KEYS}"
@@ -96,7 +97,7 @@ class KeyBucket:
         self._loop = asyncio.get_running_loop()
         self._at_least: dict[str, int] = {}
         self._known: dict[str, _Known] = {}
-        self._turns: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
+        self._turns = KeyTurns(self._make)
         self._hints: dict[tuple[str, str], Callable[[str, int | None], None]] = {}
         self._writer = secrets.token_hex(8)
         self.conflicts = 0
@@ -107,37 +108,16 @@ class KeyBucket:
         """The state, under the limits that `empty` declares; `empty` itself if there is none."""
         return (await self._read(empty)).state
 
-    async def stored(self, address: KeyAddress) -> KeyState | None:
-        """As it is, under the limits that are written there; None if nothing is."""
-        stored = await self._get(address)
-        if stored.data is None:
-            return None
-        found = wire.decode(stored.data, expected=address)
-        if isinstance(found, Malformed):
-            raise KeyStateMalformed(address.hash, subjects.key_state(address), found.reason)
-        return found
-
     async def apply(self, empty: KeyState, move: Callable[[KeyState], M]) -> M:
         """Read, move, write; start over when somebody wrote in between.
 
         What this process wrote or read last is tried without a read: if it is not the newest any
         more, the write is refused. A move that writes nothing is made on a fresh read only. A
         write whose answer is lost is looked for before it is repeated. Moves of one process on
-        one key take turns, so that they never refuse each other.
+        one key take turns, and those that wait for theirs are written together.
         """
-        async with self._turn(subjects.key_state(empty.address)):
-            guess = self._guess(empty)
-            if guess is not None:
-                moved = move(guess.state)
-                if moved.state is not guess.state and await self._write(guess, moved.state):
-                    return moved
-            for attempt in range(_ATTEMPTS):
-                before = await self._read(empty)
-                moved = move(before.state)
-                if moved.state is before.state or await self._write(before, moved.state):
-                    return moved
-                await asyncio.sleep(random.uniform(0, min(0.001 * attempt, _LONGEST_PAUSE)))  # noqa: S311
-            raise KeyContention(empty.display, _ATTEMPTS)
+        moved: M = await self._turns.take(empty, move)
+        return moved
 
     async def look(self, empty: KeyState) -> KeyState:
         """Like read, but from memory as long as nothing newer was heard of; hints can be lost."""
@@ -176,11 +156,20 @@ class KeyBucket:
         subscription = await self._connection.subscribe(wanted, receive)
         return partial(self._connection.unsubscribe, subscription)
 
-    def _turn(self, subject: str) -> asyncio.Lock:
-        turn = self._turns.get(subject)
-        if turn is None:
-            turn = self._turns[subject] = asyncio.Lock()
-        return turn
+    async def _make(self, empty: KeyState, moves: Moves) -> list[Move]:
+        """All of the moves in one write, or none."""
+        guess = self._guess(empty)
+        if guess is not None:
+            made = _chain(guess.state, moves)
+            if made.all_change and await self._write(guess, made.state):
+                return made.moved
+        for attempt in range(_ATTEMPTS):
+            before = await self._read(empty)
+            made = _chain(before.state, moves)
+            if made.state is before.state or await self._write(before, made.state):
+                return made.moved
+            await asyncio.sleep(random.uniform(0, min(0.001 * attempt, _LONGEST_PAUSE)))  # noqa: S311
+        raise KeyContention(empty.display, _ATTEMPTS)
 
     def _guess(self, empty: KeyState) -> _Known | None:
         subject = subjects.key_state(empty.address)
@@ -287,6 +276,26 @@ class KeyBucket:
         self._known[subject] = known
         if len(self._known) > _STATES_REMEMBERED:
             del self._known[next(iter(self._known))]
+
+
+@dataclass(frozen=True, slots=True)
+class _Chain:
+    """Moves made one after the other, and the state after the last."""
+
+    moved: list[Move]
+    state: KeyState
+    all_change: bool
+
+
+def _chain(state: KeyState, moves: Moves) -> _Chain:
+    made: list[Move] = []
+    all_change = True
+    for move in moves:
+        moved: Move = move(state)
+        all_change = all_change and moved.state is not state
+        state = moved.state
+        made.append(moved)
+    return _Chain(made, state, all_change)
 
 
 def _running(data: bytes) -> int | None:

@@ -51,7 +51,6 @@ class KeyLine:
         self.free_since: float | None = None
         self.tidied_at: float | None = None
         self._news = asyncio.Event()
-        self._in_doubt = False
 
     def join(self, parked: Parked) -> None:
         bisect.insort(self.parked, parked, key=lambda other: other.waiting.created_at)
@@ -74,21 +73,17 @@ class KeyLine:
         elif self.free_since is None:
             self.free_since = uptime
 
-    def wake(self, *, in_doubt: bool = False) -> None:
-        """`in_doubt`: news may have been lost, so what is remembered of the key is not enough."""
-        self._in_doubt = self._in_doubt or in_doubt
+    def wake(self) -> None:
         self._news.set()
 
     def listen(self) -> None:
         """What is said from now on ends the next rest."""
         self._news.clear()
-        self._in_doubt = False
 
     async def rest(self, seconds: float) -> bool:
-        """True when it ended with news that can be relied on."""
+        """True when it ended with news."""
         try:
             async with asyncio.timeout(seconds):
-                await self._news.wait()
+                return await self._news.wait()
         except TimeoutError:
             return False
-        return not self._in_doubt

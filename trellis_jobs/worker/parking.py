@@ -104,7 +104,7 @@ class Parking:
     def hint_all(self) -> None:
         """Hints were lost, perhaps."""
         for line in self._lines.values():
-            line.wake(in_doubt=True)
+            line.wake()
 
     def hint_end(self, job_id: str) -> None:
         known = self._by_job.get(job_id)
