@@ -10,14 +10,15 @@ from trellis_jobs.model.concurrency import Concurrency
 from trellis_jobs.model.job import Job, fold
 from trellis_jobs.model.reducer import RULES
 from trellis_jobs.model.standing import Head
+from trellis_jobs.model.states import OVER, JobState
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from datetime import datetime
 
+    from jobs_admin.job_keys import JobKeys
     from trellis_jobs.jetstream.event_log import EventLog
     from trellis_jobs.model.identity import JobAddress
-    from trellis_jobs.model.states import JobState
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,8 +79,9 @@ def retry(job: Job, order: Order, at: datetime) -> e.Event:
 
 
 class Actions:
-    def __init__(self, events: EventLog, now: Callable[[], datetime]) -> None:
+    def __init__(self, events: EventLog, keys: JobKeys, now: Callable[[], datetime]) -> None:
         self._events = events
+        self._keys = keys
         self._now = now
 
     async def carry_out(
@@ -98,12 +100,21 @@ class Actions:
             if job is None:
                 return NoSuchJob()
             if job.state not in legal_from:
+                await self._leave_key(job, job.state)
                 return NotLegal(job, tuple(sorted(legal_from)), raced)
-            head = Head(entries[-1].sequence, job.standing)
-            appended = await self._events.try_append(head, plan(job, order, self._now()))
+            head, event = Head(entries[-1].sequence, job.standing), plan(job, order, self._now())
+            if isinstance(event, e.Retried):
+                await self._keys.let_in_again(event)
+            appended = await self._events.try_append(head, event)
             if isinstance(appended, Head):
+                await self._leave_key(job, appended.standing.state)
                 return Done(appended)
             raced = True
+
+    async def _leave_key(self, job: Job, became: JobState) -> None:
+        """A job that is over waits for nothing; the slot of one that ran is left to its worker."""
+        if became in OVER and job.state is not JobState.ACTIVE:
+            await self._keys.withdraw(job.address, job.run.concurrency)
 
 
 def legal_from(kind: e.EventKind) -> frozenset[JobState]:

@@ -30,6 +30,7 @@ class AdminConfig:
     mode: Mode = Mode.FULL
     janitor_interval: timedelta = timedelta(seconds=5)
     reconcile_interval: timedelta = timedelta(seconds=30)
+    reconcile_grace: timedelta = timedelta(seconds=10)
     retention_interval: timedelta = timedelta(minutes=5)
     retention: RetentionPolicy = field(default_factory=standard)
     archive: Path | None = None

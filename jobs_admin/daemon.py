@@ -16,6 +16,7 @@ from jobs_admin.config import Mode
 from jobs_admin.errors import ProjectionMissing, ProjectionOutdated, ProjectionUnusable
 from jobs_admin.file_lock import only_writer
 from jobs_admin.health import Health
+from jobs_admin.job_keys import JobKeys
 from jobs_admin.loops import Loops
 from jobs_admin.probes import Probes
 from jobs_admin.projection.projector import Projector
@@ -26,8 +27,10 @@ from jobs_admin.retention import Doors, Retention
 from jobs_admin.rpc.catching_up import LogProgress
 from jobs_admin.rpc.insight_methods import InsightMethods
 from jobs_admin.rpc.job_methods import JobMethods
+from jobs_admin.rpc.key_methods import KeyMethods
 from jobs_admin.rpc.router import Router
 from jobs_admin.rpc.service_methods import ServiceMethods
+from jobs_admin.upkeep import Upkeep
 from trellis_jobs.contract.topology import Topology
 from trellis_jobs.errors import InfrastructureMissing
 from trellis_jobs.jetstream.connection import Connection
@@ -124,13 +127,15 @@ async def serving(
 
 def _methods(parts: _Parts) -> Mapping[str, Method]:
     readers, progress, now = parts.readers, parts.progress, parts.around.now
-    actions = Actions(parts.events, now)
+    keys = JobKeys(parts.connection, parts.events, parts.around.now)
+    actions = Actions(parts.events, keys, now)
 
     def largest_answer() -> int:
         return parts.connection.max_payload
 
     return {
         **JobMethods(readers, progress, actions, largest_answer).table(),
+        **KeyMethods(readers, progress, keys, now).table(),
         **ServiceMethods(readers, progress, now, largest_answer).table(),
         **InsightMethods(
             connection=parts.connection,
@@ -147,7 +152,15 @@ def _loops(parts: _Parts) -> Mapping[str, Coroutine[Any, Any, None]]:
     if parts.projector is None:
         return {}
     every = parts.config.retention_interval
+    upkeep = Upkeep(
+        connection=parts.connection,
+        events=parts.events,
+        readers=parts.readers,
+        keys=JobKeys(parts.connection, parts.events, parts.around.now),
+        around=parts.around,
+    )
     return {
+        **upkeep.loops(parts.loops, parts.config),
         "projector": parts.loops.keep("projector", parts.projector.run),
         "retention": parts.loops.repeat("retention", every, _retention(parts, parts.projector)),
     }

@@ -99,6 +99,11 @@ class KeyInput(ReadInput):
     key: Annotated[str, Field(min_length=1, max_length=2_000)]
 
 
+class KeysInput(PageInput):
+    service: Token | None = None
+    type: Token | None = None
+
+
 class ReleaseInput(KeyInput):
     job_id: Annotated[str, Field(alias="jobId", pattern=_ONE_TOKEN)]
     by: Text | None = None

@@ -20,8 +20,10 @@ KEYS_BUCKET: Final = "JOBS_KEYS"
 KEYS: Final = f"KV_{KEYS_BUCKET}"
 TO_WORK: Final = "to-work"
 TO_WORK_DELIVERY: Final = "_src.jobs.work"
+ADVISORY_CONSUMER: Final = "jobs-advisories"
 
 ENQUEUING: Final = (EventKind.CREATED, EventKind.RETRIED)
+_ANY_MAX_DELIVERIES: Final = "$JS.EVENT.ADVISORY.CONSUMER.MAX_DELIVERIES.>"
 _MAX_DELIVERIES: Final = f"$JS.EVENT.ADVISORY.CONSUMER.MAX_DELIVERIES.{WORK}.>"
 _ADVISORY_AGE: Final = timedelta(days=7)
 
@@ -123,6 +125,20 @@ def queue_consumer(service: str, queue: JobType[Any, Any]) -> Config:
         "ack_wait": nanoseconds(queue.ack_wait),
         "max_deliver": queue.delivery_limit or -1,
         "max_ack_pending": -1,
+    }
+
+
+def advisory_consumer() -> Config:
+    """Of the admin runtime, as the original makes it: all replicas share one."""
+    return {
+        "name": ADVISORY_CONSUMER,
+        "durable_name": ADVISORY_CONSUMER,
+        "filter_subject": _ANY_MAX_DELIVERIES,
+        "ack_policy": "explicit",
+        "deliver_policy": "all",
+        "ack_wait": nanoseconds(timedelta(seconds=30)),
+        "max_deliver": -1,
+        "max_ack_pending": 1000,
     }
 
 

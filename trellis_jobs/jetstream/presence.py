@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from trellis_jobs.errors import NotPermitted
 from trellis_jobs.jetstream.connection import Connection, ConnectionLost, NoResponders
-from trellis_jobs.jetstream.event_log import DIRECT_GET
+from trellis_jobs.jetstream.event_log import DIRECT_GET, sequence_of
 from trellis_jobs.model import subjects
 from trellis_jobs.wire import headers as h
 from trellis_jobs.wire import presence as wire
@@ -53,3 +53,18 @@ class Presence:
         except (ConnectionLost, NoResponders, NotPermitted):
             return False
         return (message.headers or {}).get("Status") == "404"
+
+    async def newest(self, service: str, job_type: str, instance: str) -> int | None:
+        """The log sequence of the instance's newest heartbeat; 0: there is none any more.
+
+        None where nobody can tell right now. A heartbeat that removes itself tells by its absence.
+        """
+        subject = subjects.presence(service, job_type, instance)
+        try:
+            message = await self._connection.ask(f"{DIRECT_GET}.{subject}", timeout=2.0)
+        except (ConnectionLost, NoResponders, NotPermitted):
+            return None
+        headers = message.headers or {}
+        if headers.get("Status") == "404":
+            return 0
+        return sequence_of(message) if "Nats-Sequence" in headers else None

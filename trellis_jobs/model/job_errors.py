@@ -24,6 +24,8 @@ class Interruption(StrEnum):
     RESULT_INVALID = "result_invalid"
     KEY_UNRESOLVABLE = "key_unresolvable"
     LEASE_OVER = "lease_over"
+    WORK_LOST = "work_lost"
+    DELIVERIES_EXHAUSTED = "deliveries_exhausted"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

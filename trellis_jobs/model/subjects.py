@@ -9,14 +9,12 @@ rpc.v1.<method>                                              requests to the adm
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from trellis_jobs.errors import InvalidToken
 from trellis_jobs.model.events import EventKind
 from trellis_jobs.model.identity import JobAddress, check_service, check_token
-
-if TYPE_CHECKING:
-    from trellis_jobs.model.key_state import KeyAddress
+from trellis_jobs.model.key_state import KeyAddress
 
 EVERYTHING: Final = "trellis.jobs.>"
 ALL_WORK: Final = "trellis.work.>"
@@ -80,6 +78,15 @@ def work_of_type(service: str, job_type: str) -> str:
 
 def key_state(key: KeyAddress) -> str:
     return f"$KV.JOBS_KEYS.{key.service}.{key.job_type}.{key.hash}"
+
+
+def key_address(subject: str) -> KeyAddress | None:
+    """Whose state a subject of the bucket holds."""
+    match subject.split("."):
+        case ["$KV", "JOBS_KEYS", service, job_type, key_hash]:
+            return KeyAddress(service, job_type, key_hash)
+        case _:
+            return None
 
 
 def keys_of_type(service: str, job_type: str) -> str:

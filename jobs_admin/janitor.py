@@ -1,0 +1,66 @@
+"""Ends jobs whose deadline has passed. A running handler is told by the event itself."""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING, Final
+
+from jobs_admin.abreast import abreast
+from jobs_admin.reads import candidates
+from jobs_admin.reads.candidates import Candidate, Place
+from jobs_admin.verdicts import said_of
+from trellis_jobs.model import events as e
+from trellis_jobs.model.states import JobState
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from datetime import datetime
+
+    from jobs_admin.job_keys import JobKeys
+    from jobs_admin.reads.readers import Readers
+    from jobs_admin.verdicts import Verdicts
+    from trellis_jobs.jetstream.event_log import Latest
+    from trellis_jobs.model.identity import JobAddress
+
+log = logging.getLogger(__name__)
+
+PAGE: Final = 500
+
+
+def plan_expiry(job: JobAddress, latest: Latest, now: datetime) -> e.Expired | None:
+    """By the deadline of the run that the job is in: an operator's retry may have dropped it."""
+    standing = latest.head.standing
+    if standing.is_over or standing.deadline is None or standing.deadline > now:
+        return None
+    return e.Expired(**said_of(job, latest, now), by="janitor", reason="the deadline passed")
+
+
+class Janitor:
+    def __init__(
+        self, readers: Readers, verdicts: Verdicts, keys: JobKeys, now: Callable[[], datetime]
+    ) -> None:
+        self._readers = readers
+        self._verdicts = verdicts
+        self._keys = keys
+        self._now = now
+
+    async def sweep(self) -> None:
+        """All that are late, page by page; any number of replicas may do so at once."""
+        after = Place()
+        while True:
+            late = await candidates.overdue(self._readers, self._now(), after=after, limit=PAGE)
+            await abreast(self._expire, late)
+            if len(late) < PAGE:
+                return
+            after = late[-1].place
+
+    async def _expire(self, late: Candidate) -> None:
+        job = late.job.address
+        ended = await self._verdicts.append(
+            job, late.seen, lambda latest: plan_expiry(job, latest, self._now())
+        )
+        if ended is None:
+            return
+        log.info("a job's deadline passed", extra={"job": job.job_id})
+        if ended.before.head.standing.state is not JobState.ACTIVE:
+            await self._keys.withdraw(job, late.job.run.concurrency)

@@ -1,0 +1,94 @@
+"""Jobs that may need looking after. The projection only proposes them: the log decides."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+import orjson
+
+from jobs_admin.projection.rows import microseconds
+from trellis_jobs.jetstream.event_log import Latest
+from trellis_jobs.model.standing import Head
+from trellis_jobs.model.states import JobState
+from trellis_jobs.wire import jobs as wire
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
+    from datetime import datetime
+
+    from jobs_admin.reads.readers import Readers
+    from trellis_jobs.model.job import Job
+
+# As the partial indexes say it, word by word: otherwise SQLite does not use them.
+_LIVES: Final = "state IN ('pending', 'retry', 'active')"
+_OVERDUE: Final = (
+    "SELECT deadline, job, last_sequence, document FROM jobs_projection "  # noqa: S608
+    f"WHERE deadline IS NOT NULL AND {_LIVES} AND deadline <= ? AND (deadline, job) > (?, ?) "
+    "ORDER BY deadline, job LIMIT ?"
+)
+_QUIET: Final = (
+    "SELECT updated_at, job, last_sequence, document FROM jobs_projection "  # noqa: S608
+    f"WHERE {_LIVES} AND state = ? AND updated_at <= ? AND (updated_at, job) > (?, ?) "
+    "AND (next_attempt_at IS NULL OR next_attempt_at <= ?) ORDER BY updated_at, job LIMIT ?"
+)
+_MOST_IDS: Final = 500
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a page ended: the next one begins after it."""
+
+    at: int = -1
+    job: int = -1
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    job: Job
+    place: Place
+    last_sequence: int
+
+    @property
+    def seen(self) -> Latest:
+        """Where the job stands as far as the projection knows."""
+        return Latest(Head(self.last_sequence, self.job.standing), self.job.context)
+
+
+async def overdue(readers: Readers, now: datetime, *, after: Place, limit: int) -> list[Candidate]:
+    """Not over although their deadline has passed, the earliest deadline first."""
+    values = (microseconds(now), after.at, after.job, limit)
+    return _candidates(await readers.rows(_OVERDUE, values))
+
+
+async def quiet(
+    readers: Readers, state: JobState, since: datetime, *, after: Place, limit: int
+) -> list[Candidate]:
+    """Those in a state that have not moved since then, and whose next try was due by then."""
+    micros = microseconds(since)
+    values = (state.value, micros, after.at, after.job, micros, limit)
+    return _candidates(await readers.rows(_QUIET, values))
+
+
+async def states_of(
+    readers: Readers, service: str, job_type: str, ids: Collection[str]
+) -> dict[str, JobState]:
+    """Of those of the jobs that the projection knows."""
+    wanted, found = list(ids), {}
+    for start in range(0, len(wanted), _MOST_IDS):
+        some = wanted[start : start + _MOST_IDS]
+        marks = ", ".join("?" * len(some))
+        query = (
+            "SELECT id, state FROM jobs_projection "  # noqa: S608 - only marks
+            f"WHERE id IN ({marks}) AND service = ? AND type = ?"
+        )
+        for job_id, state in await readers.rows(query, (*some, service, job_type)):
+            found[job_id] = JobState(state)
+    return found
+
+
+def _candidates(rows: list[tuple[Any, ...]]) -> list[Candidate]:
+    return [
+        Candidate(wire.from_json(orjson.loads(document)), Place(at, number), last_sequence)
+        for at, number, last_sequence, document in rows
+    ]

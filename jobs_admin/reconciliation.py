@@ -1,0 +1,154 @@
+"""Puts jobs back to work that the log says are to be done, and no work message stands for.
+
+Work messages can be lost by what happens to the streams: a purge, a stream made anew, sourcing that
+forgot where it was (design D18). Nothing here is counted or scanned: the server refuses to put back
+what is there.
+"""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass, field
+from datetime import timedelta
+from typing import TYPE_CHECKING, Final, TypeAlias
+
+from jobs_admin.abreast import abreast
+from jobs_admin.reads import candidates
+from jobs_admin.reads.candidates import Candidate, Place
+from jobs_admin.verdicts import said_of
+from trellis_jobs.model import events as e
+from trellis_jobs.model.job_errors import Interruption, JobError
+from trellis_jobs.model.states import JobState
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from datetime import datetime
+
+    from jobs_admin.absences import Absences
+    from jobs_admin.reads.readers import Readers
+    from jobs_admin.verdicts import Verdicts
+    from trellis_jobs.jetstream.event_log import Latest
+    from trellis_jobs.jetstream.work_messages import WorkMessages
+    from trellis_jobs.model.attempts import Attempt
+    from trellis_jobs.model.identity import JobAddress
+    from trellis_jobs.model.standing import Standing
+
+log = logging.getLogger(__name__)
+
+# A job that has just been created, or handed back, is in the work queue in a moment.
+GRACE: Final = timedelta(seconds=10)
+DEFAULT_ACK_WAIT: Final = timedelta(seconds=30)
+_ACK_WAITS_GONE: Final = 2
+_STATES: Final = (JobState.PENDING, JobState.RETRY, JobState.ACTIVE)
+PAGE: Final = 500
+# A sweep looks at so many of each state, and goes on while it finds that work was lost.
+_PAGES: Final = 4
+_MOST_PAGES: Final = 200
+
+
+@dataclass(frozen=True, slots=True)
+class PutBack:
+    pass
+
+
+@dataclass(frozen=True, slots=True)
+class GiveUpOn:
+    """The attempt that has the job is lost, if its worker has been gone for long enough."""
+
+    attempt: Attempt
+
+
+@dataclass(frozen=True, slots=True)
+class Leave:
+    """It has moved since, or whoever has it is not known to be gone."""
+
+
+Course: TypeAlias = PutBack | GiveUpOn | Leave
+
+
+def course(seen: Standing, stands: Standing | None) -> Course:
+    """For a job without a work message; `seen` a while ago, and `stands` now."""
+    if stands is None or stands != seen or stands.is_over:
+        return Leave()
+    if stands.state is not JobState.ACTIVE:
+        return PutBack()
+    # A foreign runtime names no worker, so nobody can tell whether it is gone.
+    return Leave() if stands.owner is None else GiveUpOn(stands.owner)
+
+
+def plan_loss(job: JobAddress, latest: Latest, lost: Attempt, now: datetime) -> e.Event | None:
+    """Another try, unless this was the last; nothing when the job is no longer the lost one's."""
+    standing = latest.head.standing
+    if standing.owner != lost:
+        return None
+    error = JobError(
+        type=Interruption.WORK_LOST,
+        message=f"worker {lost.instance} is gone, and so is the work message",
+        tries=standing.tries,
+        at=now,
+    )
+    said = said_of(job, latest, now)
+    if standing.tries_are_used_up:
+        return e.Dead(**said, attempt=lost, error=error)
+    return e.RetryScheduled(**said, attempt=lost, error=error)
+
+
+@dataclass(slots=True, kw_only=True)
+class Reconciliation:
+    readers: Readers
+    verdicts: Verdicts
+    work: WorkMessages
+    absences: Absences
+    now: Callable[[], datetime]
+    grace: timedelta = GRACE
+    _places: dict[JobState, Place] = field(default_factory=lambda: dict.fromkeys(_STATES, Place()))
+
+    async def sweep(self) -> None:
+        """Some of each state, from where the last sweep ended: by and by all have their turn."""
+        for state in _STATES:
+            for page in range(_MOST_PAGES):
+                looked_at, put_back = await self._look(state)
+                if looked_at < PAGE or (page + 1 >= _PAGES and not put_back):
+                    break
+
+    async def _look(self, state: JobState) -> tuple[int, int]:
+        quiet = await candidates.quiet(
+            self.readers,
+            state,
+            self.now() - self.grace,
+            after=self._places[state],
+            limit=PAGE,
+        )
+        self._places[state] = quiet[-1].place if len(quiet) == PAGE else Place()
+        put_back = sum(await abreast(self._reconcile, quiet))
+        if put_back:
+            log.warning("jobs without a work message were put back", extra={"jobs": put_back})
+        return len(quiet), put_back
+
+    async def _reconcile(self, quiet: Candidate) -> bool:
+        """The work queue is asked before the log: a message is acknowledged after its job ended."""
+        job = quiet.job.address
+        if await self.work.is_there(job):
+            return False
+        latest = await self.verdicts.current(job, quiet.seen)
+        standing = quiet.job.standing
+        match course(standing, latest.head.standing if latest else None):
+            case PutBack():
+                return await self.work.put_back(job, standing.run)
+            case GiveUpOn(lost) if latest is not None:
+                return await self._give_up_on(job, lost, latest)
+            case _:
+                return False
+
+    async def _give_up_on(self, job: JobAddress, lost: Attempt, latest: Latest) -> bool:
+        gone_for = await self.absences.seconds(job, lost.instance)
+        consumer = await self.work.consumer(job.service, job.job_type)
+        ack_wait = consumer.ack_wait if consumer else DEFAULT_ACK_WAIT
+        if gone_for < _ACK_WAITS_GONE * ack_wait.total_seconds():
+            return False
+        ended = await self.verdicts.append(
+            job, latest, lambda newest: plan_loss(job, newest, lost, self.now())
+        )
+        if ended is None or ended.head.standing.is_over:
+            return False
+        return await self.work.put_back(job, ended.head.standing.run)

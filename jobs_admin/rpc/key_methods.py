@@ -1,0 +1,157 @@
+"""Requests about keys: who holds one and who waits for it, as the bucket says right now."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any, Final
+
+from jobs_admin.job_keys import NoSlot, Released, StillRenewed
+from jobs_admin.reads import keys as reads
+from jobs_admin.rpc import inputs
+from jobs_admin.rpc.catching_up import caught_up
+from jobs_admin.rpc.faults import Invalid, Issue, NotFound
+from jobs_admin.rpc.router import Method
+from trellis_jobs.model.key_state import KeyAddress, KeyState, Slot
+from trellis_jobs.wire.fields import add_present
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from datetime import datetime
+
+    from jobs_admin.job_keys import JobKeys
+    from jobs_admin.reads.readers import Readers
+    from jobs_admin.rpc.catching_up import Progress
+    from jobs_admin.rpc.router import Asker
+
+_HASH: Final = re.compile(r"[0-9a-f]{64}")
+_MILLISECOND: Final = timedelta(milliseconds=1)
+
+
+@dataclass(frozen=True, slots=True)
+class KeyMethods:
+    readers: Readers
+    progress: Progress
+    keys: JobKeys
+    now: Callable[[], datetime]
+
+    def table(self) -> Mapping[str, Method]:
+        return {
+            "Jobs.GetKey": Method(inputs.KeyInput, self.get_key),
+            "Jobs.ListKeys": Method(inputs.KeysInput, self.list_keys),
+            "Jobs.ReleaseKey": Method(inputs.ReleaseInput, self.release),
+        }
+
+    async def get_key(self, asked: inputs.KeyInput, _: Asker) -> dict[str, Any]:
+        await caught_up(self.progress, asked.min_seq)
+        return await self._shown(asked, await self._find(asked))
+
+    async def list_keys(self, asked: inputs.KeysInput, _: Asker) -> dict[str, Any]:
+        await caught_up(self.progress, asked.min_seq)
+        found = await reads.busy(
+            self.readers,
+            service=asked.service,
+            job_type=asked.type,
+            offset=asked.offset,
+            limit=asked.limit,
+        )
+        body: dict[str, Any] = {
+            "entries": [
+                {
+                    "service": key.service,
+                    "type": key.type,
+                    "key": key.key,
+                    "keyHash": key.key_hash,
+                    "active": key.active,
+                    "waiting": key.waiting,
+                }
+                for key in found.keys
+            ],
+            "count": found.count,
+            "offset": asked.offset,
+            "limit": asked.limit,
+        }
+        if asked.offset + len(found.keys) < found.count:
+            body["nextOffset"] = asked.offset + len(found.keys)
+        return body
+
+    async def release(self, asked: inputs.ReleaseInput, asker: Asker) -> dict[str, Any]:
+        """Answers once the projection has what was recorded (design D17)."""
+        state = await self._find(asked)
+        by = asked.by or asker.session or "operator"
+        because = f"released by {by}" + (f": {asked.reason}" if asked.reason else "")
+        match await self.keys.release(state.address, asked.job_id, because):
+            case Released(head):
+                sequence = head.sequence if head else 0
+                await caught_up(self.progress, sequence)
+                return {**await self._shown(asked, await self._find(asked)), "seq": sequence}
+            case StillRenewed(slot):
+                raise self._still_renewed(asked, slot)
+            case NoSlot():
+                raise _no_slot(asked, state)
+
+    async def _find(self, asked: inputs.KeyInput) -> KeyState:
+        """By the key as people see it; or by its hash, where several keys look the same."""
+        found = await reads.hashes(self.readers, asked.service, asked.type, asked.key)
+        if len(found) > 1:
+            problem = (
+                f"{len(found)} keys of {asked.service}/{asked.type} read {asked.key!r}: "
+                f"say which by its hash: {', '.join(found)}"
+            )
+            raise Invalid(problem, [Issue("/key", problem)], hashes=found)
+        if not found and _HASH.fullmatch(asked.key):
+            found = [asked.key]
+        state = None
+        if found and _HASH.fullmatch(found[0]):
+            state = await self.keys.read(KeyAddress(asked.service, asked.type, found[0]))
+        if state is None:
+            raise NotFound(f"{asked.service}/{asked.type}/{asked.key}", resource="Key")
+        return state
+
+    async def _shown(self, asked: inputs.KeyInput, state: KeyState) -> dict[str, Any]:
+        now = self.now()
+        body: dict[str, Any] = {
+            "service": state.address.service,
+            "type": state.address.job_type,
+            "key": state.display,
+            "keyHash": state.address.hash,
+            "active": [_slot_json(slot, now) for slot in state.active],
+            "queued": [
+                {"jobId": each.job_id, "createdAt": each.created_at} for each in state.queued
+            ],
+            "queuedDepth": len(state.queued),
+            "staleTakeoverCount": state.stale_takeovers,
+            "maxActive": state.max_active,
+            "maxQueuedPerKey": state.max_queued,
+        }
+        reason = await reads.latest_policy_reason(
+            self.readers, asked.service, asked.type, state.display
+        )
+        add_present(body, latestPolicyReason=reason, updatedAt=state.updated_at)
+        return body
+
+    def _still_renewed(self, asked: inputs.ReleaseInput, slot: Slot) -> Invalid:
+        left = (slot.expires_at - self.now()).total_seconds()
+        problem = (
+            f"job {asked.job_id} runs on worker {slot.instance}, whose lease lasts {left:.0f} s "
+            "more: only a slot that is renewed no more can be released; to stop the job, cancel it"
+        )
+        return Invalid(problem, [Issue("/jobId", problem)], leaseExpiresAt=slot.expires_at)
+
+
+def _slot_json(slot: Slot, now: datetime) -> dict[str, Any]:
+    return {
+        "jobId": slot.job_id,
+        "instanceId": slot.instance,
+        "startedAt": slot.started_at,
+        "heartbeatAt": slot.heartbeat_at,
+        "heartbeatAgeMs": max(0, (now - slot.heartbeat_at) // _MILLISECOND),
+        "leaseExpiresAt": slot.expires_at,
+    }
+
+
+def _no_slot(asked: inputs.ReleaseInput, state: KeyState) -> Invalid:
+    holders = ", ".join(slot.job_id for slot in state.active) or "nobody"
+    problem = f"job {asked.job_id} does not hold key {state.display!r}; held by {holders}"
+    return Invalid(problem, [Issue("/jobId", problem)])

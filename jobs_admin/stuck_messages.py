@@ -1,0 +1,152 @@
+"""Work messages that are delivered no more, although nobody was told: advisories can be lost.
+
+The server does not say which of its messages these are. What it says: how many deliveries are
+unanswered, and up to which message it has delivered. Messages up to there that are neither
+answered nor counted are exhausted; which of them, the log tells.
+"""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final
+
+from jobs_admin.burials import Exhausted, stands_for
+from jobs_admin.job_keys import key_of
+from trellis_jobs.jetstream.work_messages import WorkMessage
+from trellis_jobs.model.states import JobState
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from datetime import datetime
+
+    from jobs_admin.absences import Absences
+    from jobs_admin.burials import Burials
+    from jobs_admin.job_keys import JobKeys
+    from jobs_admin.verdicts import Verdicts
+    from trellis_jobs.jetstream.work_messages import NoWork, QueueConsumer, WorkMessages
+    from trellis_jobs.model.key_state import KeyState
+    from trellis_jobs.model.standing import Standing
+
+log = logging.getLogger(__name__)
+
+_MOST: Final = 1_000
+_ACK_WAITS_GONE: Final = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Watched:
+    """A message whose job has not moved: `head` is its newest event, `since` on our own clock."""
+
+    head: int
+    since: float
+
+
+def may_be_waiting(
+    message: WorkMessage, standing: Standing, key: KeyState | None, now: datetime
+) -> bool:
+    """Whether a worker may well have the message: it runs, waits for its next try, or its key."""
+    if not stands_for(message, standing):
+        return False
+    if standing.state is JobState.ACTIVE:
+        return True
+    if standing.next_attempt_at is not None and standing.next_attempt_at > now:
+        return True
+    return key is not None and key.free == 0 and key.slot_of(message.job.job_id) is None
+
+
+def has_had_its_last(standing: Standing, message: WorkMessage, limit: int) -> bool:
+    """The job runs from the last delivery that the message gets."""
+    owner = standing.owner
+    return owner is not None and owner.work == message.work and owner.delivery >= limit
+
+
+@dataclass(slots=True, kw_only=True)
+class StuckMessages:
+    verdicts: Verdicts
+    work: WorkMessages
+    keys: JobKeys
+    burials: Burials
+    absences: Absences
+    now: Callable[[], datetime]
+    uptime: Callable[[], float]
+    _watched: dict[str, Watched] = field(default_factory=dict)
+
+    async def sweep(self) -> None:
+        watched: dict[str, Watched] = {}
+        for consumer in await self.work.limited_consumers():
+            watched |= await self._look(consumer)
+        self._watched = watched
+
+    async def _look(self, consumer: QueueConsumer) -> dict[str, Watched]:
+        """Bury what must be exhausted; returns what to keep an eye on.
+
+        The count was taken before the messages were looked up: what was answered meanwhile is
+        missing among them, so the count of exhausted ones errs on the low side only.
+        """
+        found = [each async for each in self.work.delivered(consumer, most=_MOST)]
+        suspects: list[tuple[WorkMessage | NoWork, Watched]] = []
+        for message in found:
+            watched = await self._judge(message, consumer)
+            if watched is not None:
+                suspects.append((message, watched))
+        if len(suspects) <= len(found) - consumer.unanswered:
+            await self._bury_ripe(suspects, consumer)
+        return {_name(consumer, message): watched for message, watched in suspects}
+
+    async def _judge(
+        self, message: WorkMessage | NoWork, consumer: QueueConsumer
+    ) -> Watched | None:
+        """None: a worker may have it, or it is buried already."""
+        latest = None
+        if isinstance(message, WorkMessage):
+            latest = await self.verdicts.current(message.job)
+        if latest is None or not isinstance(message, WorkMessage):
+            return self._watch(message, consumer, 0)
+        if await self._is_abandoned(message, latest.head.standing, consumer):
+            await self._bury(message, consumer)
+            return None
+        key = key_of(message.job, message.begun.concurrency)
+        state = None if key is None else await self.keys.read(key)
+        if may_be_waiting(message, latest.head.standing, state, self.now()):
+            return None
+        return self._watch(message, consumer, latest.head.sequence)
+
+    async def _is_abandoned(
+        self, message: WorkMessage, standing: Standing, consumer: QueueConsumer
+    ) -> bool:
+        """Its worker is gone, and the server has no delivery left: not even a pull is needed."""
+        owner = standing.owner
+        if owner is None or not has_had_its_last(standing, message, _limit(consumer)):
+            return False
+        gone_for = await self.absences.seconds(message.job, owner.instance)
+        return gone_for >= _ACK_WAITS_GONE * consumer.ack_wait.total_seconds()
+
+    def _watch(self, message: WorkMessage | NoWork, consumer: QueueConsumer, head: int) -> Watched:
+        known = self._watched.get(_name(consumer, message))
+        return known if known and known.head == head else Watched(head, self.uptime())
+
+    async def _bury_ripe(
+        self, suspects: list[tuple[WorkMessage | NoWork, Watched]], consumer: QueueConsumer
+    ) -> None:
+        """By then the server would have delivered each as often as it may."""
+        patience = (_limit(consumer) + 1) * consumer.ack_wait.total_seconds()
+        for message, watched in suspects:
+            if self.uptime() - watched.since >= patience:
+                await self._bury(message, consumer)
+
+    async def _bury(self, message: WorkMessage | NoWork, consumer: QueueConsumer) -> None:
+        log.warning(
+            "a work message was given up by the server, and no advisory came",
+            extra={"consumer": consumer.name, "sequence": message.sequence},
+        )
+        exhausted = Exhausted(consumer.name, _limit(consumer), self.now())
+        await self.burials.bury(message, exhausted)
+
+
+def _limit(consumer: QueueConsumer) -> int:
+    return consumer.delivery_limit or 0
+
+
+def _name(consumer: QueueConsumer, message: WorkMessage | NoWork) -> str:
+    return f"{consumer.name} {message.sequence} {message.stored_at}"

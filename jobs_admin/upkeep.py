@@ -1,0 +1,87 @@
+"""Everything that looks after jobs by itself, put together. All replicas may do all of it at once.
+
+Each action is a guarded append, a guarded put-back or a compare-and-set (design D19).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from jobs_admin.absences import Absences
+from jobs_admin.advisories import Advisories
+from jobs_admin.burials import Burials
+from jobs_admin.janitor import Janitor
+from jobs_admin.key_repair import KeyRepair
+from jobs_admin.reconciliation import Reconciliation
+from jobs_admin.stuck_messages import StuckMessages
+from jobs_admin.verdicts import Verdicts
+from trellis_jobs.jetstream.advisory_feed import AdvisoryFeed
+from trellis_jobs.jetstream.key_changes import KeyChanges
+from trellis_jobs.jetstream.presence import Presence
+from trellis_jobs.jetstream.work_messages import WorkMessages
+
+if TYPE_CHECKING:
+    from collections.abc import Coroutine, Mapping
+    from typing import Any
+
+    from jobs_admin.config import AdminConfig
+    from jobs_admin.job_keys import JobKeys
+    from jobs_admin.loops import Loops
+    from jobs_admin.reads.readers import Readers
+    from trellis_jobs.jetstream.connection import Connection
+    from trellis_jobs.jetstream.event_log import EventLog
+    from trellis_jobs.surroundings import Surroundings
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Upkeep:
+    connection: Connection
+    events: EventLog
+    readers: Readers
+    keys: JobKeys
+    around: Surroundings
+
+    def loops(self, loops: Loops, config: AdminConfig) -> Mapping[str, Coroutine[Any, Any, None]]:
+        """By name, ready to be run."""
+        verdicts, work = Verdicts(self.connection, self.events), WorkMessages(self.connection)
+        presence = Presence(self.connection, self.events.features)
+        absences = Absences(presence, self.around.uptime)
+        burials = Burials(
+            events=self.events, verdicts=verdicts, work=work, keys=self.keys, now=self.around.now
+        )
+        advisories = Advisories(AdvisoryFeed(self.connection), work, burials)
+        janitor = Janitor(self.readers, verdicts, self.keys, self.around.now)
+        sweeps = {
+            "reconciliation": Reconciliation(
+                readers=self.readers,
+                verdicts=verdicts,
+                work=work,
+                absences=absences,
+                now=self.around.now,
+                grace=config.reconcile_grace,
+            ).sweep,
+            "stuck messages": StuckMessages(
+                verdicts=verdicts,
+                work=work,
+                keys=self.keys,
+                burials=burials,
+                absences=absences,
+                now=self.around.now,
+                uptime=self.around.uptime,
+            ).sweep,
+            "key repair": KeyRepair(
+                readers=self.readers,
+                verdicts=verdicts,
+                keys=self.keys,
+                changes=KeyChanges(self.connection),
+                now=self.around.now,
+                uptime=self.around.uptime,
+            ).sweep,
+        }
+        every = config.reconcile_interval
+        return {
+            "janitor": loops.repeat("janitor", config.janitor_interval, janitor.sweep),
+            "advisories": loops.keep("advisories", advisories.run),
+            **{name: loops.repeat(name, every, sweep) for name, sweep in sweeps.items()},
+        }

@@ -1,0 +1,79 @@
+"""Events that nobody asked for: decided where the job stands, and only if it stands there.
+
+What the projection says is tried as it is. If the job has moved on, the server refuses, and the
+log itself is asked: so a projection that lags behind decides nothing.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from trellis_jobs.contract.topology import LOG
+from trellis_jobs.jetstream import stored_messages
+from trellis_jobs.jetstream.event_log import Latest, Refused
+from trellis_jobs.model import events as e
+from trellis_jobs.model import subjects
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from datetime import datetime
+
+    from trellis_jobs.jetstream.connection import Connection
+    from trellis_jobs.jetstream.event_log import EventLog
+    from trellis_jobs.model.identity import JobAddress
+    from trellis_jobs.model.standing import Head
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What was appended, and where the job stood before."""
+
+    head: Head
+    before: Latest
+
+
+class Verdicts:
+    def __init__(self, connection: Connection, events: EventLog) -> None:
+        self._connection = connection
+        self._events = events
+
+    async def append(
+        self, job: JobAddress, seen: Latest, plan: Callable[[Latest], e.Event | None]
+    ) -> Verdict | None:
+        """What the plan makes of the job, decided again whenever it has moved; None: nothing."""
+        while True:
+            event = plan(seen)
+            if event is None:
+                return None
+            answer = await self._events.try_append(seen.head, event)
+            if not isinstance(answer, Refused):
+                return Verdict(answer, seen)
+            moved = await self._fold(job, answer.last_sequence)
+            if moved is None:
+                return None
+            seen = moved
+
+    async def current(self, job: JobAddress, seen: Latest | None = None) -> Latest | None:
+        """Where the job stands by the leader's word; None: the log holds nothing of it."""
+        newest = await stored_messages.newest(self._connection, LOG, subjects.history(job))
+        if newest is None:
+            return None
+        if seen is not None and newest.sequence == seen.head.sequence:
+            return seen
+        return await self._fold(job, newest.sequence)
+
+    async def _fold(self, job: JobAddress, at_least: int) -> Latest | None:
+        """The whole history: foreign runtimes may write events of this queue too (design D25)."""
+        if at_least == 0:
+            return None
+        return await self._events.latest(job, at_least=at_least, shared=True)
+
+
+def said_of(job: JobAddress, latest: Latest, at: datetime) -> e.EventFields:
+    return {
+        "job": job,
+        "context": latest.context,
+        "at": at,
+        "tries": latest.head.standing.tries,
+    }

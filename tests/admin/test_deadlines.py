@@ -1,0 +1,189 @@
+"""Deadlines: a job that is late is ended once, whoever wrote its deadline and however."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import orjson
+import pytest
+
+from jobs_admin.janitor import plan_expiry
+from tests import given
+from tests.admin.upkeep_lab import (
+    Care,
+    WardJobs,
+    key_view,
+    looking_after,
+    producer,
+    until_kind,
+    until_swept,
+    worker,
+)
+from tests.support.facts import until
+from tests.support.lab import Probe, probe
+from trellis_jobs import JobRef
+from trellis_jobs.embedded import EmbeddedServer
+from trellis_jobs.jetstream.event_log import Latest
+from trellis_jobs.model import events as e
+from trellis_jobs.model import subjects
+from trellis_jobs.model.events import EventKind
+from trellis_jobs.model.identity import JobAddress
+from trellis_jobs.model.standing import Head
+from trellis_jobs.model.states import LIVE, OVER, JobState
+from trellis_jobs.wire import events as wire
+
+SOON = timedelta(milliseconds=300)
+
+
+def stands(state: JobState, deadline: datetime | None) -> Latest:
+    return Latest(Head(11, given.standing_in(state, deadline=deadline)), given.CONTEXT)
+
+
+@pytest.mark.parametrize("state", sorted(LIVE))
+def test_a_job_is_late_at_its_deadline_and_not_before(state: JobState) -> None:
+    late = plan_expiry(given.REPORT, stands(state, given.after(60)), given.after(60))
+    assert late is not None
+    assert (late.tries, late.context) == (given.standing_in(state).tries, given.CONTEXT)
+    assert plan_expiry(given.REPORT, stands(state, given.after(60)), given.after(59)) is None
+    assert plan_expiry(given.REPORT, stands(state, None), given.after(60)) is None
+
+
+@pytest.mark.parametrize("state", sorted(OVER))
+def test_a_job_that_is_over_is_never_late(state: JobState) -> None:
+    assert plan_expiry(given.REPORT, stands(state, given.NOON), given.after(60)) is None
+
+
+async def test_a_job_that_nobody_runs_expires_and_says_why(
+    server: EmbeddedServer, tmp_path: Path
+) -> None:
+    async with producer(server.url) as jobs, probe(server.url) as raw:
+        ref = await jobs.brief.create(Care())
+        async with looking_after(server.url, tmp_path / "jobs.sqlite"):
+            assert await until_kind(raw, ref, EventKind.EXPIRED) == ["created", "expired"]
+            job = await ref.get()
+        assert (job.state, job.why) == (JobState.EXPIRED, "the deadline passed")
+        assert job.deadline is not None
+        assert job.updated_at >= job.deadline
+
+
+async def test_a_running_handler_is_told_that_its_time_is_over(
+    server: EmbeddedServer, tmp_path: Path
+) -> None:
+    async with (
+        worker(server.url, "brief") as ward,
+        probe(server.url) as raw,
+        looking_after(server.url, tmp_path / "jobs.sqlite"),
+    ):
+        ref = await ward.jobs.brief.create(Care(do="wait"))
+        await ward.until_running(ref)
+        await until(lambda: ward.cancelled == [ref.id], "the handler was told")
+        assert await raw.kinds(ref) == ["created", "started", "expired"]
+        await raw.until_empty()
+
+
+async def test_a_job_that_waits_for_its_next_try_expires_before_that(
+    server: EmbeddedServer, tmp_path: Path
+) -> None:
+    async with (
+        worker(server.url, "brief") as ward,
+        probe(server.url) as raw,
+        looking_after(server.url, tmp_path / "jobs.sqlite"),
+    ):
+        ref = await ward.jobs.brief.create(Care(do="always fail"))
+        kinds = await until_kind(raw, ref, EventKind.EXPIRED)
+        assert kinds == ["created", "started", "retry", "expired"]
+
+
+def in_nanoseconds(at: datetime) -> str:
+    return f"{at:%Y-%m-%dT%H:%M:%S.%f}000Z"
+
+
+def elsewhere(at: datetime) -> str:
+    return (at + timedelta(hours=5, minutes=30)).strftime("%Y-%m-%dT%H:%M:%S.%f+05:30")
+
+
+def in_lower_case(at: datetime) -> str:
+    return f"{at:%Y-%m-%dt%H:%M:%S.%fz}"
+
+
+def without_a_fraction(at: datetime) -> str:
+    return f"{at:%Y-%m-%dT%H:%M:%SZ}"
+
+
+async def test_a_deadline_counts_in_whatever_form_it_was_written(
+    server: EmbeddedServer, tmp_path: Path
+) -> None:
+    forms = (in_nanoseconds, elsewhere, in_lower_case, without_a_fraction)
+    async with (
+        producer(server.url) as jobs,
+        probe(server.url) as raw,
+        looking_after(server.url, tmp_path / "jobs.sqlite"),
+    ):
+        soon, later = datetime.now(UTC) + SOON, datetime.now(UTC) + timedelta(hours=1)
+        late = [await written(raw, jobs, form.__name__, form(soon)) for form in forms]
+        early = [await written(raw, jobs, f"not-{form.__name__}", form(later)) for form in forms]
+        for ref in late:
+            assert await until_kind(raw, ref, EventKind.EXPIRED) == ["created", "expired"]
+        assert [await raw.kinds(ref) for ref in early] == [["created"]] * len(forms)
+
+
+async def written(raw: Probe, jobs: WardJobs, job_id: str, deadline: str) -> JobRef[int]:
+    """A job that another runtime created."""
+    address = JobAddress("ward", "plain", job_id)
+    created = given.created(job=address, at=datetime.now(UTC), payload={"do": "answer"})
+    body = orjson.loads(wire.encode(created, replace(given.standing(), run=0), None))
+    data = orjson.dumps({**body, "deadline": deadline})
+    answer = await raw.connection.ask(subjects.lifecycle(address, EventKind.CREATED), data)
+    assert "error" not in orjson.loads(answer.data)
+    return jobs.plain.ref(job_id)
+
+
+async def test_jobs_that_are_done_or_not_yet_late_are_left_alone(
+    server: EmbeddedServer, tmp_path: Path
+) -> None:
+    async with (
+        worker(server.url, "brief") as ward,
+        probe(server.url) as raw,
+        looking_after(server.url, tmp_path / "jobs.sqlite") as daemon,
+    ):
+        done = await ward.jobs.brief.create(Care())
+        await done.wait(timeout=10)
+        undated = await ward.jobs.plain.create(Care())
+        late = await ward.jobs.brief.create(Care(do="wait"))
+        await until_kind(raw, late, EventKind.EXPIRED)
+        await until_swept(daemon, "janitor")
+        assert await raw.kinds(done) == ["created", "started", "completed"]
+        assert await raw.kinds(undated) == ["created"]
+
+
+async def test_two_daemons_end_a_late_job_once(server: EmbeddedServer, tmp_path: Path) -> None:
+    async with (
+        producer(server.url) as jobs,
+        probe(server.url) as raw,
+        looking_after(server.url, tmp_path / "one.sqlite") as one,
+        looking_after(server.url, tmp_path / "two.sqlite") as two,
+    ):
+        refs = await asyncio.gather(*(jobs.brief.create(Care()) for _ in range(100)))
+        for ref in refs:
+            await until_kind(raw, ref, EventKind.EXPIRED)
+        await until_swept(one, "janitor")
+        await until_swept(two, "janitor")
+        histories = [await raw.kinds(ref) for ref in refs]
+        assert histories == [["created", "expired"]] * len(refs)
+
+
+async def test_a_late_job_waits_for_its_key_no_more(server: EmbeddedServer, tmp_path: Path) -> None:
+    async with producer(server.url) as jobs, probe(server.url) as raw:
+        ref = await jobs.keyed.create(Care())
+        created = (await raw.events.history(ref.address))[0].event
+        assert isinstance(created, e.Created)
+        purge = orjson.dumps({"filter": subjects.history(ref.address)})
+        await raw.connection.ask("$JS.API.STREAM.PURGE.JOBS", purge)
+        await raw.events.try_append(None, replace(created, deadline=created.at + SOON))
+        assert (await key_view(raw, jobs.keyed).read()).is_queued(ref.id)
+        async with looking_after(server.url, tmp_path / "jobs.sqlite"):
+            await until_kind(raw, ref, EventKind.EXPIRED)
+            await key_view(raw, jobs.keyed).until_empty()

@@ -1,0 +1,340 @@
+"""A ward of jobs that need looking after, and daemons that look often.
+
+Run as a program it is a worker of one queue: one that works, or one that takes deliveries and says
+nothing, to be killed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import subprocess
+import sys
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from dataclasses import dataclass, field
+from datetime import timedelta
+from pathlib import Path
+from typing import Any, Final
+
+import orjson
+from pydantic import BaseModel
+
+import trellis_jobs
+from jobs_admin.config import AdminConfig
+from jobs_admin.daemon import Daemon, serving
+from tests.support.facts import until
+from tests.support.lab import Probe
+from trellis_jobs import (
+    ActiveJob,
+    JobRef,
+    Jobs,
+    KeyConcurrency,
+    Queue,
+    QueueDepth,
+    Service,
+    Workers,
+    job,
+)
+from trellis_jobs.contract.topology import KEYS, WORK
+from trellis_jobs.jetstream import api
+from trellis_jobs.jetstream.connection import Connection
+from trellis_jobs.jetstream.deliveries import Delivery
+from trellis_jobs.jetstream.requests import call
+from trellis_jobs.jetstream.work_queue import WorkQueue
+from trellis_jobs.model import subjects
+from trellis_jobs.model.events import EventKind
+from trellis_jobs.model.key_state import KeyAddress, KeyState, Slot
+from trellis_jobs.model.states import JobState
+from trellis_jobs.wire import keys as wire
+
+ROOT: Final = Path(trellis_jobs.__file__).parent.parent
+SERVICE: Final = "ward"
+OFTEN: Final = {
+    "janitor_interval": timedelta(seconds=0.1),
+    "reconcile_interval": timedelta(seconds=0.2),
+    "reconcile_grace": timedelta(seconds=0.5),
+}
+
+
+class Care(BaseModel):
+    """`do`: answer, wait (for the test's word), fail once, always fail."""
+
+    do: str = "answer"
+    key: str = "acme"
+
+
+def _by_key(stale_policy: str = "fail-stale") -> KeyConcurrency:
+    return KeyConcurrency(["ward", "/key"], stale_policy=stale_policy)
+
+
+class WardJobs(Jobs, service=SERVICE):
+    plain = job(Care, int, concurrency=10, ack_wait=1, backoff=[1.0], max_deliver=3)
+    single = job(Care, int, concurrency=10, ack_wait=1, max_deliver=1)
+    brief = job(Care, int, deadline=1.0, backoff=[60])
+    once = job(Care, int, ack_wait=1, delivery_limit=1)
+    twice = job(Care, int, ack_wait=1, delivery_limit=2)
+    keyed = job(Care, int, ack_wait=1, key=_by_key(), queue=QueueDepth(max_queued_per_key=1))
+    keyed_once = job(Care, int, ack_wait=1, delivery_limit=1, key=_by_key())
+    blocked = job(
+        Care, int, ack_wait=1, key=_by_key("block"), queue=QueueDepth(max_queued_per_key=5)
+    )
+
+
+@dataclass
+class Ward:
+    """One worker in this process: what ran, and the word that lets waiting handlers go on."""
+
+    service: Service[WardJobs]
+    runs: list[tuple[str, int]] = field(default_factory=list)
+    cancelled: list[str] = field(default_factory=list)
+    running: set[str] = field(default_factory=set)
+    go: asyncio.Event = field(default_factory=asyncio.Event)
+
+    @property
+    def jobs(self) -> WardJobs:
+        return self.service.jobs
+
+    async def until_running(self, *refs: JobRef[Any]) -> None:
+        wanted = {ref.id for ref in refs}
+        await until(lambda: wanted <= self.running, f"{refs} run")
+
+    async def handle(self, active: ActiveJob[Care]) -> int:
+        self.runs.append((active.id, active.tries))
+        self.running.add(active.id)
+        try:
+            await self._do(active)
+        except asyncio.CancelledError:
+            self.cancelled.append(active.id)
+            raise
+        finally:
+            self.running.discard(active.id)
+        return active.tries
+
+    async def _do(self, active: ActiveJob[Care]) -> None:
+        match active.payload.do:
+            case "wait":
+                await self.go.wait()
+            case "fail once" if active.tries == 1:
+                raise RuntimeError("the first try fails")
+            case "always fail":
+                raise RuntimeError("it always fails")
+
+
+def _queues() -> list[str]:
+    return [name.replace("-", "_") for name in WardJobs.contract.queues]
+
+
+@asynccontextmanager
+async def worker(url: str, *queues: str, grace: float = 0.0) -> AsyncIterator[Ward]:
+    """Of the named queues, by attribute; at its end running handlers are interrupted."""
+    made = Ward(Service(WardJobs, grace=grace))
+    for name in queues or _queues():
+        getattr(made.jobs, name).handle(made.handle)
+    async with made.service.connect(url, workers=Workers()):
+        yield made
+
+
+@asynccontextmanager
+async def producer(url: str) -> AsyncIterator[WardJobs]:
+    service = Service(WardJobs)
+    async with service.connect(url, workers=False):
+        yield service.jobs
+
+
+# Daemons
+
+
+@asynccontextmanager
+async def looking_after(url: str, path: Path, **changes: Any) -> AsyncIterator[Daemon]:
+    """A daemon that has caught up with the log."""
+    config = AdminConfig(nats=url, path=path, **{**OFTEN, **changes})
+    async with serving(config) as daemon:
+        info = await api.request(daemon.connection, "STREAM.INFO.JOBS")
+        await daemon.progress.reached(int(info["state"]["last_seq"]))
+        yield daemon
+
+
+async def until_swept(daemon: Daemon, *names: str, times: int = 2) -> None:
+    """Loops of the daemon have had so many whole turns since now."""
+    for _ in range(times):
+        begun = {name: daemon.loops.all[name].last_success for name in names}
+
+        def all_turned(begun: dict[str, Any] = begun) -> bool:
+            return all(daemon.loops.all[name].last_success != at for name, at in begun.items())
+
+        await until(all_turned, f"{names} swept")
+
+
+async def ask(raw: Probe, method: str, body: dict[str, Any]) -> dict[str, Any]:
+    """The answer, which is a refusal or not."""
+    reply = await call(raw.connection, subjects.rpc(method), orjson.dumps(body), timeout=20)
+    answer = orjson.loads(reply.data)
+    assert isinstance(answer, dict)
+    return answer
+
+
+# Facts
+
+
+async def until_kind(raw: Probe, ref: JobRef[Any], kind: EventKind) -> list[EventKind]:
+    async def there() -> list[EventKind] | None:
+        kinds = await raw.kinds(ref)
+        return kinds if kind in kinds else None
+
+    return await until(there, f"{ref} has a {kind} event", deadline=40)
+
+
+async def until_sourced(raw: Probe, count: int) -> None:
+    async def there() -> bool:
+        return await raw.work_messages() == count
+
+    await until(there, f"the work queue holds {count}")
+
+
+async def until_state(ref: JobRef[Any], *states: JobState) -> None:
+    async def there() -> bool:
+        return (await ref.get()).state in states
+
+    await until(there, f"{ref} is {states}", deadline=40)
+
+
+async def purge(raw: Probe, stream: str, filtered: str | None = None) -> None:
+    body = {"filter": filtered} if filtered else {}
+    await api.request(raw.connection, f"STREAM.PURGE.{stream}", body)
+
+
+async def forget_heartbeats(raw: Probe) -> None:
+    """As if time had passed: heartbeats remove themselves after half a minute."""
+    await purge(raw, "JOBS", "trellis.jobs.workers.>")
+
+
+async def consumer(raw: Probe, queue: str) -> dict[str, Any]:
+    return await api.request(raw.connection, f"CONSUMER.INFO.{WORK}.{SERVICE}-{queue}")
+
+
+@dataclass(frozen=True)
+class KeyView:
+    """One key, read and written past all of our code."""
+
+    raw: Probe
+    empty: KeyState
+
+    async def read(self) -> KeyState:
+        subject = subjects.key_state(self.empty.address)
+        answer = await self.raw.connection.ask(f"$JS.API.DIRECT.GET.{KEYS}.{subject}")
+        if (answer.headers or {}).get("Status") == "404":
+            return self.empty
+        found = wire.decode(answer.data, expected=self.empty.address)
+        assert isinstance(found, KeyState)
+        return found
+
+    async def write(self, state: KeyState) -> None:
+        subject = subjects.key_state(self.empty.address)
+        written = await self.raw.connection.ask(subject, wire.encode(state))
+        assert "error" not in orjson.loads(written.data)
+
+    async def until_held_by(self, ref: JobRef[Any]) -> Slot:
+        async def held() -> Slot | None:
+            return (await self.read()).slot_of(ref.id)
+
+        return await until(held, f"{ref} holds the key")
+
+    async def until_empty(self) -> KeyState:
+        async def empty() -> KeyState | None:
+            state = await self.read()
+            return None if state.active or state.queued else state
+
+        return await until(empty, "nothing is left in the key")
+
+
+def key_view(raw: Probe, queue: Queue[Care, int], key: str = "acme") -> KeyView:
+    keying = queue.type.keying
+    assert keying is not None
+    resolved = keying.template.resolve({"key": key})
+    address = KeyAddress(SERVICE, queue.type.name, resolved.hash)
+    return KeyView(
+        raw,
+        KeyState(
+            address=address,
+            display=resolved.display,
+            max_active=keying.max_active,
+            max_queued=keying.max_queued,
+        ),
+    )
+
+
+# A worker in a process of its own
+
+
+@dataclass
+class WardProcess:
+    process: subprocess.Popen[bytes]
+    folder: Path
+
+    @property
+    def begun(self) -> list[str]:
+        """The jobs that it took, or whose handlers began."""
+        written = self.folder / "begun"
+        return written.read_text().split() if written.exists() else []
+
+    async def until_begun(self, *refs: JobRef[Any]) -> None:
+        wanted = {ref.id for ref in refs}
+        await until(lambda: wanted <= set(self.begun), f"{refs} began")
+
+    def kill(self) -> None:
+        self.process.kill()
+        self.process.wait()
+
+
+@contextmanager
+def ward_process(
+    url: str, folder: Path, queue: str, *, says_nothing: bool = False
+) -> Iterator[WardProcess]:
+    """Its handlers never end. With `says_nothing` it takes deliveries and appends no event."""
+    folder.mkdir(parents=True, exist_ok=True)
+    argv = [sys.executable, "-m", "tests.admin.upkeep_lab", url, str(folder), queue]
+    with (folder / "output").open("wb") as output:
+        process = subprocess.Popen(
+            [*argv, "mute" if says_nothing else "works"], cwd=ROOT, stdout=output, stderr=output
+        )
+    try:
+        yield WardProcess(process, folder)
+    finally:
+        process.kill()
+        process.wait()
+
+
+async def _work(url: str, begun: Path, queue: str) -> None:
+    service = Service(WardJobs)
+
+    async def hang(active: ActiveJob[Care]) -> int:
+        with begun.open("a") as written:
+            written.write(f"{active.id}\n")
+        await asyncio.Event().wait()
+        return 0
+
+    getattr(service.jobs, queue).handle(hang)
+    async with service.connect(url):
+        await asyncio.Event().wait()
+
+
+async def _take(url: str, begun: Path, queue: str) -> None:
+    connection = await Connection.open(url, name="mute")
+
+    def take(delivery: Delivery | None) -> None:
+        if delivery is not None:
+            with begun.open("a") as written:
+                written.write(f"{delivery.job.job_id}\n")
+
+    work = WorkQueue(connection, SERVICE, getattr(WardJobs, queue), take)
+    await work.open()
+    await work.listen()
+    while True:
+        await work.ask(10)
+        await asyncio.sleep(1)
+
+
+if __name__ == "__main__":
+    _, to, where, which, how = sys.argv
+    main = _take if how == "mute" else _work
+    asyncio.run(main(to, Path(where) / "begun", which))

@@ -1,0 +1,186 @@
+"""The messages of the work queue one by one, for those who look after jobs but run none."""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any, Final
+
+from trellis_jobs.contract.topology import ENQUEUING, LOG, WORK, consumer_name
+from trellis_jobs.errors import InfrastructureMissing, NotConfirmed, RequestRefused
+from trellis_jobs.jetstream import api, stored_messages
+from trellis_jobs.jetstream.connection import ConnectionLost, NoResponders
+from trellis_jobs.jetstream.event_publish import Refused, read_answer
+from trellis_jobs.model import subjects
+from trellis_jobs.model.attempts import work_identity
+from trellis_jobs.model.events import Begun
+from trellis_jobs.wire import events as wire
+from trellis_jobs.wire import headers as h
+from trellis_jobs.wire.events import Undecodable
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+    from datetime import datetime
+
+    from trellis_jobs.jetstream.connection import Connection
+    from trellis_jobs.jetstream.stored_messages import Stored
+    from trellis_jobs.model.identity import JobAddress
+
+log = logging.getLogger(__name__)
+
+_PAGE: Final = 256
+_OF_THE_SERVER: Final = "nats-"
+
+
+@dataclass(frozen=True, slots=True)
+class WorkMessage:
+    """A message that stands for one run of one job; `work` is its identity for good."""
+
+    job: JobAddress
+    run: int
+    begun: Begun
+    sequence: int
+    work: str
+    stored_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class NoWork:
+    """A message of the work queue from which nobody can tell what to run."""
+
+    sequence: int
+    stored_at: datetime
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class QueueConsumer:
+    """`delivered`: the newest message that was delivered at all; `unanswered` how many wait."""
+
+    name: str
+    subject: str
+    ack_wait: timedelta
+    delivery_limit: int | None
+    delivered: int
+    unanswered: int
+
+
+class WorkMessages:
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+
+    async def is_there(self, job: JobAddress) -> bool:
+        """Whether any message stands for the job, of whatever run."""
+        found = await stored_messages.newest(self._connection, WORK, subjects.work(job))
+        return found is not None
+
+    async def at(self, sequence: int) -> WorkMessage | NoWork | None:
+        found = await stored_messages.at_sequence(self._connection, WORK, sequence)
+        return None if found is None else _read(found)
+
+    async def delivered(
+        self, consumer: QueueConsumer, *, most: int
+    ) -> AsyncIterator[WorkMessage | NoWork]:
+        """Those that the consumer has delivered at least once and that are still there."""
+        position = 0
+        for _ in range(most):
+            found = await stored_messages.next_from(
+                self._connection, WORK, consumer.subject, position + 1
+            )
+            if found is None or found.sequence > consumer.delivered:
+                return
+            yield _read(found)
+            position = found.sequence
+
+    async def delete(self, message: WorkMessage | NoWork) -> None:
+        await stored_messages.delete(self._connection, WORK, message.sequence)
+
+    async def put_back(self, job: JobAddress, run: int) -> bool:
+        """Let the run begin once more from its first event; False: a message stands for the job.
+
+        Guarded by the server, so that any number of processes may try (design D18).
+        """
+        first = await stored_messages.at_sequence(self._connection, LOG, run)
+        said = None if first is None else subjects.parse(first.subject)
+        if (
+            first is None
+            or not isinstance(said, subjects.LifecycleSubject)
+            or said.job != job
+            or said.kind not in ENQUEUING
+        ):
+            log.error(
+                "a job cannot be put back: the event that began its run is not in the log",
+                extra={"job": job.job_id, "run": run},
+            )
+            return False
+        headers = {
+            name: value
+            for name, value in first.headers.items()
+            if not name.lower().startswith(_OF_THE_SERVER)
+        }
+        headers |= {h.RUN_SEQUENCE: str(run), h.EXPECTED_SEQUENCE: "0"}
+        return await self._publish(subjects.work(job), first.data, headers)
+
+    async def consumer(self, service: str, job_type: str) -> QueueConsumer | None:
+        name = consumer_name(service, job_type)
+        try:
+            info = await api.request(self._connection, f"CONSUMER.INFO.{WORK}.{name}")
+        except RequestRefused as refusal:
+            if refusal.code in (api.CONSUMER_NOT_FOUND, api.STREAM_NOT_FOUND):
+                return None
+            raise
+        return _consumer(info)
+
+    async def limited_consumers(self) -> list[QueueConsumer]:
+        """Those of all queues, foreign ones too, that stop delivering after so many times."""
+        found: list[dict[str, Any]] = []
+        while True:
+            listed = await api.request(
+                self._connection, f"CONSUMER.LIST.{WORK}", {"offset": len(found)}
+            )
+            page = listed.get("consumers") or []
+            found += page
+            if len(page) < _PAGE or len(found) >= int(listed.get("total", 0)):
+                break
+        return [each for each in map(_consumer, found) if each.delivery_limit is not None]
+
+    async def _publish(self, subject: str, data: bytes, headers: dict[str, str]) -> bool:
+        """An answer that is lost, or "not now", leaves it to the next look."""
+        try:
+            message = await self._connection.ask(
+                subject, data, headers=headers, timeout=api.TIMEOUT
+            )
+        except NoResponders:
+            raise InfrastructureMissing(f"stream {WORK}") from None
+        except ConnectionLost as error:
+            raise NotConfirmed(subject, api.TIMEOUT) from error
+        answer = read_answer(subject, message)
+        return not isinstance(answer, Refused) and answer is not None
+
+
+def _read(stored: Stored) -> WorkMessage | NoWork:
+    parsed, run = subjects.parse(stored.subject), h.source_sequence(stored.headers)
+    if not isinstance(parsed, subjects.WorkSubject) or run is None:
+        return NoWork(stored.sequence, stored.stored_at, "it names no job, or no event of the log")
+    entry = wire.decode(stored.data, expected=parsed.job, sequence=run)
+    if isinstance(entry, Undecodable):
+        return NoWork(stored.sequence, stored.stored_at, entry.reason)
+    if not isinstance(entry.event, Begun):
+        reason = f"a {entry.event.kind} event begins no run"
+        return NoWork(stored.sequence, stored.stored_at, reason)
+    identity = work_identity(stored.sequence, stored.stored_ns)
+    return WorkMessage(parsed.job, run, entry.event, stored.sequence, identity, stored.stored_at)
+
+
+def _consumer(info: dict[str, Any]) -> QueueConsumer:
+    config: dict[str, Any] = info["config"]
+    limit = int(config.get("max_deliver", -1))
+    return QueueConsumer(
+        info["name"],
+        config.get("filter_subject") or subjects.ALL_WORK,
+        timedelta(microseconds=int(config.get("ack_wait", 0)) / 1000),
+        limit if limit > 0 else None,
+        int(info["delivered"]["stream_seq"]),
+        int(info["num_ack_pending"]),
+    )
