@@ -9,6 +9,7 @@ import typer
 from trellis_jobs.cli.admin import admin
 from trellis_jobs.cli.dev import dev
 from trellis_jobs.cli.exits import complain
+from trellis_jobs.cli.projection import projection
 from trellis_jobs.cli.worker import worker
 from trellis_jobs.errors import JobsError
 
@@ -22,6 +23,7 @@ app = typer.Typer(
 app.command()(worker)
 app.command()(dev)
 app.add_typer(admin, name="admin")
+app.add_typer(projection, name="projection")
 
 
 def main() -> None:
