@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import UTC
+from datetime import UTC, datetime
 from typing import Annotated
 
 from pydantic import AfterValidator, AwareDatetime, BaseModel, ConfigDict, Field
@@ -16,8 +16,25 @@ _LARGEST_SEQUENCE = 2**63 - 1
 
 Token = Annotated[str, Field(pattern=_ONE_TOKEN)]
 Text = Annotated[str, Field(min_length=1, max_length=500)]
-Moment = Annotated[AwareDatetime, AfterValidator(lambda moment: moment.astimezone(UTC))]
-PayloadValue = str | int | float | bool
+
+
+def _in_utc(moment: datetime) -> datetime:
+    try:
+        return moment.astimezone(UTC)
+    except OverflowError:
+        raise ValueError("this is not within the years 1 to 9999, in UTC") from None
+
+
+Moment = Annotated[AwareDatetime, AfterValidator(_in_utc)]
+
+
+def _as_in_events(value: int) -> int | float:
+    """Numbers beyond 64 bits are floats once an event was read."""
+    return value if -(2**63) <= value < 2**64 else float(value)
+
+
+Number = Annotated[int, Field(ge=-(10**300), le=10**300), AfterValidator(_as_in_events)]
+PayloadValue = str | bool | Number | float
 
 
 class Nothing(BaseModel):
