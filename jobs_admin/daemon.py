@@ -103,12 +103,12 @@ async def serving(
         features = await detect_features(connection)
         await _require_streams(connection, features, make=config.provision)
         parts = await _assemble(opened, config, around, connection, features)
-        running = asyncio.create_task(_run(_loops(parts)))
-        opened.push_async_callback(_end, running)
         port = None
         if config.health_port is not None:
             probes = Probes(parts.health).open(config.health_port)
             port = await opened.enter_async_context(probes)
+        running = asyncio.create_task(_run(_loops(parts)))
+        opened.push_async_callback(_end, running)
         router = Router(_methods(parts), around.new_id, lambda: connection.max_payload)
         desk = Desk(connection, router.answer)
         await desk.open(subjects.rpc("Jobs.*"), group=GROUP)

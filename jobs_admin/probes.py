@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import socket
 from contextlib import asynccontextmanager
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, Final
@@ -33,9 +34,10 @@ class Probes:
     async def open(self, port: int) -> AsyncIterator[int]:
         """On all interfaces: what probes a container is outside of it. Port 0 takes a free one."""
         try:
-            server = await asyncio.start_server(self._receive, None, port, limit=_LONGEST_REQUEST)
+            listening = _listen(port)
         except (OSError, OverflowError) as error:
             raise PortTaken(port, str(error)) from error
+        server = await asyncio.start_server(self._receive, sock=listening, limit=_LONGEST_REQUEST)
         try:
             yield int(server.sockets[0].getsockname()[1])
         finally:
@@ -71,6 +73,13 @@ class Probes:
             status = HTTPStatus.OK if report.is_ready else HTTPStatus.SERVICE_UNAVAILABLE
             return status, report.to_json()
         return HTTPStatus.NOT_FOUND, {"error": "there are /live and /ready"}
+
+
+def _listen(port: int) -> socket.socket:
+    """One port for IPv4 and IPv6 alike, where the machine has both."""
+    if socket.has_dualstack_ipv6():
+        return socket.create_server(("", port), family=socket.AF_INET6, dualstack_ipv6=True)
+    return socket.create_server(("", port))
 
 
 def _response(status: HTTPStatus, body: dict[str, Any]) -> bytes:

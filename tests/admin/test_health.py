@@ -1,0 +1,160 @@
+"""How the admin runtime fares, over NATS and over HTTP."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from pathlib import Path
+
+import orjson
+import pytest
+
+from jobs_admin.client import AdminClient
+from jobs_admin.config import Mode
+from jobs_admin.errors import PortTaken
+from jobs_admin.health import Status
+from jobs_admin.loops import LoopState
+from jobs_admin.views.services import CheckView, HealthView
+from tests.admin.admin_lab import AdminLab, daemon_at
+from tests.support.facts import until
+from tests.support.lab import Task, producer
+from trellis_jobs.contract.topology import LOG
+from trellis_jobs.embedded import EmbeddedServer
+from trellis_jobs.jetstream import api
+
+
+async def check(client: AdminClient, name: str) -> CheckView:
+    found = (await client.health()).check(name)
+    assert found is not None, name
+    return found
+
+
+async def get(port: int, path: str, *, method: str = "GET") -> tuple[int, dict[str, object]]:
+    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    writer.write(f"{method} {path} HTTP/1.1\r\nHost: here\r\n\r\n".encode())
+    head, _, body = (await reader.read()).partition(b"\r\n\r\n")
+    writer.close()
+    told = orjson.loads(body)
+    assert isinstance(told, dict)
+    return int(head.split()[1]), told
+
+
+async def test_all_is_well(lab: AdminLab) -> None:
+    ref = await lab.jobs.work.create(Task())
+    await lab.client.get(ref.id)
+    health = await lab.client.health()
+    assert (health.service, health.status, health.mode) == ("jobs-admin", Status.OK, Mode.FULL)
+    projection = await check(lab.client, "projection")
+    assert (projection.lag_events, projection.lag_seconds) == (0, 0)
+    assert projection.position == projection.last_seq == 1
+    assert (await check(lab.client, "loop:projector")).state is LoopState.RUNNING
+    assert (await check(lab.client, "server")).connected
+    [log, *others] = (await check(lab.client, "streams")).streams
+    assert (log.name, log.messages, len(others)) == (LOG, 1, 3)
+    assert log.bytes > 100
+
+
+async def test_a_gap_at_the_end_of_the_log_is_no_lag(lab: AdminLab) -> None:
+    """Heartbeats expire and purges happen: what is gone will not be taken in."""
+    ref = await lab.jobs.work.create(Task())
+    await lab.client.get(ref.id)
+    connection = lab.stranger.connection
+    lasting = (await api.request(connection, f"STREAM.INFO.{LOG}"))["state"]["last_seq"]
+    await api.request(connection, f"STREAM.PURGE.{LOG}")
+    projection = await check(lab.client, "projection")
+    assert (projection.last_seq, projection.lag_events) == (lasting, 0)
+
+
+async def test_a_projection_that_nobody_fills_lags_and_is_not_ready(
+    server: EmbeddedServer, tmp_path: Path
+) -> None:
+    path = tmp_path / "jobs.sqlite"
+    async with producer(server.url) as jobs:
+        async with daemon_at(server.url, path):
+            pass
+        async with (
+            daemon_at(server.url, path, mode=Mode.RPC_ONLY, health_port=0) as daemon,
+            AdminClient.connect(server.url) as client,
+        ):
+            assert daemon.health_port is not None
+            for _ in range(3):
+                await jobs.work.create(Task())
+            projection = await check(client, "projection")
+            assert (projection.position, projection.last_seq) == (0, 3)
+            assert projection.lag_events == 3
+            assert projection.lag_seconds is not None
+            assert projection.lag_seconds > 0
+            assert (await client.health()).mode is Mode.RPC_ONLY
+
+
+async def test_a_missing_stream_shows(lab: AdminLab) -> None:
+    await api.request(lab.stranger.connection, "STREAM.DELETE.JOBS_ADVISORIES")
+
+    async def noticed() -> HealthView | None:
+        told = await lab.client.health()
+        return told if told.status is Status.DEGRADED else None
+
+    told = await until(noticed, "the stream is missed")
+    streams = told.check("streams")
+    assert streams is not None
+    assert streams.error == "not there: JOBS_ADVISORIES"
+
+
+async def test_probes_answer_over_http(server: EmbeddedServer, tmp_path: Path) -> None:
+    path = tmp_path / "jobs.sqlite"
+    async with producer(server.url), daemon_at(server.url, path, health_port=0) as daemon:
+        port = daemon.health_port
+        assert port
+        assert await get(port, "/live") == (200, {"status": "ok"})
+        status, told = await get(port, "/ready?verbose")
+        assert (status, told["status"]) == (200, "ok")
+        assert (await get(port, "/"))[0] == 404
+        assert (await get(port, "/live", method="POST"))[0] == 405
+
+
+async def test_it_is_alive_but_not_ready_while_its_server_is_gone(
+    server: EmbeddedServer, tmp_path: Path
+) -> None:
+    path = tmp_path / "jobs.sqlite"
+    async with producer(server.url), daemon_at(server.url, path, health_port=0) as daemon:
+        port = daemon.health_port
+        assert port
+        server.kill()
+
+        async def not_ready() -> bool:
+            return (await get(port, "/ready"))[0] == 503
+
+        await until(not_ready, "it says that it is not ready")
+        assert (await get(port, "/live"))[0] == 200
+        server.restart()
+
+        async def ready() -> bool:
+            return (await get(port, "/ready"))[0] == 200
+
+        await until(ready, "it is ready again")
+
+
+async def test_a_stranger_on_the_port_does_no_harm(server: EmbeddedServer, tmp_path: Path) -> None:
+    path = tmp_path / "jobs.sqlite"
+    async with producer(server.url), daemon_at(server.url, path, health_port=0) as daemon:
+        port = daemon.health_port
+        assert port
+        silent = [await asyncio.open_connection("127.0.0.1", port) for _ in range(5)]
+        for sent in (b"\x00\xff" * 20_000, b"GET\r\n\r\n", b"\r\n\r\n", b""):
+            reader, writer = await asyncio.open_connection("127.0.0.1", port)
+            writer.write(sent)
+            writer.write_eof()
+            await reader.read()
+            writer.close()
+        assert (await get(port, "/live"))[0] == 200
+        for _, writer in silent:
+            writer.close()
+
+
+async def test_a_port_that_is_taken_is_named(server: EmbeddedServer, tmp_path: Path) -> None:
+    with socket.create_server(("0.0.0.0", 0)) as taken:  # noqa: S104
+        port = taken.getsockname()[1]
+        async with producer(server.url):
+            with pytest.raises(PortTaken, match=f"--health-port {port} cannot be opened"):
+                async with daemon_at(server.url, tmp_path / "jobs.sqlite", health_port=port):
+                    pass

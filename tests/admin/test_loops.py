@@ -1,0 +1,81 @@
+"""Loops of the daemon: an error costs a turn, never the loop."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+
+from jobs_admin.loops import Loop, Loops, LoopState
+from tests.given import NOON, after
+from tests.support.facts import until
+from trellis_jobs.surroundings import utc_now
+
+SOON = timedelta(milliseconds=1)
+
+
+@dataclass
+class Work:
+    """Fails as often as it is told, then does its work."""
+
+    failures: int
+    done: int = 0
+    told: asyncio.Event = field(default_factory=asyncio.Event)
+
+    async def once(self) -> None:
+        if self.failures:
+            self.failures -= 1
+            raise ValueError("the disk is full")
+        self.done += 1
+
+    async def without_end(self) -> None:
+        await self.once()
+        await self.told.wait()
+
+
+@asynccontextmanager
+async def running(work: asyncio.Task[None]) -> AsyncGenerator[None, None]:
+    try:
+        yield
+    finally:
+        work.cancel()
+        await asyncio.gather(work, return_exceptions=True)
+
+
+async def test_a_loop_that_fails_goes_on_and_says_so() -> None:
+    loops, work = Loops(utc_now), Work(failures=2)
+    async with running(asyncio.create_task(loops.repeat("sweep", SOON, work.once))):
+        await until(lambda: work.done >= 2, "it works again")
+        loop = loops.all["sweep"]
+        assert loop.failures == 2
+        assert loop.last_error == "ValueError: the disk is full"
+        assert loop.last_success is not None
+        assert loop.state(utc_now()) is LoopState.RECOVERING
+
+
+async def test_a_loop_that_ends_is_started_again() -> None:
+    loops, work = Loops(utc_now), Work(failures=1)
+    async with running(asyncio.create_task(loops.keep("projector", work.without_end))):
+        await until(lambda: work.failures == 0, "it failed")
+        loop = loops.all["projector"]
+        assert loop.state(utc_now()) is LoopState.FAILING
+        await until(lambda: work.done == 1, "it runs again")
+        assert loop.state(utc_now()) is LoopState.RECOVERING
+
+
+async def test_a_loop_that_returns_although_it_should_not_is_started_again() -> None:
+    loops, work = Loops(utc_now), Work(failures=0)
+    async with running(asyncio.create_task(loops.keep("projector", work.once))):
+        await until(lambda: work.done >= 2, "it ran again")
+
+
+def test_a_loop_has_recovered_when_it_has_run_for_a_while() -> None:
+    loop = Loop("sweep", last_failure=NOON, failures=1)
+
+    def seen_at(moment: datetime) -> LoopState:
+        return loop.state(moment)
+
+    assert seen_at(after(5)) is LoopState.RECOVERING
+    assert seen_at(after(11)) is LoopState.RUNNING
