@@ -32,7 +32,7 @@ from trellis_jobs.model.key_slots import withdraw
 from trellis_jobs.model.key_state import KeyState, Slot
 from trellis_jobs.model.states import JobState
 
-SLACK = 2.0
+SLACK = 10.0
 
 
 def kill_when(proxy: FaultProxy, victim: YardProcess, pattern: bytes, then: Then) -> asyncio.Event:

@@ -72,7 +72,7 @@ async def test_a_heartbeat_renews_the_slot_at_once(server: EmbeddedServer) -> No
             return slot.heartbeat_at > first
 
         await until(renewed, "the slot is renewed")
-        assert time.monotonic() - begun < 1
+        assert time.monotonic() - begun < 5
         assert active.key_lease is not None
         assert active.key_lease.renewed_at > first
 
