@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-# A job that an operator retries enters its key a moment before the log says so.
+# A job that an operator retries waits for its key a moment before the log says so.
 GRACE: Final = timedelta(seconds=10)
 
 
@@ -53,20 +53,22 @@ def plan_repair(
     A slot whose lease is not over may belong to a handler that is tidying up.
     """
 
-    def is_left_over(job_id: str, entered_at: datetime) -> bool:
+    def is_left_over(job_id: str, entered_at: datetime, grace: timedelta) -> bool:
         if job_id not in standings:
             return False
         standing = standings[job_id]
         if standing is None:
             return now - entered_at > ABANDONED_AFTER
-        return standing.is_over and now - entered_at > GRACE
+        return standing.is_over and now - entered_at >= grace
 
     slots = tuple(
         slot
         for slot in state.active
-        if slot.token in expired and is_left_over(slot.job_id, slot.started_at)
+        if slot.token in expired and is_left_over(slot.job_id, slot.started_at, timedelta())
     )
-    waiting = {each.job_id for each in state.queued if is_left_over(each.job_id, each.created_at)}
+    waiting = {
+        each.job_id for each in state.queued if is_left_over(each.job_id, each.created_at, GRACE)
+    }
     jobs = waiting | {slot.job_id for slot in slots}
     return Leftovers(frozenset(jobs), slots) if jobs else None
 

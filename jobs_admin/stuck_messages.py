@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from jobs_admin.job_keys import JobKeys
     from jobs_admin.verdicts import Verdicts
     from trellis_jobs.jetstream.work_messages import NoWork, QueueConsumer, WorkMessages
+    from trellis_jobs.model.attempts import Attempt
     from trellis_jobs.model.key_state import KeyState
     from trellis_jobs.model.standing import Standing
 
@@ -42,23 +43,11 @@ class Watched:
     since: float
 
 
-def may_be_waiting(
-    message: WorkMessage, standing: Standing, key: KeyState | None, now: datetime
-) -> bool:
-    """Whether a worker may well have the message: it runs, waits for its next try, or its key."""
-    if not stands_for(message, standing):
-        return False
-    if standing.state is JobState.ACTIVE:
-        return True
+def may_be_waiting(standing: Standing, job_id: str, key: KeyState | None, now: datetime) -> bool:
+    """Whether a worker may have a job in its hands that does not run: for later, or for its key."""
     if standing.next_attempt_at is not None and standing.next_attempt_at > now:
         return True
-    return key is not None and key.free == 0 and key.slot_of(message.job.job_id) is None
-
-
-def has_had_its_last(standing: Standing, message: WorkMessage, limit: int) -> bool:
-    """The job runs from the last delivery that the message gets."""
-    owner = standing.owner
-    return owner is not None and owner.work == message.work and owner.delivery >= limit
+    return key is not None and key.free == 0 and key.slot_of(job_id) is None
 
 
 @dataclass(slots=True, kw_only=True)
@@ -97,27 +86,32 @@ class StuckMessages:
     async def _judge(
         self, message: WorkMessage | NoWork, consumer: QueueConsumer
     ) -> Watched | None:
-        """None: a worker may have it, or it is buried already."""
+        """None: a worker may have it."""
         latest = None
         if isinstance(message, WorkMessage):
             latest = await self.verdicts.current(message.job)
         if latest is None or not isinstance(message, WorkMessage):
             return self._watch(message, consumer, 0)
-        if await self._is_abandoned(message, latest.head.standing, consumer):
-            await self._bury(message, consumer)
-            return None
-        key = key_of(message.job, message.begun.concurrency)
-        state = None if key is None else await self.keys.read(key)
-        if may_be_waiting(message, latest.head.standing, state, self.now()):
+        if await self._is_in_hand(message, latest.head.standing, consumer):
             return None
         return self._watch(message, consumer, latest.head.sequence)
 
-    async def _is_abandoned(
+    async def _is_in_hand(
         self, message: WorkMessage, standing: Standing, consumer: QueueConsumer
     ) -> bool:
-        """Its worker is gone, and the server has no delivery left: not even a pull is needed."""
-        owner = standing.owner
-        if owner is None or not has_had_its_last(standing, message, _limit(consumer)):
+        """Whether a worker may well have the message, and do something about it."""
+        if not stands_for(message, standing):
+            return False
+        if standing.state is JobState.ACTIVE:
+            return not await self._is_abandoned(message, standing.owner, consumer)
+        key = key_of(message.job, message.begun.concurrency)
+        state = None if key is None else await self.keys.read(key)
+        return may_be_waiting(standing, message.job.job_id, state, self.now())
+
+    async def _is_abandoned(
+        self, message: WorkMessage, owner: Attempt | None, consumer: QueueConsumer
+    ) -> bool:
+        if owner is None:
             return False
         gone_for = await self.absences.seconds(message.job, owner.instance)
         return gone_for >= _ACK_WAITS_GONE * consumer.ack_wait.total_seconds()

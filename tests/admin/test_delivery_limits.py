@@ -1,0 +1,344 @@
+"""Queues with a delivery limit: a job that the server gives up is dead, explained, and gone."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pytest
+
+from jobs_admin.burials import Exhausted, plan_death, stands_for
+from tests import given
+from tests.admin.upkeep_lab import (
+    Care,
+    WardProcess,
+    consumer,
+    forget_heartbeats,
+    key_view,
+    looking_after,
+    producer,
+    purge,
+    until_kind,
+    until_sourced,
+    until_swept,
+    ward_process,
+    worker,
+)
+from tests.support.facts import until
+from tests.support.lab import Probe, probe
+from trellis_jobs import JobRef
+from trellis_jobs.embedded import EmbeddedServer
+from trellis_jobs.jetstream import api
+from trellis_jobs.jetstream.event_log import Latest
+from trellis_jobs.jetstream.work_messages import WorkMessage
+from trellis_jobs.model import events as e
+from trellis_jobs.model.attempts import Attempt
+from trellis_jobs.model.events import EventKind
+from trellis_jobs.model.standing import Head
+from trellis_jobs.model.states import LIVE, OVER, JobState
+
+ADVISORY = "$JS.EVENT.ADVISORY.CONSUMER.MAX_DELIVERIES.JOBS_WORK.ward-once"
+
+
+async def test_a_job_whose_worker_died_before_it_said_anything_is_dead_and_says_why(
+    server: EmbeddedServer, tmp_path: Path
+) -> None:
+    async with producer(server.url) as jobs, probe(server.url) as raw:
+        ref = await jobs.once.create(Care())
+        await taken_and_killed(server.url, tmp_path / "mute", "once", ref, says_nothing=True)
+        async with looking_after(server.url, tmp_path / "jobs.sqlite"), worker(server.url, "once"):
+            assert await until_kind(raw, ref, EventKind.DEAD) == ["created", "dead"]
+            await raw.until_empty()
+        job = await ref.get()
+        assert job.last_error is not None
+        assert job.last_error.type == "deliveries_exhausted"
+        assert "consumer ward-once delivered the job 1 times" in job.last_error.message
+
+
+async def taken_and_killed(
+    url: str, folder: Path, queue: str, ref: JobRef[Any], *, says_nothing: bool = False
+) -> None:
+    with ward_process(url, folder, queue, says_nothing=says_nothing) as process:
+        await process.until_begun(ref)
+        process.kill()
+
+
+async def test_a_death_is_told_of_the_attempt_that_was_lost(
+    server: EmbeddedServer, tmp_path: Path
+) -> None:
+    async with producer(server.url) as jobs, probe(server.url) as raw:
+        ref = await jobs.once.create(Care())
+        await taken_and_killed(server.url, tmp_path / "worker", "once", ref)
+        async with looking_after(server.url, tmp_path / "jobs.sqlite"), worker(server.url, "once"):
+            await until_kind(raw, ref, EventKind.DEAD)
+        _, started, dead = [entry.event for entry in await raw.events.history(ref.address)]
+        assert isinstance(started, e.Started)
+        assert isinstance(dead, e.Dead)
+        assert dead.attempt == started.attempt is not None
+        assert started.attempt.instance in dead.error.message
+        assert (await ref.get()).state is JobState.DEAD
+
+
+async def test_as_many_deliveries_are_made_as_the_queue_allows(
+    server: EmbeddedServer, tmp_path: Path
+) -> None:
+    async with (
+        producer(server.url) as jobs,
+        probe(server.url) as raw,
+        looking_after(server.url, tmp_path / "jobs.sqlite"),
+    ):
+        ref = await jobs.twice.create(Care())
+        for name in ("first", "second"):
+            assert await raw.kinds(ref) == ["created"]
+            await taken_and_killed(server.url, tmp_path / name, "twice", ref, says_nothing=True)
+        async with worker(server.url, "twice") as ward:
+            await until_kind(raw, ref, EventKind.DEAD)
+            assert ward.runs == []
+        assert "delivered the job 2 times" in str((await ref.get()).why)
+
+
+@pytest.mark.parametrize("says_nothing", [True, False], ids=["said nothing", "had started"])
+async def test_a_job_is_found_dead_though_its_advisory_was_lost(
+    server: EmbeddedServer, tmp_path: Path, says_nothing: bool
+) -> None:
+    async with producer(server.url) as jobs, probe(server.url) as raw:
+        ref = await jobs.once.create(Care())
+        await taken_and_killed(
+            server.url, tmp_path / "lost", "once", ref, says_nothing=says_nothing
+        )
+        await forget_heartbeats(raw)
+        async with worker(server.url, "once") as ward:
+            await until_advised(raw)
+            await purge(raw, "JOBS_ADVISORIES")
+            running = await ward.jobs.once.create(Care(do="wait"))
+            await ward.until_running(running)
+            async with looking_after(server.url, tmp_path / "jobs.sqlite"):
+                await until_kind(raw, ref, EventKind.DEAD)
+                await until_sourced(raw, 1)
+                assert await raw.kinds(running) == ["created", "started"]
+                ward.go.set()
+                assert await running.wait(timeout=10) == 1
+
+
+async def until_advised(raw: Probe) -> None:
+    async def there() -> bool:
+        info = await api.request(raw.connection, "STREAM.INFO.JOBS_ADVISORIES")
+        return int(info["state"]["messages"]) > 0
+
+    await until(there, "the server gave the message up")
+
+
+async def test_a_message_that_waits_for_its_worker_is_not_taken_for_stuck(
+    server: EmbeddedServer, tmp_path: Path
+) -> None:
+    """It was delivered once, and its next delivery waits until somebody asks for work."""
+    async with (
+        producer(server.url) as jobs,
+        probe(server.url) as raw,
+        looking_after(server.url, tmp_path / "jobs.sqlite") as daemon,
+    ):
+        ref = await jobs.twice.create(Care())
+        await taken_and_killed(server.url, tmp_path / "mute", "twice", ref, says_nothing=True)
+        began = asyncio.get_running_loop().time()
+        while asyncio.get_running_loop().time() - began < 4:  # three ack_waits prove exhaustion
+            await until_swept(daemon, "stuck messages")
+        assert await raw.kinds(ref) == ["created"]
+        async with worker(server.url, "twice"):
+            assert await ref.wait(timeout=10) == 1
+
+
+@asynccontextmanager
+async def a_waiting_job(
+    url: str, folder: Path
+) -> AsyncIterator[tuple[JobRef[int], Probe, WardProcess]]:
+    """Taken, and held by a worker that says nothing."""
+    async with producer(url) as jobs, probe(url) as raw:
+        ref = await jobs.once.create(Care())
+        with ward_process(url, folder, "once", says_nothing=True) as mute:
+            await mute.until_begun(ref)
+            yield ref, raw, mute
+
+
+def advisory(**changes: Any) -> bytes:
+    said = {
+        "type": "io.nats.jetstream.advisory.v1.max_deliver",
+        "id": "made up",
+        "timestamp": datetime.now(UTC).isoformat(),
+        "stream": "JOBS_WORK",
+        "consumer": "ward-once",
+        "stream_seq": 1,
+        "deliveries": 1,
+    }
+    return orjson.dumps({**said, **changes})
+
+
+async def until_dealt_with(raw: Probe) -> None:
+    async def all_done() -> bool:
+        info = await api.request(raw.connection, "CONSUMER.INFO.JOBS_ADVISORIES.jobs-advisories")
+        stored = await api.request(raw.connection, "STREAM.INFO.JOBS_ADVISORIES")
+        dealt_with = int(info["ack_floor"]["stream_seq"])
+        return dealt_with == int(stored["state"]["last_seq"])
+
+    await until(all_done, "every advisory is dealt with")
+
+
+async def tell(raw: Probe, *bodies: bytes) -> None:
+    for body in bodies:
+        answer = await raw.connection.ask(ADVISORY, body)
+        assert "error" not in orjson.loads(answer.data)
+
+
+async def test_advisories_that_are_none_of_ours_change_nothing_and_stop_nothing(
+    server: EmbeddedServer, tmp_path: Path
+) -> None:
+    long_ago = (datetime.now(UTC) - timedelta(hours=1)).isoformat()
+    async with (
+        a_waiting_job(server.url, tmp_path / "mute") as (ref, raw, _),
+        looking_after(server.url, tmp_path / "jobs.sqlite"),
+    ):
+        await tell(
+            raw,
+            b"",
+            b"not JSON",
+            b"[]",
+            b'{"stream": "JOBS_WORK"}',
+            advisory(stream_seq="one"),
+            advisory(stream_seq=-1),
+            advisory(timestamp="yesterday"),
+            advisory(stream="SOMEBODY_ELSES"),
+            advisory(stream_seq=4_711),
+            # Of a stream that was deleted: its sequences begin anew.
+            advisory(timestamp=long_ago),
+        )
+        await until_dealt_with(raw)
+        assert await raw.kinds(ref) == ["created"]
+        assert await raw.work_messages() == 1
+        await tell(raw, advisory())
+        assert await until_kind(raw, ref, EventKind.DEAD) == ["created", "dead"]
+
+
+async def test_an_advisory_that_repeats_kills_once(server: EmbeddedServer, tmp_path: Path) -> None:
+    async with a_waiting_job(server.url, tmp_path / "mute") as (ref, raw, _):
+        async with (
+            looking_after(server.url, tmp_path / "one.sqlite"),
+            looking_after(server.url, tmp_path / "two.sqlite"),
+        ):
+            await tell(raw, *[advisory()] * 20)
+            await until_dealt_with(raw)
+        assert await raw.kinds(ref) == ["created", "dead"]
+        assert await raw.work_messages() == 0
+
+
+async def test_an_advisory_of_a_job_that_is_over_only_clears_its_message_away(
+    server: EmbeddedServer, tmp_path: Path
+) -> None:
+    async with a_waiting_job(server.url, tmp_path / "mute") as (ref, raw, _):
+        await ref.cancel()
+        async with looking_after(server.url, tmp_path / "jobs.sqlite"):
+            await tell(raw, advisory())
+            await until_dealt_with(raw)
+        assert await raw.kinds(ref) == ["created", "cancelled"]
+        assert await raw.work_messages() == 0
+
+
+async def test_a_late_advisory_does_not_kill_a_job_that_runs_again(
+    server: EmbeddedServer, tmp_path: Path
+) -> None:
+    """A consumer that was deleted and made anew delivers what it had given up."""
+    async with producer(server.url) as jobs, probe(server.url) as raw:
+        ref = await jobs.once.create(Care(do="wait"))
+        await until_sourced(raw, 1)
+        given_up = datetime.now(UTC).isoformat()
+        async with worker(server.url, "once") as ward:
+            await ward.until_running(ref)
+            async with looking_after(server.url, tmp_path / "jobs.sqlite"):
+                await tell(raw, advisory(timestamp=given_up))
+                await until_dealt_with(raw)
+            assert await raw.work_messages() == 1
+            ward.go.set()
+            assert await ref.wait(timeout=10) == 1
+
+
+async def test_a_key_is_free_again_after_its_holder_was_given_up(
+    server: EmbeddedServer, tmp_path: Path
+) -> None:
+    async with producer(server.url) as jobs, probe(server.url) as raw:
+        ref, key = await jobs.keyed_once.create(Care()), key_view(raw, jobs.keyed_once)
+        await taken_and_killed(server.url, tmp_path / "worker", "keyed_once", ref)
+        await key.until_held_by(ref)
+        async with (
+            looking_after(server.url, tmp_path / "jobs.sqlite"),
+            worker(server.url, "keyed_once") as ward,
+        ):
+            await until_kind(raw, ref, EventKind.DEAD)
+            await key.until_empty()
+            assert await (await ward.jobs.keyed_once.create(Care())).wait(timeout=10) == 1
+
+
+async def test_a_job_without_a_limit_survives_thirty_shutdowns(
+    server: EmbeddedServer, tmp_path: Path
+) -> None:
+    async with (
+        producer(server.url) as jobs,
+        probe(server.url) as raw,
+        looking_after(server.url, tmp_path / "jobs.sqlite"),
+    ):
+        ref = await jobs.single.create(Care(do="wait"))
+        for _ in range(30):
+            async with worker(server.url, "single") as ward:
+                await ward.until_running(ref)
+        assert (await consumer(raw, "single"))["num_redelivered"] == 1
+        async with worker(server.url, "single") as ward:
+            await ward.until_running(ref)
+            ward.go.set()
+            assert await ref.wait(timeout=10) == 1
+        kinds = await raw.kinds(ref)
+        assert kinds == ["created", *["started", "retry"] * 30, "started", "completed"]
+
+
+# What an exhausted message means, decided without a server
+
+
+def message(**changes: Any) -> WorkMessage:
+    return replace(
+        WorkMessage(given.REPORT, 11, given.created(), 41, given.WORK, given.NOON), **changes
+    )
+
+
+def stands(state: JobState, **changes: Any) -> Latest:
+    return Latest(Head(17, given.standing_in(state, **changes)), given.CONTEXT)
+
+
+EXHAUSTED = Exhausted("documents-render-report", 4, given.after(9))
+
+
+@pytest.mark.parametrize("state", sorted(LIVE))
+def test_whatever_the_job_was_doing_it_is_dead(state: JobState) -> None:
+    latest = stands(state)
+    dead = plan_death(message(), EXHAUSTED, latest, given.after(9))
+    assert dead is not None
+    assert dead.attempt == latest.head.standing.owner
+    assert dead.tries == dead.error.tries == latest.head.standing.tries
+    assert "documents-render-report delivered the job 4 times" in dead.error.message
+
+
+@pytest.mark.parametrize("state", sorted(OVER))
+def test_a_job_that_is_over_does_not_die(state: JobState) -> None:
+    assert plan_death(message(), EXHAUSTED, stands(state), given.after(9)) is None
+
+
+def test_a_message_of_another_run_says_nothing_about_this_one() -> None:
+    assert plan_death(message(run=5), EXHAUSTED, stands(JobState.PENDING), given.after(9)) is None
+
+
+def test_a_job_that_runs_from_another_message_does_not_die_with_this_one() -> None:
+    elsewhere = Attempt("another", "pod-9", "42@1774699200000000000", 1)
+    latest = stands(JobState.ACTIVE, owner=elsewhere)
+    assert not stands_for(message(), latest.head.standing)
+    assert plan_death(message(), EXHAUSTED, latest, given.after(9)) is None
