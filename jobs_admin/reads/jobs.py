@@ -3,39 +3,24 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import orjson
 
-from jobs_admin.projection.rows import moment_of, optional_microseconds, value_hash
+from jobs_admin.projection.rows import moment_of
+from jobs_admin.reads.job_filter import Conditions, JobFilter, by_age, narrowest, standing
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-    from datetime import datetime
+    from collections.abc import Sequence
 
-    from jobs_admin.projection.rows import Scalar
+    import aiosqlite
+
     from jobs_admin.reads.readers import Readers
-    from trellis_jobs.model.states import JobState
 
+__all__ = ["AmbiguousId", "JobFilter", "Page", "StoredJob", "find", "lines", "page"]
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class JobFilter:
-    """What is left out does not narrow. `since` and `until` are about the last change."""
-
-    service: str | None = None
-    type: str | None = None
-    states: Sequence[JobState] | None = None
-    since: datetime | None = None
-    until: datetime | None = None
-    key: str | None = None
-    id_prefix: str | None = None
-    error: str | None = None
-    payload: Mapping[str, Scalar] | None = None
-
-    @property
-    def is_counted(self) -> bool:
-        """Only service, type and state: those are counted as jobs move."""
-        return not any((self.since, self.until, self.key, self.id_prefix, self.error, self.payload))
+_MOST_STREAMS: Final = 200
+_NEWEST_FIRST: Final = "ORDER BY j.created_at DESC, j.job DESC"
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,48 +83,73 @@ async def lines(readers: Readers, number: int) -> list[dict[str, Any]]:
 
 
 async def page(readers: Readers, wanted: JobFilter, *, offset: int, limit: int) -> Page:
-    """Newest first; jobs of the same moment by their ids."""
-    where, values = _conditions(wanted)
-    query = (
-        f"SELECT document FROM jobs_projection{where} "  # noqa: S608 - our own conditions
-        "ORDER BY created_at DESC, id DESC, service, type LIMIT ? OFFSET ?"
-    )
-    rows = await readers.rows(query, (*values, limit, offset))
-    total = await count(readers, wanted)
-    return Page([document.encode() for (document,) in rows], total, offset, limit)
+    """Newest first, by creation, so that a job does not move between pages."""
+    async with readers.snapshot() as database:
+        count = await _count(database, wanted)
+        documents: list[bytes] = []
+        if count > offset:
+            query, values = await _query(database, wanted, count, offset + limit)
+            rows = await database.execute_fetchall(query, (*values, limit, offset))
+            documents = [document.encode() for (document,) in rows]
+    return Page(documents, count, offset, limit)
 
 
-async def count(readers: Readers, wanted: JobFilter) -> int:
-    where, values = _conditions(wanted)
-    query = f"SELECT count(*) FROM jobs_projection{where}"  # noqa: S608
+async def _count(database: aiosqlite.Connection, wanted: JobFilter) -> int:
     if wanted.is_counted:
-        query = f"SELECT coalesce(sum(jobs), 0) FROM job_counts{where}"  # noqa: S608
-    row = await readers.row(query, values)
-    return int(row[0]) if row else 0
+        of = standing(wanted)
+        query = f"SELECT coalesce(sum(jobs), 0) FROM job_counts{of.where}"  # noqa: S608
+    else:
+        route = narrowest(wanted)
+        of = route.conditions
+        query = f"SELECT count(*) FROM {route.source}{of.where}"  # noqa: S608
+    [(count,)] = await database.execute_fetchall(query, of.values)
+    return int(count)
 
 
-def _conditions(wanted: JobFilter) -> tuple[str, list[Any]]:
-    """SQL with a mark for each value: what somebody wrote never becomes part of it."""
-    parts = [(part, values) for part, values in _parts(wanted) if None not in values]
-    if wanted.states is not None:
-        marks = ", ".join("?" * len(wanted.states))
-        parts.append((f"state IN ({marks})", [state.value for state in wanted.states]))
-    for path, value in (wanted.payload or {}).items():
-        in_payload = "job IN (SELECT job FROM payload_values WHERE hash = ?)"
-        parts.append((in_payload, [value_hash(path, value)]))
-    where = " AND ".join(part for part, _ in parts)
-    return f" WHERE {where}" if where else "", [value for _, its in parts for value in its]
+async def _query(
+    database: aiosqlite.Connection, wanted: JobFilter, count: int, reach: int
+) -> tuple[str, Sequence[Any]]:
+    """The query of a page that ends at `reach`; its limit and offset are still to be given."""
+    if wanted.is_counted:
+        return _of_streams(await _streams(database, wanted))
+    everything = await _count(database, JobFilter())
+    # In order of age every match costs as many looks as there are jobs for each; else all matches
+    # are looked up and sorted.
+    route = by_age(wanted) if count * count > reach * everything else narrowest(wanted)
+    of = route.conditions
+    query = (
+        f"SELECT document FROM jobs_projection JOIN (SELECT j.job AS job, j.created_at AS created "  # noqa: S608
+        f"FROM {route.source}{of.where} {_NEWEST_FIRST} LIMIT ? OFFSET ?) USING (job) "
+        "ORDER BY created DESC, job DESC"
+    )
+    return query, of.values
 
 
-def _parts(wanted: JobFilter) -> list[tuple[str, list[Any]]]:
-    """One for each filter of one value; without the value it does not count."""
-    prefix = wanted.id_prefix
-    return [
-        ("service = ?", [wanted.service]),
-        ("type = ?", [wanted.type]),
-        ("updated_at >= ?", [optional_microseconds(wanted.since)]),
-        ("updated_at < ?", [optional_microseconds(wanted.until)]),
-        ("key = ?", [wanted.key]),
-        ("id >= ? AND id < ?", [prefix, None if prefix is None else f"{prefix}\U0010ffff"]),
-        ("instr(lower(last_error), lower(?)) > 0", [wanted.error]),
-    ]
+async def _streams(database: aiosqlite.Connection, wanted: JobFilter) -> list[Conditions]:
+    """The parts of the log's jobs that an index has in order of age, and that are all wanted."""
+    if wanted.service is None and wanted.type is None:
+        if wanted.states is None:
+            return [Conditions()]
+        return [
+            Conditions(("state = ?",), (state.value,)) for state in dict.fromkeys(wanted.states)
+        ]
+    of = standing(wanted)
+    query = f"SELECT service, type, state FROM job_counts{of.where} LIMIT ?"  # noqa: S608
+    found = list(await database.execute_fetchall(query, (*of.values, _MOST_STREAMS + 1)))
+    if len(found) > _MOST_STREAMS:
+        return [of]
+    return [Conditions(("service = ?", "type = ?", "state = ?"), tuple(row)) for row in found]
+
+
+def _of_streams(streams: list[Conditions]) -> tuple[str, list[Any]]:
+    """All of them, merged: however many jobs each has, only those up to the page are looked at."""
+    merged = " UNION ALL ".join(
+        f"SELECT j.job AS job, j.created_at AS created FROM jobs_projection AS j{of.where}"  # noqa: S608
+        for of in streams
+    )
+    query = (
+        f"SELECT document FROM jobs_projection JOIN ({merged} "  # noqa: S608
+        "ORDER BY created DESC, job DESC LIMIT ? OFFSET ?) USING (job) "
+        "ORDER BY created DESC, job DESC"
+    )
+    return query, [value for of in streams for value in of.values]

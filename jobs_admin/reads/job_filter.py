@@ -1,0 +1,143 @@
+"""What jobs are narrowed by, and which index leads to them.
+
+SQLite is told which one: it has no statistics of a file that is filled as the log grows.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from jobs_admin.projection.rows import microseconds, value_hash
+from trellis_jobs.model.states import JobState
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+    from datetime import datetime
+
+    from jobs_admin.projection.rows import Scalar
+
+# A prefix as long as a ULID's time leaves few jobs.
+_NARROW_PREFIX: Final = 10
+_HAS_VALUE: Final = "EXISTS (SELECT 1 FROM payload_values AS v WHERE v.hash = ? AND v.job = j.job)"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobFilter:
+    """What is left out does not narrow.
+
+    `since` and `until` are about the last change: jobs that changed since then, and jobs of which
+    everything happened before.
+    """
+
+    service: str | None = None
+    type: str | None = None
+    states: Sequence[JobState] | None = None
+    since: datetime | None = None
+    until: datetime | None = None
+    key: str | None = None
+    id_prefix: str | None = None
+    error: str | None = None
+    payload: Mapping[str, Scalar] | None = None
+
+    @property
+    def is_counted(self) -> bool:
+        """Only service, type and state: those are counted as jobs move."""
+        return not any((self.since, self.until, self.key, self.id_prefix, self.error, self.payload))
+
+
+@dataclass(frozen=True, slots=True)
+class Conditions:
+    """SQL with a mark for each value: what somebody wrote never becomes part of it."""
+
+    parts: tuple[str, ...] = ()
+    values: tuple[Any, ...] = ()
+
+    def __add__(self, other: Conditions) -> Conditions:
+        return Conditions(self.parts + other.parts, self.values + other.values)
+
+    @property
+    def where(self) -> str:
+        return f" WHERE {' AND '.join(self.parts)}" if self.parts else ""
+
+
+@dataclass(frozen=True, slots=True)
+class Route:
+    """A way to the jobs that a filter wants: a FROM, in which jobs are `j`, and a WHERE."""
+
+    source: str
+    conditions: Conditions
+
+
+def standing(wanted: JobFilter) -> Conditions:
+    """Of a job, or of a count of jobs."""
+    found = Conditions()
+    if wanted.service is not None:
+        found += Conditions(("service = ?",), (wanted.service,))
+    if wanted.type is not None:
+        found += Conditions(("type = ?",), (wanted.type,))
+    if wanted.states is not None:
+        found += _one_of(wanted.states)
+    return found
+
+
+def by_age(wanted: JobFilter) -> Route:
+    """Newest first, past all that is not wanted: for filters that most jobs pass."""
+    conditions = standing(wanted) + _rest(wanted)
+    return Route("jobs_projection AS j INDEXED BY jobs_by_age", conditions)
+
+
+def narrowest(wanted: JobFilter) -> Route:
+    """By what leaves the fewest jobs, in no order."""
+    conditions = standing(wanted) + _rest(wanted)
+    if wanted.key is not None:
+        return Route("jobs_projection AS j INDEXED BY jobs_by_key", conditions)
+    if wanted.payload:
+        return _by_payload(wanted, conditions)
+    prefix = wanted.id_prefix
+    if prefix is not None and len(prefix) >= _NARROW_PREFIX:
+        return Route("jobs_projection AS j INDEXED BY jobs_by_address", conditions)
+    if wanted.since is not None or wanted.until is not None:
+        # The index begins with the state: all of them, where none is named.
+        if wanted.states is None:
+            conditions += _one_of(tuple(JobState))
+        return Route("jobs_projection AS j INDEXED BY jobs_by_change", conditions)
+    if wanted.error is not None:
+        return Route("jobs_projection AS j INDEXED BY jobs_by_error", conditions)
+    return Route("jobs_projection AS j INDEXED BY jobs_by_address", conditions)
+
+
+def _by_payload(wanted: JobFilter, conditions: Conditions) -> Route:
+    """From the jobs that have the first of the values; the others are conditions."""
+    (path, value), *_ = (wanted.payload or {}).items()
+    first = Conditions(("led.hash = ?",), (value_hash(path, value),))
+    source = "payload_values AS led CROSS JOIN jobs_projection AS j ON j.job = led.job"
+    return Route(source, first + conditions)
+
+
+def _rest(wanted: JobFilter) -> Conditions:
+    found = Conditions()
+    for part, *values in _parts(wanted):
+        found += Conditions((part,), tuple(values))
+    for path, value in (wanted.payload or {}).items():
+        found += Conditions((_HAS_VALUE,), (value_hash(path, value),))
+    return found
+
+
+def _parts(wanted: JobFilter) -> Iterator[tuple[Any, ...]]:
+    if wanted.since is not None:
+        yield "updated_at >= ?", microseconds(wanted.since)
+    if wanted.until is not None:
+        before = microseconds(wanted.until)
+        yield "updated_at < ? AND created_at < ?", before, before
+    if wanted.key is not None:
+        yield "key = ?", wanted.key
+    if wanted.id_prefix is not None:
+        yield "id >= ? AND id < ?", wanted.id_prefix, f"{wanted.id_prefix}\U0010ffff"
+    if wanted.error is not None:
+        yield "last_error IS NOT NULL AND instr(lower(last_error), lower(?)) > 0", wanted.error
+
+
+def _one_of(states: Sequence[JobState]) -> Conditions:
+    marks = ", ".join("?" * len(states))
+    return Conditions((f"state IN ({marks})",), tuple(state.value for state in states))
