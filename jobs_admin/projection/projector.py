@@ -85,7 +85,7 @@ class Projector:
         except LogReplaced as replaced:
             await self._close()
             await self._rebuild(str(replaced))
-        except BaseException:
+        except Exception:
             await self._close()
             raise
         else:

@@ -1,0 +1,273 @@
+"""`trellis-jobs admin serve`, run for real: what it says, and how it ends."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+import signal
+import sqlite3
+import subprocess
+import urllib.request
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from jobs_admin.client import AdminClient
+from tests.cli.command import COMMAND, ROOT, Command, environment, running
+from tests.support.facts import until
+from tests.support.lab import LabJobs, Task, producer, until_state, worker
+from trellis_jobs.contract.topology import LOG
+from trellis_jobs.embedded import EmbeddedServer
+from trellis_jobs.jetstream import api
+from trellis_jobs.jetstream.connection import Connection
+from trellis_jobs.model import subjects
+from trellis_jobs.model.states import JobState
+
+STARTED = "admin runtime started"
+SERVE = ("admin", "serve")
+
+
+@pytest.fixture
+async def jobs(server: EmbeddedServer) -> AsyncIterator[LabJobs]:
+    async with producer(server.url) as producing:
+        yield producing
+
+
+def refused(*arguments: str) -> tuple[int, str]:
+    ended = subprocess.run(
+        (COMMAND, *SERVE, *arguments),
+        cwd=ROOT,
+        env=environment(),
+        capture_output=True,
+        text=True,
+        timeout=30,
+        check=False,
+    )
+    assert ended.stdout == ""
+    return ended.returncode, ended.stderr
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+async def test_it_answers_until_a_signal_and_ends_with_0(
+    server: EmbeddedServer, jobs: LabJobs, tmp_path: Path, number: signal.Signals
+) -> None:
+    db = tmp_path / "jobs.sqlite"
+    with running(tmp_path, *SERVE, "--nats", server.url, "--db", str(db)) as admin:
+        await admin.until_says(STARTED)
+        ref = await jobs.work.create(Task())
+        async with AdminClient.connect(server.url) as client:
+            assert (await client.cancel(ref.id)).job.state is JobState.CANCELLED
+        admin.send(number)
+        assert await admin.until_exit() == 0, admin.said
+        assert "admin runtime stopped" in admin.said
+        assert "Traceback" not in admin.said
+    assert db.exists()
+    assert not db.with_name("jobs.sqlite-wal").exists(), "all that was written is in the file"
+
+
+async def test_after_kill_9_it_goes_on_where_it_was(
+    server: EmbeddedServer, jobs: LabJobs, tmp_path: Path
+) -> None:
+    command = (*SERVE, "--nats", server.url, "--db", str(tmp_path / "jobs.sqlite"))
+    async with AdminClient.connect(server.url) as client:
+        with running(tmp_path, *command) as admin:
+            await admin.until_says(STARTED)
+            first = await jobs.single.create(Task(do="always fail"))
+            assert (await client.get(first.id)).state is JobState.PENDING
+            admin.send(signal.SIGKILL)
+            assert await admin.until_exit() == -signal.SIGKILL
+        async with worker(server.url, "single"):
+            await until_state(first, JobState.DEAD)
+        second = await jobs.work.create(Task())
+        with running(tmp_path, *command) as admin:
+            await admin.until_says(STARTED)
+            assert "rebuilt" not in admin.said
+            found = await client.get(first.id, min_seq=4)
+            assert (found.state, found.tries) == (JobState.DEAD, 1)
+            assert (await client.get(second.id)).state is JobState.PENDING
+            assert (await client.list_jobs()).count == 2
+            assert (await client.stats()).states == {"dead": 1, "pending": 1}
+
+
+async def test_it_serves_probes(server: EmbeddedServer, jobs: LabJobs, tmp_path: Path) -> None:
+    command = (*SERVE, "--nats", server.url, "--db", str(tmp_path / "jobs.sqlite"))
+    with running(tmp_path, *command, "--health-port", "0") as admin:
+        await admin.until_says("health_port=")
+        port = int(re.findall(r"health_port=(\d+)", admin.said)[0])
+        for path in ("live", "ready"):
+            assert await asyncio.to_thread(_status, port, path) == "ok"
+
+
+def _status(port: int, path: str) -> str:
+    with urllib.request.urlopen(f"http://127.0.0.1:{port}/{path}", timeout=10) as answer:
+        assert answer.status == 200
+        return str(json.load(answer)["status"])
+
+
+async def test_every_flag_has_an_environment_twin(
+    server: EmbeddedServer, jobs: LabJobs, tmp_path: Path
+) -> None:
+    db = tmp_path / "elsewhere" / "jobs.sqlite"
+    twins = {
+        "NATS_URL": server.url,
+        "TRELLIS_JOBS_DB_PATH": str(db),
+        "TRELLIS_JOBS_MODE": "full",
+        "TRELLIS_JOBS_HEALTH_PORT": "0",
+        "TRELLIS_JOBS_PROVISION": "1",
+        "TRELLIS_JOBS_LOG_FORMAT": "json",
+        "TRELLIS_JOBS_LOG_LEVEL": "info",
+    }
+    with running(tmp_path, *SERVE, env=twins) as admin:
+        await admin.until_says(STARTED)
+        line = _line_of(admin, STARTED)
+    assert (line["db"], line["mode"], line["nats"]) == (str(db), "full", server.url)
+    assert line["health_port"]
+    assert db.exists()
+
+
+def _line_of(admin: Command, message: str) -> dict[str, object]:
+    lines = [json.loads(line) for line in admin.said.splitlines()]
+    found = next(line for line in lines if line["message"] == message)
+    assert isinstance(found, dict)
+    return found
+
+
+async def test_one_that_only_answers_shares_the_file_of_another(
+    server: EmbeddedServer, jobs: LabJobs, tmp_path: Path
+) -> None:
+    command = (*SERVE, "--nats", server.url, "--db", str(tmp_path / "jobs.sqlite"))
+    (tmp_path / "other").mkdir()
+    with running(tmp_path, *command) as full:
+        await full.until_says(STARTED)
+        with running(tmp_path / "other", *command, "--mode", "rpc-only") as other:
+            await other.until_says("mode=rpc-only")
+            refs = [await jobs.work.create(Task()) for _ in range(10)]
+            async with AdminClient.connect(server.url) as client:
+                for ref in refs:
+                    changed = await client.cancel(ref.id)
+                    found = await client.get(ref.id, min_seq=changed.seq)
+                    assert found.state is JobState.CANCELLED
+            other.send(signal.SIGTERM)
+            assert await other.until_exit() == 0, other.said
+
+
+async def test_a_file_of_another_process_is_left_alone(
+    server: EmbeddedServer, jobs: LabJobs, tmp_path: Path
+) -> None:
+    db = str(tmp_path / "jobs.sqlite")
+    with running(tmp_path, *SERVE, "--nats", server.url, "--db", db) as first:
+        await first.until_says(STARTED)
+        code, said = refused("--nats", server.url, "--db", db)
+        assert code == 1
+        assert said.startswith(f"error: another process projects into {db}: ")
+        assert said.count("\n") == 1
+        assert first.process.poll() is None
+
+
+async def test_it_starts_again_when_its_server_was_away(
+    server: EmbeddedServer, jobs: LabJobs, tmp_path: Path
+) -> None:
+    db = str(tmp_path / "jobs.sqlite")
+    with running(tmp_path, *SERVE, "--nats", server.url, "--db", db) as admin:
+        await admin.until_says(STARTED)
+        server.kill()
+        await admin.until_says("disconnected, reconnecting")
+        server.restart()
+        await admin.until_says("reconnected")
+        ref = await jobs.work.create(Task())
+        async with AdminClient.connect(server.url) as client:
+
+            async def answered() -> bool:
+                return (await client.get(ref.id)).state is JobState.PENDING
+
+            await until(answered, "it answers again")
+        server.kill()
+        admin.send(signal.SIGTERM)
+        assert await admin.until_exit() == 0, admin.said
+        assert "Traceback" not in admin.said
+
+
+def test_a_server_that_does_not_answer_has_an_exit_code_of_its_own(tmp_path: Path) -> None:
+    code, said = refused("--nats", "nats://127.0.0.1:1", "--db", str(tmp_path / "jobs.sqlite"))
+    assert code == 4
+    assert said.startswith("error: no NATS server answers at nats://127.0.0.1:1")
+    assert said.count("\n") == 1
+
+
+def test_missing_streams_say_what_to_run(server: EmbeddedServer, tmp_path: Path) -> None:
+    code, said = refused("--nats", server.url, "--db", str(tmp_path / "jobs.sqlite"))
+    assert code == 1
+    assert "JOBS_WORK" in said
+    assert "run `trellis-jobs admin serve --provision`" in said
+    assert "Traceback" not in said
+
+
+async def test_streams_that_we_must_not_change_are_described(
+    server: EmbeddedServer, tmp_path: Path
+) -> None:
+    connection = await Connection.open(server.url, name="an operator with other ideas")
+    wrong = {"name": LOG, "subjects": [subjects.EVERYTHING], "retention": "interest"}
+    await api.request(connection, f"STREAM.CREATE.{LOG}", wrong)
+    await connection.close()
+    db = str(tmp_path / "jobs.sqlite")
+    code, said = refused("--nats", server.url, "--db", db, "--provision")
+    assert code == 1
+    assert "retention should be 'limits', is 'interest'" in said
+
+
+def test_without_a_projection_nothing_can_be_answered_from_it(
+    server: EmbeddedServer, jobs: LabJobs, tmp_path: Path
+) -> None:
+    db = str(tmp_path / "jobs.sqlite")
+    code, said = refused("--nats", server.url, "--db", db, "--mode", "rpc-only")
+    assert code == 1
+    assert f"error: there is no projection at {db}: start" in said
+
+
+def test_a_database_of_somebody_else_is_not_touched(
+    server: EmbeddedServer, jobs: LabJobs, tmp_path: Path
+) -> None:
+    db = tmp_path / "photos.sqlite"
+    with sqlite3.connect(db) as photos:
+        photos.execute("CREATE TABLE photos (name TEXT)")
+    photos.close()
+    before = db.read_bytes()
+    code, said = refused("--nats", server.url, "--db", str(db))
+    assert code == 1
+    assert f"error: {db} cannot be used as a projection" in said
+    assert db.read_bytes() == before
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("--mode", "half"),
+        ("--health-port", "70000"),
+        ("--log-format", "xml"),
+        ("--creds", "nosuch.creds"),
+        ("--db", "/tmp"),  # noqa: S108
+        ("--nosuch",),
+        ("please",),
+    ],
+)
+def test_a_wrong_command_line_ends_with_2(arguments: tuple[str, ...]) -> None:
+    code, said = refused(*arguments)
+    assert code == 2
+    assert "Traceback" not in said
+
+
+def test_help_names_every_flag_and_its_environment_twin() -> None:
+    told = subprocess.run(
+        (COMMAND, *SERVE, "--help"),
+        env=environment({"COLUMNS": "200", "TERM": "dumb"}),
+        capture_output=True,
+        text=True,
+        timeout=30,
+        check=True,
+    ).stdout
+    for flag in ("--nats", "--creds", "--db", "--mode", "--health-port", "--provision"):
+        assert flag in told
+    for variable in ("NATS_URL", "TRELLIS_JOBS_DB_PATH", "TRELLIS_JOBS_MODE"):
+        assert variable in told
