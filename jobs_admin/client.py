@@ -20,6 +20,7 @@ from pydantic.alias_generators import to_camel
 from jobs_admin.errors import Unexpected
 from jobs_admin.refusals import refusal
 from jobs_admin.views.jobs import ChangedJob, ExplanationView, JobView, LogEntry, OneJob
+from jobs_admin.views.keys import BusyKeyView, KeyView
 from jobs_admin.views.services import HealthView, ServiceView, StatsView
 from jobs_admin.views.shape import Page
 from trellis_jobs.jetstream.connection import Connection
@@ -41,6 +42,7 @@ PAGE: Final = 100
 TIMEOUT: Final = 10.0
 _JOBS: Final = TypeAdapter(Page[JobView])
 _SERVICES: Final = TypeAdapter(Page[ServiceView])
+_KEYS: Final = TypeAdapter(Page[BusyKeyView])
 _ENTRIES: Final = TypeAdapter(Page[LogEntry])
 
 
@@ -176,6 +178,39 @@ class AdminClient:
 
     async def dismiss(self, job: str | JobAddress, *, reason: str | None = None) -> ChangedJob:
         return await self._change("Jobs.DismissDLQ", job, reason)
+
+    async def list_keys(
+        self,
+        *,
+        service: str | None = None,
+        type: str | None = None,
+        offset: int = 0,
+        limit: int = PAGE,
+    ) -> Page[BusyKeyView]:
+        """Keys that jobs hold or wait for."""
+        asked = {"service": service, "type": type, "offset": offset, "limit": limit}
+        return await self._page("Jobs.ListKeys", asked, _KEYS)
+
+    def keys(
+        self, *, service: str | None = None, type: str | None = None, page: int = PAGE
+    ) -> AsyncIterator[BusyKeyView]:
+        async def turn(offset: int) -> Page[BusyKeyView]:
+            return await self.list_keys(service=service, type=type, offset=offset, limit=page)
+
+        return _each(turn, lambda key: (key.service, key.type, key.key_hash))
+
+    async def get_key(self, service: str, type: str, key: str) -> KeyView:
+        """By the key as people read it; by its hash, where several keys read the same."""
+        asked = {"service": service, "type": type, "key": key}
+        return await self._one("Jobs.GetKey", asked, KeyView)
+
+    async def release_key(
+        self, service: str, type: str, key: str, job_id: str, *, reason: str | None = None
+    ) -> KeyView:
+        """Take the slot of a job that renews it no more."""
+        asked = {"service": service, "type": type, "key": key, "jobId": job_id}
+        told = {**asked, "by": self._by, "reason": reason}
+        return await self._one("Jobs.ReleaseKey", told, KeyView)
 
     async def _change(self, method: str, job: str | JobAddress, reason: str | None) -> ChangedJob:
         return await self._one(

@@ -1,0 +1,52 @@
+"""Keys: who holds one, and who waits for it."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from jobs_admin.views.shape import View
+
+
+class HolderView(View):
+    """A job that runs under the key; its lease is over unless it is renewed before."""
+
+    job_id: str
+    instance_id: str
+    started_at: datetime
+    heartbeat_at: datetime
+    heartbeat_age_ms: int
+    lease_expires_at: datetime
+
+
+class WaitingView(View):
+    job_id: str
+    created_at: datetime
+
+
+class KeyView(View):
+    """As the bucket has it right now. `seq` comes with a release that was recorded."""
+
+    service: str
+    type: str
+    key: str
+    key_hash: str
+    active: tuple[HolderView, ...]
+    queued: tuple[WaitingView, ...]
+    queued_depth: int
+    stale_takeover_count: int
+    max_active: int
+    max_queued_per_key: int
+    latest_policy_reason: str | None = None
+    updated_at: datetime | None = None
+    seq: int | None = None
+
+
+class BusyKeyView(View):
+    """How many jobs run under a key, and wait for it, as the projection has it."""
+
+    service: str
+    type: str
+    key: str
+    key_hash: str
+    active: int
+    waiting: int
