@@ -1,0 +1,431 @@
+"""Keys as operators see and steer them, and keys in which something was left behind."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pytest
+
+from jobs_admin.key_repair import plan_repair
+from tests import given
+from tests.admin.upkeep_lab import (
+    Care,
+    KeyView,
+    ask,
+    key_view,
+    looking_after,
+    producer,
+    until_kind,
+    until_swept,
+    ward_process,
+    worker,
+)
+from tests.support.facts import until
+from tests.support.lab import Probe, probe
+from trellis_jobs import JobRef
+from trellis_jobs.embedded import EmbeddedServer
+from trellis_jobs.model import events as e
+from trellis_jobs.model.events import EventKind
+from trellis_jobs.model.identity import JobAddress
+from trellis_jobs.model.states import LIVE, OVER, JobState
+
+ACME = {"service": "ward", "type": "keyed", "key": "ward:acme"}
+
+
+# Retries of keyed jobs
+
+
+@pytest.mark.parametrize("method", ["Jobs.Retry", "Jobs.ReplayDLQ"])
+async def test_a_retried_job_waits_for_its_key_again_and_runs(
+    server: EmbeddedServer, tmp_path: Path, method: str
+) -> None:
+    async with producer(server.url) as jobs, probe(server.url) as raw:
+        key = key_view(raw, jobs.keyed)
+        dead = await a_dead_job(raw, server.url)
+        assert not (await key.read()).is_queued(dead.id)
+        async with looking_after(server.url, tmp_path / "jobs.sqlite"):
+            answer = await ask(raw, method, {"id": dead.id, "by": "ann"})
+            assert answer["job"]["state"] == "pending"
+            assert (await key.read()).is_queued(dead.id)
+            async with worker(server.url, "keyed") as ward:
+                ward.go.set()
+                await until_kind(raw, dead, EventKind.COMPLETED)
+            await key.until_empty()
+
+
+async def a_dead_job(raw: Probe, url: str) -> JobRef[int]:
+    async with worker(url, "keyed") as ward:
+        ref = await ward.jobs.keyed.create(Care(do="wait"))
+        await ward.until_running(ref)
+        head = await raw.events.head(ref.address)
+        assert head is not None
+        context = (await raw.events.history(ref.address))[0].event.context
+        ended = e.Dead(
+            job=ref.address,
+            context=context,
+            at=datetime.now(UTC),
+            tries=1,
+            attempt=None,
+            error=given.error(),
+        )
+        await raw.events.append(head, ended)
+        await until(lambda: ref.id in ward.cancelled, "its handler was told")
+        ward.go.set()
+    key = key_view(raw, ward.jobs.keyed)
+    await key.until_empty()
+    await raw.until_empty()
+    return ref
+
+
+async def test_an_operators_retry_is_let_in_though_its_key_is_full(
+    server: EmbeddedServer, tmp_path: Path
+) -> None:
+    async with producer(server.url) as jobs, probe(server.url) as raw:
+        dead = await a_dead_job(raw, server.url)
+        waiting = [await jobs.keyed.create(Care()) for _ in range(2)]
+        async with looking_after(server.url, tmp_path / "jobs.sqlite"):
+            await ask(raw, "Jobs.Retry", {"id": dead.id})
+            queued = [each.job_id for each in (await key_view(raw, jobs.keyed).read()).queued]
+            assert queued == [*(ref.id for ref in waiting), dead.id]
+
+
+async def test_a_retry_that_comes_to_nothing_leaves_nothing_in_the_key(
+    server: EmbeddedServer, tmp_path: Path
+) -> None:
+    async with worker(server.url, "keyed") as ward, probe(server.url) as raw:
+        ref = await ward.jobs.keyed.create(Care())
+        await ref.wait(timeout=10)
+        key = key_view(raw, ward.jobs.keyed)
+        await key.until_empty()
+        async with looking_after(server.url, tmp_path / "jobs.sqlite"):
+            refused = await ask(raw, "Jobs.Retry", {"id": ref.id})
+            assert refused["type"] == "ValidationError"
+            await key.until_empty()
+
+
+async def test_an_operators_cancel_takes_a_waiting_job_out_of_its_key(
+    server: EmbeddedServer, tmp_path: Path
+) -> None:
+    async with producer(server.url) as jobs, probe(server.url) as raw:
+        ref = await jobs.keyed.create(Care())
+        async with looking_after(server.url, tmp_path / "jobs.sqlite"):
+            await ask(raw, "Jobs.Cancel", {"id": ref.id})
+            assert (await key_view(raw, jobs.keyed).read()).queued == ()
+
+
+# Looking at keys
+
+
+async def test_a_key_is_shown_with_its_holder_and_those_who_wait(
+    server: EmbeddedServer, tmp_path: Path
+) -> None:
+    async with (
+        worker(server.url, "keyed") as ward,
+        probe(server.url) as raw,
+        looking_after(server.url, tmp_path / "jobs.sqlite") as daemon,
+    ):
+        running = await ward.jobs.keyed.create(Care(do="wait"))
+        await ward.until_running(running)
+        waiting = await ward.jobs.keyed.create(Care())
+        newest = (await raw.events.history(waiting.address))[-1].sequence
+        shown = await ask(raw, "Jobs.GetKey", {**ACME, "minSeq": newest})
+        (holder,) = shown["active"]
+        slot = (await key_view(raw, ward.jobs.keyed).read()).slot_of(running.id)
+        assert slot is not None
+        assert (holder["jobId"], holder["instanceId"]) == (running.id, slot.instance)
+        assert 0 <= holder["heartbeatAgeMs"] < 5_000
+        assert holder["leaseExpiresAt"] > holder["heartbeatAt"] >= holder["startedAt"]
+        assert [each["jobId"] for each in shown["queued"]] == [waiting.id]
+        assert (shown["queuedDepth"], shown["staleTakeoverCount"]) == (1, 0)
+        assert (shown["service"], shown["type"], shown["key"]) == ("ward", "keyed", "ward:acme")
+        by_hash = await ask(raw, "Jobs.GetKey", {**ACME, "key": shown["keyHash"]})
+        assert by_hash["queued"] == shown["queued"]
+        assert daemon.loops.all["key repair"].failures == 0
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        {**ACME, "key": "nobody"},
+        {**ACME, "key": "0" * 64},
+        {**ACME, "type": "other"},
+        {**ACME, "key": "ward:acme' OR 1=1 --"},
+    ],
+)
+async def test_a_key_that_nobody_used_is_not_found(
+    server: EmbeddedServer, tmp_path: Path, asked: dict[str, Any]
+) -> None:
+    async with producer(server.url) as jobs, probe(server.url) as raw:
+        await jobs.keyed.create(Care())
+        async with looking_after(server.url, tmp_path / "jobs.sqlite"):
+            refused = await ask(raw, "Jobs.GetKey", asked)
+        assert refused["type"] == "NotFoundError"
+        assert refused["jobId"] == f"{asked['service']}/{asked['type']}/{asked['key']}"
+
+
+async def test_keys_that_look_the_same_are_told_apart_by_their_hash(
+    server: EmbeddedServer, tmp_path: Path
+) -> None:
+    async with producer(server.url) as jobs, probe(server.url) as raw:
+        mine = await jobs.keyed.create(Care())
+        created = (await raw.events.history(mine.address))[0].event
+        assert isinstance(created, e.Created)
+        assert created.concurrency is not None
+        twin = JobAddress("ward", "keyed", "twin")
+        other = replace(created.concurrency, key_hash="f" * 64)
+        await raw.events.try_append(None, replace(created, job=twin, concurrency=other))
+        async with looking_after(server.url, tmp_path / "jobs.sqlite"):
+            refused = await ask(raw, "Jobs.GetKey", ACME)
+            assert refused["type"] == "ValidationError"
+            assert refused["hashes"] == sorted([created.concurrency.key_hash, "f" * 64])
+            by_hash = {**ACME, "key": created.concurrency.key_hash}
+            assert (await ask(raw, "Jobs.GetKey", by_hash))["queuedDepth"] == 1
+
+
+async def test_busy_keys_are_listed_page_by_page_the_busiest_first(
+    server: EmbeddedServer, tmp_path: Path
+) -> None:
+    async with producer(server.url) as jobs, probe(server.url) as raw:
+        for key, count in (("a", 1), ("b", 2), ("c", 1)):
+            for _ in range(count):
+                await jobs.keyed.create(Care(key=key))
+        gone = await jobs.keyed.create(Care(key="gone"))
+        await gone.cancel()
+        await jobs.plain.create(Care())
+        async with looking_after(server.url, tmp_path / "jobs.sqlite"):
+            first = await ask(raw, "Jobs.ListKeys", {"limit": 2})
+            second = await ask(raw, "Jobs.ListKeys", {"limit": 2, "offset": first["nextOffset"]})
+            other = await ask(raw, "Jobs.ListKeys", {"limit": 2, "type": "plain"})
+    listed = [(each["key"], each["waiting"]) for each in (*first["entries"], *second["entries"])]
+    assert listed == [("ward:b", 2), ("ward:a", 1), ("ward:c", 1)]
+    assert (first["count"], "nextOffset" in second, other["count"]) == (3, False, 0)
+
+
+# Releasing a blocked key
+
+
+async def a_blocked_key(url: str, raw: Probe, folder: Path) -> tuple[KeyView, JobRef[int]]:
+    """Its holder was killed, and its queue's policy is to wait for somebody's word."""
+    async with producer(url) as jobs:
+        ref, key = await jobs.blocked.create(Care()), key_view(raw, jobs.blocked)
+        with ward_process(url, folder, "blocked") as process:
+            await process.until_begun(ref)
+            process.kill()
+    return key, ref
+
+
+BLOCKED = {"service": "ward", "type": "blocked", "key": "ward:acme", "by": "ann"}
+
+
+async def test_a_blocked_key_is_released_and_the_next_job_runs(
+    server: EmbeddedServer, tmp_path: Path
+) -> None:
+    async with probe(server.url) as raw:
+        key, ref = await a_blocked_key(server.url, raw, tmp_path / "worker")
+        async with looking_after(server.url, tmp_path / "jobs.sqlite"):
+            body = {**BLOCKED, "jobId": ref.id, "reason": "its machine burnt down"}
+
+            async def released() -> dict[str, Any] | None:
+                answer = await ask(raw, "Jobs.ReleaseKey", body)
+                assert answer.get("type") == "ValidationError" or "seq" in answer, answer
+                return answer if "seq" in answer else None
+
+            shown = await until(released, "its lease is over")
+            assert (shown["active"], shown["staleTakeoverCount"]) == ([], 1)
+            assert await raw.kinds(ref) == ["created", "started", "stale"]
+            _, started, stale = [entry.event for entry in await raw.events.history(ref.address)]
+            assert isinstance(stale, e.Stale)
+            assert isinstance(started, e.Started)
+            assert stale.attempt == started.attempt
+            assert "released by ann: its machine burnt down" in stale.error.message
+            async with worker(server.url, "blocked") as ward:
+                assert await (await ward.jobs.blocked.create(Care())).wait(timeout=10) == 1
+            again = await ask(raw, "Jobs.ReleaseKey", body)
+            assert again["type"] == "ValidationError"
+            assert "does not hold" in again["message"]
+            assert (await key.read()).stale_takeovers == 1
+
+
+async def test_a_key_whose_holder_lives_is_not_released(
+    server: EmbeddedServer, tmp_path: Path
+) -> None:
+    async with (
+        worker(server.url, "blocked") as ward,
+        probe(server.url) as raw,
+        looking_after(server.url, tmp_path / "jobs.sqlite") as daemon,
+    ):
+        ref = await ward.jobs.blocked.create(Care(do="wait"))
+        await ward.until_running(ref)
+        newest = (await raw.events.history(ref.address))[-1].sequence
+        await daemon.progress.reached(newest)
+        refused = await ask(raw, "Jobs.ReleaseKey", {**BLOCKED, "jobId": ref.id})
+        assert refused["type"] == "ValidationError"
+        assert "cancel it" in refused["message"]
+        assert await raw.kinds(ref) == ["created", "started"]
+        ward.go.set()
+        assert await ref.wait(timeout=10) == 1
+
+
+async def test_releasing_a_slot_whose_job_is_over_is_noted_too(
+    server: EmbeddedServer, tmp_path: Path
+) -> None:
+    async with probe(server.url) as raw, producer(server.url) as jobs:
+        ref, key = await jobs.blocked.create(Care()), key_view(raw, jobs.blocked)
+        await ref.cancel()
+        now = datetime.now(UTC)
+        left = given.slot(ref.id, heartbeat_at=now - timedelta(hours=2), expires_at=now)
+        await key.write(replace(await key.read(), active=(left,)))
+        async with looking_after(
+            server.url, tmp_path / "jobs.sqlite", reconcile_interval=timedelta(hours=1)
+        ):
+            shown = await ask(raw, "Jobs.ReleaseKey", {**BLOCKED, "jobId": ref.id})
+            assert (shown["active"], shown["staleTakeoverCount"]) == ([], 0)
+        kinds = await raw.kinds(ref)
+        assert kinds == ["created", "cancelled", "staleCompletionIgnored"]
+        note = (await raw.events.history(ref.address))[-1].event
+        assert isinstance(note, e.StaleCompletionIgnored)
+        assert "released by ann" in note.reason
+
+
+# What was left behind
+
+
+@pytest.mark.parametrize("state", sorted(OVER))
+def test_a_job_that_is_over_is_taken_out_of_its_key(state: JobState) -> None:
+    left = given.key_state(active=(given.slot("a"),), queued=(given.waiting("b"),))
+    over = given.standing_in(state)
+    plan = plan_repair(left, {"a": over, "b": over}, frozenset({given.FIRST.id}), given.after(60))
+    assert plan is not None
+    assert (plan.jobs, plan.slots) == (frozenset({"a", "b"}), left.active)
+
+
+@pytest.mark.parametrize("state", sorted(LIVE))
+def test_a_job_that_lives_keeps_its_place(state: JobState) -> None:
+    left = given.key_state(active=(given.slot("a"),), queued=(given.waiting("b"),))
+    lives = given.standing_in(state)
+    judged = {"a": lives, "b": lives}
+    assert plan_repair(left, judged, frozenset({given.FIRST.id}), given.after(600)) is None
+    assert plan_repair(left, {}, frozenset({given.FIRST.id}), given.after(600)) is None
+
+
+def test_a_slot_that_is_still_renewed_is_left_to_its_handler() -> None:
+    left = given.key_state(active=(given.slot("a"),))
+    over = given.standing_in(JobState.CANCELLED)
+    assert plan_repair(left, {"a": over}, frozenset(), given.after(600)) is None
+
+
+def test_a_reservation_gets_a_minute_to_become_a_job() -> None:
+    left = given.key_state(queued=(given.waiting("b"),))
+    assert plan_repair(left, {"b": None}, frozenset(), given.after(59)) is None
+    assert plan_repair(left, {"b": None}, frozenset(), given.after(61)) is not None
+
+
+async def test_what_finished_and_unknown_jobs_left_in_keys_is_removed(
+    server: EmbeddedServer, tmp_path: Path
+) -> None:
+    async with probe(server.url) as raw, producer(server.url) as jobs:
+        over, lives = await jobs.keyed.create(Care()), await jobs.keyed.create(Care())
+        await over.cancel()
+        key, now = key_view(raw, jobs.keyed), datetime.now(UTC)
+        long_ago = now - timedelta(minutes=5)
+        second = timedelta(seconds=1)
+        slot = given.slot(
+            over.id, started_at=long_ago, heartbeat_at=long_ago, expires_at=long_ago + second
+        )
+        before = await key.read()
+        await key.write(
+            replace(
+                before,
+                active=(slot,),
+                queued=(
+                    given.waiting(over.id, created_at=long_ago),
+                    given.waiting("never", created_at=long_ago),
+                    given.waiting("any-moment-now", created_at=now),
+                    *before.queued,
+                ),
+                max_queued=77,
+                unknown={"colour": "blue"},
+            )
+        )
+        async with (
+            looking_after(server.url, tmp_path / "one.sqlite") as one,
+            looking_after(server.url, tmp_path / "two.sqlite") as two,
+        ):
+
+            async def repaired() -> bool:
+                return (await key.read()).active == ()
+
+            await until(repaired, "the slot is dropped once its lease is over")
+            await until_swept(one, "key repair")
+            await until_swept(two, "key repair")
+        state = await key.read()
+        assert [each.job_id for each in state.queued] == ["any-moment-now", lives.id]
+        assert (state.max_queued, state.unknown) == (77, {"colour": "blue"})
+
+
+async def test_a_slot_that_is_renewed_is_not_repaired(
+    server: EmbeddedServer, tmp_path: Path
+) -> None:
+    """The job was cancelled, and its handler takes its time to tidy up."""
+    async with probe(server.url) as raw, producer(server.url) as jobs:
+        ref, key = await jobs.keyed.create(Care()), key_view(raw, jobs.keyed)
+        await ref.cancel()
+        now = datetime.now(UTC)
+        slot = given.slot(ref.id, heartbeat_at=now, expires_at=now + timedelta(seconds=1))
+        async with looking_after(server.url, tmp_path / "jobs.sqlite") as daemon:
+            for beat in range(10):
+                at = now + timedelta(seconds=beat)
+                renewed = replace(slot, heartbeat_at=at, expires_at=at + timedelta(seconds=1))
+                await key.write(replace(await key.read(), active=(renewed,)))
+                await until_swept(daemon, "key repair", times=1)
+            assert (await key.read()).slot_of(ref.id) is not None
+            await key.until_empty()
+
+
+async def test_a_key_that_cannot_be_read_stops_no_repair(
+    server: EmbeddedServer, tmp_path: Path
+) -> None:
+    async with probe(server.url) as raw, producer(server.url) as jobs:
+        over = await jobs.keyed.create(Care())
+        await over.cancel()
+        key, long_ago = key_view(raw, jobs.keyed), datetime.now(UTC) - timedelta(minutes=5)
+        left = given.waiting(over.id, created_at=long_ago)
+        await key.write(replace(await key.read(), queued=(left,)))
+        await raw.connection.ask(f"$KV.JOBS_KEYS.ward.keyed.{'0' * 64}", b"rubbish")
+        await raw.connection.ask("$KV.JOBS_KEYS.odd", b"{}")
+        async with looking_after(server.url, tmp_path / "jobs.sqlite") as daemon:
+            await key.until_empty()
+            assert daemon.loops.all["key repair"].failures == 0
+            broken = {**ACME, "key": "0" * 64}
+            assert (await ask(raw, "Jobs.GetKey", broken))["type"] == "UnexpectedError"
+
+
+async def test_a_bucket_that_was_made_anew_is_looked_at_from_its_start(
+    server: EmbeddedServer, tmp_path: Path
+) -> None:
+    async with (
+        producer(server.url) as jobs,
+        probe(server.url) as raw,
+        looking_after(server.url, tmp_path / "jobs.sqlite") as daemon,
+    ):
+        over, key = await jobs.keyed.create(Care()), key_view(raw, jobs.keyed)
+        await over.cancel()
+        for _ in range(5):
+            await key.write(await key.read())
+        await until_swept(daemon, "key repair")
+        config = await raw.connection.ask("$JS.API.STREAM.INFO.KV_JOBS_KEYS")
+        await make_anew(raw, config.data)
+        left = given.waiting(over.id, created_at=datetime.now(UTC) - timedelta(minutes=5))
+        await key.write(replace(key.empty, queued=(left,)))
+        await key.until_empty()
+
+
+async def make_anew(raw: Probe, info: bytes) -> None:
+    await raw.connection.ask("$JS.API.STREAM.DELETE.KV_JOBS_KEYS")
+    config = orjson.dumps(orjson.loads(info)["config"])
+    answer = await raw.connection.ask("$JS.API.STREAM.CREATE.KV_JOBS_KEYS", config)
+    assert "error" not in orjson.loads(answer.data)

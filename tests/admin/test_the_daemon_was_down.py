@@ -1,0 +1,104 @@
+"""The admin runtime may be down at any time: jobs go on, and what waited for it happens later."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from tests import given
+from tests.admin.upkeep_lab import (
+    Care,
+    WardJobs,
+    ask,
+    key_view,
+    looking_after,
+    producer,
+    purge,
+    until_kind,
+    until_sourced,
+    until_state,
+    ward_process,
+    worker,
+)
+from tests.support.facts import until
+from tests.support.lab import Probe, probe
+from trellis_jobs import JobRef
+from trellis_jobs.embedded import EmbeddedServer
+from trellis_jobs.model import subjects
+from trellis_jobs.model.events import EventKind
+from trellis_jobs.model.states import JobState
+
+
+@pytest.mark.parametrize("was_there_before", [True, False], ids=["again", "for the first time"])
+async def test_everything_that_waited_for_the_daemon_happens_when_it_is_back(
+    server: EmbeddedServer, tmp_path: Path, was_there_before: bool
+) -> None:
+    path = tmp_path / "jobs.sqlite"
+    async with producer(server.url) as jobs, probe(server.url) as raw:
+        if was_there_before:
+            async with looking_after(server.url, path):
+                await (await jobs.single.create(Care())).cancel()
+        given_up = await taken_by_one_that_died(server.url, tmp_path, jobs)
+        late = await jobs.brief.create(Care())
+        ended = await jobs_that_need_no_daemon(server.url)
+        lost = await without_its_message(raw, jobs)
+        left = await left_in_its_key(raw, jobs)
+        assert {(await ref.get()).state for ref in (given_up, late, lost)} == {JobState.PENDING}
+
+        async with looking_after(server.url, path), worker(server.url, "once"):
+            assert await until_kind(raw, given_up, EventKind.DEAD) == ["created", "dead"]
+            assert await until_kind(raw, late, EventKind.EXPIRED) == ["created", "expired"]
+            await key_view(raw, jobs.keyed).until_empty()
+            async with worker(server.url, "single"):
+                assert await lost.wait(timeout=10) == 1
+            ended |= {given_up: "dead", late: "expired", lost: "completed", left: "cancelled"}
+            await all_shown(raw, ended)
+
+
+async def taken_by_one_that_died(url: str, folder: Path, jobs: WardJobs) -> JobRef[int]:
+    ref = await jobs.once.create(Care())
+    with ward_process(url, folder / "mute", "once", says_nothing=True) as mute:
+        await mute.until_begun(ref)
+    return ref
+
+
+async def jobs_that_need_no_daemon(url: str) -> dict[JobRef[int], str]:
+    """They run, fail, die and are cancelled; and with `once` somebody asks for work again."""
+    async with worker(url, "plain", "single", "once") as ward:
+        done = await ward.jobs.plain.create(Care())
+        assert await done.wait(timeout=10) == 1
+        dead = await ward.jobs.single.create(Care(do="always fail"))
+        await until_state(dead, JobState.DEAD)
+        retried = await ward.jobs.plain.create(Care(do="fail once"))
+        assert await retried.wait(timeout=10) == 2
+        cancelled = await ward.jobs.plain.create(Care(do="wait"))
+        await ward.until_running(cancelled)
+        await cancelled.cancel()
+        await until(lambda: ward.cancelled == [cancelled.id], "the handler was told")
+    return {done: "completed", dead: "dead", retried: "completed", cancelled: "cancelled"}
+
+
+async def without_its_message(raw: Probe, jobs: WardJobs) -> JobRef[int]:
+    before = await raw.work_messages()
+    ref = await jobs.single.create(Care())
+    await until_sourced(raw, before + 1)
+    await purge(raw, "JOBS_WORK", subjects.work(ref.address))
+    return ref
+
+
+async def left_in_its_key(raw: Probe, jobs: WardJobs) -> JobRef[int]:
+    ref, key = await jobs.keyed.create(Care()), key_view(raw, jobs.keyed)
+    await ref.cancel()
+    left = given.waiting(ref.id, created_at=datetime(2026, 1, 1, tzinfo=UTC))
+    await key.write(replace(await key.read(), queued=(left,)))
+    return ref
+
+
+async def all_shown(raw: Probe, ended: dict[JobRef[int], str]) -> None:
+    for ref, state in ended.items():
+        newest = (await raw.events.history(ref.address))[-1].sequence
+        shown = await ask(raw, "Jobs.Get", {"id": ref.id, "minSeq": newest})
+        assert shown["job"]["state"] == state, ref
