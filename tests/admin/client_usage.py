@@ -1,0 +1,48 @@
+"""Right usage of the admin client: both type checkers accept it without a word."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import assert_type
+
+from jobs_admin.client import AdminClient, JobQuery
+from jobs_admin.errors import Invalid, Issue, NotFound
+from jobs_admin.explain import Because
+from jobs_admin.health import Status
+from jobs_admin.views.jobs import ChangedJob, JobView, LogEntry
+from jobs_admin.views.services import CheckView, ServiceView
+from jobs_admin.views.shape import Page
+from trellis_jobs.model.identity import JobAddress
+from trellis_jobs.model.states import JobState
+
+
+async def look(admin: AdminClient) -> None:
+    page = await admin.list_jobs(JobQuery(service="shop", state=[JobState.DEAD]), limit=10)
+    assert_type(page, Page[JobView])
+    assert_type(page.next_offset, int | None)
+    async for job in admin.jobs(JobQuery(payload={"order": 17})):
+        assert_type(job, JobView)
+        assert_type(job.state, JobState)
+        assert_type(job.deadline, datetime | None)
+    async for entry in admin.events(JobAddress("shop", "greet", "01J")):
+        assert_type(entry, LogEntry)
+    async for service in admin.services():
+        assert_type(service, ServiceView)
+    explained = await admin.explain("01J")
+    assert_type(explained.because, Because)
+    health = await admin.health()
+    assert_type(health.status, Status)
+    assert_type(health.check("projection"), CheckView | None)
+
+
+async def steer(url: str) -> str:
+    async with AdminClient.connect(url, by="ann") as admin:
+        try:
+            changed = await admin.cancel("01J", reason="not needed")
+        except NotFound as missing:
+            return missing.request_id
+        except Invalid as refused:
+            assert_type(refused.issues, tuple[Issue, ...])
+            return f"{refused.actual} is none of {refused.expected}"
+        assert_type(changed, ChangedJob)
+        return changed.job.id
