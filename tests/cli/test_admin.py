@@ -15,9 +15,11 @@ from pathlib import Path
 import pytest
 
 from jobs_admin.client import AdminClient
+from jobs_admin.retention_policy import parse, standard
 from tests.cli.command import COMMAND, ROOT, Command, environment, running
 from tests.support.facts import until
 from tests.support.lab import LabJobs, Task, producer, until_state, worker
+from trellis_jobs.cli.admin import KEPT
 from trellis_jobs.contract.topology import LOG
 from trellis_jobs.embedded import EmbeddedServer
 from trellis_jobs.jetstream import api
@@ -116,6 +118,11 @@ async def test_every_flag_has_an_environment_twin(
         "TRELLIS_JOBS_MODE": "full",
         "TRELLIS_JOBS_HEALTH_PORT": "0",
         "TRELLIS_JOBS_PROVISION": "1",
+        "TRELLIS_JOBS_RETENTION": "keep-all",
+        "TRELLIS_JOBS_ARCHIVE": str(tmp_path / "archive"),
+        "TRELLIS_JOBS_JANITOR_INTERVAL": "1.5",
+        "TRELLIS_JOBS_RECONCILE_INTERVAL": "2",
+        "TRELLIS_JOBS_RETENTION_INTERVAL": "60",
         "TRELLIS_JOBS_LOG_FORMAT": "json",
         "TRELLIS_JOBS_LOG_LEVEL": "info",
     }
@@ -123,6 +130,7 @@ async def test_every_flag_has_an_environment_twin(
         await admin.until_says(STARTED)
         line = _line_of(admin, STARTED)
     assert (line["db"], line["mode"], line["nats"]) == (str(db), "full", server.url)
+    assert (line["retention"], line["archive"]) == ("keep-all", str(tmp_path / "archive"))
     assert line["health_port"]
     assert db.exists()
 
@@ -245,6 +253,10 @@ def test_a_database_of_somebody_else_is_not_touched(
     [
         ("--mode", "half"),
         ("--health-port", "70000"),
+        ("--retention", "completed=soon"),
+        ("--retention", "pending=7d"),
+        ("--retention", "completed=5m"),
+        ("--janitor-interval", "0"),
         ("--log-format", "xml"),
         ("--creds", "nosuch.creds"),
         ("--db", "/tmp"),  # noqa: S108
@@ -267,7 +279,11 @@ def test_help_names_every_flag_and_its_environment_twin() -> None:
         timeout=30,
         check=True,
     ).stdout
-    for flag in ("--nats", "--creds", "--db", "--mode", "--health-port", "--provision"):
+    for flag in ("--nats", "--creds", "--db", "--mode", "--health-port", "--retention"):
         assert flag in told
-    for variable in ("NATS_URL", "TRELLIS_JOBS_DB_PATH", "TRELLIS_JOBS_MODE"):
-        assert variable in told
+    flags = set(re.findall(r"--[a-z-]+", told)) - {"--help"}
+    assert len(set(re.findall(r"(?:TRELLIS_JOBS|NATS)_[A-Z_]+", told))) == len(flags)
+
+
+def test_the_command_keeps_jobs_as_long_as_the_runtime_does_by_itself() -> None:
+    assert parse(KEPT) == standard()

@@ -5,13 +5,16 @@ from __future__ import annotations
 import asyncio
 import logging
 import signal
+from datetime import timedelta
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Final
 
 import typer
 
 from jobs_admin.config import PATH_VARIABLE, AdminConfig, Mode, default_path
 from jobs_admin.daemon import Daemon, serving
+from jobs_admin.errors import ConfigError
+from jobs_admin.retention_policy import RetentionPolicy, parse
 from trellis_jobs.cli.logs import LogFormat, LogLevel, set_up_logs
 from trellis_jobs.cli.options import DEFAULT_SERVER, Credentials
 from trellis_jobs.cli.running import run
@@ -19,6 +22,10 @@ from trellis_jobs.errors import without_secrets
 from trellis_jobs.worker.signals import listening
 
 log = logging.getLogger(__name__)
+
+DEFAULTS: Final = AdminConfig(nats=DEFAULT_SERVER, path=Path())
+SHORTEST: Final = 0.1
+KEPT: Final = "dead=90d,failed=30d,others=7d"
 
 admin = typer.Typer(help="The admin runtime: every job of every service.", no_args_is_help=True)
 
@@ -62,6 +69,48 @@ def serve(
             max=65535,
         ),
     ] = None,
+    retention: Annotated[
+        str,
+        typer.Option(
+            envvar="TRELLIS_JOBS_RETENTION",
+            help="How long jobs are kept after their end, by state, as in "
+            "completed=7d,failed=30d,others=12h; or keep-all.",
+            metavar="STATE=AGE,…",
+        ),
+    ] = KEPT,
+    archive: Annotated[
+        Path | None,
+        typer.Option(
+            envvar="TRELLIS_JOBS_ARCHIVE",
+            help="Write jobs into this folder before retention removes them.",
+            metavar="FOLDER",
+            file_okay=False,
+        ),
+    ] = None,
+    janitor_interval: Annotated[
+        float,
+        typer.Option(
+            envvar="TRELLIS_JOBS_JANITOR_INTERVAL",
+            help="Seconds between looks for jobs past their deadline.",
+            min=SHORTEST,
+        ),
+    ] = DEFAULTS.janitor_interval.total_seconds(),
+    reconcile_interval: Annotated[
+        float,
+        typer.Option(
+            envvar="TRELLIS_JOBS_RECONCILE_INTERVAL",
+            help="Seconds between looks for work that was lost, and for stuck keys.",
+            min=SHORTEST,
+        ),
+    ] = DEFAULTS.reconcile_interval.total_seconds(),
+    retention_interval: Annotated[
+        float,
+        typer.Option(
+            envvar="TRELLIS_JOBS_RETENTION_INTERVAL",
+            help="Seconds between looks for jobs that were kept long enough.",
+            min=SHORTEST,
+        ),
+    ] = DEFAULTS.retention_interval.total_seconds(),
     provision: Annotated[
         bool,
         typer.Option(
@@ -88,11 +137,23 @@ def serve(
                 path=db or default_path(),
                 credentials=str(creds) if creds else None,
                 mode=mode,
+                retention=_policy(retention),
+                archive=archive,
+                janitor_interval=timedelta(seconds=janitor_interval),
+                reconcile_interval=timedelta(seconds=reconcile_interval),
+                retention_interval=timedelta(seconds=retention_interval),
                 health_port=health_port,
                 provision=provision,
             )
         )
     )
+
+
+def _policy(text: str) -> RetentionPolicy:
+    try:
+        return parse(text)
+    except ConfigError as error:
+        raise typer.BadParameter(str(error), param_hint="--retention") from None
 
 
 async def _serve(config: AdminConfig) -> None:
@@ -128,5 +189,7 @@ def _described(config: AdminConfig, daemon: Daemon) -> dict[str, object]:
         "server": daemon.connection.server_version,
         "db": str(config.path),
         "mode": config.mode.value,
+        "retention": str(config.retention),
+        "archive": str(config.archive) if config.archive else None,
         "health_port": daemon.health_port,
     }
