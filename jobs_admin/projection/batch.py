@@ -119,28 +119,34 @@ def project(
 def _project_event(
     message: LogMessage, entry: Entry, rows: Mapping[JobAddress, JobRow], changes: Changes
 ) -> None:
-    event, address = entry.event, entry.event.job
-    row = changes.jobs.get(address) or rows.get(address)
+    address = entry.event.job
+    row = changes.jobs.get(address)
+    if row is None:
+        row = rows.get(address)
+        if row is not None:
+            changes.jobs[address] = row
     reduced = reduce(row.job if row else None, entry)
     if isinstance(reduced, Ignored):
-        changes.ignored.append((entry.sequence, event, reduced.reason))
-        if row is None:
-            return
+        changes.ignored.append((entry.sequence, entry.event, reduced.reason))
     elif row is None:
-        row = JobRow(entry.sequence, reduced.job, entry.sequence)
+        row = changes.jobs[address] = JobRow(entry.sequence, reduced.job, entry.sequence)
+        _note(row, message, entry.event, changes)
     else:
         row.job = reduced.job
-    row.last_sequence = entry.sequence
-    changes.jobs[address] = row
-    if isinstance(reduced, Ignored):
-        return
+        _note(row, message, entry.event, changes)
+    if row is not None:
+        row.last_sequence = entry.sequence
+
+
+def _note(row: JobRow, message: LogMessage, event: Event, changes: Changes) -> None:
+    """What an event that counted brought with it beside its job."""
     if isinstance(event, Begun):
         changes.begun.append((row.number, event.payload))
-    if event.kind not in NOTES:
-        minute = message.stored_ns // _MINUTE_NS
-        changes.activity[minute, address.service, address.job_type, event.kind.value] += 1
-    if isinstance(event, AttemptEvent) and event.notes.lines:
+    elif isinstance(event, AttemptEvent) and event.notes.lines:
         _number_lines(row, event.notes.lines, changes)
+    if event.kind not in NOTES:
+        minute, address = message.stored_ns // _MINUTE_NS, event.job
+        changes.activity[minute, address.service, address.job_type, event.kind.value] += 1
 
 
 def _number_lines(row: JobRow, lines: tuple[LogLine, ...], changes: Changes) -> None:

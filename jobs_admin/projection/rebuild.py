@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator
     from pathlib import Path
 
-    from trellis_jobs.jetstream.log_feed import LogFeed
+    from trellis_jobs.jetstream.log_feed import LogFeed, LogMessage
 
 log = logging.getLogger(__name__)
 
@@ -35,6 +35,7 @@ log = logging.getLogger(__name__)
 Progress = Callable[[int, int], None]
 
 _PATIENCE: Final = 30.0
+_HEAP: Final = 5_000
 
 
 class RebuildUnderWay(AdminError):
@@ -92,7 +93,7 @@ async def fill(fresh: Path, feed: LogFeed, progress: Progress | None = None) -> 
     async with Projection.open(fresh, bulk=True) as projection:
         intake = Intake(projection, Place(created=extent.created))
         done = 0
-        async for batch in feed.up_to(intake.place, extent.last_sequence):
+        async for batch in _heaped(feed.up_to(intake.place, extent.last_sequence)):
             await intake.take_in(batch)
             done += len(batch)
             if progress is not None:
@@ -112,6 +113,20 @@ async def fill_up(fresh: Path, feed: LogFeed, shown: Place) -> None:
                 await intake.take_in(batch)
             await intake.complete(shown.sequence)
         await projection.seal()
+
+
+async def _heaped(
+    batches: AsyncIterator[list[LogMessage]],
+) -> AsyncIterator[list[LogMessage]]:
+    """In larger batches: the more events of a job are taken in at once, the fewer of its rows."""
+    heap: list[LogMessage] = []
+    async for batch in batches:
+        heap += batch
+        if len(heap) >= _HEAP:
+            yield heap
+            heap = []
+    if heap:
+        yield heap
 
 
 @asynccontextmanager

@@ -222,7 +222,7 @@ async def test_a_rebuild_under_a_running_projector_loses_nothing_and_goes_on(
 
 
 async def test_progress_is_told_from_the_first_event_to_the_last(lab: LogLab, path: Path) -> None:
-    await lab.write_jobs(200)
+    await lab.write_jobs(900)
     end, told = await lab.end(), list[tuple[int, int]]()
     await rebuild(path, lab.feed, lambda done, total: told.append((done, total)))
     assert told[-1] == (end, end)

@@ -156,7 +156,16 @@ def _carry(job: Job | None, event: e.Event, standing: Standing) -> Job:
     run = _carry_run(job.run, event)
     if standing.is_over and not job.is_over:
         run = replace(run, ended_at=event.at)
-    return replace(job, standing=standing, updated_at=event.at, run=run)
+    # Written out: of every event that is projected, replace() would be a sixth of the work.
+    return Job(
+        address=job.address,
+        context=job.context,
+        standing=standing,
+        created_at=job.created_at,
+        updated_at=event.at,
+        run=run,
+        earlier_runs=job.earlier_runs,
+    )
 
 
 def _begin(job: Job | None, event: e.Begun, standing: Standing) -> Job:

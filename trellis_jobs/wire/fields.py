@@ -42,8 +42,9 @@ def add_present(body: dict[str, Any], **fields: object) -> None:
 
 
 def required(body: dict[str, Any], name: str, kind: type[T]) -> T:
+    """JSON has no types but its own: a truth value is no number, and databases hold 64 bits."""
     value = body.get(name)
-    if not isinstance(value, kind) or (kind is int and not _is_whole_number(value)):
+    if type(value) is not kind or (kind is int and _is_too_large(value)):
         # reprlib: the value may be nested deeper than repr() can follow.
         raise BadField(f"{name} must be {kind.__name__}, found {reprlib.repr(value)}")
     return value
@@ -75,9 +76,8 @@ def optional_moment(body: dict[str, Any], name: str) -> datetime | None:
     return None if body.get(name) is None else moment(body, name)
 
 
-def _is_whole_number(value: object) -> bool:
-    """To Python a truth value is one too; and databases hold 64 bits of them."""
-    return isinstance(value, int) and not isinstance(value, bool) and abs(value) < _TOO_LARGE
+def _is_too_large(value: object) -> bool:
+    return isinstance(value, int) and abs(value) >= _TOO_LARGE
 
 
 def _in_utf8(value: Any) -> Any:
