@@ -20,16 +20,16 @@ if TYPE_CHECKING:
     from jobs_admin.reads.readers import Readers
     from trellis_jobs.model.job import Job
 
-# As the partial indexes say it, word by word: otherwise SQLite does not use them.
-_LIVES: Final = "state IN ('pending', 'retry', 'active')"
-_OVERDUE: Final = (
-    "SELECT deadline, job, last_sequence, document FROM jobs_projection "  # noqa: S608
-    f"WHERE deadline IS NOT NULL AND {_LIVES} AND deadline <= ? AND (deadline, job) > (?, ?) "
-    "ORDER BY deadline, job LIMIT ?"
+# The states are as the partial index says them, word by word: otherwise SQLite cannot use it.
+OVERDUE: Final = (
+    "SELECT deadline, job, last_sequence, document "
+    "FROM jobs_projection INDEXED BY jobs_by_deadline "
+    "WHERE deadline IS NOT NULL AND state IN ('pending', 'retry', 'active') "
+    "AND deadline <= ? AND (deadline, job) > (?, ?) ORDER BY deadline, job LIMIT ?"
 )
-_QUIET: Final = (
-    "SELECT updated_at, job, last_sequence, document FROM jobs_projection "  # noqa: S608
-    f"WHERE {_LIVES} AND state = ? AND updated_at <= ? AND (updated_at, job) > (?, ?) "
+QUIET: Final = (
+    "SELECT updated_at, job, last_sequence, document FROM jobs_projection "
+    "WHERE state = ? AND updated_at <= ? AND (updated_at, job) > (?, ?) "
     "AND (next_attempt_at IS NULL OR next_attempt_at <= ?) ORDER BY updated_at, job LIMIT ?"
 )
 _MOST_IDS: Final = 500
@@ -58,7 +58,7 @@ class Candidate:
 async def overdue(readers: Readers, now: datetime, *, after: Place, limit: int) -> list[Candidate]:
     """Not over although their deadline has passed, the earliest deadline first."""
     values = (microseconds(now), after.at, after.job, limit)
-    return _candidates(await readers.rows(_OVERDUE, values))
+    return _candidates(await readers.rows(OVERDUE, values))
 
 
 async def quiet(
@@ -67,7 +67,7 @@ async def quiet(
     """Those in a state that have not moved since then, and whose next try was due by then."""
     micros = microseconds(since)
     values = (state.value, micros, after.at, after.job, micros, limit)
-    return _candidates(await readers.rows(_QUIET, values))
+    return _candidates(await readers.rows(QUIET, values))
 
 
 async def states_of(

@@ -11,6 +11,9 @@ import orjson
 import pytest
 
 from jobs_admin.janitor import plan_expiry
+from jobs_admin.projection.store import Projection
+from jobs_admin.reads import candidates
+from jobs_admin.reads.readers import Readers
 from tests import given
 from tests.admin.upkeep_lab import (
     Care,
@@ -159,6 +162,18 @@ async def test_jobs_that_are_done_or_not_yet_late_are_left_alone(
         assert await raw.kinds(undated) == ["created"]
 
 
+async def test_late_jobs_are_found_by_their_deadline_and_not_by_reading_all(
+    tmp_path: Path,
+) -> None:
+    async with (
+        Projection.open(tmp_path / "jobs.sqlite"),
+        Readers.open(tmp_path / "jobs.sqlite") as readers,
+    ):
+        steps = await readers.rows(f"EXPLAIN QUERY PLAN {candidates.OVERDUE}", (0, 0, 0, 0))
+        assert "jobs_by_deadline" in steps[0][-1]
+        assert len(steps) == 1, "and nothing is sorted"
+
+
 async def test_two_daemons_end_a_late_job_once(server: EmbeddedServer, tmp_path: Path) -> None:
     async with (
         producer(server.url) as jobs,
@@ -175,6 +190,17 @@ async def test_two_daemons_end_a_late_job_once(server: EmbeddedServer, tmp_path:
         assert histories == [["created", "expired"]] * len(refs)
 
 
+async def test_a_stranger_cannot_keep_a_late_job_alive(
+    server: EmbeddedServer, tmp_path: Path
+) -> None:
+    """Bytes under its subjects that are no event move the guard, and the projection skips them."""
+    async with producer(server.url) as jobs, probe(server.url) as raw:
+        ref = await jobs.brief.create(Care())
+        await raw.connection.ask(subjects.lifecycle(ref.address, EventKind.PROGRESS), b"rubbish")
+        async with looking_after(server.url, tmp_path / "jobs.sqlite"):
+            assert await until_kind(raw, ref, EventKind.EXPIRED) == ["created", "expired"]
+
+
 async def test_a_late_job_waits_for_its_key_no_more(server: EmbeddedServer, tmp_path: Path) -> None:
     async with producer(server.url) as jobs, probe(server.url) as raw:
         ref = await jobs.keyed.create(Care())
@@ -184,6 +210,7 @@ async def test_a_late_job_waits_for_its_key_no_more(server: EmbeddedServer, tmp_
         await raw.connection.ask("$JS.API.STREAM.PURGE.JOBS", purge)
         await raw.events.try_append(None, replace(created, deadline=created.at + SOON))
         assert (await key_view(raw, jobs.keyed).read()).is_queued(ref.id)
-        async with looking_after(server.url, tmp_path / "jobs.sqlite"):
+        never = timedelta(hours=1)  # so that nobody else tidies the key
+        async with looking_after(server.url, tmp_path / "jobs.sqlite", reconcile_interval=never):
             await until_kind(raw, ref, EventKind.EXPIRED)
             await key_view(raw, jobs.keyed).until_empty()

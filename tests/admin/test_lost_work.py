@@ -10,6 +10,9 @@ from typing import Any
 
 import pytest
 
+from jobs_admin.projection.store import Projection
+from jobs_admin.reads import candidates
+from jobs_admin.reads.readers import Readers
 from jobs_admin.reconciliation import GiveUpOn, Leave, PutBack, course, plan_loss
 from tests import given
 from tests.admin.upkeep_lab import (
@@ -258,6 +261,16 @@ async def test_a_put_back_message_names_its_run_and_keeps_the_trace(
         assert message.headers[h.RUN_SEQUENCE] == str(first.sequence)
         assert message.headers["traceparent"] == first.event.context.traceparent
         assert message.headers[h.EXPECTED_SEQUENCE] == "0"
+
+
+async def test_a_sweep_reads_only_those_that_have_not_moved_for_a_while(tmp_path: Path) -> None:
+    async with (
+        Projection.open(tmp_path / "jobs.sqlite"),
+        Readers.open(tmp_path / "jobs.sqlite") as readers,
+    ):
+        plan = f"EXPLAIN QUERY PLAN {candidates.QUIET}"
+        steps = await readers.rows(plan, ("pending", 0, 0, 0, 0, 0))
+        assert "(state=? AND updated_at>? AND updated_at<?)" in steps[0][-1]
 
 
 # What becomes of a job without a work message, decided without a server

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 import orjson
 
 from trellis_jobs.contract.topology import ADVISORIES, ADVISORY_CONSUMER, advisory_consumer
-from trellis_jobs.errors import InfrastructureMissing, RequestRefused
+from trellis_jobs.errors import InfrastructureMissing, NotConfirmed, RequestRefused
 from trellis_jobs.jetstream import api
 from trellis_jobs.jetstream.connection import ConnectionLost
 from trellis_jobs.jetstream.deliveries import answer_bytes
@@ -31,6 +31,7 @@ log = logging.getLogger(__name__)
 _PULL: Final = 20
 _PULL_SECONDS: Final = 5.0
 _SLACK_SECONDS: Final = 1.0
+_RETRY_AFTER: Final = 0.25
 _AGAIN: Final = Nak(timedelta(seconds=10))
 _NEXT: Final = f"{api.PREFIX}.CONSUMER.MSG.NEXT.{ADVISORIES}.{ADVISORY_CONSUMER}"
 
@@ -49,26 +50,36 @@ class AdvisoryFeed:
         self._connection = connection
 
     async def advisories(self) -> AsyncIterator[Advisory]:
-        """Without end; one that is not answered comes again after half a minute."""
+        """Without end, and through any outage; one that is not answered comes again."""
         while True:
             await self._connection.until_up()
-            await self._ensure()
-            arrived: asyncio.Queue[Msg | None] = asyncio.Queue()
-            inbox = self._connection.new_inbox()
-            subscription = await self._connection.subscribe(inbox, arrived.put_nowait)
-            forget = self._connection.on_reconnect(partial(arrived.put_nowait, None))
             try:
-                async for advisory in self._from(arrived, inbox):
+                async for advisory in self._from_one_inbox():
                     yield advisory
-            finally:
-                forget()
-                await self._connection.unsubscribe(subscription)
+            except (ConnectionLost, NotConfirmed) as error:
+                if self._connection.is_closed:
+                    raise
+                log.warning("advisories cannot be read right now", extra={"error": str(error)})
+                await asyncio.sleep(_RETRY_AFTER)
 
     async def done(self, advisory: Advisory) -> None:
         await self._answer(advisory, Ack())
 
     async def later(self, advisory: Advisory) -> None:
         await self._answer(advisory, _AGAIN)
+
+    async def _from_one_inbox(self) -> AsyncIterator[Advisory]:
+        await self._ensure()
+        arrived: asyncio.Queue[Msg | None] = asyncio.Queue()
+        inbox = self._connection.new_inbox()
+        subscription = await self._connection.subscribe(inbox, arrived.put_nowait)
+        forget = self._connection.on_reconnect(partial(arrived.put_nowait, None))
+        try:
+            async for advisory in self._from(arrived, inbox):
+                yield advisory
+        finally:
+            forget()
+            await self._connection.unsubscribe(subscription)
 
     async def _from(
         self, arrived: asyncio.Queue[Msg | None], inbox: str
