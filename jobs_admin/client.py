@@ -191,7 +191,7 @@ class AdminClient:
         asked = {"service": service, "type": type, "offset": offset, "limit": limit}
         return await self._page("Jobs.ListKeys", asked, _KEYS)
 
-    def keys(
+    def busy_keys(
         self, *, service: str | None = None, type: str | None = None, page: int = PAGE
     ) -> AsyncIterator[BusyKeyView]:
         async def turn(offset: int) -> Page[BusyKeyView]:

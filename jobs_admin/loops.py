@@ -9,6 +9,9 @@ from datetime import timedelta
 from enum import StrEnum
 from typing import TYPE_CHECKING, Final
 
+from trellis_jobs.errors import JobsError
+from trellis_jobs.jetstream.connection import ConnectionLost, NoResponders
+
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
     from datetime import datetime
@@ -93,8 +96,11 @@ class Loops:
         loop.is_down = True
         loop.last_failure = self.now()
         loop.last_error = f"{type(error).__name__}: {error}"
-        log.error(
+        # Trouble with the server passes; anything else is a mistake that a person must look at.
+        is_expected = isinstance(error, JobsError | ConnectionLost | NoResponders)
+        log.log(
+            logging.WARNING if is_expected else logging.ERROR,
             "a loop of the admin runtime failed, and goes on",
-            extra={"loop": loop.name, "failures": loop.failures},
-            exc_info=error,
+            extra={"loop": loop.name, "failures": loop.failures, "error": loop.last_error},
+            exc_info=None if is_expected else error,
         )

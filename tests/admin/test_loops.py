@@ -8,9 +8,12 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
+import pytest
+
 from jobs_admin.loops import Loop, Loops, LoopState
 from tests.given import NOON, after
 from tests.support.facts import until
+from trellis_jobs.errors import Unreachable
 from trellis_jobs.surroundings import utc_now
 
 SOON = timedelta(milliseconds=1)
@@ -69,6 +72,23 @@ async def test_a_loop_that_returns_although_it_should_not_is_started_again() -> 
     loops, work = Loops(utc_now), Work(failures=0)
     async with running(asyncio.create_task(loops.keep("projector", work.once))):
         await until(lambda: work.done >= 2, "it ran again")
+
+
+@pytest.mark.parametrize(
+    ("error", "level"), [(Unreachable("here", "gone"), "WARNING"), (ValueError("oops"), "ERROR")]
+)
+async def test_only_a_mistake_of_ours_is_an_error_with_a_traceback(
+    caplog: pytest.LogCaptureFixture, error: Exception, level: str
+) -> None:
+    async def fail() -> None:
+        raise error
+
+    loops = Loops(utc_now)
+    async with running(asyncio.create_task(loops.repeat("sweep", SOON, fail))):
+        await until(lambda: caplog.records, "it is logged")
+    said = caplog.records[0]
+    assert said.levelname == level
+    assert (said.exc_info is not None) == (level == "ERROR")
 
 
 def test_a_loop_has_recovered_when_it_has_run_for_a_while() -> None:

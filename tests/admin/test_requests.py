@@ -13,9 +13,12 @@ from jobs_admin.client import AdminClient, JobQuery
 from jobs_admin.errors import Invalid, NotFound
 from jobs_admin.explain import Because
 from jobs_admin.views.jobs import ExplanationView, JobView, LogEntry, OneJob
+from jobs_admin.views.keys import BusyKeyView, KeyView
 from jobs_admin.views.services import HealthView, ServiceView, StatsView
 from jobs_admin.views.shape import Page
 from tests.admin.admin_lab import AdminLab
+from tests.keys.keyed_lab import Sync
+from tests.keys.keyed_lab import worker as desk_worker
 from tests.support.facts import until
 from tests.support.lab import Task, producer, until_state, worker
 from trellis_jobs import JobRef
@@ -259,6 +262,36 @@ async def test_a_job_without_a_work_message_is_explained(lab: AdminLab) -> None:
     assert ref.id != lost.id
 
 
+async def test_a_job_that_waits_for_its_key_says_who_holds_it(lab: AdminLab) -> None:
+    async with desk_worker(lab.url, "patient") as bench:
+        holder = await bench.jobs.patient.create(Sync(do="wait"))
+        await bench.until_running(holder)
+        waiting = await bench.jobs.patient.create(Sync())
+
+        async def explained() -> ExplanationView | None:
+            told = await lab.client.explain(waiting.address)
+            return told if told.because is Because.WAITING_FOR_KEY else None
+
+        told = await until(explained, "it waits for its key")
+        assert told.details["key"] == "tickets:acme"
+        assert f"is held by job {holder.id}" in told.sentence
+        assert told.until is not None
+        key = await lab.client.get_key("desk", "patient", "tickets:acme")
+        assert [each.job_id for each in key.active] == [holder.id]
+        assert [each.job_id for each in key.queued] == [waiting.id]
+        assert [each.key async for each in lab.client.busy_keys()] == ["tickets:acme"]
+        asked = {"service": "desk", "type": "patient", "key": "tickets:acme"}
+        assert _lost_by(KeyView, await lab.stranger.ask("Jobs.GetKey", asked)) == []
+        listed = await lab.stranger.ask("Jobs.ListKeys", {"limit": 5})
+        assert _lost_by(Page[BusyKeyView], listed) == []
+        with pytest.raises(Invalid, match="only a slot that is renewed no more"):
+            await lab.client.release_key("desk", "patient", "tickets:acme", holder.id)
+        with pytest.raises(NotFound, match="there is no key"):
+            await lab.client.get_key("desk", "patient", "tickets:nobody")
+        bench.go.set()
+        await waiting.wait(timeout=20)
+
+
 async def until_message_gone(connection: Connection, ref: JobRef[Any]) -> None:
     filtered = {"filter": subjects.work(ref.address)}
 
@@ -291,9 +324,13 @@ async def test_the_client_knows_every_field_of_an_answer(
         await until_state(ref, JobState.DEAD)
     await lab.client.get(ref.id, min_seq=await seq_of(lab, ref))
     said = await lab.stranger.ask(method, {**asked, "id": ref.id} if "id" in asked else asked)
+    assert _lost_by(view, said) == []
+
+
+def _lost_by(view: type[BaseModel], said: dict[str, Any]) -> list[str]:
+    """What a view does not keep of an answer."""
     read = view.model_validate(said)
-    kept = read.model_dump(mode="json", by_alias=True, exclude_unset=True)
-    assert lost(said, kept) == []
+    return lost(said, read.model_dump(mode="json", by_alias=True, exclude_unset=True))
 
 
 def lost(said: Any, kept: Any, path: str = "") -> list[str]:
