@@ -2,82 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
+from jobs_admin.endings import explain_end
+from jobs_admin.explanation import Because, Explanation, Facts
+from jobs_admin.wording import ago, clock, due_in, last_error, newest_errors, queue_of, span
 from trellis_jobs.model.states import JobState
-from trellis_jobs.wire import job_errors
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from datetime import datetime, timedelta
+    from datetime import datetime
 
-    from trellis_jobs.jetstream.stream_facts import QueueConsumer
     from trellis_jobs.model.job import Job
-    from trellis_jobs.model.key_state import KeyState, Slot
-
-
-class Because(StrEnum):
-    """What scripts may rely on; the sentences are for people, and change."""
-
-    PAST_DEADLINE = "past-deadline"
-    RETRY_LATER = "retry-later"
-    QUEUE_PAUSED = "queue-paused"
-    NO_WORKER = "no-worker"
-    WAITING_FOR_KEY = "waiting-for-key"
-    KEY_BLOCKED = "key-blocked"
-    WORK_LOST = "work-lost"
-    WORKERS_BUSY = "workers-busy"
-    ABOUT_TO_START = "about-to-start"
-    RUNNING = "running"
-    WORKER_GONE = "worker-gone"
-    COMPLETED = "completed"
-    FAILED = "failed"
-    CANCELLED = "cancelled"
-    EXPIRED = "expired"
-    REPLACED = "replaced"
-    LEASE_LOST = "lease-lost"
-    OUT_OF_TRIES = "out-of-tries"
-    DISMISSED = "dismissed"
-
-
-@dataclass(frozen=True, slots=True)
-class Worker:
-    """One that works on the job's queue, and when it was heard of last."""
-
-    instance: str
-    seen_at: datetime
-    places: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Facts:
-    """`workers` are those heard of lately; `running` counts the queue's active jobs.
-
-    `owner_seen_at` is of the worker that runs the job. `has_work` is None where it was not asked.
-    """
-
-    now: datetime
-    workers: tuple[Worker, ...] = ()
-    owner_seen_at: datetime | None = None
-    owner_is_present: bool = True
-    running: int = 0
-    queue: QueueConsumer | None = None
-    key: KeyState | None = None
-    has_work: bool | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Explanation:
-    """One plain sentence, what must happen next, and both as data."""
-
-    because: Because
-    sentence: str
-    next: str
-    since: datetime | None = None
-    until: datetime | None = None
-    details: Mapping[str, Any] = field(default_factory=dict)
+    from trellis_jobs.model.key_state import Slot
 
 
 def explain(job: Job, facts: Facts) -> Explanation:
@@ -87,7 +23,7 @@ def explain(job: Job, facts: Facts) -> Explanation:
         case JobState.ACTIVE:
             return _running(job, facts)
         case _:
-            return _over(job)
+            return explain_end(job)
 
 
 def _waiting(job: Job, facts: Facts) -> Explanation:
@@ -107,7 +43,7 @@ def _past_deadline(job: Job, now: datetime) -> Explanation | None:
         return None
     return Explanation(
         Because.PAST_DEADLINE,
-        f"Its deadline passed {_ago(job.deadline, now)}, so it will not start any more.",
+        f"Its deadline passed {ago(job.deadline, now)}, so it will not start any more.",
         "the janitor, or the next worker that meets it, records that it expired",
         since=job.deadline,
     )
@@ -119,12 +55,12 @@ def _retry_later(job: Job, now: datetime) -> Explanation | None:
         return None
     return Explanation(
         Because.RETRY_LATER,
-        f"Try {job.tries} of {job.max_tries} did not succeed ({_last_error(job)}); "
-        f"the next is due {_in(at, now)}.",
-        f"its time comes at {_clock(at)}, then a worker tries it again",
+        f"Try {job.tries} of {job.max_tries} did not succeed ({last_error(job)}); "
+        f"the next is due {due_in(at, now)}.",
+        f"its time comes at {clock(at)}, then a worker tries it again",
         since=job.updated_at,
         until=at,
-        details={"errors": _errors(job)},
+        details={"errors": newest_errors(job)},
     )
 
 
@@ -133,10 +69,10 @@ def _paused(job: Job, facts: Facts) -> Explanation | None:
         return None
     remaining = facts.queue.pause_remaining
     until = None if remaining is None else facts.now + remaining
-    ends = f" until {_clock(until)}" if until else ""
+    ends = f" until {clock(until)}" if until else ""
     return Explanation(
         Because.QUEUE_PAUSED,
-        f"The queue {_queue(job)} is paused{ends}.",
+        f"The queue {queue_of(job)} is paused{ends}.",
         "the pause ends, or somebody resumes the queue",
         since=job.updated_at,
         until=until,
@@ -149,7 +85,7 @@ def _no_worker(job: Job, facts: Facts) -> Explanation | None:
     never = "; none ever was" if facts.queue is None else ""
     return Explanation(
         Because.NO_WORKER,
-        f"No worker is there for the queue {_queue(job)}{never}.",
+        f"No worker is there for the queue {queue_of(job)}{never}.",
         f"a worker of service {job.address.service} that handles {job.address.job_type} starts",
         since=job.updated_at,
     )
@@ -172,7 +108,7 @@ def _key_taken(job: Job, facts: Facts) -> Explanation | None:
         return Explanation(
             Because.KEY_BLOCKED,
             f"Its key {held.key} is held by {holder}, whose lease ended "
-            f"{_ago(first.expires_at, facts.now)}.",
+            f"{ago(first.expires_at, facts.now)}.",
             "a waiting worker takes the key over, or an operator releases it",
             since=first.expires_at,
             details=details,
@@ -180,8 +116,8 @@ def _key_taken(job: Job, facts: Facts) -> Explanation | None:
     in_line = f"; it is number {place} of {len(key.queued)} that wait" if place else ""
     return Explanation(
         Because.WAITING_FOR_KEY,
-        f"Its key {held.key} is held by {holder} since {_clock(first.started_at)}{in_line}.",
-        f"that job ends, or its lease does at {_clock(first.expires_at)} unless it is renewed",
+        f"Its key {held.key} is held by {holder} since {clock(first.started_at)}{in_line}.",
+        f"that job ends, or its lease does at {clock(first.expires_at)} unless it is renewed",
         since=job.updated_at,
         until=first.expires_at,
         details=details,
@@ -207,7 +143,7 @@ def _in_line(job: Job, facts: Facts) -> Explanation:
     if facts.running >= places:
         return Explanation(
             Because.WORKERS_BUSY,
-            f"All {places} places of the {len(facts.workers)} workers of {_queue(job)} are taken "
+            f"All {places} places of the {len(facts.workers)} workers of {queue_of(job)} are taken "
             f"by other jobs.",
             "a running job ends, or another worker starts",
             since=job.updated_at,
@@ -215,7 +151,7 @@ def _in_line(job: Job, facts: Facts) -> Explanation:
         )
     return Explanation(
         Because.ABOUT_TO_START,
-        f"A worker of {_queue(job)} has a free place and takes it in its turn.",
+        f"A worker of {queue_of(job)} has a free place and takes it in its turn.",
         "the jobs before it are taken, then it starts",
         since=job.updated_at,
         details=details,
@@ -225,7 +161,7 @@ def _in_line(job: Job, facts: Facts) -> Explanation:
 def _running(job: Job, facts: Facts) -> Explanation:
     owner, began = job.standing.owner, job.run.started_at
     where = f" on {owner.instance}" if owner else ""
-    since = f" since {_clock(began)}" if began else ""
+    since = f" since {clock(began)}" if began else ""
     details: dict[str, Any] = {
         "instance": owner.instance if owner else None,
         "lastSeen": facts.owner_seen_at,
@@ -233,9 +169,9 @@ def _running(job: Job, facts: Facts) -> Explanation:
     sentence = f"Try {job.tries} of {job.max_tries} runs{where}{since}"
     if owner is not None and not facts.owner_is_present:
         seen = facts.owner_seen_at
-        heard = f"was last heard of {_ago(seen, facts.now)}" if seen else "was never heard of"
+        heard = f"was last heard of {ago(seen, facts.now)}" if seen else "was never heard of"
         wait = facts.queue.ack_wait if facts.queue else None
-        within = f" within {_span(wait)}" if wait else ""
+        within = f" within {span(wait)}" if wait else ""
         return Explanation(
             Because.WORKER_GONE,
             f"{sentence}, but that worker {heard}.",
@@ -246,7 +182,7 @@ def _running(job: Job, facts: Facts) -> Explanation:
     if job.deadline is not None and job.deadline <= facts.now:
         return Explanation(
             Because.PAST_DEADLINE,
-            f"{sentence}, but its deadline passed {_ago(job.deadline, facts.now)}.",
+            f"{sentence}, but its deadline passed {ago(job.deadline, facts.now)}.",
             "the janitor records that it expired, and its handler is told to stop",
             since=job.deadline,
             details=details,
@@ -261,68 +197,6 @@ def _running(job: Job, facts: Facts) -> Explanation:
     )
 
 
-def _over(job: Job) -> Explanation:
-    because, sentence = _ENDS[job.state](job)
-    then = _AFTERWARDS.get(job.state, "nothing: it is over")
-    details: dict[str, Any] = {"by": job.run.decided_by, "reason": job.run.ended_because}
-    if job.errors:
-        details["errors"] = _errors(job)
-    return Explanation(because, sentence, then, since=job.run.ended_at, details=details)
-
-
-def _completed(job: Job) -> tuple[Because, str]:
-    took = ""
-    if job.run.started_at is not None and job.run.ended_at is not None:
-        took = f" in {_span(job.run.ended_at - job.run.started_at)}"
-    return Because.COMPLETED, f"It completed on try {job.tries} of {job.max_tries}{took}."
-
-
-def _failed(job: Job) -> tuple[Because, str]:
-    return Because.FAILED, f"It failed for good on try {job.tries}: {_last_error(job)}."
-
-
-def _cancelled(job: Job) -> tuple[Because, str]:
-    return Because.CANCELLED, f"It was cancelled{_by(job)}{_reason(job)}."
-
-
-def _expired(job: Job) -> tuple[Because, str]:
-    at = f" of {job.deadline.isoformat()}" if job.deadline else ""
-    return Because.EXPIRED, f"Its deadline{at} passed before it was done{_reason(job)}."
-
-
-def _skipped(job: Job) -> tuple[Because, str]:
-    return Because.REPLACED, f"It never ran: its queue's policy dropped it{_reason(job)}."
-
-
-def _stale(job: Job) -> tuple[Because, str]:
-    return Because.LEASE_LOST, f"It lost its key while it ran: {_last_error(job)}."
-
-
-def _dead(job: Job) -> tuple[Because, str]:
-    tries = f"{job.tries} of {job.max_tries} tries"
-    return Because.OUT_OF_TRIES, f"It is dead after {tries}; the last error: {_last_error(job)}."
-
-
-def _dismissed(job: Job) -> tuple[Because, str]:
-    return Because.DISMISSED, f"It died, and was dismissed{_by(job)}{_reason(job)}."
-
-
-_ENDS = {
-    JobState.COMPLETED: _completed,
-    JobState.FAILED: _failed,
-    JobState.CANCELLED: _cancelled,
-    JobState.EXPIRED: _expired,
-    JobState.SKIPPED: _skipped,
-    JobState.STALE: _stale,
-    JobState.DEAD: _dead,
-    JobState.DISMISSED: _dismissed,
-}
-_AFTERWARDS = {
-    JobState.FAILED: "nothing, unless an operator retries it (Jobs.Retry)",
-    JobState.DEAD: "an operator replays it (Jobs.ReplayDLQ) or dismisses it (Jobs.DismissDLQ)",
-}
-
-
 def _holder(slot: Slot, now: datetime) -> dict[str, Any]:
     return {
         "jobId": slot.job_id,
@@ -332,49 +206,3 @@ def _holder(slot: Slot, now: datetime) -> dict[str, Any]:
         "leaseExpiresAt": slot.expires_at,
         "isExpired": slot.expires_at <= now,
     }
-
-
-def _errors(job: Job) -> list[dict[str, Any]]:
-    """The newest first, without tracebacks: Jobs.Get has those."""
-    told = ("type", "message", "tries", "timestamp")
-    return [{k: job_errors.to_json(e)[k] for k in told} for e in reversed(job.errors)][:5]
-
-
-def _last_error(job: Job) -> str:
-    return job_errors.text(job.last_error) if job.last_error else "no error was recorded"
-
-
-def _by(job: Job) -> str:
-    return f" by {job.run.decided_by}" if job.run.decided_by else ""
-
-
-def _reason(job: Job) -> str:
-    return f": {job.run.ended_because}" if job.run.ended_because else ""
-
-
-def _queue(job: Job) -> str:
-    return f"{job.address.service}/{job.address.job_type}"
-
-
-def _clock(at: datetime) -> str:
-    return at.isoformat(timespec="seconds").replace("+00:00", "Z")
-
-
-def _ago(at: datetime, now: datetime) -> str:
-    return f"{_span(now - at)} ago"
-
-
-def _in(at: datetime, now: datetime) -> str:
-    return f"in {_span(at - now)}"
-
-
-def _span(span: timedelta) -> str:
-    """As people say it: one unit, or two."""
-    seconds = max(0.0, span.total_seconds())
-    if seconds < 60:  # noqa: PLR2004 - of a minute
-        return f"{seconds:.3g} s"
-    minutes, rest = divmod(round(seconds), 60)
-    if minutes < 60:  # noqa: PLR2004 - of an hour
-        return f"{minutes} min {rest} s" if rest else f"{minutes} min"
-    hours, minutes = divmod(minutes, 60)
-    return f"{hours} h {minutes} min" if minutes else f"{hours} h"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from dataclasses import dataclass
 from datetime import timedelta
 from enum import StrEnum
@@ -24,6 +25,8 @@ if TYPE_CHECKING:
     from jobs_admin.reads.readers import Readers
     from trellis_jobs.contract.features import Features
     from trellis_jobs.jetstream.connection import Connection
+
+log = logging.getLogger(__name__)
 
 SERVICE: Final = "jobs-admin"
 PATIENCE: Final = 4.0
@@ -112,6 +115,9 @@ class Health:
             problem = f"nothing was learnt within {PATIENCE:g} s"
         except JobsError as error:
             problem = str(error)
+        except Exception as error:
+            log.exception("a check of health failed", extra={"check": name})
+            problem = f"{type(error).__name__}: {error}"
         return Check(name, Status.DEGRADED, {"error": problem})
 
     async def _projection(self) -> Check:

@@ -25,12 +25,13 @@ if TYPE_CHECKING:
     from pydantic import BaseModel
 
 ID: Final = "trellis.jobs@v1"
+_API: Final = ID.partition("@")[0]
 _SCHEMAS: Final = "#/schemas/{model}"
 
 
 class Capability(StrEnum):
-    READ = "trellis.jobs::admin.read"
-    MUTATE = "trellis.jobs::admin.mutate"
+    READ = f"{_API}::admin.read"
+    MUTATE = f"{_API}::admin.mutate"
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 import orjson
 
-from jobs_admin.explain import Facts, explain
+from jobs_admin.explain import explain
+from jobs_admin.explanation import Facts
 from jobs_admin.reads.services import FRESH
 from jobs_admin.reads.workers import running, workers_of
 from jobs_admin.rpc import inputs

@@ -13,6 +13,7 @@ from pydantic import BaseModel, ValidationError
 
 from jobs_admin.rpc.faults import Fault, Invalid, Issue
 from trellis_jobs.errors import InvalidToken, JobsError
+from trellis_jobs.jetstream.connection import ConnectionLost, NoResponders
 from trellis_jobs.jetstream.requests import Reply, Request
 from trellis_jobs.model import subjects
 from trellis_jobs.wire.fields import dumps
@@ -64,7 +65,7 @@ class Router:
             return self._refusal(name, fault, asker)
         except InvalidToken as error:
             return self._refusal(name, Invalid(str(error), [Issue("/", str(error))]), asker)
-        except JobsError as error:
+        except (JobsError, ConnectionLost, NoResponders) as error:
             log.warning("a request failed", extra={"method": name, "error": str(error)})
             return self._refusal(name, Fault(str(error)), asker)
         except Exception:

@@ -8,7 +8,9 @@ from typing import Any
 
 import pytest
 
-from jobs_admin.explain import Because, Explanation, Facts, Worker, explain
+from jobs_admin.explain import explain
+from jobs_admin.explanation import Because, Explanation, Facts, Worker
+from jobs_admin.wording import span
 from tests.given import (
     KEY,
     LEADING_TO,
@@ -16,6 +18,8 @@ from tests.given import (
     after,
     created,
     dead,
+    error,
+    failed,
     job,
     key_state,
     retry_scheduled,
@@ -175,3 +179,30 @@ def test_every_state_is_explained_in_one_sentence(state: JobState) -> None:
     assert found.sentence.endswith(".")
     assert "\n" not in found.sentence
     assert found.next
+
+
+def test_an_error_of_many_lines_is_told_in_one() -> None:
+    told = "Traceback:\n  line 1\n\tline 2\n" + "x" * 1_000
+    found = why(created(), started(), failed(error=error(message=told)))
+    assert "\n" not in found.sentence
+    assert len(found.sentence) < 300
+    assert found.details["errors"][0]["message"] == told
+
+
+@pytest.mark.parametrize(
+    ("seconds", "words"),
+    [
+        (0, "0 s"),
+        (0.0421, "0.0421 s"),
+        (59, "59 s"),
+        (60, "1 min"),
+        (61, "1 min 1 s"),
+        (3_600, "1 h"),
+        (3_661, "1 h 1 min"),
+        (86_400, "1 d"),
+        (100_000, "1 d 3 h"),
+        (-5, "0 s"),
+    ],
+)
+def test_how_long_is_said_in_one_unit_or_two(seconds: float, words: str) -> None:
+    assert span(timedelta(seconds=seconds)) == words

@@ -1,0 +1,76 @@
+"""Why a job is in the state it is in, and what must happen next: the facts, and the answer."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from datetime import datetime
+
+    from trellis_jobs.jetstream.stream_facts import QueueConsumer
+    from trellis_jobs.model.key_state import KeyState
+
+
+class Because(StrEnum):
+    """What scripts may rely on; the sentences are for people, and change."""
+
+    PAST_DEADLINE = "past-deadline"
+    RETRY_LATER = "retry-later"
+    QUEUE_PAUSED = "queue-paused"
+    NO_WORKER = "no-worker"
+    WAITING_FOR_KEY = "waiting-for-key"
+    KEY_BLOCKED = "key-blocked"
+    WORK_LOST = "work-lost"
+    WORKERS_BUSY = "workers-busy"
+    ABOUT_TO_START = "about-to-start"
+    RUNNING = "running"
+    WORKER_GONE = "worker-gone"
+    COMPLETED = "completed"
+    FAILED = "failed"
+    CANCELLED = "cancelled"
+    EXPIRED = "expired"
+    REPLACED = "replaced"
+    LEASE_LOST = "lease-lost"
+    OUT_OF_TRIES = "out-of-tries"
+    DISMISSED = "dismissed"
+
+
+@dataclass(frozen=True, slots=True)
+class Worker:
+    """One that works on the job's queue, and when it was heard of last."""
+
+    instance: str
+    seen_at: datetime
+    places: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Facts:
+    """`workers` are those heard of lately; `running` counts the queue's active jobs.
+
+    `owner_seen_at` is of the worker that runs the job. `has_work` is None where it was not asked.
+    """
+
+    now: datetime
+    workers: tuple[Worker, ...] = ()
+    owner_seen_at: datetime | None = None
+    owner_is_present: bool = True
+    running: int = 0
+    queue: QueueConsumer | None = None
+    key: KeyState | None = None
+    has_work: bool | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Explanation:
+    """One plain sentence, what must happen next, and both as data."""
+
+    because: Because
+    sentence: str
+    next: str
+    since: datetime | None = None
+    until: datetime | None = None
+    details: Mapping[str, Any] = field(default_factory=dict)
