@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from collections.abc import Sequence
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -157,6 +158,37 @@ async def test_a_running_job_whose_work_is_lost_is_left_to_its_worker(
         assert await raw.kinds(ref) == ["created", "started"]
         ward.go.set()
         assert await ref.wait(timeout=10) == 1
+
+
+async def test_a_job_whose_worker_died_is_left_to_the_server_as_long_as_its_message_is_there(
+    server: EmbeddedServer, tmp_path: Path
+) -> None:
+    async with producer(server.url) as jobs, probe(server.url) as raw:
+        ref = await jobs.single.create(Care())
+        with ward_process(server.url, tmp_path / "worker", "single") as process:
+            await process.until_begun(ref)
+            process.kill()
+        await forget_heartbeats(raw)
+        async with looking_after(server.url, tmp_path / "jobs.sqlite") as daemon:
+            began = asyncio.get_running_loop().time()
+            while asyncio.get_running_loop().time() - began < 4:  # more than two ack_waits
+                await until_swept(daemon, "reconciliation")
+            assert await raw.kinds(ref) == ["created", "started"]
+
+
+async def test_a_young_job_is_given_time_to_reach_the_work_queue(
+    server: EmbeddedServer, tmp_path: Path
+) -> None:
+    async with producer(server.url) as jobs, probe(server.url) as raw:
+        await jobs.plain.create(Care())
+        await until_sourced(raw, 1)
+        await purge(raw, "JOBS_WORK")
+        hour = timedelta(hours=1)
+        async with looking_after(
+            server.url, tmp_path / "jobs.sqlite", reconcile_grace=hour
+        ) as daemon:
+            await until_swept(daemon, "reconciliation", times=3)
+            assert await raw.work_messages() == 0
 
 
 async def test_two_daemons_put_a_job_back_once(server: EmbeddedServer, tmp_path: Path) -> None:
