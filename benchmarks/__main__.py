@@ -10,7 +10,7 @@ from typing import Final
 
 from rich.console import Console, Group
 
-from benchmarks import keyed_rounds, rounds
+from benchmarks import keyed_rounds, projection, rounds
 from benchmarks.keyed_report import keyed_report, keyed_table
 from benchmarks.report import Report, report, table
 from benchmarks.traffic import MONITORED, Traffic
@@ -18,6 +18,7 @@ from trellis_jobs.embedded import EmbeddedServer
 
 LATEST: Final = Path(__file__).parent / "results" / "latest.json"
 Say = Callable[[str], None]
+Options = argparse.Namespace
 
 
 def main() -> None:
@@ -29,7 +30,7 @@ def main() -> None:
             EmbeddedServer.start(config=MONITORED) as server,
         ):
             traffic = Traffic(server.store)
-            figures, shown = PARTS[part](server.url, traffic, options.quick, status.update)
+            figures, shown = PARTS[part](server.url, traffic, options, status.update)
         measured |= figures
         tables.append(shown)
     options.json.parent.mkdir(parents=True, exist_ok=True)
@@ -37,26 +38,35 @@ def main() -> None:
     console.print(*tables, f"written to {options.json}")
 
 
-def _jobs(url: str, traffic: Traffic, quick: bool, say: Say) -> tuple[Report, Group]:
-    size = rounds.QUICK if quick else rounds.USUAL
+def _jobs(url: str, traffic: Traffic, options: Options, say: Say) -> tuple[Report, Group]:
+    size = rounds.QUICK if options.quick else rounds.USUAL
     done = rounds.Bench(url, traffic, size).run(say)
     figures = report(done, size, traffic.server_version())
     return figures, table(figures)
 
 
-def _keys(url: str, traffic: Traffic, quick: bool, say: Say) -> tuple[Report, Group]:
-    size = keyed_rounds.QUICK if quick else keyed_rounds.USUAL
+def _keys(url: str, traffic: Traffic, options: Options, say: Say) -> tuple[Report, Group]:
+    size = keyed_rounds.QUICK if options.quick else keyed_rounds.USUAL
     figures = keyed_report(keyed_rounds.KeyedBench(url, traffic, size).run(say), size)
     return {"server": traffic.server_version(), "keys": figures}, keyed_table(figures)
 
 
-PARTS: Final = {"jobs": _jobs, "keys": _keys}
+def _projection(url: str, _: Traffic, options: Options, say: Say) -> tuple[Report, Group]:
+    size = projection.LARGE if options.million else projection.USUAL
+    figures = projection.measure(url, projection.QUICK if options.quick else size, say)
+    return {"projection": figures}, projection.table(figures)
+
+
+PARTS: Final = {"jobs": _jobs, "keys": _keys, "projection": _projection}
 
 
 def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
     parser.add_argument("part", nargs="?", choices=[*PARTS], help="only this; else everything")
     parser.add_argument("--quick", action="store_true", help="only try that everything runs")
+    parser.add_argument(
+        "--million", action="store_true", help="project a million events, and list a million jobs"
+    )
     parser.add_argument("--json", type=Path, default=LATEST, help="where to write the figures")
     return parser.parse_args()
 

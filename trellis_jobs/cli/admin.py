@@ -17,7 +17,7 @@ from jobs_admin.errors import ConfigError
 from jobs_admin.retention_policy import RetentionPolicy, parse
 from trellis_jobs.cli.logs import LogFormat, LogLevel, set_up_logs
 from trellis_jobs.cli.options import DEFAULT_SERVER, Credentials
-from trellis_jobs.cli.running import run
+from trellis_jobs.cli.running import collect_rarely, run
 from trellis_jobs.errors import without_secrets
 from trellis_jobs.worker.signals import listening
 
@@ -130,6 +130,7 @@ def serve(
     projection of its own.
     """
     set_up_logs(log_format, log_level)
+    collect_rarely()
     run(
         _serve(
             AdminConfig(

@@ -25,7 +25,7 @@ from jobs_admin.projection.status import look
 from jobs_admin.projection.verify import Verdict
 from trellis_jobs.cli.logs import LogFormat, LogLevel, set_up_logs
 from trellis_jobs.cli.options import DEFAULT_SERVER, Credentials
-from trellis_jobs.cli.running import run
+from trellis_jobs.cli.running import collect_rarely, run
 from trellis_jobs.jetstream.connection import Connection
 from trellis_jobs.jetstream.log_feed import LogFeed
 from trellis_jobs.surroundings import utc_now
@@ -80,6 +80,7 @@ def rebuild(
     has the old file open goes on with the new one.
     """
     set_up_logs(LogFormat.TEXT, LogLevel.ERROR)
+    collect_rarely()
     run(_rebuild(nats, creds, db or default_path(), json))
 
 
@@ -95,6 +96,7 @@ def verify(
     An admin runtime may go on meanwhile. Rows about what has left the log are counted apart.
     """
     set_up_logs(LogFormat.TEXT, LogLevel.ERROR)
+    collect_rarely()
     run(_verify(nats, creds, db or default_path(), json))
 
 

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-_PULL: Final = 1_000
+_PULL: Final = 4_000
 _PULL_BYTES: Final = 16 * 1024 * 1024
 _PULL_SECONDS: Final = 5.0
 _SLACK_SECONDS: Final = 2.0
@@ -76,7 +76,7 @@ class LogReplaced(JobsError):
 class LogFeed:
     """Each call of `batches` begins where it is told, and goes on through any outage."""
 
-    def __init__(self, connection: Connection, *, most: int = 500) -> None:
+    def __init__(self, connection: Connection, *, most: int = 2_000) -> None:
         self._connection = connection
         self._most = most
         self._arrived: asyncio.Queue[Msg | None] = asyncio.Queue()

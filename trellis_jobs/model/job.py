@@ -153,9 +153,8 @@ def _carry(job: Job | None, event: e.Event, standing: Standing) -> Job:
         return _begin(job, event, standing)
     if job is None:
         raise TypeError(f"{event.kind} cannot begin a job")
-    run = _carry_run(job.run, event)
-    if standing.is_over and not job.is_over:
-        run = replace(run, ended_at=event.at)
+    ended_at = event.at if standing.is_over and not job.is_over else job.run.ended_at
+    run = _carry_run(job.run, event, ended_at)
     # Written out: of every event that is projected, replace() would be a sixth of the work.
     return Job(
         address=job.address,
@@ -186,24 +185,25 @@ def _begin(job: Job | None, event: e.Begun, standing: Standing) -> Job:
     )
 
 
-def _carry_run(run: Run, event: e.Event) -> Run:
+def _carry_run(run: Run, event: e.Event, ended_at: datetime | None) -> Run:
     if isinstance(event, e.AttemptEvent):
         run = _note(run, event.notes)
     match event:
         case e.Started():
             held = event.concurrency or run.concurrency
-            return replace(run, started_at=event.at, concurrency=held)
+            return replace(run, started_at=event.at, concurrency=held, ended_at=ended_at)
         case e.Completed(result=result):
-            return replace(run, result=result)
+            return replace(run, result=result, ended_at=ended_at)
         case (
             e.RetryScheduled(error=error)
             | e.Failed(error=error)
             | e.Dead(error=error)
             | e.Stale(error=error)
         ):
-            return replace(run, errors=(*run.errors, error)[-ERRORS_KEPT:])
+            errors = (*run.errors, error)[-ERRORS_KEPT:]
+            return replace(run, errors=errors, ended_at=ended_at)
         case e.Decided():
-            return replace(run, ended_because=event.reason, decided_by=event.by)
+            return replace(run, ended_because=event.reason, decided_by=event.by, ended_at=ended_at)
         case _:
             return run
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from trellis_jobs.model.states import OVER, JobState
@@ -34,7 +34,17 @@ class Standing:
         return self.tries >= self.max_tries
 
     def recorded_at(self, sequence: int) -> Standing:
-        return self if self.run else replace(self, run=sequence)
+        if self.run:
+            return self
+        return Standing(
+            self.state,
+            self.tries,
+            self.max_tries,
+            sequence,
+            self.deadline,
+            self.owner,
+            self.next_attempt_at,
+        )
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,6 +9,7 @@ rpc.v1.<method>                                              requests to the adm
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Final
 
 from trellis_jobs.errors import InvalidToken
@@ -115,9 +116,15 @@ def _parse(tokens: list[str]) -> LifecycleSubject | PresenceSubject | WorkSubjec
         case ["trellis", "work", service, job_type, job_id]:
             return WorkSubject(JobAddress(service, job_type, job_id))
         case ["trellis", "jobs", service, job_type, job_id, kind] if kind in _KINDS:
-            return LifecycleSubject(JobAddress(service, job_type, job_id), _KINDS[kind])
+            return LifecycleSubject(_address(service, job_type, job_id), _KINDS[kind])
         case ["trellis", "jobs", "workers", service, job_type, instance, "heartbeat"]:
             check_token("instance", instance)
             return PresenceSubject(check_service(service), check_token("type", job_type), instance)
         case _:
             return None
+
+
+@lru_cache(maxsize=8192)
+def _address(service: str, job_type: str, job_id: str) -> JobAddress:
+    """Checked once for all the events of a job that come soon after each other."""
+    return JobAddress(service, job_type, job_id)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from trellis_jobs.errors import InvalidToken
 from trellis_jobs.model import events as e
@@ -32,6 +32,9 @@ from trellis_jobs.wire.fields import (
     optional_moment,
     required,
 )
+
+if TYPE_CHECKING:
+    from trellis_jobs.model.attempts import Attempt
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,8 +124,12 @@ def _decode_event(body: dict[str, Any], expected: JobAddress) -> e.Event:
     make = _MAKERS.get(kind)
     if make is None:
         raise BadField(f"eventType {kind!r:.80} is not known")
-    tokens = [required(body, name, str) for name in ("service", "jobType", "jobId")]
-    if tokens != [expected.service, expected.job_type, expected.job_id]:
+    if (body.get("service"), body.get("jobType"), body.get("jobId")) != (
+        expected.service,
+        expected.job_type,
+        expected.job_id,
+    ):
+        tokens = [required(body, name, str) for name in ("service", "jobType", "jobId")]
         raise BadField(f"the body is about {JobAddress(*tokens)}, the subject about {expected}")
     common = {
         "job": expected,
@@ -148,9 +155,13 @@ def _decode_standing(body: dict[str, Any], event: e.Event, sequence: int) -> Sta
         count(body, "maxTries", least=1),
         count(body, "runSeq", least=1),
         optional_moment(body, "deadline"),
-        owner=attempts.from_json(body) if state is JobState.ACTIVE else None,
+        owner=_owner(body, event) if state is JobState.ACTIVE else None,
         next_attempt_at=optional_moment(body, "nextAttemptAt"),
     )
+
+
+def _owner(body: dict[str, Any], event: e.Event) -> Attempt | None:
+    return event.attempt if isinstance(event, e.AttemptEvent) else attempts.from_json(body)
 
 
 def _state(body: dict[str, Any]) -> JobState:

@@ -1,0 +1,96 @@
+"""A log to project: jobs that were created, started and completed, as our runtime writes them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from itertools import islice
+from typing import Final
+
+from trellis_jobs.jetstream.connection import Connection
+from trellis_jobs.model import events as e
+from trellis_jobs.model import subjects
+from trellis_jobs.model.attempts import Attempt
+from trellis_jobs.model.context import JobContext
+from trellis_jobs.model.identity import JobAddress
+from trellis_jobs.model.job import Entry, Job, fold
+from trellis_jobs.model.job_errors import JobError
+from trellis_jobs.model.json_values import Json
+from trellis_jobs.model.reducer import Illegal, advance
+from trellis_jobs.model.standing import Standing
+from trellis_jobs.wire import events as wire
+
+EVENTS_A_JOB: Final = 3
+BEGIN: Final = datetime(2026, 3, 28, 12, 0, tzinfo=UTC)
+SERVICES, TYPES = 5, 4
+_AT_ONCE: Final = 100
+_CONTEXT: Final = JobContext(
+    "01JQREQ0EST0000000000000BB", "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
+)
+
+
+def address(number: int) -> JobAddress:
+    return JobAddress(
+        f"service-{number % SERVICES}", f"type-{number % TYPES}", f"01JQEXAMP1E{number:015d}"
+    )
+
+
+def history(number: int) -> list[e.Event]:
+    """One job in ten fails; its payload names one of a thousand customers."""
+    job, at = address(number), BEGIN + timedelta(milliseconds=10 * number)
+    attempt = Attempt(f"01JQATTEMPT{number:015d}", f"pod-{number % 7}", f"{number}-{number}", 1)
+    said: e.AttemptFields = {
+        "job": job,
+        "context": _CONTEXT,
+        "at": at + timedelta(seconds=1),
+        "tries": 1,
+        "attempt": attempt,
+        "concurrency": None,
+    }
+    payload: dict[str, Json] = {
+        "customer": number % 1000,
+        "document": f"d-{number}",
+        "options": {"colour": True},
+    }
+    error = JobError(
+        type="HTTPError", message=f"503 from upstream {number % 50}", tries=1, at=said["at"]
+    )
+    return [
+        e.Created(job=job, context=_CONTEXT, at=at, tries=0, payload=payload, max_tries=3),
+        e.Started(**said),
+        e.Failed(**said, error=error)
+        if number % 10 == 9
+        else e.Completed(**said, result={"pages": 4}),
+    ]
+
+
+def folded(number: int, sequence: int) -> Job:
+    entries = [Entry(sequence + n, event) for n, event in enumerate(history(number))]
+    job = fold(entries)
+    assert job is not None
+    return job
+
+
+def messages(jobs: int) -> Iterator[tuple[str, bytes]]:
+    """Of as many jobs at once as a busy queue has."""
+    numbers = iter(range(jobs))
+    while some := list(islice(numbers, _AT_ONCE)):
+        standings: dict[int, Standing] = {}
+        histories = {number: history(number) for number in some}
+        for step in range(EVENTS_A_JOB):
+            for number in some:
+                event, before = histories[number][step], standings.get(number)
+                moved = advance(before, event)
+                assert not isinstance(moved, Illegal)
+                standings[number] = replace(moved, run=1)
+                data = wire.encode(event, standings[number], before.state if before else None)
+                yield subjects.lifecycle(event.job, event.kind), data
+
+
+async def write(connection: Connection, jobs: int) -> None:
+    for number, (subject, data) in enumerate(messages(jobs)):
+        await connection.publish(subject, data)
+        if number % 1000 == 0:
+            await connection.flush()
+    await connection.flush()
