@@ -1,0 +1,179 @@
+"""Row by row, a projection is compared with what the log says; what left the log is no fault."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import AsyncIterator
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pytest
+
+from jobs_admin.errors import ProjectionMissing, ProjectionOutdated
+from jobs_admin.projection.verify import Verdict, verify
+from tests.admin.made_log import of
+from tests.admin.projection_lab import LogLab, log_lab, projecting, until_at
+from tests.cli.command import running
+from tests.given import retried
+from trellis_jobs.embedded import EmbeddedServer
+from trellis_jobs.jetstream import api
+from trellis_jobs.jetstream.log_feed import LogReplaced
+from trellis_jobs.jetstream.purging import purge_job
+from trellis_jobs.model.identity import JobAddress
+from trellis_jobs.surroundings import utc_now
+
+
+@pytest.fixture
+async def lab(server: EmbeddedServer) -> AsyncIterator[LogLab]:
+    async with log_lab(server.url) as made:
+        yield made
+
+
+@pytest.fixture
+async def path(lab: LogLab, tmp_path: Path) -> Path:
+    """A projection of some jobs."""
+    made = tmp_path / "jobs.sqlite"
+    async with projecting(lab, made) as projector:
+        await lab.write_jobs(30)
+        await until_at(projector, await lab.end())
+    return made
+
+
+def change(path: Path, statement: str, *values: Any) -> None:
+    with closing(sqlite3.connect(path)) as database:
+        database.execute(statement, values)
+        database.commit()
+
+
+def found(verdict: Verdict) -> dict[str, tuple[int, int]]:
+    """By table: how many rows differ, and how many are about what left the log."""
+    return {
+        table.table: (table.different, table.gone)
+        for table in verdict.tables
+        if table.different or table.gone
+    }
+
+
+async def test_a_projection_of_the_log_is_equal(lab: LogLab, path: Path) -> None:
+    verdict = await verify(path, lab.feed, utc_now())
+    assert verdict.is_equal
+    assert found(verdict) == {}
+    assert {table.table: table.rows for table in verdict.tables}["jobs_projection"] == 30
+    assert verdict.position == await lab.end()
+
+
+async def test_it_may_be_filled_meanwhile(lab: LogLab, path: Path) -> None:
+    async with projecting(lab, path) as projector:
+        await lab.write_jobs(30)
+        assert (await verify(path, lab.feed, utc_now())).is_equal
+        await until_at(projector, await lab.end())
+        assert (await verify(path, lab.feed, utc_now())).is_equal
+
+
+@pytest.mark.parametrize(
+    ("statement", "table"),
+    [
+        ("UPDATE jobs_projection SET state = 'dead' WHERE id = 'job-3'", "jobs_projection"),
+        ("UPDATE jobs_projection SET started_at = NULL WHERE id = 'job-3'", "jobs_projection"),
+        ("DELETE FROM job_logs WHERE number = 1", "job_logs"),
+        ("INSERT INTO payload_values VALUES (7, 1)", "payload_values"),
+        ("UPDATE job_activity SET events = events - 1", "job_activity"),
+        ("UPDATE job_counts SET jobs = jobs + 1", "job_counts"),
+        ("UPDATE ignored_events SET reason = ''", "ignored_events"),
+        ("DELETE FROM undecodable_messages", "undecodable_messages"),
+        ("UPDATE worker_presence_projection SET seen_at = 1", "worker_presence_projection"),
+    ],
+)
+async def test_any_row_that_is_not_as_it_should_be_is_found(
+    lab: LogLab, path: Path, statement: str, table: str
+) -> None:
+    change(path, statement)
+    verdict = await verify(path, lab.feed, utc_now())
+    assert not verdict.is_equal
+    assert table in found(verdict)
+    [compared] = [each for each in verdict.tables if each.table == table]
+    assert compared.examples
+    assert compared.examples[0].changed()
+
+
+async def test_a_job_that_the_log_does_not_know_is_a_fault_unless_it_left_the_log(
+    lab: LogLab, path: Path
+) -> None:
+    gone = JobAddress("s0", "t0", "job-0")
+    purged = await purge_job(lab.connection, gone, up_to=await lab.end())
+    assert purged
+    verdict = await verify(path, lab.feed, utc_now())
+    assert found(verdict)["jobs_projection"] == (0, 1)
+    assert found(verdict)["ignored_events"] == (0, 1)
+    change(path, "UPDATE jobs_projection SET job = 12 WHERE id = 'job-0'")
+    assert found(await verify(path, lab.feed, utc_now()))["jobs_projection"][0] > 0
+
+
+async def test_a_job_whose_earlier_runs_were_purged_is_no_fault(lab: LogLab, path: Path) -> None:
+    job = JobAddress("s1", "t1", "job-1")
+    end = await lab.end()
+    async with projecting(lab, path) as projector:
+        lab.scribe.write(*of(job, retried()))
+        await lab.send()
+        await until_at(projector, await lab.end())
+    await purge_job(lab.connection, job, up_to=end)
+    verdict = await verify(path, lab.feed, utc_now())
+    [jobs] = [table for table in verdict.tables if table.table == "jobs_projection"]
+    assert (jobs.different, jobs.gone) == (0, 2)
+
+
+async def test_heartbeats_that_expired_are_no_fault(lab: LogLab, path: Path) -> None:
+    await api.request(lab.connection, "STREAM.PURGE.JOBS", {"filter": "trellis.jobs.workers.>"})
+    verdict = await verify(path, lab.feed, utc_now())
+    assert verdict.is_equal
+    assert found(verdict)["worker_presence_projection"][1] > 0
+
+
+async def test_what_cannot_be_compared_is_said(lab: LogLab, path: Path) -> None:
+    with pytest.raises(ProjectionMissing):
+        await verify(path.with_name("nothing.sqlite"), lab.feed, utc_now())
+    change(path, "UPDATE projection_metadata SET value = 'x' WHERE name = 'stream_created'")
+    with pytest.raises(LogReplaced):
+        await verify(path, lab.feed, utc_now())
+    change(path, "UPDATE projection_metadata SET value = '0' WHERE name = 'schema_version'")
+    with pytest.raises(ProjectionOutdated):
+        await verify(path, lab.feed, utc_now())
+
+
+async def ask(url: str, path: Path, *arguments: str) -> tuple[int, str]:
+    """What a command ends with, and says."""
+    wanted = ("projection", *arguments, "--nats", url, "--db", str(path))
+    with running(path.parent, *wanted) as command:
+        return await command.until_exit(), command.said
+
+
+async def test_the_commands_tell_scripts_how_it_is(
+    server: EmbeddedServer, lab: LogLab, path: Path
+) -> None:
+    code, said = await ask(server.url, path, "status", "--json")
+    assert code == 0
+    status = orjson.loads(said)
+    assert (status["fits"], status["jobs"], status["behind"]) == (True, 30, 0)
+    assert status["undecodable"] == 3
+
+    assert (await ask(server.url, path, "verify"))[0] == 0
+    change(path, "UPDATE jobs_projection SET state = 'dead' WHERE id = 'job-3'")
+    code, said = await ask(server.url, path, "verify", "--json")
+    assert code == 1
+    assert "trellis-jobs projection rebuild" in said
+
+    code, said = await ask(server.url, path, "rebuild", "--json")
+    assert (code, orjson.loads(said)["position"]) == (0, await lab.end())
+    assert (await ask(server.url, path, "verify"))[0] == 0
+
+
+async def test_status_of_what_does_not_fit_ends_with_one_and_says_why(
+    server: EmbeddedServer, lab: LogLab, path: Path
+) -> None:
+    code, said = await ask(server.url, path.with_name("nothing.sqlite"), "status")
+    assert code == 1
+    assert "there is no file yet" in said
+    code, said = await ask("nats://127.0.0.1:1", path, "status")
+    assert code == 4
