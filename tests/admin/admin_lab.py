@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +18,7 @@ from tests.support.lab import LabJobs, producer
 from trellis_jobs.jetstream.connection import Connection
 from trellis_jobs.jetstream.requests import Reply, call
 from trellis_jobs.model import subjects
+from trellis_jobs.surroundings import Surroundings, utc_now
 
 
 @dataclass
@@ -59,8 +60,12 @@ class AdminLab:
 
 
 @asynccontextmanager
-async def daemon_at(url: str, path: Path, **changes: Any) -> AsyncGenerator[Daemon, None]:
-    async with serving(AdminConfig(nats=url, path=path, **changes)) as daemon:
+async def daemon_at(
+    url: str, path: Path, *, ahead: timedelta = timedelta(0), **changes: Any
+) -> AsyncGenerator[Daemon, None]:
+    """`ahead`: of the time that everybody else has."""
+    around = Surroundings(now=lambda: utc_now() + ahead)
+    async with serving(AdminConfig(nats=url, path=path, **changes), around) as daemon:
         yield daemon
 
 
@@ -85,7 +90,3 @@ async def admin_lab(
         stranger_at(url) as stranger,
     ):
         yield AdminLab(url, path, daemon, client, stranger, jobs)
-
-
-async def all_of(*asked: Any) -> list[Any]:
-    return list(await asyncio.gather(*asked))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import socket
+from datetime import timedelta
 from pathlib import Path
 
 import orjson
@@ -13,7 +14,7 @@ from jobs_admin.client import AdminClient
 from jobs_admin.config import Mode
 from jobs_admin.errors import PortTaken
 from jobs_admin.health import Status
-from jobs_admin.loops import LoopState
+from jobs_admin.loops import Loop, LoopState
 from jobs_admin.views.services import CheckView, HealthView
 from tests.admin.admin_lab import AdminLab, daemon_at
 from tests.support.facts import until
@@ -85,6 +86,38 @@ async def test_a_projection_that_nobody_fills_lags_and_is_not_ready(
             assert projection.lag_seconds is not None
             assert projection.lag_seconds > 0
             assert (await client.health()).mode is Mode.RPC_ONLY
+
+
+async def test_a_projection_that_lags_for_long_is_degraded_and_not_ready(
+    server: EmbeddedServer, tmp_path: Path
+) -> None:
+    path = tmp_path / "jobs.sqlite"
+    later = timedelta(seconds=20)
+    async with producer(server.url) as jobs:
+        async with daemon_at(server.url, path):
+            pass
+        await jobs.work.create(Task())
+        async with (
+            daemon_at(server.url, path, ahead=later, mode=Mode.RPC_ONLY, health_port=0) as daemon,
+            AdminClient.connect(server.url) as client,
+        ):
+            projection = await check(client, "projection")
+            assert projection.status is Status.DEGRADED
+            assert 20 <= (projection.lag_seconds or 0) < 40
+            assert daemon.health_port
+            status, told = await get(daemon.health_port, "/ready")
+            assert (status, told["status"]) == (503, "degraded")
+
+
+async def test_a_loop_that_fails_shows(lab: AdminLab) -> None:
+    lab.daemon.loops.all["odd"] = Loop("odd", is_down=True, failures=3, last_error="OSError: full")
+    health = await lab.client.health()
+    odd = health.check("loop:odd")
+    assert odd is not None
+    assert (odd.status, odd.state, odd.failures) == (Status.DEGRADED, LoopState.FAILING, 3)
+    assert odd.last_error == "OSError: full"
+    assert health.status is Status.DEGRADED
+    assert not (await lab.daemon.health.report()).is_ready
 
 
 async def test_a_missing_stream_shows(lab: AdminLab) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Any
 
 import orjson
@@ -16,7 +17,7 @@ from jobs_admin.views.jobs import ExplanationView, JobView, LogEntry, OneJob
 from jobs_admin.views.keys import BusyKeyView, KeyView
 from jobs_admin.views.services import HealthView, ServiceView, StatsView
 from jobs_admin.views.shape import Page
-from tests.admin.admin_lab import AdminLab
+from tests.admin.admin_lab import AdminLab, daemon_at
 from tests.keys.keyed_lab import Sync
 from tests.keys.keyed_lab import worker as desk_worker
 from tests.support.facts import until
@@ -92,6 +93,18 @@ async def test_pages_hold_every_job_once_newest_first(lab: AdminLab) -> None:
     last = await lab.client.list_jobs(offset=6, limit=3)
     assert (len(last.entries), last.next_offset) == (1, None)
     assert [job.id async for job in lab.client.jobs(page=3)] == [ref.id for ref in refs[::-1]]
+
+
+async def test_a_job_that_moves_to_a_later_page_meanwhile_is_told_once(lab: AdminLab) -> None:
+    older, newer = [await lab.jobs.work.create(Task(text=text)) for text in ("older", "newer")]
+    await lab.client.get(newer.id)
+    told = []
+    async for job in lab.client.jobs(page=1):
+        told.append(job.id)
+        if len(told) == 1:
+            newest = await lab.jobs.work.create(Task(text="newest"))
+            await lab.client.get(newest.id)
+    assert told == [newer.id, older.id]
 
 
 async def test_what_does_not_fit_into_one_answer_comes_with_the_next_page(lab: AdminLab) -> None:
@@ -231,6 +244,31 @@ async def test_a_job_is_explained_as_it_moves(lab: AdminLab) -> None:
         bench.go.set()
         await ref.wait(timeout=20)
     assert (await lab.client.explain(ref.id)).because is Because.COMPLETED
+
+
+async def test_a_worker_not_heard_of_for_long_is_gone(
+    server: EmbeddedServer, tmp_path: Path
+) -> None:
+    later = timedelta(seconds=200)
+    async with (
+        producer(server.url),
+        daemon_at(server.url, tmp_path / "jobs.sqlite", ahead=later),
+        AdminClient.connect(server.url) as client,
+        worker(server.url, "single") as bench,
+    ):
+        running = await bench.jobs.single.create(Task(do="wait"))
+        await bench.until_running(running)
+
+        async def heard_of() -> ExplanationView | None:
+            told = await client.explain(running.address)
+            return told if "lastSeen" in told.details else None
+
+        told = await until(heard_of, "the worker's heartbeat is there")
+        assert told.because is Because.WORKER_GONE
+        waiting = await bench.jobs.single.create(Task())
+        assert (await client.explain(waiting.address)).because is Because.NO_WORKER
+        bench.go.set()
+        await waiting.wait(timeout=20)
 
 
 async def test_a_paused_queue_explains_its_jobs(lab: AdminLab) -> None:
