@@ -88,7 +88,7 @@ async def page(readers: Readers, wanted: JobFilter, *, offset: int, limit: int) 
         count = await _count(database, wanted)
         documents: list[bytes] = []
         if count > offset:
-            query, values = await _query(database, wanted, count, offset + limit)
+            query, values = await page_query(database, wanted, count=count, reach=offset + limit)
             rows = await database.execute_fetchall(query, (*values, limit, offset))
             documents = [document.encode() for (document,) in rows]
     return Page(documents, count, offset, limit)
@@ -106,8 +106,8 @@ async def _count(database: aiosqlite.Connection, wanted: JobFilter) -> int:
     return int(count)
 
 
-async def _query(
-    database: aiosqlite.Connection, wanted: JobFilter, count: int, reach: int
+async def page_query(
+    database: aiosqlite.Connection, wanted: JobFilter, *, count: int, reach: int
 ) -> tuple[str, Sequence[Any]]:
     """The query of a page that ends at `reach`; its limit and offset are still to be given."""
     if wanted.is_counted:
@@ -138,7 +138,8 @@ async def _streams(database: aiosqlite.Connection, wanted: JobFilter) -> list[Co
     found = list(await database.execute_fetchall(query, (*of.values, _MOST_STREAMS + 1)))
     if len(found) > _MOST_STREAMS:
         return [of]
-    return [Conditions(("service = ?", "type = ?", "state = ?"), tuple(row)) for row in found]
+    one = ("service = ?", "type = ?", "state = ?")
+    return [Conditions(one, tuple(row)) for row in found] or [Conditions(("FALSE",))]
 
 
 def _of_streams(streams: list[Conditions]) -> tuple[str, list[Any]]:

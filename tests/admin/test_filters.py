@@ -1,0 +1,177 @@
+"""Lists: every filter finds exactly its jobs, in a stable order, through an index."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import AsyncIterator
+from contextlib import closing
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pytest
+
+from jobs_admin.projection.intake import Intake
+from jobs_admin.projection.store import Projection
+from jobs_admin.reads import jobs as reads
+from jobs_admin.reads.job_filter import JobFilter, by_age, narrowest
+from jobs_admin.reads.readers import Readers
+from tests.admin.made_log import Scribe, of
+from tests.given import after, completed, created, dead, error, started
+from trellis_jobs.jetstream.log_feed import Place
+from trellis_jobs.model import events as e
+from trellis_jobs.model.concurrency import Concurrency
+from trellis_jobs.model.identity import JobAddress
+from trellis_jobs.model.states import JobState
+
+JOBS = 60
+
+
+def story(number: int) -> list[e.Event]:
+    """One in three is pending, one completed, one dead; each has its own second."""
+    at = after(number)
+    begun = replace(
+        created(payload={"customer": number % 4, "of": {"page": number}}, at=at),
+        concurrency=Concurrency(key=f"acme:{number % 6}", key_hash="0" * 64),
+    )
+    why = error(message=f"Upstream {number % 7} is DOWN")
+    ends: list[list[e.Event]] = [
+        [],
+        [started(at=at), completed(at=after(number + 100))],
+        [dead(error=why, at=at, attempt=None)],
+    ]
+    return [begun, *ends[number % 3]]
+
+
+def address(number: int) -> JobAddress:
+    return JobAddress(f"s{number % 2}", f"t{number % 5}", f"job-{number:03}")
+
+
+@pytest.fixture
+async def path(tmp_path: Path) -> Path:
+    made, scribe = tmp_path / "jobs.sqlite", Scribe()
+    for number in range(JOBS):
+        scribe.write(*of(address(number), *story(number)))
+    async with Projection.open(made) as projection:
+        await Intake(projection, Place()).take_in(scribe.messages)
+    return made
+
+
+@pytest.fixture
+async def readers(path: Path) -> AsyncIterator[Readers]:
+    async with Readers.open(path) as opened:
+        yield opened
+
+
+async def found(readers: Readers, wanted: JobFilter, **page: int) -> list[int]:
+    limits = {"offset": 0, "limit": 500, **page}
+    got = await reads.page(readers, wanted, **limits)
+    return [int(orjson.loads(each)["id"].removeprefix("job-")) for each in got.documents]
+
+
+FILTERS: dict[str, tuple[JobFilter, Any]] = {
+    "all": (JobFilter(), lambda n: True),
+    "a state": (JobFilter(states=[JobState.DEAD]), lambda n: n % 3 == 2),
+    "states, one twice": (
+        JobFilter(states=[JobState.DEAD, JobState.PENDING, JobState.DEAD]),
+        lambda n: n % 3 != 1,
+    ),
+    "no states": (JobFilter(states=[]), lambda n: False),
+    "a service": (JobFilter(service="s1"), lambda n: n % 2 == 1),
+    "a type": (JobFilter(type="t2"), lambda n: n % 5 == 2),
+    "service, type and state": (
+        JobFilter(service="s1", type="t2", states=[JobState.COMPLETED]),
+        lambda n: n % 2 == 1 and n % 5 == 2 and n % 3 == 1,
+    ),
+    "since": (JobFilter(since=after(110)), lambda n: n % 3 == 1 and n >= 10),
+    "until": (JobFilter(until=after(50)), lambda n: n % 3 != 1 and n < 50),
+    "since, and a service": (
+        JobFilter(since=after(110), service="s0"),
+        lambda n: n % 3 == 1 and n >= 10 and n % 2 == 0,
+    ),
+    "a key": (JobFilter(key="acme:4"), lambda n: n % 6 == 4),
+    "a key and a state": (
+        JobFilter(key="acme:4", states=[JobState.COMPLETED]),
+        lambda n: n % 6 == 4 and n % 3 == 1,
+    ),
+    "a prefix": (JobFilter(id_prefix="job-02"), lambda n: 20 <= n < 30),
+    "a wide prefix": (JobFilter(id_prefix="job-"), lambda n: True),
+    "a whole id": (JobFilter(id_prefix="job-042"), lambda n: n == 42),
+    "an error": (JobFilter(error="upstream 3 IS down"), lambda n: n % 3 == 2 and n % 7 == 3),
+    "an error with signs": (JobFilter(error="%' OR 1=1 --"), lambda n: False),
+    "a value": (JobFilter(payload={"customer": 3}), lambda n: n % 4 == 3),
+    "two values": (JobFilter(payload={"customer": 3, "of.page": 7}), lambda n: n == 7),
+    "everything at once": (
+        JobFilter(
+            service="s1", type="t4", states=[JobState.DEAD], since=after(0), until=after(500),
+            key="acme:5", id_prefix="job-", error="down", payload={"customer": 1},
+        ),
+        lambda n: n % 2 == 1 and n % 5 == 4 and n % 3 == 2 and n % 6 == 5 and n % 4 == 1,
+    ),
+}  # fmt: skip
+each_filter = pytest.mark.parametrize("name", FILTERS)
+
+
+@each_filter
+async def test_a_filter_finds_its_jobs_newest_first(readers: Readers, name: str) -> None:
+    wanted, is_wanted = FILTERS[name]
+    expected = [number for number in reversed(range(JOBS)) if is_wanted(number)]
+    assert await found(readers, wanted) == expected
+    page = await reads.page(readers, wanted, offset=0, limit=1)
+    assert page.count == len(expected)
+
+
+@each_filter
+async def test_pages_follow_each_other_without_gap_or_repeat(readers: Readers, name: str) -> None:
+    wanted, is_wanted = FILTERS[name]
+    pages = [await found(readers, wanted, offset=n, limit=7) for n in range(0, JOBS + 7, 7)]
+    assert [number for page in pages for number in page] == [
+        number for number in reversed(range(JOBS)) if is_wanted(number)
+    ]
+
+
+@each_filter
+async def test_both_ways_to_the_jobs_of_a_filter_lead_to_the_same(path: Path, name: str) -> None:
+    wanted, is_wanted = FILTERS[name]
+    with closing(sqlite3.connect(path)) as database:
+        for route in [by_age(wanted), *([] if wanted.is_counted else [narrowest(wanted)])]:
+            query = f"SELECT j.id FROM {route.source}{route.conditions.where}"  # noqa: S608
+            ids = [job_id for (job_id,) in database.execute(query, route.conditions.values)]
+            assert sorted(ids) == [f"job-{n:03}" for n in range(JOBS) if is_wanted(n)]
+
+
+@each_filter
+async def test_no_filter_looks_through_the_whole_table(path: Path, name: str) -> None:
+    """An index is searched, or followed in the order of the list; nothing else is sorted."""
+    wanted, _ = FILTERS[name]
+    if wanted.is_counted:
+        return
+    route = narrowest(wanted)
+    query = f"SELECT count(*) FROM {route.source}{route.conditions.where}"  # noqa: S608
+    with closing(sqlite3.connect(path)) as database:
+        explained = database.execute(f"EXPLAIN QUERY PLAN {query}", route.conditions.values)
+        plan = [row[3] for row in explained]
+    assert plan[0].startswith("SEARCH") or "jobs_by_error" in plan[0], plan
+
+
+@pytest.mark.parametrize(
+    "wanted",
+    [
+        JobFilter(),
+        JobFilter(states=[JobState.DEAD, JobState.PENDING]),
+        JobFilter(service="s1"),
+        JobFilter(type="t2", states=[JobState.DEAD]),
+        JobFilter(service="s1", type="t2"),
+    ],
+)
+async def test_lists_by_service_type_and_state_are_never_sorted(
+    readers: Readers, wanted: JobFilter
+) -> None:
+    async with readers.snapshot() as database:
+        query, values = await reads.page_query(database, wanted, count=60, reach=50)
+        plan = await database.execute_fetchall(f"EXPLAIN QUERY PLAN {query}", (*values, 50, 0))
+        inner = [row[3] for row in plan]
+    assert all("INDEX" in step for step in inner if step.startswith(("SCAN j", "SEARCH j ")))
+    # The page itself, of at most some hundred jobs, is put in order again.
+    assert sum("TEMP B-TREE" in step for step in inner) <= 1, inner
