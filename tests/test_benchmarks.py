@@ -77,3 +77,17 @@ def test_refused_writes_are_counted_for_workers_and_for_who_creates(figures: Any
         assert row["working"] >= 0
         assert row["creating"] >= 0
         assert row["jobs_per_second"] > 0
+
+
+def test_the_projection_is_compared_with_a_bare_consumer_of_the_same_log(figures: Any) -> None:
+    projection = figures["projection"]
+    assert set(projection["rates"]) == {"bare", "projector", "rebuild"}
+    assert all(figure > 0 for rate in projection["rates"].values() for figure in rate.values())
+    assert projection["ratio"] > 0
+    assert projection["seconds_for_a_million"] > 0
+
+
+def test_each_question_to_the_projection_has_its_percentiles(figures: Any) -> None:
+    asked = figures["projection"]["milliseconds"]
+    assert {"get", "newest", "service", "since", "error text", "stats"} <= set(asked)
+    assert all(0 < took["p50"] <= took["p99"] for took in asked.values())

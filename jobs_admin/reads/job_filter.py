@@ -41,6 +41,10 @@ class JobFilter:
     payload: Mapping[str, Scalar] | None = None
 
     @property
+    def is_impossible(self) -> bool:
+        return self.states is not None and not self.states
+
+    @property
     def is_counted(self) -> bool:
         """Only service, type and state: those are counted as jobs move."""
         return not any((self.since, self.until, self.key, self.id_prefix, self.error, self.payload))

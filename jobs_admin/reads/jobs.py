@@ -84,6 +84,8 @@ async def lines(readers: Readers, number: int) -> list[dict[str, Any]]:
 
 async def page(readers: Readers, wanted: JobFilter, *, offset: int, limit: int) -> Page:
     """Newest first, by creation, so that a job does not move between pages."""
+    if wanted.is_impossible:
+        return Page([], 0, offset, limit)
     async with readers.snapshot() as database:
         count = await _count(database, wanted)
         documents: list[bytes] = []

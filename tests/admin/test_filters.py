@@ -6,6 +6,7 @@ import sqlite3
 from collections.abc import AsyncIterator
 from contextlib import closing
 from dataclasses import replace
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -175,3 +176,21 @@ async def test_lists_by_service_type_and_state_are_never_sorted(
     assert all("INDEX" in step for step in inner if step.startswith(("SCAN j", "SEARCH j ")))
     # The page itself, of at most some hundred jobs, is put in order again.
     assert sum("TEMP B-TREE" in step for step in inner) <= 1, inner
+
+
+async def test_filters_go_together_in_every_way(readers: Readers) -> None:
+    choices: dict[str, tuple[Any, ...]] = {
+        "service": (None, "s1"),
+        "type": (None, "t1"),
+        "states": (None, [], [JobState.DEAD], list(JobState)),
+        "since": (None, after(3)),
+        "until": (None, after(300)),
+        "key": (None, "acme:5"),
+        "id_prefix": (None, "job-0", "job-0123456789"),
+        "error": (None, "down"),
+        "payload": (None, {}, {"customer": 1}),
+    }
+    for values in product(*choices.values()):
+        wanted = JobFilter(**dict(zip(choices, values, strict=True)))
+        page = await reads.page(readers, wanted, offset=0, limit=JOBS)
+        assert page.count == len(page.documents)
