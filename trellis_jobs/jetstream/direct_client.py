@@ -53,6 +53,11 @@ class DirectClient(Client):
         self._receivers[subscription._id] = receive
         return subscription
 
+    async def lose_interest(self, subscription: Subscription) -> None:
+        """Tell the server to send no more; what comes all the same is received."""
+        await self._send_unsubscribe(subscription._id)
+        await self.flush()
+
     def publish_at_once(self, subject: str, reply: str, headers: bytes, data: bytes) -> bool:
         """Put a message into the outbound buffer; False when only the ordinary way will do."""
         size = len(headers) + len(data)

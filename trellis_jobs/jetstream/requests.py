@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 _AT_ONCE: Final = 64
+_LINGER: Final = 0.1
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +57,7 @@ class Desk:
     async def close(self) -> None:
         """No new requests; those under way are answered first."""
         if self._subscription is not None:
-            await self._connection.drain(self._subscription)
+            await self._connection.drain(self._subscription, linger=_LINGER)
         if self._tasks:
             await asyncio.wait(self._tasks, timeout=5)
 
