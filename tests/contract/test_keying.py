@@ -153,7 +153,7 @@ def test_a_key_that_cannot_work_is_refused_and_the_culprit_named(
         ({"max_queued_per_key": -1}, "max_queued_per_key cannot be negative, is -1"),
         (
             {"max_queued_per_key": 1001},
-            "max_queued_per_key can be at most 1000, is 1001: all that wait for a key",
+            "max_queued_per_key can be at most 1000, is 1001: all jobs of a key",
         ),
         ({"max_queued_per_key": 0.5}, "max_queued_per_key must be a whole number, is 0.5"),
         ({"when_full": "drop"}, "when_full must be one of 'reject', 'coalesce', 'replace-oldest'"),

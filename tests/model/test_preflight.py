@@ -128,3 +128,11 @@ def test_the_deadline_comes_before_a_used_up_try_and_before_an_early_delivery() 
 def test_a_running_job_past_its_deadline_is_first_taken_over_then_expires() -> None:
     late = standing_in(JobState.ACTIVE, deadline=after(1))
     assert decide(late, delivery(2), now=after(60)) == TakeOver(FIRST)
+
+
+@pytest.mark.parametrize("number", [1, 2, 9])
+def test_an_attempt_that_began_while_a_delivery_waited_is_left_alone(number: int) -> None:
+    """However old the delivery is that it began with: it began after this one had come."""
+    active = standing(created(), started(attempt=FIRST))
+    decision = decide(active, delivery(number), now=NOON, seen_idle=True)
+    assert isinstance(decision, LeaveAlone)

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from enum import StrEnum
+from math import isfinite
 from typing import Final, TypeVar
 
 from trellis_jobs.errors import DeclarationError
@@ -23,8 +24,8 @@ _ACK_WAITS_PER_LEASE: Final = 2
 # A handler is cancelled when a lease less one interval has passed without a renewal, so with
 # fewer than three renewals a lease every handler would be.
 _RENEWALS_PER_LEASE: Final = 3
-# All that wait for a key are in one value of the bucket, which must fit one message.
-MOST_QUEUED: Final = 1_000
+# All that run and wait for a key are in one value of the bucket, which must fit one message.
+MOST_ENTRIES: Final = 1_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,8 +91,13 @@ def _check_kinds(key: object, depth: object) -> None:
         raise DeclarationError(f"key must be a list of segments, found {key.key!r}")
     for option in ("heartbeat_interval", "heartbeat_ttl"):
         value = getattr(key, option)
-        if not (value is None or isinstance(value, timedelta | float | int)):
+        if not (value is None or isinstance(value, timedelta) or _is_finite(value)):
             raise DeclarationError(f"{option} must be seconds or a timedelta, found {value!r}")
+
+
+def _is_finite(value: object) -> bool:
+    """True is an int in Python, and no duration."""
+    return isinstance(value, int | float) and not isinstance(value, bool) and isfinite(value)
 
 
 def _check_counts(max_active: int, max_queued: int) -> None:
@@ -99,11 +105,12 @@ def _check_counts(max_active: int, max_queued: int) -> None:
         _require(type(value) is int, f"{option} must be a whole number, is {value!r}")
     _require(max_active >= 1, f"max_active must be at least 1, is {max_active}")
     _require(max_queued >= 0, f"max_queued_per_key cannot be negative, is {max_queued}")
-    _require(
-        max_queued <= MOST_QUEUED,
-        f"max_queued_per_key can be at most {MOST_QUEUED}, is {max_queued}: "
-        "all that wait for a key are kept in one value",
-    )
+    for option, value in (("max_active", max_active), ("max_queued_per_key", max_queued)):
+        _require(
+            value <= MOST_ENTRIES,
+            f"{option} can be at most {MOST_ENTRIES}, is {value}: "
+            "all jobs of a key are kept in one value",
+        )
 
 
 def _lease(key: KeyConcurrency, ack_wait: timedelta) -> tuple[timedelta, timedelta]:

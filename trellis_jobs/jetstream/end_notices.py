@@ -20,8 +20,14 @@ if TYPE_CHECKING:
     from trellis_jobs.jetstream.connection import Connection
     from trellis_jobs.model.identity import JobAddress
 
-# Ends that reach a running handler from outside.
-FROM_OUTSIDE: Final = (EventKind.CANCELLED, EventKind.EXPIRED, EventKind.STALE, EventKind.DEAD)
+# Ends that reach a job from outside: while its handler runs, or while it waits for its key.
+FROM_OUTSIDE: Final = (
+    EventKind.CANCELLED,
+    EventKind.EXPIRED,
+    EventKind.SKIPPED,
+    EventKind.STALE,
+    EventKind.DEAD,
+)
 
 
 class EndNotices:

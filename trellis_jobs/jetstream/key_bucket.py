@@ -74,7 +74,7 @@ M = TypeVar("M", bound=Move)
 
 
 @dataclass(frozen=True, slots=True)
-class _Stored:
+class Stored:
     """`revision` 0 and no data: nothing was ever written under this key."""
 
     revision: int
@@ -189,7 +189,7 @@ class KeyBucket:
         self._remember(known)
         return known
 
-    async def _get(self, address: KeyAddress) -> _Stored:
+    async def _get(self, address: KeyAddress) -> Stored:
         subject = subjects.key_state(address)
         for pause in _LAG:
             stored = await self._newest(subject)
@@ -199,10 +199,10 @@ class KeyBucket:
         self._at_least.pop(subject, None)
         return await self._newest(subject)
 
-    async def _newest(self, subject: str) -> _Stored:
+    async def _newest(self, subject: str) -> Stored:
         while True:
             try:
-                return _read(subject, await self._ask(f"{_DIRECT_GET}.{subject}"))
+                return read_stored(subject, await self._ask(f"{_DIRECT_GET}.{subject}"))
             except ConnectionLost as error:
                 await self._reconnected(f"a read of {subject}", error)
 
@@ -314,16 +314,19 @@ def _under_limits(empty: KeyState, found: KeyState) -> KeyState:
     return replace(found, max_active=empty.max_active, max_queued=empty.max_queued)
 
 
-def _read(subject: str, message: Msg) -> _Stored:
-    """The server's own headers come last; a stored message may hold forged ones before them."""
+def read_stored(subject: str, message: Msg) -> Stored:
+    """What an answer to a direct get holds.
+
+    The server's own headers come last; a stored message may hold forged ones before them.
+    """
     headers = message.headers or {}
     revision = headers.get("Nats-Sequence")
     if revision is None:
         status = headers.get("Status", "")
         if status == "404":
-            return _Stored(0, None)
+            return Stored(0, None)
         raise RequestRefused(
             f"a read of {subject}", int(status or 0), headers.get("Description", "")
         )
     is_deleted = headers.get("KV-Operation") in _DELETED
-    return _Stored(int(revision.rsplit("\n", 1)[-1]), None if is_deleted else message.data)
+    return Stored(int(revision.rsplit("\n", 1)[-1]), None if is_deleted else message.data)

@@ -8,6 +8,7 @@ from trellis_jobs.contract.topology import KEYS
 from trellis_jobs.errors import NotConfirmed
 from trellis_jobs.jetstream import api
 from trellis_jobs.jetstream.connection import ConnectionLost, NoResponders
+from trellis_jobs.jetstream.key_bucket import read_stored
 from trellis_jobs.model import subjects
 from trellis_jobs.wire import keys as wire
 
@@ -27,7 +28,5 @@ async def read_key_state(
         )
     except (ConnectionLost, NoResponders) as error:
         raise NotConfirmed(f"a read of {subject}", api.TIMEOUT) from error
-    headers = message.headers or {}
-    if "Status" in headers or "KV-Operation" in headers:
-        return None
-    return wire.decode(message.data, expected=address)
+    stored = read_stored(subject, message)
+    return None if stored.data is None else wire.decode(stored.data, expected=address)

@@ -71,18 +71,24 @@ Hindrance: TypeAlias = TakeOver | Bury | Expire | PutBack | Discard | LeaveAlone
 Decision: TypeAlias = Start | Hindrance
 
 
-def decide(standing: Standing, delivered: Delivered, *, now: datetime) -> Decision:
+def decide(
+    standing: Standing, delivered: Delivered, *, now: datetime, seen_idle: bool = False
+) -> Decision:
+    """`seen_idle`: the job was seen not to run after this delivery of it had come."""
     if standing.run != delivered.run:
         return Discard("the message belongs to another run of the job")
     if standing.is_over:
         return Discard(f"the job is {standing.state}")
     if standing.state is JobState.ACTIVE:
-        return _decide_active(standing, delivered)
+        return _decide_active(standing, delivered, seen_idle=seen_idle)
     return _decide_waiting(standing, now)
 
 
-def _decide_active(standing: Standing, delivered: Delivered) -> Decision:
+def _decide_active(standing: Standing, delivered: Delivered, *, seen_idle: bool) -> Decision:
     owner = standing.owner
+    if seen_idle:
+        # From an older delivery that was held up: if it dies, the server delivers once more.
+        return LeaveAlone("the job was started from another delivery while this one waited")
     if owner is None and delivered.number == 1:
         return Discard("a foreign runtime runs the job from another message")
     if owner is not None and owner.work != delivered.work:

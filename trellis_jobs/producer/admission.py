@@ -49,6 +49,10 @@ log = logging.getLogger(__name__)
 _LOOKS: Final = (0.0, 0.01, 0.05, 0.2, 0.5)
 
 
+_ACCEPTED: Final = QueuePolicy(outcome="accepted")
+_MAKING_WAY: Final = frozenset({JobState.PENDING, JobState.RETRY})
+
+
 @dataclass(frozen=True, slots=True)
 class Entered:
     """In the log; `replaced` is the job that made way."""
@@ -108,33 +112,23 @@ class Admission:
         if isinstance(asked, Admitted):
             return await self._append_alone()
         victim = replace(self._created.job, job_id=asked.replaced.job_id)
-        for pause in _LOOKS:
-            await asyncio.sleep(pause)
-            latest = await self._keys.latest(victim.job_id)
-            if latest is not None:
-                return await self._replace(latest, victim)
-        return await self._append_alone()
+        latest = await self._keys.latest(victim.job_id)
+        if latest is None:
+            return await self._replace_unborn(victim)
+        return await self._replace(latest, victim)
 
-    async def _append_alone(self) -> Entered:
-        created = self._said(QueuePolicy(outcome="accepted"))
-        head = await self._events.try_append(None, created, patience=self._patience)
+    async def _append_alone(self, policy: QueuePolicy = _ACCEPTED) -> Entered:
+        head = await self._events.try_append(None, self._said(policy), patience=self._patience)
         if isinstance(head, Refused):
             raise JobExists(self._created.job.job_id)
         return Entered(head)
 
     async def _replace(self, latest: Latest, victim: JobAddress) -> Entered | None:
         """None: the victim has started, so it does not make way."""
-        created = self._said(
-            QueuePolicy(
-                outcome="replaced",
-                reason=WhenFull.REPLACE_OLDEST,
-                replaced_job_id=victim.job_id,
-            )
-        )
         while not latest.head.standing.is_over:
             if latest.head.standing.state is JobState.ACTIVE:
                 return None
-            entered = await self._append_both(latest, victim, created)
+            entered = await self._append_both(latest, victim)
             if entered is not None:
                 return entered
             if await self._events.head(self._created.job) is not None:
@@ -142,26 +136,47 @@ class Admission:
             latest = await self._keys.latest(victim.job_id, latest.head.sequence) or latest
         return await self._append_alone()
 
-    async def _append_both(
-        self, latest: Latest, victim: JobAddress, created: Created
-    ) -> Entered | None:
+    async def _replace_unborn(self, victim: JobAddress) -> Entered:
+        """The victim has its place, and is not in the log yet.
+
+        Its producer may wait for one that is to make way for it: whoever waited here before being
+        in the log would make others wait in turn.
+        """
+        entered = await self._append_alone(_replacing(victim))
+        for pause in _LOOKS:
+            await asyncio.sleep(pause)
+            latest = await self._keys.latest(victim.job_id)
+            if latest is not None:
+                return await self._skip(latest, victim, entered.head)
+        return entered
+
+    async def _append_both(self, latest: Latest, victim: JobAddress) -> Entered | None:
         """Both or neither where the server can; else the new one first: one of them must run."""
-        skipped = Skipped(
-            job=victim,
-            context=latest.context,
-            at=created.at,
-            tries=latest.head.standing.tries,
-            by=victim.service,
-            reason=f"job {created.job.job_id} replaced it in the queue of its key",
-        )
+        created = self._said(_replacing(victim))
         if self._events.features.atomic_batches:
+            skipped = self._skipped(latest, victim)
             both = await self._events.try_append_together([(latest.head, skipped), (None, created)])
             return None if isinstance(both, Refused) else Entered(both[1], victim.job_id)
-        head = await self._events.try_append(None, created, patience=self._patience)
-        if isinstance(head, Refused):
-            raise JobExists(created.job.job_id)
+        entered = await self._append_alone(_replacing(victim))
+        return await self._skip(latest, victim, entered.head)
+
+    async def _skip(self, latest: Latest, victim: JobAddress, entered: Head) -> Entered:
+        """A skip that comes too late replaces nobody: both run."""
+        if latest.head.standing.state not in _MAKING_WAY:
+            return Entered(entered)
+        skipped = self._skipped(latest, victim)
         gone = await self._events.append(latest.head, skipped, shared=self._keys.shared)
-        return Entered(head, victim.job_id if isinstance(gone, Head) else None)
+        return Entered(entered, victim.job_id if isinstance(gone, Head) else None)
+
+    def _skipped(self, latest: Latest, victim: JobAddress) -> Skipped:
+        return Skipped(
+            job=victim,
+            context=latest.context,
+            at=self._created.at,
+            tries=latest.head.standing.tries,
+            by=victim.service,
+            reason=f"job {self._created.job.job_id} replaced it in the queue of its key",
+        )
 
     async def _is_the_twins(self) -> bool:
         """A job of this id was quicker, under the same key: the place that was made is its own."""
@@ -200,3 +215,9 @@ class Admission:
         )
         kind = QueueFull if reason is Refusal.QUEUE_DEPTH else KeyBusy
         return kind(full, coalesced=isinstance(asked, Coalesced))
+
+
+def _replacing(victim: JobAddress) -> QueuePolicy:
+    return QueuePolicy(
+        outcome="replaced", reason=WhenFull.REPLACE_OLDEST, replaced_job_id=victim.job_id
+    )

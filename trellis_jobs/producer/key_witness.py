@@ -26,6 +26,10 @@ class KeyWitness:
         self._uptime = uptime
         self._seen: dict[KeyAddress, Sightings] = {}
 
+    def forget(self) -> None:
+        """Nobody could renew anything while there was no server: leases count anew from here."""
+        self._seen.clear()
+
     async def evict_what_is_over(self, keys: QueueKeys, key: JobKey, state: KeyState) -> bool:
         """True if there may be room now."""
         keying, now = keys.keying, self._uptime()

@@ -71,7 +71,7 @@ class Producer:
         self._service = service
         self._events = events
         self._keys = keys
-        self._witness = KeyWitness(surroundings.uptime)
+        self.witness = KeyWitness(surroundings.uptime)
         self._telemetry = telemetry
         self._surroundings = surroundings
 
@@ -132,7 +132,7 @@ class Producer:
             return Entered(head)
         keys = self._keys[request.queue.name]
         admission = Admission(
-            keys, self._events, request.key, created, witness=self._witness, patience=PATIENCE
+            keys, self._events, request.key, created, witness=self.witness, patience=PATIENCE
         )
         try:
             async with asyncio.timeout(PATIENCE):

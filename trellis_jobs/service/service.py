@@ -193,6 +193,7 @@ class Service(Generic[J]):
         producer = Producer(
             self.name, doors.events, doors.keys, doors.telemetry, doors.surroundings
         )
+        doors.connection.on_reconnect(producer.witness.forget)
         return Connected(
             doors.connection, doors.events, doors.keys, producer, host, asyncio.Event()
         )

@@ -74,16 +74,24 @@ class Claims:
         self._running = running
         self._desk = desk
 
-    async def claim(self, delivery: Delivery, *, patient: bool = False) -> Claimed | Waits | None:
+    async def claim(
+        self, delivery: Delivery, *, patient: bool = False, seen_idle: bool = False
+    ) -> Claimed | Waits | None:
         """Ours, with the `started` event in the log; or its key is taken; or None: answered.
 
-        `patient`: it has waited long enough for those that come before it in its key.
+        `patient`: it has waited long enough for those that come before it in its key. `seen_idle`:
+        nobody ran the job while this delivery waited here, so whoever runs it now began later.
         """
         head: Head | None = await self._first_head(delivery)
         while head is not None:
             if await self._is_adopted(delivery, head):
                 return None
-            decision = decide(head.standing, delivery.delivered, now=self._tools.surroundings.now())
+            decision = decide(
+                head.standing,
+                delivery.delivered,
+                now=self._tools.surroundings.now(),
+                seen_idle=seen_idle,
+            )
             outcome: Claimed | Waits | Head | Refused | None
             if isinstance(decision, Start):
                 outcome = await self._start(delivery, head, patient=patient)

@@ -20,11 +20,15 @@ if TYPE_CHECKING:
 
 @dataclass(eq=False, slots=True)
 class Parked:
-    """A delivery that waits: renewed, but without a seat, a try or a task of its own."""
+    """A delivery that waits: renewed, but without a seat, a try or a task of its own.
+
+    `seen_idle`: since it came, the key was seen without a slot of its job, so the job did not run.
+    """
 
     delivery: Delivery
     waiting: Waiting
     lease: Lease
+    seen_idle: bool = False
 
     @property
     def job_id(self) -> str:
@@ -38,6 +42,7 @@ class Parked:
         """The same message was delivered anew: only the newer delivery counts."""
         if delivery.delivered.number > self.delivery.delivered.number:
             self.delivery, self.lease.reply = delivery, delivery.reply
+            self.seen_idle = False
 
 
 class KeyLine:
@@ -66,8 +71,15 @@ class KeyLine:
     def find(self, job_id: str) -> Parked | None:
         return next((parked for parked in self.parked if parked.job_id == job_id), None)
 
+    def forget_sightings(self) -> None:
+        """Nobody could renew anything while there was no server: leases count anew from here."""
+        self.sightings = Sightings()
+
     def see(self, state: KeyState, uptime: float) -> None:
         self.sightings = self.sightings.look(state, uptime)
+        holders = {slot.job_id for slot in state.active}
+        for parked in self.parked:
+            parked.seen_idle = parked.seen_idle or parked.job_id not in holders
         if state.free == 0:
             self.free_since = None
         elif self.free_since is None:

@@ -102,8 +102,9 @@ class Parking:
             line.wake()
 
     def hint_all(self) -> None:
-        """Hints were lost, perhaps."""
+        """Hints were lost, perhaps, and so were renewals."""
         for line in self._lines.values():
+            line.forget_sightings()
             line.wake()
 
     def hint_end(self, job_id: str) -> None:
@@ -136,7 +137,8 @@ class Parking:
         if not self._is_open:
             self._send_away(line, parked, Nak())
         elif len(self._by_job) > PLACES:
-            self._send_away(line, line.parked[-1], self._later(line.parked[-1].delivery))
+            youngest = next(p for p in reversed(line.parked) if p is not line.entering)
+            self._send_away(line, youngest, self._later(youngest.delivery))
 
     def _later(self, delivery: Delivery) -> Nak:
         doublings = min(delivery.delivered.number - 1, _MOST_DOUBLINGS)
@@ -151,7 +153,8 @@ class Parking:
 
     def _leave(self, line: KeyLine, parked: Parked) -> bool:
         """Once: False when it is gone already."""
-        self._by_job.pop(parked.job_id, None)
+        if self._by_job.get(parked.job_id) == (line, parked):
+            del self._by_job[parked.job_id]
         self._tools.leases.drop(parked.lease)
         line.wake()
         return line.leave(parked)
@@ -172,6 +175,7 @@ class Parking:
         """Returns the seconds to rest, unless there is news."""
         self._drop_lapsed(line)
         try:
+            await self._end_overdue(line)
             state = await self._look(line, fresh=fresh)
             turn = self._turn(line, state)
             if isinstance(turn, LetIn):
@@ -187,6 +191,12 @@ class Parking:
         now = self._tools.surroundings.uptime()
         for parked in [parked for parked in line.parked if parked.lease.has_lapsed(now)]:
             self._leave(line, parked)
+
+    async def _end_overdue(self, line: KeyLine) -> None:
+        """A deadline needs no seat and no key: such a job is over, and is claimed to end it."""
+        now = self._tools.surroundings.now()
+        for parked in [p for p in line.parked if p.deadline is not None and p.deadline <= now]:
+            await self._end(line, parked)
 
     async def _look(self, line: KeyLine, *, fresh: bool) -> KeyState:
         """After a rest without news a fresh read, in case that news was lost."""
@@ -213,9 +223,6 @@ class Parking:
 
     def _turn(self, line: KeyLine, state: KeyState) -> Turn:
         now, uptime = self._tools.surroundings.now(), self._tools.surroundings.uptime()
-        for parked in line.parked:
-            if parked.deadline is not None and parked.deadline <= now:
-                return LetIn(parked.job_id)
         free_for = timedelta(seconds=0 if line.free_since is None else uptime - line.free_since)
         waiting = [parked.waiting for parked in line.parked]
         return next_turn(state, waiting, now=now, free_for=free_for)
@@ -224,6 +231,7 @@ class Parking:
         if turn.patient:
             await self._tidy(line, state)
         await self._seats.take()
+        self._drop_lapsed(line)
         parked = line.find(turn.job_id)
         if parked is None:
             self._seats.leave()
@@ -231,7 +239,9 @@ class Parking:
         line.entering = parked
         claimed: Claimed | Waits | None = None
         try:
-            claimed = await self._claims.claim(parked.delivery, patient=turn.patient)
+            claimed = await self._claims.claim(
+                parked.delivery, patient=turn.patient, seen_idle=parked.seen_idle
+            )
         finally:
             line.entering = None
             if not isinstance(claimed, Claimed):
@@ -272,6 +282,16 @@ class Parking:
             head = await self._claims.newest(parked.delivery)
             if head is None or not head.standing.is_over or parked is line.entering:
                 continue
-            if self._leave(line, parked):
-                await self._claims.claim(parked.delivery)
+            await self._end(line, parked)
             return
+
+    async def _end(self, line: KeyLine, parked: Parked) -> None:
+        """The job is over, or must be: whoever claims it only tidies up. Not twice."""
+        if not self._leave(line, parked):
+            return
+        claimed = await self._claims.claim(parked.delivery, seen_idle=parked.seen_idle)
+        if isinstance(claimed, Claimed):
+            await self._seats.take()
+            await self._run(parked.delivery, claimed)
+        elif isinstance(claimed, Waits):
+            self.park(parked.delivery, claimed.key)

@@ -1,0 +1,146 @@
+"""Deliveries held up on their way, servers that were away: no job runs twice for it, or ends."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from typing import Any
+
+from tests.given import slot
+from tests.keys.work_lab import (
+    Errand,
+    KeyView,
+    YardJobs,
+    key_view,
+    lease_of,
+    producer,
+    seconds,
+    worker,
+)
+from tests.support.facts import until
+from tests.support.lab import Probe, probe, until_state
+from trellis_jobs.embedded import EmbeddedServer
+from trellis_jobs.jetstream import api
+from trellis_jobs.jetstream.deliveries import Delivery
+from trellis_jobs.jetstream.work_queue import WorkQueue
+from trellis_jobs.model import events as e
+from trellis_jobs.model.attempts import Attempt
+from trellis_jobs.model.events import EventKind
+from trellis_jobs.model.standing import Head
+from trellis_jobs.model.states import JobState
+from trellis_jobs.surroundings import utc_now
+
+
+async def consumer(raw: Probe, queue: str) -> dict[str, Any]:
+    return await api.request(raw.connection, f"CONSUMER.INFO.JOBS_WORK.yard-{queue}")
+
+
+async def held_up(raw: Probe) -> Delivery:
+    """The first delivery of a job, in the hands of a worker that does nothing with it."""
+    taken: list[Delivery] = []
+    queue = WorkQueue(
+        raw.connection, "yard", YardJobs.blocked, lambda d: taken.append(d) if d else None
+    )
+    await queue.open()
+    await queue.listen()
+    await queue.ask(1)
+    await until(lambda: taken, "a delivery comes")
+    await queue.deafen()
+    return taken[0]
+
+
+@asynccontextmanager
+async def renewed(delivery: Delivery) -> AsyncIterator[None]:
+    async def keep() -> None:
+        while True:
+            await delivery.renew()
+            await asyncio.sleep(0.2)
+
+    keeping = asyncio.create_task(keep())
+    try:
+        yield
+    finally:
+        keeping.cancel()
+
+
+async def start_from(delivery: Delivery, raw: Probe, key: KeyView) -> Attempt:
+    """As a worker does that wakes up late: the slot first, then `started`."""
+    work, number = delivery.delivered.work, delivery.delivered.number
+    late = Attempt("late-attempt", "late-worker", work, number)
+    mine = slot(delivery.job.job_id, token=late.id, since=delivery.head.sequence)
+    await key.change(lambda state: replace(state, active=(mine,), queued=()))
+    begun = delivery.begun
+    event = e.Started(job=delivery.job, context=begun.context, at=utc_now(), tries=1, attempt=late)
+    assert isinstance(await raw.events.try_append(delivery.head, event), Head)
+    return late
+
+
+async def test_whoever_waits_with_a_newer_delivery_leaves_a_late_starter_alone(
+    server: EmbeddedServer,
+) -> None:
+    """A delivery was held up past its ack_wait, came again elsewhere, and started after all."""
+    async with producer(server.url) as jobs, probe(server.url) as raw:
+        key = key_view(raw, jobs.blocked)
+        await key.change(lambda state: replace(state, active=(slot("somebody"),)))
+        ref = await jobs.blocked.create(Errand())
+        old = await held_up(raw)
+        async with worker(server.url, "blocked") as waiting:
+
+            async def delivered_again() -> bool:
+                info = await consumer(raw, "blocked")
+                return int(info["delivered"]["consumer_seq"]) >= 2
+
+            await until(delivered_again, "the job is delivered again")
+            looked = time.monotonic() + 2 * seconds(lease_of(jobs.blocked).heartbeat_interval)
+            await until(lambda: time.monotonic() > looked, "the key was looked at")
+            async with renewed(old):
+                late = await start_from(old, raw, key)
+                end = time.monotonic() + 2 * seconds(jobs.blocked.type.ack_wait)
+                await until(lambda: time.monotonic() > end, "everybody had time to interfere")
+                head = await raw.events.head(ref.address)
+                assert head is not None
+                assert head.standing.owner == late
+                assert await raw.kinds(ref) == [EventKind.CREATED, EventKind.STARTED]
+                assert waiting.begun == []
+
+
+async def test_an_outage_longer_than_a_lease_makes_no_job_stale(server: EmbeddedServer) -> None:
+    async with producer(server.url) as jobs:
+        async with worker(server.url, "brisk") as one, worker(server.url, "brisk") as two:
+            refs = [await jobs.brisk.create(Errand(do="wait")) for _ in range(3)]
+            await until(lambda: [*one.active, *two.active], "the first one runs")
+            server.kill()
+            end = time.monotonic() + 1.5 * seconds(lease_of(jobs.brisk).heartbeat_ttl)
+            await until(lambda: time.monotonic() > end, "the lease would be over")
+            server.restart()
+            one.go.set()
+            two.go.set()
+            for ref in refs:
+                assert (await ref.wait(timeout=40)).tries >= 1
+        async with probe(server.url) as raw:
+            for ref in refs:
+                assert EventKind.STALE not in await raw.kinds(ref)
+
+
+async def test_a_waiting_job_expires_although_every_seat_is_taken(server: EmbeddedServer) -> None:
+    async with (
+        producer(server.url) as jobs,
+        probe(server.url) as raw,
+        worker(server.url, "calm", concurrency=2) as working,
+    ):
+        holding = await jobs.calm.create(Errand(do="wait"))
+        await working.until_running(holding)
+        waiting = await jobs.calm.create(Errand(), deadline=1.5)
+
+        async def parked() -> bool:
+            return int((await consumer(raw, "calm"))["num_ack_pending"]) == 2
+
+        await until(parked, "it waits in the worker")
+        other = await jobs.calm.create(Errand(key="other", do="wait"))
+        await working.until_running(other)
+        await until_state(waiting, JobState.EXPIRED)
+        await key_view(raw, jobs.calm).until_queued(0)
+        working.go.set()
