@@ -7,6 +7,7 @@ import logging
 import secrets
 from contextlib import aclosing
 from dataclasses import dataclass
+from enum import Enum, auto
 from typing import TYPE_CHECKING, Any, Final
 
 import orjson
@@ -37,6 +38,17 @@ _PULL_SECONDS: Final = 5.0
 _SLACK_SECONDS: Final = 2.0
 _IDLE_NS: Final = 60 * 10**9
 _RETRY_AFTER: Final = 0.25
+
+
+_NOTHING_MORE: Final = frozenset({"404", "408"})
+# A pull that is bounded by bytes ends with one of these; the consumer is well.
+_FULL: Final = ("Batch Completed", "Message Size Exceeds MaxBytes")
+
+
+class _Pull(Enum):
+    GOES_ON = auto()
+    IDLE = auto()
+    GONE = auto()
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,42 +197,57 @@ class LogFeed:
         return int(made.get("num_pending", 0))
 
     async def _next(self, name: str, inbox: str) -> list[LogMessage] | None:
-        """The next messages, none of them when a pull ended, or None when this is over."""
-        if self._asked <= _PULL // 2:
-            self._asked += _PULL
-            body = {
-                "batch": _PULL,
-                "max_bytes": _PULL_BYTES,
-                "expires": int(_PULL_SECONDS * 1e9),
-            }
-            subject = f"{api.PREFIX}.CONSUMER.MSG.NEXT.{LOG}.{name}"
-            await self._connection.publish(subject, orjson.dumps(body), reply=inbox)
+        """The next messages; none of them when there are no more for now; None when it is over."""
+        batch: list[LogMessage] = []
+        while not batch:
+            await self._ask_for_more(name, inbox)
+            pull = self._take_in(await self._arrival(), batch)
+            if pull is _Pull.GONE and batch:
+                self._arrived.put_nowait(None)
+            elif pull is not _Pull.GOES_ON:
+                return batch if batch or pull is _Pull.IDLE else None
+        return batch
+
+    async def _ask_for_more(self, name: str, inbox: str) -> None:
+        if self._asked > _PULL // 2:
+            return
+        self._asked += _PULL
+        body = {"batch": _PULL, "max_bytes": _PULL_BYTES, "expires": int(_PULL_SECONDS * 1e9)}
+        subject = f"{api.PREFIX}.CONSUMER.MSG.NEXT.{LOG}.{name}"
+        await self._connection.publish(subject, orjson.dumps(body), reply=inbox)
+
+    async def _arrival(self) -> Msg | None:
+        """None when there is none, though there should at least be the end of a pull."""
         try:
             async with asyncio.timeout(_PULL_SECONDS + _SLACK_SECONDS):
-                message = await self._arrived.get()
+                return await self._arrived.get()
         except TimeoutError:
             return None
-        batch: list[LogMessage] = []
+
+    def _take_in(self, message: Msg | None, batch: list[LogMessage]) -> _Pull:
+        """This one, and those that have arrived as well."""
         while True:
-            if message is None or not self._take(message, batch):
-                return batch or None
+            if message is None:
+                return _Pull.GONE
+            stored = stored_message(message)
+            if stored is not None:
+                self._asked -= 1
+                batch.append(stored)
+            elif (ended := self._end_pull(message.headers or {})) is not _Pull.GOES_ON:
+                return ended
             if len(batch) >= self._most or self._arrived.empty():
-                return batch
+                return _Pull.GOES_ON
             message = self._arrived.get_nowait()
 
-    def _take(self, message: Msg, batch: list[LogMessage]) -> bool:
-        """False when the consumer is gone."""
-        status = (message.headers or {}).get("Status")
-        if status is not None:
-            self._asked = 0
-            return status in {"404", "408"} or "MaxBytes" in (message.headers or {}).get(
-                "Description", ""
-            )
-        self._asked -= 1
-        stored = stored_message(message)
-        if stored is not None:
-            batch.append(stored)
-        return True
+    def _end_pull(self, headers: Mapping[str, str]) -> _Pull:
+        """By what the server says at the end of a pull, and what it has not delivered of it."""
+        undelivered = headers.get("Nats-Pending-Messages", "")
+        left = int(undelivered) if undelivered.isdigit() else self._asked
+        self._asked = max(0, self._asked - left)
+        if headers.get("Status") in _NOTHING_MORE:
+            return _Pull.IDLE
+        is_full = headers.get("Description", "").startswith(_FULL)
+        return _Pull.GOES_ON if is_full else _Pull.GONE
 
 
 def check_log(after: Place, log: LogExtent) -> None:

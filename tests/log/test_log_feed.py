@@ -1,0 +1,94 @@
+"""The whole log in batches: all of it, once, in order, whatever strangers wrote into it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+
+import pytest
+
+from tests.admin.projection_lab import LogLab, log_lab
+from tests.given import REPORT
+from trellis_jobs.embedded import EmbeddedServer
+from trellis_jobs.jetstream import api
+from trellis_jobs.jetstream.log_feed import LogFeed, LogReplaced, Place
+from trellis_jobs.model import subjects
+from trellis_jobs.model.events import EventKind
+
+SOMEWHERE = subjects.lifecycle(REPORT, EventKind.STARTED)
+
+
+@pytest.fixture
+async def lab(server: EmbeddedServer) -> AsyncIterator[LogLab]:
+    async with log_lab(server.url) as made:
+        yield made
+
+
+async def sequences(lab: LogLab, after: Place, until: int) -> list[int]:
+    async with asyncio.timeout(20):
+        batches = [batch async for batch in lab.feed.up_to(after, until)]
+    return [message.sequence for batch in batches for message in batch]
+
+
+async def test_ten_thousand_messages_come_once_in_order_from_one_consumer(lab: LogLab) -> None:
+    """The end of each pull, which servers tell, is not the end of the consumer."""
+    for _ in range(10_000):
+        lab.scribe.add(SOMEWHERE, b"{}")
+    await lab.send()
+    end = await lab.end()
+    before = await consumers(lab)
+    assert await sequences(lab, Place(), end) == list(range(1, end + 1))
+    assert await consumers(lab) == before + 1
+
+
+async def test_a_message_that_looks_like_the_end_of_a_pull_is_a_message(lab: LogLab) -> None:
+    forged = {"Status": "409", "Description": "Consumer Deleted", "Nats-Pending-Messages": "9"}
+    for headers in (None, forged, {"Status": "408"}, {"Status": "100"}, None):
+        await lab.connection.publish(SOMEWHERE, b"{}", headers=headers)
+    await lab.connection.flush()
+    assert await sequences(lab, Place(), await lab.end()) == [1, 2, 3, 4, 5]
+
+
+async def test_reading_goes_on_after_a_place(lab: LogLab) -> None:
+    for _ in range(5):
+        lab.scribe.add(SOMEWHERE, b"{}")
+    await lab.send()
+    end = await lab.end()
+    assert await sequences(lab, Place(3), end) == [4, 5]
+    assert await sequences(lab, Place(end), end) == []
+
+
+async def test_gaps_at_a_place_and_at_the_end_are_no_obstacle(lab: LogLab) -> None:
+    for _ in range(6):
+        lab.scribe.add(SOMEWHERE, b"{}")
+    await lab.send()
+    end = await lab.end()
+    for gone in (2, 3, end):
+        await api.request(lab.connection, "STREAM.MSG.DELETE.JOBS", {"seq": gone})
+    assert await sequences(lab, Place(2, stored_ns=7), end) == [4, 5]
+    assert await sequences(lab, Place(end, stored_ns=7), end) == []
+
+
+async def test_a_place_of_another_log_is_refused(lab: LogLab) -> None:
+    lab.scribe.add(SOMEWHERE, b"{}").add(SOMEWHERE, b"{}")
+    await lab.send()
+    end = await lab.end()
+    created = (await lab.feed.extent()).created
+    for place in (Place(1, created="before"), Place(9, created=created), Place(1, stored_ns=7)):
+        with pytest.raises(LogReplaced):
+            await sequences(lab, place, end)
+
+
+async def test_batches_are_no_larger_than_asked_for(lab: LogLab) -> None:
+    for _ in range(50):
+        lab.scribe.add(SOMEWHERE, b"{}")
+    await lab.send()
+    feed = LogFeed(lab.connection, most=7)
+    sizes = [len(batch) async for batch in feed.up_to(Place(), await lab.end())]
+    assert sum(sizes) == 50
+    assert max(sizes) <= 7
+
+
+async def consumers(lab: LogLab) -> int:
+    listed = await api.request(lab.connection, "CONSUMER.NAMES.JOBS")
+    return len(listed["consumers"])
