@@ -285,19 +285,16 @@ async def test_a_paused_queue_explains_its_jobs(lab: AdminLab) -> None:
 
 
 async def test_a_job_without_a_work_message_is_explained(lab: AdminLab) -> None:
-    ref = await lab.jobs.work.create(Task())
-    async with worker(lab.url, "work") as bench:
-        await bench.jobs.work.create(Task())
+    async with worker(lab.url, "work"):
 
         async def heard() -> bool:
-            return bool((await lab.client.list_services()).entries[0].workers)
+            return any(each.workers for each in (await lab.client.list_services()).entries)
 
         await until(heard, "the worker's heartbeat is there")
     connection = lab.stranger.connection
     lost = await lab.jobs.work.create(Task())
     await until_message_gone(connection, lost)
     assert (await lab.client.explain(lost.address)).because is Because.WORK_LOST
-    assert ref.id != lost.id
 
 
 async def test_a_job_that_waits_for_its_key_says_who_holds_it(lab: AdminLab) -> None:
