@@ -9,7 +9,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Final
 
-from jobs_admin.retention_policy import RetentionPolicy, standard
+from jobs_admin.retention.policy import RetentionPolicy, standard
 
 SYSTEM_PATH: Final = Path("/var/lib/trellis/jobs.sqlite")
 PATH_VARIABLE: Final = "TRELLIS_JOBS_DB_PATH"

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Final
 import aiosqlite
 
 from jobs_admin.actions import Actions
-from jobs_admin.archive import FolderArchive, NoArchive
 from jobs_admin.config import Mode
 from jobs_admin.errors import ProjectionMissing, ProjectionOutdated, ProjectionUnusable
 from jobs_admin.file_lock import only_writer
@@ -23,14 +22,15 @@ from jobs_admin.projection.projector import Projector
 from jobs_admin.projection.store import SCHEMA_VERSION
 from jobs_admin.reads.position import FilePosition, schema_version
 from jobs_admin.reads.readers import Readers
-from jobs_admin.retention import Doors, Retention
+from jobs_admin.retention.archive import FolderArchive, NoArchive
+from jobs_admin.retention.retention import Doors, Retention
 from jobs_admin.rpc.catching_up import LogProgress
 from jobs_admin.rpc.insight_methods import InsightMethods
 from jobs_admin.rpc.job_methods import JobMethods
 from jobs_admin.rpc.key_methods import KeyMethods
 from jobs_admin.rpc.router import Router
 from jobs_admin.rpc.service_methods import ServiceMethods
-from jobs_admin.upkeep import Upkeep
+from jobs_admin.upkeep.upkeep import Upkeep
 from trellis_jobs.contract.topology import Topology
 from trellis_jobs.errors import InfrastructureMissing
 from trellis_jobs.jetstream.connection import Connection

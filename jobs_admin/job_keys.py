@@ -11,7 +11,7 @@ import re
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
-from jobs_admin.verdicts import Verdicts, said_of
+from jobs_admin.upkeep.verdicts import Verdicts, said_of
 from trellis_jobs.errors import JobsError, KeyStateMalformed
 from trellis_jobs.jetstream.key_bucket import KeyBucket
 from trellis_jobs.jetstream.key_reading import read_key_state

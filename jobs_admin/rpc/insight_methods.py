@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 import orjson
 
-from jobs_admin.explain import explain
-from jobs_admin.explanation import Facts
+from jobs_admin.explaining.explain import explain
+from jobs_admin.explaining.explanation import Facts
+from jobs_admin.explaining.telling import told_explanation, told_log
 from jobs_admin.reads.services import FRESH
 from jobs_admin.reads.workers import running, workers_of
 from jobs_admin.rpc import inputs
@@ -17,7 +18,6 @@ from jobs_admin.rpc.faults import NotFound
 from jobs_admin.rpc.finding import address_of
 from jobs_admin.rpc.pages import page_json
 from jobs_admin.rpc.router import Method
-from jobs_admin.telling import told_explanation, told_log
 from trellis_jobs.jetstream.history import read_history, read_stored
 from trellis_jobs.jetstream.key_reading import read_key_state
 from trellis_jobs.jetstream.stream_facts import has_work_message, queue_consumer

@@ -7,7 +7,7 @@ from typing import Annotated
 
 from pydantic import Field, JsonValue
 
-from jobs_admin.explanation import Because
+from jobs_admin.explaining.explanation import Because
 from jobs_admin.views.shape import View
 from trellis_jobs.model.states import JobState
 

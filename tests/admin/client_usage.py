@@ -7,7 +7,7 @@ from typing import assert_type
 
 from jobs_admin.client import AdminClient, JobQuery
 from jobs_admin.errors import Invalid, Issue, NotFound
-from jobs_admin.explanation import Because
+from jobs_admin.explaining.explanation import Because
 from jobs_admin.health import Status
 from jobs_admin.views.jobs import ChangedJob, JobView, LogEntry
 from jobs_admin.views.services import CheckView, ServiceView

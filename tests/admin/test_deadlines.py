@@ -10,10 +10,10 @@ from pathlib import Path
 import orjson
 import pytest
 
-from jobs_admin.janitor import plan_expiry
 from jobs_admin.projection.store import Projection
 from jobs_admin.reads import candidates
 from jobs_admin.reads.readers import Readers
+from jobs_admin.upkeep.janitor import plan_expiry
 from tests import given
 from tests.admin.upkeep_lab import (
     Care,

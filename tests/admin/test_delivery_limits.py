@@ -13,7 +13,7 @@ from typing import Any
 import orjson
 import pytest
 
-from jobs_admin.burials import Exhausted, plan_death, stands_for
+from jobs_admin.upkeep.burials import Exhausted, plan_death, stands_for
 from tests import given
 from tests.admin.upkeep_lab import (
     Care,

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from jobs_admin.explain import explain
-from jobs_admin.explanation import Because, Explanation, Facts, Worker
-from jobs_admin.wording import span
+from jobs_admin.explaining.explain import explain
+from jobs_admin.explaining.explanation import Because, Explanation, Facts, Worker
+from jobs_admin.explaining.wording import span
 from tests.given import (
     KEY,
     LEADING_TO,

@@ -10,7 +10,7 @@ from typing import Any
 import orjson
 import pytest
 
-from jobs_admin.key_repair import plan_repair
+from jobs_admin.upkeep.key_repair import plan_repair
 from tests import given
 from tests.admin.upkeep_lab import (
     Care,

@@ -14,7 +14,7 @@ import pytest
 from jobs_admin.projection.store import Projection
 from jobs_admin.reads import candidates
 from jobs_admin.reads.readers import Readers
-from jobs_admin.reconciliation import GiveUpOn, Leave, PutBack, course, plan_loss
+from jobs_admin.upkeep.reconciliation import GiveUpOn, Leave, PutBack, course, plan_loss
 from tests import given
 from tests.admin.upkeep_lab import (
     Care,

@@ -12,7 +12,7 @@ from pydantic import BaseModel
 
 from jobs_admin.client import AdminClient, JobQuery
 from jobs_admin.errors import Invalid, NotFound
-from jobs_admin.explanation import Because
+from jobs_admin.explaining.explanation import Because
 from jobs_admin.views.jobs import ExplanationView, JobView, LogEntry, OneJob
 from jobs_admin.views.keys import BusyKeyView, KeyView
 from jobs_admin.views.services import HealthView, ServiceView, StatsView

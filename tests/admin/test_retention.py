@@ -13,13 +13,13 @@ from typing import Any
 import orjson
 import pytest
 
-from jobs_admin.archive import Archive, FolderArchive, NoArchive
 from jobs_admin.errors import ConfigError
 from jobs_admin.projection.projector import Projector
 from jobs_admin.reads import jobs as reads
 from jobs_admin.reads.readers import Readers
-from jobs_admin.retention import Doors, Retention
-from jobs_admin.retention_policy import parse, standard
+from jobs_admin.retention.archive import Archive, FolderArchive, NoArchive
+from jobs_admin.retention.policy import parse, standard
+from jobs_admin.retention.retention import Doors, Retention
 from tests.support.lab import Probe, Task, probe, worker
 from trellis_jobs import JobEnded, JobRef
 from trellis_jobs.contract.topology import Topology

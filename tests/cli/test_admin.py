@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from jobs_admin.client import AdminClient
-from jobs_admin.retention_policy import parse, standard
+from jobs_admin.retention.policy import parse, standard
 from tests.cli.command import COMMAND, ROOT, Command, environment, running
 from tests.support.facts import until
 from tests.support.lab import LabJobs, Task, producer, until_state, worker

@@ -14,7 +14,7 @@ import typer
 from jobs_admin.config import PATH_VARIABLE, AdminConfig, Mode, default_path
 from jobs_admin.daemon import Daemon, serving
 from jobs_admin.errors import ConfigError
-from jobs_admin.retention_policy import RetentionPolicy, parse
+from jobs_admin.retention.policy import RetentionPolicy, parse
 from trellis_jobs.cli.logs import LogFormat, LogLevel, set_up_logs
 from trellis_jobs.cli.options import DEFAULT_SERVER, Credentials
 from trellis_jobs.cli.running import collect_rarely, run

@@ -10,8 +10,8 @@ from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from typing import TYPE_CHECKING, Final
 
-from jobs_admin.abreast import abreast
 from jobs_admin.reads.candidates import states_of
+from jobs_admin.upkeep.abreast import abreast
 from trellis_jobs.jetstream.queue_keys import ABANDONED_AFTER
 from trellis_jobs.model.identity import JobAddress
 from trellis_jobs.model.key_sightings import Sightings
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from jobs_admin.job_keys import JobKeys
     from jobs_admin.reads.readers import Readers
-    from jobs_admin.verdicts import Verdicts
+    from jobs_admin.upkeep.verdicts import Verdicts
     from trellis_jobs.jetstream.key_changes import KeyChanges
     from trellis_jobs.model.key_state import KeyAddress, KeyState, Slot
     from trellis_jobs.model.standing import Standing

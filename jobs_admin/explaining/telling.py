@@ -15,7 +15,7 @@ from trellis_jobs.wire.fields import add_present
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from jobs_admin.explanation import Explanation
+    from jobs_admin.explaining.explanation import Explanation
     from trellis_jobs.jetstream.log_feed import LogMessage
     from trellis_jobs.model.job import Job
 

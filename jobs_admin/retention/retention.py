@@ -20,10 +20,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from datetime import datetime
 
-    from jobs_admin.archive import Archive
     from jobs_admin.projection.projector import Projector
     from jobs_admin.reads.readers import Readers
-    from jobs_admin.retention_policy import RetentionPolicy
+    from jobs_admin.retention.archive import Archive
+    from jobs_admin.retention.policy import RetentionPolicy
     from trellis_jobs.jetstream.connection import Connection
     from trellis_jobs.jetstream.event_log import EventLog
     from trellis_jobs.model.job import Job

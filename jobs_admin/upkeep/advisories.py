@@ -9,14 +9,14 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING
 
-from jobs_admin.burials import Exhausted
+from jobs_admin.upkeep.burials import Exhausted
 from trellis_jobs.contract.topology import WORK
 from trellis_jobs.errors import JobsError
 from trellis_jobs.wire import advisories as wire
 from trellis_jobs.wire.advisories import MaxDeliveries
 
 if TYPE_CHECKING:
-    from jobs_admin.burials import Burials
+    from jobs_admin.upkeep.burials import Burials
     from trellis_jobs.jetstream.advisory_feed import Advisory, AdvisoryFeed
     from trellis_jobs.jetstream.work_messages import NoWork, WorkMessage, WorkMessages
 

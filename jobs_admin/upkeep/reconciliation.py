@@ -12,10 +12,10 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import TYPE_CHECKING, Final, TypeAlias
 
-from jobs_admin.abreast import abreast
 from jobs_admin.reads import candidates
 from jobs_admin.reads.candidates import Candidate, Place
-from jobs_admin.verdicts import said_of
+from jobs_admin.upkeep.abreast import abreast
+from jobs_admin.upkeep.verdicts import said_of
 from trellis_jobs.model import events as e
 from trellis_jobs.model.job_errors import Interruption, JobError
 from trellis_jobs.model.states import JobState
@@ -24,9 +24,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from datetime import datetime
 
-    from jobs_admin.absences import Absences
     from jobs_admin.reads.readers import Readers
-    from jobs_admin.verdicts import Verdicts
+    from jobs_admin.upkeep.absences import Absences
+    from jobs_admin.upkeep.verdicts import Verdicts
     from trellis_jobs.jetstream.event_log import Latest
     from trellis_jobs.jetstream.work_messages import WorkMessages
     from trellis_jobs.model.attempts import Attempt

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from jobs_admin.explanation import Because, Explanation
-from jobs_admin.wording import by_whom, last_error, newest_errors, span, why
+from jobs_admin.explaining.explanation import Because, Explanation
+from jobs_admin.explaining.wording import by_whom, last_error, newest_errors, span, why
 from trellis_jobs.model.states import JobState
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ import logging
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from jobs_admin.verdicts import said_of
+from jobs_admin.upkeep.verdicts import said_of
 from trellis_jobs.jetstream.work_messages import NoWork, WorkMessage
 from trellis_jobs.model import events as e
 from trellis_jobs.model.events import EventKind
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from jobs_admin.job_keys import JobKeys
-    from jobs_admin.verdicts import Verdicts
+    from jobs_admin.upkeep.verdicts import Verdicts
     from trellis_jobs.jetstream.event_log import EventLog, Latest
     from trellis_jobs.jetstream.work_messages import WorkMessages
     from trellis_jobs.model.attempts import Attempt

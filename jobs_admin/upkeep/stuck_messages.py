@@ -11,8 +11,8 @@ import logging
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
-from jobs_admin.burials import Exhausted, stands_for
 from jobs_admin.job_keys import key_of
+from jobs_admin.upkeep.burials import Exhausted, stands_for
 from trellis_jobs.jetstream.work_messages import WorkMessage
 from trellis_jobs.model.states import JobState
 
@@ -20,10 +20,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from datetime import datetime
 
-    from jobs_admin.absences import Absences
-    from jobs_admin.burials import Burials
     from jobs_admin.job_keys import JobKeys
-    from jobs_admin.verdicts import Verdicts
+    from jobs_admin.upkeep.absences import Absences
+    from jobs_admin.upkeep.burials import Burials
+    from jobs_admin.upkeep.verdicts import Verdicts
     from trellis_jobs.jetstream.work_messages import NoWork, QueueConsumer, WorkMessages
     from trellis_jobs.model.attempts import Attempt
     from trellis_jobs.model.key_state import KeyState

@@ -4,9 +4,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from jobs_admin.endings import explain_end
-from jobs_admin.explanation import Because, Explanation, Facts
-from jobs_admin.wording import ago, clock, due_in, last_error, newest_errors, queue_of, span
+from jobs_admin.explaining.endings import explain_end
+from jobs_admin.explaining.explanation import Because, Explanation, Facts
+from jobs_admin.explaining.wording import (
+    ago,
+    clock,
+    due_in,
+    last_error,
+    newest_errors,
+    queue_of,
+    span,
+)
 from trellis_jobs.model.states import JobState
 
 if TYPE_CHECKING:

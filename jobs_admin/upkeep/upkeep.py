@@ -8,14 +8,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from jobs_admin.absences import Absences
-from jobs_admin.advisories import Advisories
-from jobs_admin.burials import Burials
-from jobs_admin.janitor import Janitor
-from jobs_admin.key_repair import KeyRepair
-from jobs_admin.reconciliation import Reconciliation
-from jobs_admin.stuck_messages import StuckMessages
-from jobs_admin.verdicts import Verdicts
+from jobs_admin.upkeep.absences import Absences
+from jobs_admin.upkeep.advisories import Advisories
+from jobs_admin.upkeep.burials import Burials
+from jobs_admin.upkeep.janitor import Janitor
+from jobs_admin.upkeep.key_repair import KeyRepair
+from jobs_admin.upkeep.reconciliation import Reconciliation
+from jobs_admin.upkeep.stuck_messages import StuckMessages
+from jobs_admin.upkeep.verdicts import Verdicts
 from trellis_jobs.jetstream.advisory_feed import AdvisoryFeed
 from trellis_jobs.jetstream.key_changes import KeyChanges
 from trellis_jobs.jetstream.presence import Presence

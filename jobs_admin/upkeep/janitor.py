@@ -5,10 +5,10 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING, Final
 
-from jobs_admin.abreast import abreast
 from jobs_admin.reads import candidates
 from jobs_admin.reads.candidates import Candidate, Place
-from jobs_admin.verdicts import said_of
+from jobs_admin.upkeep.abreast import abreast
+from jobs_admin.upkeep.verdicts import said_of
 from trellis_jobs.model import events as e
 from trellis_jobs.model.states import JobState
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from jobs_admin.job_keys import JobKeys
     from jobs_admin.reads.readers import Readers
-    from jobs_admin.verdicts import Verdicts
+    from jobs_admin.upkeep.verdicts import Verdicts
     from trellis_jobs.jetstream.event_log import Latest
     from trellis_jobs.model.identity import JobAddress
 

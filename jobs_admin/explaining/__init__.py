@@ -1,0 +1,1 @@
+"""Why a job is where it is: facts in, words out."""

@@ -1,0 +1,1 @@
+"""How long jobs are kept, and where they go."""
