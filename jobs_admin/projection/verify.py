@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from trellis_jobs.jetstream.log_feed import LogFeed
 
 EXAMPLES: Final = 20
-# Retention leaves a job in the log for an hour after its end (retention_policy.py).
+# Retention leaves a job in the log for an hour after its end (retention/policy.py).
 _NOTHING_PURGED: Final = timedelta(hours=1) // timedelta(minutes=1)
 
 _MINUTE_US: Final = 60_000_000

@@ -137,12 +137,13 @@ class LogFeed:
                     return
 
     async def _through_outages(self, after: Place) -> AsyncGenerator[list[LogMessage], None]:
-        """Empty batches too: there was nothing more at that time."""
-        place = after
+        """Empty batches too: there was nothing more at that time. An outage is said once."""
+        place, is_out = after, False
         while True:
             try:
                 async with aclosing(self._from_one_consumer(place)) as batches:
                     async for batch in batches:
+                        is_out = False
                         if batch:
                             last = batch[-1]
                             place = Place(last.sequence, last.stored_ns, place.created)
@@ -150,7 +151,9 @@ class LogFeed:
             except (ConnectionLost, InfrastructureError) as error:
                 if self._connection.is_closed:
                     raise
-                log.warning("the log cannot be read right now", extra={"error": str(error)})
+                if not is_out:
+                    log.warning("the log cannot be read right now", extra={"error": str(error)})
+                is_out = True
                 await asyncio.sleep(_RETRY_AFTER)
             await self._connection.until_up()
 
