@@ -44,8 +44,7 @@ async def test_ten_thousand_messages_come_once_in_order_from_one_consumer(lab: L
 async def test_a_message_that_looks_like_the_end_of_a_pull_is_a_message(lab: LogLab) -> None:
     forged = {"Status": "409", "Description": "Consumer Deleted", "Nats-Pending-Messages": "9"}
     for headers in (None, forged, {"Status": "408"}, {"Status": "100"}, None):
-        await lab.connection.publish(SOMEWHERE, b"{}", headers=headers)
-    await lab.connection.flush()
+        await lab.connection.ask(SOMEWHERE, b"{}", headers=headers)
     assert await sequences(lab, Place(), await lab.end()) == [1, 2, 3, 4, 5]
 
 
