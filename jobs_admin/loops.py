@@ -20,6 +20,7 @@ log = logging.getLogger(__name__)
 
 _FIRST_PAUSE: Final = 0.5
 _LONGEST_PAUSE: Final = 30.0
+_LONGEST_TURN: Final = timedelta(minutes=10)
 # A loop that runs for so long after its last error has recovered from it.
 _SETTLED: Final = timedelta(seconds=10)
 
@@ -34,7 +35,10 @@ class LoopState(StrEnum):
 
 @dataclass(slots=True)
 class Loop:
-    """`last_success` is of loops that work in turns; `last_error` of the newest failure."""
+    """`last_success` and `turn_began` are of loops that work in turns.
+
+    A turn that takes too long counts as a failure: what it waits for may never come.
+    """
 
     name: str
     last_success: datetime | None = None
@@ -42,9 +46,11 @@ class Loop:
     last_failure: datetime | None = None
     failures: int = 0
     is_down: bool = False
+    turn_began: datetime | None = None
 
     def state(self, now: datetime) -> LoopState:
-        if self.is_down:
+        is_stuck = self.turn_began is not None and now - self.turn_began > _LONGEST_TURN
+        if self.is_down or is_stuck:
             return LoopState.FAILING
         if self.last_failure is not None and now - self.last_failure < _SETTLED:
             return LoopState.RECOVERING
@@ -74,18 +80,20 @@ class Loops:
     async def repeat(
         self, name: str, every: timedelta, work: Callable[[], Awaitable[object]]
     ) -> None:
-        """Run `work` again and again; an error costs one turn, and errors in a row ever more."""
-        loop, pause = self._new(name), every.total_seconds()
+        """Run `work` again and again; after an error sooner than usual, if that is long."""
+        loop, pause = self._new(name), _FIRST_PAUSE
         while True:
+            loop.turn_began = self.now()
             try:
                 await work()
             except Exception as error:
                 self._failed(loop, error)
-                pause = max(every.total_seconds(), min(2 * pause, _LONGEST_PAUSE))
+                rest, pause = min(pause, every.total_seconds()), min(2 * pause, _LONGEST_PAUSE)
             else:
                 loop.last_success, loop.is_down = self.now(), False
-                pause = every.total_seconds()
-            await asyncio.sleep(pause)
+                rest, pause = every.total_seconds(), _FIRST_PAUSE
+            loop.turn_began = None
+            await asyncio.sleep(rest)
 
     def _new(self, name: str) -> Loop:
         loop = self.all[name] = Loop(name)

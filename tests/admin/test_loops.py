@@ -99,3 +99,16 @@ def test_a_loop_has_recovered_when_it_has_run_for_a_while() -> None:
 
     assert seen_at(after(5)) is LoopState.RECOVERING
     assert seen_at(after(11)) is LoopState.RUNNING
+
+
+async def test_a_loop_that_rarely_works_tries_again_soon_after_an_error() -> None:
+    loops, work = Loops(utc_now), Work(failures=1)
+    async with running(asyncio.create_task(loops.repeat("sweep", timedelta(hours=1), work.once))):
+        await until(lambda: work.done == 1, "it works again")
+        assert loops.all["sweep"].state(after(3600)) is not LoopState.FAILING
+
+
+def test_a_turn_that_does_not_end_is_a_failure() -> None:
+    loop = Loop("sweep", last_success=after(-60), turn_began=NOON)
+    assert loop.state(after(60)) is LoopState.RUNNING
+    assert loop.state(after(601)) is LoopState.FAILING

@@ -125,24 +125,30 @@ class _Reader:
         self._arrived.put_nowait(None)
 
     async def messages(self, enough: int | None) -> AsyncIterator[Msg]:
+        """So many as there were, or without end; fewer when some were purged meanwhile."""
         asked = taken = 0
         while enough is None or taken < enough:
             if asked == 0:
-                await self._ask()
-                asked = _BATCH
+                asked = await self._ask(None if enough is None else enough - taken)
             message = await self._take()
-            status = None if message is None else (message.headers or {}).get("Status")
+            status = None if message is None or message.reply else _status(message)
             if message is None or (status is not None and status not in _ENDED_PULL):
                 return
             if status is None:
                 asked, taken = asked - 1, taken + 1
                 yield message
+            elif enough is not None:
+                return
             else:
                 asked = 0
 
-    async def _ask(self) -> None:
-        body = {"batch": _BATCH, "expires": int(_PULL_SECONDS * 1e9)}
-        await self._connection.publish(self._next, orjson.dumps(body), reply=self.inbox)
+    async def _ask(self, there: int | None) -> int:
+        """For what is there without waiting, or for what comes; returns how many at most."""
+        batch = _BATCH if there is None else min(there, _BATCH)
+        wait = {"expires": int(_PULL_SECONDS * 1e9)} if there is None else {"no_wait": True}
+        body = orjson.dumps({"batch": batch, **wait})
+        await self._connection.publish(self._next, body, reply=self.inbox)
+        return batch
 
     async def _take(self) -> Msg | None:
         try:
@@ -182,3 +188,7 @@ async def _reader(connection: Connection, watched: str, *, after: int) -> AsyncI
 def _sequence(message: Msg) -> int:
     info = read_reply(message.reply)
     return info.stream_sequence if info else 0
+
+
+def _status(message: Msg) -> str | None:
+    return (message.headers or {}).get("Status")
