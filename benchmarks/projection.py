@@ -24,6 +24,7 @@ from benchmarks.report import Report
 from jobs_admin.projection.batch import Changes, JobRow
 from jobs_admin.projection.intake import Intake
 from jobs_admin.projection.rebuild import rebuild
+from jobs_admin.projection.rows import microseconds
 from jobs_admin.projection.store import Projection
 from jobs_admin.reads import jobs as reads
 from jobs_admin.reads.jobs import JobFilter
@@ -160,7 +161,9 @@ async def _fill(path: Path, jobs: int) -> None:
             for number in range(first, min(first + 10_000, jobs)):
                 sequence = 1 + projected_log.EVENTS_A_JOB * number
                 job = projected_log.folded(number, sequence)
-                changes.jobs[job.address] = JobRow(sequence, job, sequence + 2)
+                changes.jobs[job.address] = JobRow(
+                    sequence, job, sequence + 2, microseconds(job.updated_at)
+                )
                 changes.begun.append((sequence, job.payload))
             await projection.apply(changes)
         await projection.add_indexes()

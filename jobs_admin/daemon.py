@@ -169,7 +169,7 @@ def _loops(parts: _Parts) -> Mapping[str, Coroutine[Any, Any, None]]:
 def _retention(parts: _Parts, projector: Projector) -> Callable[[], Awaitable[object]]:
     config = parts.config
     archive = NoArchive() if config.archive is None else FolderArchive(config.archive)
-    doors = Doors(parts.connection, parts.events, parts.readers, projector)
+    doors = Doors(parts.connection, parts.readers, projector)
     return Retention(config.retention, archive, doors, parts.around.now).sweep
 
 

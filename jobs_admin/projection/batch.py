@@ -33,12 +33,14 @@ _MINUTE_NS: Final = 60 * 10**9
 class JobRow:
     """A job as the projection has it: its log lines are rows of their own.
 
-    `number` is the sequence of its first event; `counted_as` the state it is counted under.
+    `number` is the sequence of its first event; `last_stored_at` when the server stored the newest,
+    in microseconds; `counted_as` the state it is counted under.
     """
 
     number: int
     job: Job
     last_sequence: int
+    last_stored_at: int
     lines: int = 0
     counted_as: JobState | None = None
 
@@ -119,7 +121,7 @@ def project(
 def _project_event(
     message: LogMessage, entry: Entry, rows: Mapping[JobAddress, JobRow], changes: Changes
 ) -> None:
-    address = entry.event.job
+    address, stored_at = entry.event.job, message.stored_ns // 1000
     row = changes.jobs.get(address)
     if row is None:
         row = rows.get(address)
@@ -129,13 +131,13 @@ def _project_event(
     if isinstance(reduced, Ignored):
         changes.ignored.append((entry.sequence, entry.event, reduced.reason))
     elif row is None:
-        row = changes.jobs[address] = JobRow(entry.sequence, reduced.job, entry.sequence)
+        row = changes.jobs[address] = JobRow(entry.sequence, reduced.job, entry.sequence, stored_at)
         _note(row, message, entry.event, changes)
     else:
         row.job = reduced.job
         _note(row, message, entry.event, changes)
     if row is not None:
-        row.last_sequence = entry.sequence
+        row.last_sequence, row.last_stored_at = entry.sequence, stored_at
 
 
 def _note(row: JobRow, message: LogMessage, event: Event, changes: Changes) -> None:

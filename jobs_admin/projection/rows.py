@@ -42,6 +42,7 @@ COLUMNS: Final = (
     "key_hash",
     "last_error",
     "last_sequence",
+    "last_stored_at",
     "lines",
     "document",
 )
@@ -91,6 +92,7 @@ def to_row(row: JobRow) -> tuple[Any, ...]:
         held.key_hash if held else None,
         job_errors.text(job.last_error) if job.last_error else None,
         row.last_sequence,
+        row.last_stored_at,
         row.lines,
         _document(job),
     )
@@ -114,9 +116,11 @@ def _shallow(run: Run) -> Run:
     return replace(run, payload=_TOO_DEEP, result=None if run.result is None else _TOO_DEEP)
 
 
-def from_row(number: int, last_sequence: int, lines: int, document: str) -> JobRow:
+def from_row(
+    number: int, last_sequence: int, last_stored_at: int, lines: int, document: str
+) -> JobRow:
     job = jobs.from_json(orjson.loads(document))
-    return JobRow(number, job, last_sequence, lines, JobState(job.state))
+    return JobRow(number, job, last_sequence, last_stored_at, lines, JobState(job.state))
 
 
 def payload_hashes(payload: Json) -> set[int]:

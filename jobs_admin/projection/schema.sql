@@ -29,6 +29,7 @@ CREATE TABLE jobs_projection (
     key_hash        TEXT,
     last_error      TEXT,
     last_sequence   INTEGER NOT NULL,     -- of its newest event, ignored ones included
+    last_stored_at  INTEGER NOT NULL,     -- when the server stored that event, whatever the event says
     lines           INTEGER NOT NULL,     -- log lines so far, in all runs
     document        TEXT    NOT NULL
 );

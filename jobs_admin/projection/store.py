@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from jobs_admin.projection.files import FileId
     from trellis_jobs.model.identity import JobAddress
 
-SCHEMA_VERSION: Final = 1
+SCHEMA_VERSION: Final = 2
 ACTIVITY_MINUTES: Final = 24 * 60
 _LOADED_AT_ONCE: Final = 500
 
@@ -106,8 +106,8 @@ class Projection:
             ids = [address.job_id for address in wanted[start : start + _LOADED_AT_ONCE]]
             marks = ", ".join("?" * len(ids))
             query = (
-                "SELECT job, last_sequence, lines, document FROM jobs_projection "  # noqa: S608
-                f"WHERE id IN ({marks})"
+                "SELECT job, last_sequence, last_stored_at, lines, document "  # noqa: S608
+                f"FROM jobs_projection WHERE id IN ({marks})"
             )
             for columns in await self._database.execute_fetchall(query, ids):
                 row = self._known(*columns)
@@ -115,9 +115,9 @@ class Projection:
                     found[row.job.address] = row
         return found
 
-    def _known(self, number: int, last_sequence: int, lines: int, document: str) -> JobRow:
+    def _known(self, *columns: Any) -> JobRow:
         try:
-            return from_row(number, last_sequence, lines, document)
+            return from_row(*columns)
         except (ValueError, TypeError, JobsError) as error:
             raise FileDamaged(f"{self.path} holds what is no job: {error}") from error
 

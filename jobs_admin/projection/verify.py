@@ -19,8 +19,8 @@ from jobs_admin.projection.fitness import fit_place, noticing_damage
 from jobs_admin.projection.rebuild import beside_it, fill, fill_up
 from jobs_admin.projection.rows import microseconds
 from jobs_admin.projection.store import place_of
+from jobs_admin.retention.policy import SHORTEST
 from trellis_jobs.jetstream.log_feed import check_log
-from trellis_jobs.model.events import EventKind
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterable, Sequence
@@ -31,13 +31,12 @@ if TYPE_CHECKING:
     from trellis_jobs.jetstream.log_feed import LogFeed
 
 EXAMPLES: Final = 20
-# Retention leaves a job in the log for an hour after its end (retention/policy.py).
-_NOTHING_PURGED: Final = timedelta(hours=1) // timedelta(minutes=1)
+# Retention leaves a job alone as long after its newest event was stored.
+_NOTHING_PURGED: Final = SHORTEST // timedelta(minutes=1)
 
 _MINUTE_US: Final = 60_000_000
 _PRESENCE: Final = "worker_presence_projection"
 _ACTIVITY: Final = "job_activity"
-_DISMISSED: Final = EventKind.DISMISSED.value
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,9 +200,8 @@ class _Comparison:
         return table.name == _ACTIVITY and live is not None and self._is_past(live, fresh)
 
     def _is_past(self, live: dict[str, Any], fresh: dict[str, Any] | None) -> bool:
-        """A dismissal may be purged soon after; everything else is older than a job's end."""
         left = live["events"] > (fresh["events"] if fresh else 0)
-        return bool(left and (live["minute"] < self._purged_before or live["kind"] == _DISMISSED))
+        return bool(left and live["minute"] < self._purged_before)
 
     async def _columns(self, table: Table) -> list[str]:
         query = "SELECT name FROM pragma_table_info(?, 'live')"

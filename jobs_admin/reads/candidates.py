@@ -9,6 +9,7 @@ import orjson
 
 from jobs_admin.projection.rows import microseconds
 from trellis_jobs.jetstream.event_log import Latest
+from trellis_jobs.model.identity import JobAddress
 from trellis_jobs.model.standing import Head
 from trellis_jobs.model.states import JobState
 from trellis_jobs.wire import jobs as wire
@@ -31,6 +32,15 @@ QUIET: Final = (
     "SELECT updated_at, job, last_sequence, document FROM jobs_projection "
     "WHERE state = ? AND updated_at <= ? AND (updated_at, job) > (?, ?) "
     "AND (next_attempt_at IS NULL OR next_attempt_at <= ?) ORDER BY updated_at, job LIMIT ?"
+)
+# By what the job's events say and by when the server stored them: a worker's clock may be wrong.
+DUE: Final = (
+    "SELECT ended_at, job, service, type, id FROM jobs_projection "
+    "WHERE state = ? AND ended_at <= ? AND last_stored_at <= ? AND (ended_at, job) > (?, ?) "
+    "ORDER BY ended_at, job LIMIT ?"
+)
+HOW_MANY_DUE: Final = (
+    "SELECT count(*) FROM jobs_projection WHERE state = ? AND ended_at <= ? AND last_stored_at <= ?"
 )
 _MOST_IDS: Final = 500
 
@@ -68,6 +78,23 @@ async def quiet(
     micros = microseconds(since)
     values = (state.value, micros, after.at, after.job, micros, limit)
     return _candidates(await readers.rows(QUIET, values))
+
+
+async def due(
+    readers: Readers, state: JobState, before: datetime, *, after: Place, limit: int
+) -> tuple[list[JobAddress], Place]:
+    """Those that were over before then, the earliest first, and where to go on."""
+    micros = microseconds(before)
+    values = (state.value, micros, micros, after.at, after.job, limit)
+    rows = await readers.rows(DUE, values)
+    place = Place(*rows[-1][:2]) if rows else after
+    return [JobAddress(*address) for _, _, *address in rows], place
+
+
+async def how_many_due(readers: Readers, state: JobState, before: datetime) -> int:
+    micros = microseconds(before)
+    row = await readers.row(HOW_MANY_DUE, (state.value, micros, micros))
+    return int(row[0]) if row else 0
 
 
 async def states_of(

@@ -11,10 +11,12 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
-from jobs_admin.projection.rows import microseconds
+from jobs_admin.projection.rows import moment_of
+from jobs_admin.reads.candidates import Place, due, how_many_due
+from trellis_jobs.jetstream.history import read_stored
 from trellis_jobs.jetstream.purging import purge_job
-from trellis_jobs.model.identity import JobAddress
-from trellis_jobs.model.job import fold
+from trellis_jobs.model.job import Entry, fold
+from trellis_jobs.wire import log as wire
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -25,18 +27,13 @@ if TYPE_CHECKING:
     from jobs_admin.retention.archive import Archive
     from jobs_admin.retention.policy import RetentionPolicy
     from trellis_jobs.jetstream.connection import Connection
-    from trellis_jobs.jetstream.event_log import EventLog
+    from trellis_jobs.model.identity import JobAddress
     from trellis_jobs.model.job import Job
 
 log = logging.getLogger(__name__)
 
 _AT_ONCE: Final = 100
-
-_DUE: Final = (
-    "SELECT service, type, id FROM jobs_projection WHERE state = ? AND ended_at <= ? "
-    "ORDER BY ended_at LIMIT ?"
-)
-_HOW_MANY_DUE: Final = "SELECT count(*) FROM jobs_projection WHERE state = ? AND ended_at <= ?"
+_BEGINNING: Final = Place(at=-(2**63))
 
 
 @dataclass(slots=True)
@@ -44,7 +41,19 @@ class Swept:
     """What a sweep did, by state."""
 
     removed: Counter[str] = field(default_factory=Counter)
-    revived: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class _History:
+    """A job's events as the log has them, and when the server stored the newest."""
+
+    address: JobAddress
+    entries: Sequence[Entry]
+    newest_at: datetime | None
+
+    @property
+    def last_sequence(self) -> int:
+        return self.entries[-1].sequence
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +61,6 @@ class Doors:
     """What retention reaches jobs through."""
 
     connection: Connection
-    events: EventLog
     readers: Readers
     projector: Projector
 
@@ -74,53 +82,58 @@ class Retention:
         """How many jobs the next sweeps will remove: a dry run."""
         found: Counter[str] = Counter()
         for state, before in self._policy.limits(self._now()):
-            row = await self._doors.readers.row(_HOW_MANY_DUE, (state.value, microseconds(before)))
-            found[state.value] = int(row[0]) if row else 0
+            found[state.value] = await how_many_due(self._doors.readers, state, before)
         return +found
 
     async def sweep(self) -> Swept:
         """Everything that is due now, in small portions."""
         swept = Swept()
         for state, before in self._policy.limits(self._now()):
-            while due := await self._doors.readers.rows(
-                _DUE, (state.value, microseconds(before), _AT_ONCE)
-            ):
-                if not await self._remove([JobAddress(*row) for row in due], swept):
+            place = _BEGINNING
+            while True:
+                some, place = await due(
+                    self._doors.readers, state, before, after=place, limit=_AT_ONCE
+                )
+                if not some:
                     break
+                await self._remove(some, swept)
         if swept.removed:
             log.info("jobs were removed after their time", extra={"jobs": dict(swept.removed)})
         return swept
 
-    async def _remove(self, addresses: Sequence[JobAddress], swept: Swept) -> bool:
-        """False when none of them left its row: the projection has not caught up with the log."""
-        histories = [await self._doors.events.history(address) for address in addresses]
+    async def _remove(self, addresses: Sequence[JobAddress], swept: Swept) -> None:
+        known_up_to = self._doors.projector.position
+        histories = [await self._read(address) for address in addresses]
         over = [
             (job, history)
             for history in histories
-            if (job := fold(history)) is not None and self._is_due(job)
+            if (job := fold(history.entries)) is not None and self._is_due(job, history)
         ]
-        await self._archive.keep(over, self._now().date())
+        await self._archive.keep(
+            [(job, history.entries) for job, history in over], self._now().date()
+        )
         for job, history in over:
-            up_to = history[-1].sequence
-            await purge_job(self._doors.connection, job.address, up_to=up_to)
+            await purge_job(self._doors.connection, job.address, up_to=history.last_sequence)
             swept.removed[job.state.value] += 1
-        ends = {job.address: history[-1].sequence for job, history in over}
-        gone = {a for a, history in zip(addresses, histories, strict=True) if not history}
-        left = [
-            await self._forget(address, ends.get(address))
-            for address in addresses
-            if address in ends or address in gone
-        ]
-        return any(left)
+        ends = {job.address: history.last_sequence for job, history in over}
+        # What another replica took out of the log has no events left to go by.
+        gone = {history.address: known_up_to for history in histories if not history.entries}
+        for address, up_to in (ends | gone).items():
+            await self._doors.projector.forget(address, up_to)
 
-    async def _forget(self, address: JobAddress, up_to: int | None) -> bool:
-        """A job that another replica took out of the log has no events left to go by."""
-        position = self._doors.projector.position if up_to is None else up_to
-        return await self._doors.projector.forget(address, position)
+    async def _read(self, address: JobAddress) -> _History:
+        entries: list[Entry] = []
+        newest_at = None
+        for message in await read_stored(self._doors.connection, address):
+            read = wire.read(message.subject, message.sequence, message.data, message.headers)
+            if isinstance(read, Entry):
+                entries.append(read)
+                newest_at = moment_of(message.stored_ns // 1000)
+        return _History(address, entries, newest_at)
 
-    def _is_due(self, job: Job) -> bool:
+    def _is_due(self, job: Job, history: _History) -> bool:
         """By the log, not by the row: a retry may have begun a new run."""
-        ended = job.run.ended_at
-        return (
-            ended is not None and job.is_over and self._policy.is_due(job.state, ended, self._now())
+        times = (job.run.ended_at, history.newest_at)
+        return job.is_over and all(
+            at is not None and self._policy.is_due(job.state, at, self._now()) for at in times
         )

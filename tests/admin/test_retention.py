@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import gzip
+import sqlite3
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from contextlib import asynccontextmanager, closing
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import orjson
 import pytest
@@ -16,10 +17,12 @@ import pytest
 from jobs_admin.errors import ConfigError
 from jobs_admin.projection.projector import Projector
 from jobs_admin.reads import jobs as reads
+from jobs_admin.reads.candidates import DUE, HOW_MANY_DUE
 from jobs_admin.reads.readers import Readers
 from jobs_admin.retention.archive import Archive, FolderArchive, NoArchive
 from jobs_admin.retention.policy import parse, standard
 from jobs_admin.retention.retention import Doors, Retention
+from tests.given import REPORT, completed, created, started
 from tests.support.lab import Probe, Task, probe, worker
 from trellis_jobs import JobEnded, JobRef
 from trellis_jobs.contract.topology import Topology
@@ -32,6 +35,8 @@ from trellis_jobs.model.job import Entry, Job, fold
 from trellis_jobs.model.standing import Head
 from trellis_jobs.model.states import JobState
 from trellis_jobs.surroundings import utc_now
+
+HOUR: Final = timedelta(hours=1)
 
 
 @dataclass
@@ -46,7 +51,7 @@ class Sweeper:
     def retention(
         self, *, later: timedelta, policy: str = "", archive: Archive | None = None
     ) -> Retention:
-        doors = Doors(self.raw.connection, self.raw.events, self.readers, self.projector)
+        doors = Doors(self.raw.connection, self.readers, self.projector)
         return Retention(
             parse(policy), archive or FolderArchive(self.folder), doors, lambda: utc_now() + later
         )
@@ -139,6 +144,52 @@ async def retried(raw: Probe, job: Job, history: list[Entry]) -> None:
     )
     head = await raw.events.try_append(Head(history[-1].sequence, job.standing), event)
     assert isinstance(head, Head)
+
+
+async def test_a_worker_whose_clock_is_behind_loses_nothing(
+    server: EmbeddedServer, tmp_path: Path
+) -> None:
+    """Its job ended a moment ago, whatever its events say; the server knows when it stored them."""
+    async with sweeper(server.url, tmp_path) as at:
+        await write_two_hours_behind(at.raw)
+        await at.catch_up()
+        now = at.retention(later=timedelta(), policy="completed=1h")
+        assert (await now.due(), (await now.sweep()).removed) == ({}, {})
+        assert len(await at.raw.events.history(REPORT)) == 3
+        later = at.retention(later=HOUR, policy="completed=1h")
+        assert await later.due() == {"completed": 1}
+        assert (await later.sweep()).removed == {"completed": 1}
+        assert await at.raw.events.history(REPORT) == []
+
+
+async def test_the_log_decides_how_old_a_job_is(server: EmbeddedServer, tmp_path: Path) -> None:
+    """The projection only proposes: here it believes that the job's last event is of 1970."""
+    async with sweeper(server.url, tmp_path) as at:
+        await write_two_hours_behind(at.raw)
+        await at.catch_up()
+        with closing(sqlite3.connect(tmp_path / "jobs.sqlite")) as database, database:
+            database.execute("UPDATE jobs_projection SET last_stored_at = 0")
+        now = at.retention(later=timedelta(), policy="completed=1h")
+        assert await now.due() == {"completed": 1}
+        assert (await now.sweep()).removed == {}
+        assert len(await at.raw.events.history(REPORT)) == 3
+
+
+async def write_two_hours_behind(raw: Probe) -> None:
+    head: Head | None = None
+    for event in (created(), started(), completed()):
+        answer = await raw.events.try_append(head, replace(event, at=utc_now() - 2 * HOUR))
+        assert isinstance(answer, Head)
+        head = answer
+
+
+async def test_jobs_that_are_due_are_found_by_an_index(
+    server: EmbeddedServer, tmp_path: Path
+) -> None:
+    async with sweeper(server.url, tmp_path) as at:
+        for query, values in ((DUE, ("dead", 0, 0, 0, 0, 1)), (HOW_MANY_DUE, ("dead", 0, 0))):
+            steps = await at.readers.rows(f"EXPLAIN QUERY PLAN {query}", values)
+            assert ["jobs_by_end" in step[-1] for step in steps] == [True]
 
 
 async def test_what_another_replica_purged_leaves_this_projection_too(
