@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING, Final
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
 
 # Whoever waits for a job, or looks it up after a failure, must find it.
 SHORTEST: Final = timedelta(hours=1)
+LONGEST: Final = timedelta(days=36_500)
 KEEP_ALL: Final = "keep-all"
 _OTHERS: Final = "others"
 _DEFAULT: Final = timedelta(days=7)
@@ -23,13 +25,17 @@ _DEFAULTS: Final[Mapping[JobState, timedelta]] = {
     JobState.FAILED: timedelta(days=30),
     JobState.DEAD: timedelta(days=90),
 }
-_AGE: Final = re.compile(r"(\d+)([smhdw])")
+_AGE: Final = re.compile(r"([0-9]+)([smhdw])")
 _UNITS: Final = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
+_SHOWN_IN: Final = "dhms"
 
 
 @dataclass(frozen=True, slots=True)
 class RetentionPolicy:
-    """`ages` names every state in which a job is over; None keeps its jobs for ever."""
+    """`ages` names every state in which a job is over; None keeps its jobs for ever.
+
+    As a string it is what parse() takes.
+    """
 
     ages: Mapping[JobState, timedelta | None]
 
@@ -45,7 +51,13 @@ class RetentionPolicy:
         kept = [state for state, age in self.ages.items() if age is None]
         if len(kept) == len(self.ages):
             return KEEP_ALL
-        return ",".join(f"{state}={_shown(age)}" for state, age in sorted(self.ages.items()))
+        [(usual, states)] = Counter(self.ages.values()).most_common(1)
+        named = [
+            f"{state}={_shown(age)}"
+            for state, age in sorted(self.ages.items())
+            if states == 1 or age != usual
+        ]
+        return ",".join(named if states == 1 else [*named, f"{_OTHERS}={_shown(usual)}"])
 
 
 def standard() -> RetentionPolicy:
@@ -83,11 +95,19 @@ def _age(part: str, value: str) -> timedelta | None:
     found = _AGE.fullmatch(value)
     if found is None:
         raise ConfigError(f"retention {part!r}: an age is a number and s, m, h, d or w, or 'keep'")
-    age = timedelta(**{_UNITS[found[2]]: int(found[1])})
+    try:
+        age = timedelta(**{_UNITS[found[2]]: int(found[1])})
+    except (OverflowError, ValueError):
+        age = timedelta.max
+    if age > LONGEST:
+        raise ConfigError(f"retention {part[:40]!r}: more than a hundred years is 'keep'")
     if age < SHORTEST:
         raise ConfigError(f"retention {part!r}: jobs are kept for at least an hour after their end")
     return age
 
 
 def _shown(age: timedelta | None) -> str:
-    return "keep" if age is None else f"{int(age.total_seconds())}s"
+    if age is None:
+        return "keep"
+    unit = next(unit for unit in _SHOWN_IN if age % timedelta(**{_UNITS[unit]: 1}) == timedelta())
+    return f"{age // timedelta(**{_UNITS[unit]: 1})}{unit}"

@@ -33,7 +33,7 @@ from trellis_jobs.jetstream.provision import provision
 from trellis_jobs.model import events as e
 from trellis_jobs.model.job import Entry, Job, fold
 from trellis_jobs.model.standing import Head
-from trellis_jobs.model.states import JobState
+from trellis_jobs.model.states import OVER, JobState
 from trellis_jobs.surroundings import utc_now
 
 HOUR: Final = timedelta(hours=1)
@@ -237,6 +237,9 @@ async def test_a_crash_after_the_archive_is_made_good_by_the_next_sweep(
         ("completed=soon", "an age is a number"),
         ("completed=59m", "at least an hour"),
         ("completed", "an age is a number"),
+        ("completed=99999999999999d", "more than a hundred years"),
+        ("completed=999999999d", "more than a hundred years"),
+        (f"completed={'9' * 5_000}d", "more than a hundred years"),
     ],
 )
 def test_a_retention_that_makes_no_sense_is_refused(text: str, complaint: str) -> None:
@@ -257,4 +260,29 @@ def test_keep_all_keeps_all() -> None:
     policy = parse("keep-all")
     assert str(policy) == "keep-all"
     assert policy.limits(utc_now()) == []
-    assert str(parse("completed=keep")).startswith("cancelled=604800s,completed=keep")
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("", "dead=90d,failed=30d,others=7d"),
+        ("completed=keep", "completed=keep,dead=90d,failed=30d,others=7d"),
+        ("others=keep, dead=1w", "dead=7d,others=keep"),
+        ("others=36h,failed=90m,dead=3601s", "dead=3601s,failed=90m,others=36h"),
+        ("others=3d", "others=3d"),
+    ],
+)
+def test_a_policy_is_shown_as_it_may_be_written(text: str, shown: str) -> None:
+    assert str(parse(text)) == shown
+    assert parse(shown) == parse(text)
+
+
+def test_a_policy_of_different_ages_is_shown_state_by_state() -> None:
+    hours = enumerate(sorted(OVER), start=1)
+    policy = parse(",".join(f"{state}={number}h" for number, state in hours))
+    assert "others" not in str(policy)
+    assert parse(str(policy)) == policy
+
+
+def test_the_longest_age_can_be_reckoned_with() -> None:
+    assert parse("others=36500d").limits(utc_now())
