@@ -19,7 +19,15 @@ from pydantic.alias_generators import to_camel
 
 from jobs_admin.errors import Unexpected
 from jobs_admin.refusals import refusal
-from jobs_admin.views.jobs import ChangedJob, ExplanationView, JobView, LogEntry, OneJob
+from jobs_admin.views.jobs import (
+    ChangedJob,
+    ExplanationView,
+    JobPage,
+    JobPlace,
+    JobView,
+    LogEntry,
+    OneJob,
+)
 from jobs_admin.views.keys import BusyKeyView, KeyView
 from jobs_admin.views.services import HealthView, ServiceView, StatsView
 from jobs_admin.views.shape import Page
@@ -40,7 +48,6 @@ Scalar = str | int | float | bool
 
 PAGE: Final = 100
 TIMEOUT: Final = 10.0
-_JOBS: Final = TypeAdapter(Page[JobView])
 _SERVICES: Final = TypeAdapter(Page[ServiceView])
 _KEYS: Final = TypeAdapter(Page[BusyKeyView])
 _ENTRIES: Final = TypeAdapter(Page[LogEntry])
@@ -117,32 +124,47 @@ class AdminClient:
         return _each(turn, lambda service: service.name)
 
     async def list_jobs(
-        self, query: JobQuery = ANY, *, offset: int = 0, limit: int = PAGE, min_seq: int = 0
-    ) -> Page[JobView]:
-        """Newest first."""
-        asked = {**_told(query), "offset": offset, "limit": limit, "minSeq": min_seq}
-        return await self._page("Jobs.List", asked, _JOBS)
+        self,
+        query: JobQuery = ANY,
+        *,
+        offset: int = 0,
+        before: JobPlace | None = None,
+        limit: int = PAGE,
+        min_seq: int = 0,
+    ) -> JobPage:
+        """Newest first; from an offset, or those that follow a place (`page.next_before`)."""
+        part = {"offset": offset, "before": _place(before), "limit": limit}
+        return await self._one("Jobs.List", {**_told(query), **part, "minSeq": min_seq}, JobPage)
 
     def jobs(self, query: JobQuery = ANY, *, page: int = PAGE) -> AsyncIterator[JobView]:
-        """Each job once, newest first; those created meanwhile may be left out."""
+        """Each job once, newest first, without those created meanwhile.
 
-        async def turn(offset: int) -> Page[JobView]:
-            return await self.list_jobs(query, offset=offset, limit=page)
+        Whatever is changed meanwhile, no job is left out that matches when its page is asked for.
+        """
 
-        return _each(turn, _address)
+        async def turn(before: JobPlace | None) -> JobPage:
+            return await self.list_jobs(query, before=before, limit=page)
+
+        return _each_job(turn)
 
     async def list_dead(
-        self, query: JobQuery = ANY, *, offset: int = 0, limit: int = PAGE, min_seq: int = 0
-    ) -> Page[JobView]:
+        self,
+        query: JobQuery = ANY,
+        *,
+        offset: int = 0,
+        before: JobPlace | None = None,
+        limit: int = PAGE,
+        min_seq: int = 0,
+    ) -> JobPage:
         """Jobs that wait for an operator; the query names no states."""
-        asked = {**_told(query), "offset": offset, "limit": limit, "minSeq": min_seq}
-        return await self._page("Jobs.ListDLQ", asked, _JOBS)
+        part = {"offset": offset, "before": _place(before), "limit": limit}
+        return await self._one("Jobs.ListDLQ", {**_told(query), **part, "minSeq": min_seq}, JobPage)
 
     def dead(self, query: JobQuery = ANY, *, page: int = PAGE) -> AsyncIterator[JobView]:
-        async def turn(offset: int) -> Page[JobView]:
-            return await self.list_dead(query, offset=offset, limit=page)
+        async def turn(before: JobPlace | None) -> JobPage:
+            return await self.list_dead(query, before=before, limit=page)
 
-        return _each(turn, _address)
+        return _each_job(turn)
 
     async def get(self, job: str | JobAddress, *, min_seq: int = 0) -> JobView:
         asked = {**_named(job), "minSeq": min_seq}
@@ -194,10 +216,12 @@ class AdminClient:
     def busy_keys(
         self, *, service: str | None = None, type: str | None = None, page: int = PAGE
     ) -> AsyncIterator[BusyKeyView]:
+        """All are asked for before the first is told, so that what is released hides no others."""
+
         async def turn(offset: int) -> Page[BusyKeyView]:
             return await self.list_keys(service=service, type=type, offset=offset, limit=page)
 
-        return _each(turn, lambda key: (key.service, key.type, key.key_hash))
+        return _each_of_all(turn, lambda key: (key.service, key.type, key.key_hash))
 
     async def get_key(self, service: str, type: str, key: str) -> KeyView:
         """By the key as people read it; by its hash, where several keys read the same."""
@@ -261,6 +285,33 @@ async def _each(
         offset = page.next_offset
 
 
+async def _each_of_all(
+    turn: Callable[[int], Awaitable[Page[T]]], identity: Callable[[T], object]
+) -> AsyncIterator[T]:
+    for entry in [each async for each in _each(turn, identity)]:
+        yield entry
+
+
+async def _each_job(
+    turn: Callable[[JobPlace | None], Awaitable[JobPage]],
+) -> AsyncIterator[JobView]:
+    """From place to place, which no change moves."""
+    before: JobPlace | None = None
+    while True:
+        page = await turn(before)
+        for job in page.entries:
+            yield job
+        before = page.next_before
+        if before is None:
+            break
+    if page.next_offset is not None:
+        raise Unexpected("this admin runtime is older than its client, and tells no `nextBefore`")
+
+
+def _place(before: JobPlace | None) -> dict[str, Any] | None:
+    return before.model_dump(mode="json", by_alias=True) if before else None
+
+
 def _told(query: JobQuery) -> dict[str, Any]:
     return query.model_dump(mode="json", by_alias=True, exclude_none=True)
 
@@ -269,7 +320,3 @@ def _named(job: str | JobAddress) -> dict[str, str]:
     if isinstance(job, JobAddress):
         return {"id": job.job_id, "service": job.service, "type": job.job_type}
     return {"id": job}
-
-
-def _address(job: JobView) -> tuple[str, str, str]:
-    return job.service, job.type, job.id

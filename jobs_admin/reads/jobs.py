@@ -7,30 +7,41 @@ from typing import TYPE_CHECKING, Any, Final
 
 import orjson
 
-from jobs_admin.projection.rows import moment_of
+from jobs_admin.projection.rows import microseconds, moment_of
 from jobs_admin.reads.job_filter import Conditions, JobFilter, by_age, narrowest, standing
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from datetime import datetime
 
     import aiosqlite
 
     from jobs_admin.reads.readers import Readers
 
-__all__ = ["AmbiguousId", "JobFilter", "Page", "StoredJob", "find", "lines", "page"]
+__all__ = ["AmbiguousId", "JobFilter", "JobPlace", "Page", "StoredJob", "find", "lines", "page"]
 
 _MOST_STREAMS: Final = 200
 _NEWEST_FIRST: Final = "ORDER BY j.created_at DESC, j.job DESC"
 
 
 @dataclass(frozen=True, slots=True)
+class JobPlace:
+    """Where a job is in every list, whatever becomes of it; `number` is of its first event."""
+
+    created_at: datetime
+    number: int
+
+
+@dataclass(frozen=True, slots=True)
 class Page:
-    """`documents` are JSON already."""
+    """`documents` are JSON already; `places` are theirs. `is_last`: no older jobs match."""
 
     documents: list[bytes]
     count: int
     offset: int
     limit: int
+    places: list[JobPlace]
+    is_last: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,18 +93,40 @@ async def lines(readers: Readers, number: int) -> list[dict[str, Any]]:
     ]
 
 
-async def page(readers: Readers, wanted: JobFilter, *, offset: int, limit: int) -> Page:
-    """Newest first, by creation, so that a job does not move between pages."""
+async def page(
+    readers: Readers,
+    wanted: JobFilter,
+    *,
+    offset: int,
+    limit: int,
+    before: JobPlace | None = None,
+) -> Page:
+    """Newest first, by creation, so that a job does not move between pages.
+
+    `before` leaves out that place and all newer ones; the count is of all jobs in any case.
+    """
     if wanted.is_impossible:
-        return Page([], 0, offset, limit)
+        return Page([], 0, offset, limit, [], is_last=True)
     async with readers.snapshot() as database:
         count = await _count(database, wanted)
-        documents: list[bytes] = []
+        rows: list[Any] = []
         if count > offset:
-            query, values = await page_query(database, wanted, count=count, reach=offset + limit)
-            rows = await database.execute_fetchall(query, (*values, limit, offset))
-            documents = [document.encode() for (document,) in rows]
-    return Page(documents, count, offset, limit)
+            query, values = await page_query(
+                database, wanted, count=count, reach=offset + limit, before=before
+            )
+            rows = list(await database.execute_fetchall(query, (*values, limit + 1, offset)))
+    return Page(
+        [_with_number(number, document) for number, _, document in rows[:limit]],
+        count,
+        offset,
+        limit,
+        [JobPlace(moment_of(created), number) for number, created, _ in rows[:limit]],
+        is_last=len(rows) <= limit,
+    )
+
+
+def _with_number(number: int, document: str) -> bytes:
+    return f'{{"firstSeq":{number},{document[1:]}'.encode()
 
 
 async def _count(database: aiosqlite.Connection, wanted: JobFilter) -> int:
@@ -109,22 +142,38 @@ async def _count(database: aiosqlite.Connection, wanted: JobFilter) -> int:
 
 
 async def page_query(
-    database: aiosqlite.Connection, wanted: JobFilter, *, count: int, reach: int
+    database: aiosqlite.Connection,
+    wanted: JobFilter,
+    *,
+    count: int,
+    reach: int,
+    before: JobPlace | None = None,
 ) -> tuple[str, Sequence[Any]]:
     """The query of a page that ends at `reach`; its limit and offset are still to be given."""
+    older = _older(before)
     if wanted.is_counted:
-        return _of_streams(await _streams(database, wanted))
+        return _of_streams([of + older for of in await _streams(database, wanted)])
     everything = await _count(database, JobFilter())
     # In order of age every match costs as many looks as there are jobs for each; else all matches
     # are looked up and sorted.
     route = by_age(wanted) if count * count > reach * everything else narrowest(wanted)
-    of = route.conditions
+    of = route.conditions + older
     query = (
-        f"SELECT document FROM jobs_projection JOIN (SELECT j.job AS job, j.created_at AS created "  # noqa: S608
-        f"FROM {route.source}{of.where} {_NEWEST_FIRST} LIMIT ? OFFSET ?) USING (job) "
+        "SELECT job, created, document FROM jobs_projection JOIN ("  # noqa: S608
+        f"SELECT j.job AS job, j.created_at AS created FROM {route.source}{of.where} "
+        f"{_NEWEST_FIRST} LIMIT ? OFFSET ?) USING (job) "
         "ORDER BY created DESC, job DESC"
     )
     return query, of.values
+
+
+def _older(before: JobPlace | None) -> Conditions:
+    """The first part is what an index in order of age is entered by."""
+    if before is None:
+        return Conditions()
+    created = microseconds(before.created_at)
+    part = "j.created_at <= ? AND (j.created_at < ? OR j.job < ?)"
+    return Conditions((part,), (created, created, before.number))
 
 
 async def _streams(database: aiosqlite.Connection, wanted: JobFilter) -> list[Conditions]:
@@ -151,7 +200,7 @@ def _of_streams(streams: list[Conditions]) -> tuple[str, list[Any]]:
         for of in streams
     )
     query = (
-        f"SELECT document FROM jobs_projection JOIN ({merged} "  # noqa: S608
+        f"SELECT job, created, document FROM jobs_projection JOIN ({merged} "  # noqa: S608
         "ORDER BY created DESC, job DESC LIMIT ? OFFSET ?) USING (job) "
         "ORDER BY created DESC, job DESC"
     )

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 from pydantic.json_schema import models_json_schema
 
 from jobs_admin.rpc import inputs
-from jobs_admin.views.jobs import ChangedJob, ExplanationView, JobView, LogEntry, OneJob
+from jobs_admin.views.jobs import ChangedJob, ExplanationView, JobPage, LogEntry, OneJob
 from jobs_admin.views.keys import BusyKeyView, KeyView
 from jobs_admin.views.services import HealthView, ServiceView, StatsView
 from jobs_admin.views.shape import Page
@@ -63,8 +63,8 @@ RPCS: Final[Mapping[str, Rpc]] = {
     "Jobs.Health": _reads(inputs.Nothing, HealthView),
     "Jobs.ListServices": _reads(inputs.PageInput, Page[ServiceView]),
     "Jobs.Stats": _reads(inputs.StatsInput, StatsView),
-    "Jobs.List": _reads(inputs.ListInput, Page[JobView]),
-    "Jobs.ListDLQ": _reads(inputs.DeadInput, Page[JobView]),
+    "Jobs.List": _reads(inputs.ListInput, JobPage),
+    "Jobs.ListDLQ": _reads(inputs.DeadInput, JobPage),
     "Jobs.Get": _finds(inputs.JobInput, OneJob),
     "Jobs.Events": _finds(inputs.EventsInput, Page[LogEntry]),
     "Jobs.Explain": _finds(inputs.JobInput, ExplanationView),

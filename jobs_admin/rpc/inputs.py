@@ -5,9 +5,16 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import Annotated
 
-from pydantic import AfterValidator, AwareDatetime, BaseModel, ConfigDict, Field
+from pydantic import (
+    AfterValidator,
+    AwareDatetime,
+    BaseModel,
+    ConfigDict,
+    Field,
+    model_validator,
+)
 
-from jobs_admin.reads.jobs import JobFilter
+from jobs_admin.reads.jobs import JobFilter, JobPlace
 from trellis_jobs.model.states import JobState
 
 MOST_ENTRIES = 500
@@ -54,7 +61,15 @@ class PageInput(ReadInput):
     limit: Annotated[int, Field(ge=1, le=MOST_ENTRIES)]
 
 
+class Before(Nothing):
+    """A job's place in lists: with it a page begins after that job, whatever became of it."""
+
+    created_at: Annotated[Moment, Field(alias="createdAt")]
+    first_seq: Annotated[int, Field(alias="firstSeq", ge=0, le=_LARGEST_SEQUENCE)]
+
+
 class DeadInput(PageInput):
+    before: Before | None = None
     service: Token | None = None
     type: Token | None = None
     since: Moment | None = None
@@ -63,6 +78,17 @@ class DeadInput(PageInput):
     id_prefix: Annotated[str | None, Field(alias="idPrefix", pattern=_ONE_TOKEN)] = None
     error: Text | None = None
     payload: Annotated[dict[Text, PayloadValue] | None, Field(max_length=8)] = None
+
+    @model_validator(mode="after")
+    def _one_way_to_page(self) -> DeadInput:
+        if self.before is not None and self.offset:
+            raise ValueError("a page begins at an offset or before a place, not both")
+        return self
+
+    @property
+    def place(self) -> JobPlace | None:
+        told = self.before
+        return JobPlace(told.created_at, told.first_seq) if told else None
 
     def wanted(self, states: list[JobState] | None) -> JobFilter:
         return JobFilter(

@@ -14,7 +14,7 @@ from jobs_admin.rpc import inputs
 from jobs_admin.rpc.catching_up import caught_up
 from jobs_admin.rpc.faults import Invalid, Issue, NotFound
 from jobs_admin.rpc.finding import address_of, find
-from jobs_admin.rpc.pages import page_json, without_the_large
+from jobs_admin.rpc.pages import job_page_json, without_the_large
 from jobs_admin.rpc.router import Method
 from trellis_jobs.model.events import EventKind
 from trellis_jobs.model.states import JobState
@@ -78,15 +78,14 @@ class JobMethods:
 
     async def _page(self, asked: inputs.DeadInput, states: list[JobState] | None) -> bytes:
         await caught_up(self.progress, asked.min_seq)
-        wanted = asked.wanted(states)
-        page = await reads.page(self.readers, wanted, offset=asked.offset, limit=asked.limit)
-        return page_json(
-            page.documents,
-            count=page.count,
-            offset=page.offset,
-            limit=page.limit,
-            room=self.largest_answer(),
+        page = await reads.page(
+            self.readers,
+            asked.wanted(states),
+            offset=asked.offset,
+            limit=asked.limit,
+            before=asked.place,
         )
+        return job_page_json(page, before=asked.place, room=self.largest_answer())
 
     async def _act(
         self,
@@ -113,7 +112,8 @@ class JobMethods:
     async def _shown(self, found: StoredJob) -> dict[str, Any]:
         """With its log lines; of a job too large for one answer, without what makes it so."""
         logs = await reads.lines(self.readers, found.number)
-        shown = {**found.document, "logs": logs, "lastSeq": found.last_sequence}
+        numbers = {"firstSeq": found.number, "lastSeq": found.last_sequence}
+        shown = {**found.document, "logs": logs, **numbers}
         data = dumps(shown)
         if len(data) + _AROUND_THE_JOB <= self.largest_answer():
             return shown

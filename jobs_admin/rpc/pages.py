@@ -1,4 +1,4 @@
-"""Live offset pages: `{entries, count, offset, limit, nextOffset?}`."""
+"""Live pages: `{entries, count, offset, limit, nextOffset?}`, of jobs also `nextBefore?`."""
 
 from __future__ import annotations
 
@@ -11,6 +11,8 @@ from trellis_jobs.wire.fields import dumps
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from jobs_admin.reads.jobs import JobPlace, Page
+
 _AROUND_THE_ENTRIES: Final = 1024
 # Whatever may be large in a job or an event; the rest of it is small.
 _LARGE: Final = ("payload", "result", "earlierRuns", "errors", "logs", "event")
@@ -21,6 +23,35 @@ def page_json(entries: Sequence[bytes], *, count: int, offset: int, limit: int, 
 
     A page may so be shorter than `limit`: whoever pages goes on at `nextOffset`.
     """
+    fitting = _fitting(entries, room)
+    body = _body(fitting, count, offset, limit)
+    if fitting and offset + len(fitting) < count:
+        body["nextOffset"] = offset + len(fitting)
+    return dumps(body)
+
+
+def job_page_json(page: Page, *, before: JobPlace | None, room: int) -> bytes:
+    """The same, of jobs: `nextBefore` is the place of the last one told, if others follow.
+
+    What began before a place has no offset in the whole list, and is told none.
+    """
+    fitting = _fitting(page.documents, room)
+    body = _body(fitting, page.count, page.offset, page.limit)
+    told = len(fitting)
+    if fitting and before is None and page.offset + told < page.count:
+        body["nextOffset"] = page.offset + told
+    if fitting and not (page.is_last and told == len(page.documents)):
+        last = page.places[told - 1]
+        body["nextBefore"] = {"createdAt": last.created_at, "firstSeq": last.number}
+    return dumps(body)
+
+
+def _body(fitting: list[bytes], count: int, offset: int, limit: int) -> dict[str, Any]:
+    entries = [orjson.Fragment(entry) for entry in fitting]
+    return {"entries": entries, "count": count, "offset": offset, "limit": limit}
+
+
+def _fitting(entries: Sequence[bytes], room: int) -> list[bytes]:
     fitting: list[bytes] = []
     size = _AROUND_THE_ENTRIES
     for entry in entries:
@@ -28,15 +59,7 @@ def page_json(entries: Sequence[bytes], *, count: int, offset: int, limit: int, 
         if fitting and size > room:
             break
         fitting.append(entry if size <= room else without_the_large(entry))
-    body: dict[str, Any] = {
-        "entries": [orjson.Fragment(entry) for entry in fitting],
-        "count": count,
-        "offset": offset,
-        "limit": limit,
-    }
-    if fitting and offset + len(fitting) < count:
-        body["nextOffset"] = offset + len(fitting)
-    return dumps(body)
+    return fitting
 
 
 def without_the_large(entry: bytes) -> bytes:

@@ -8,7 +8,7 @@ from typing import Annotated
 from pydantic import Field, JsonValue
 
 from jobs_admin.explaining.explanation import Because
-from jobs_admin.views.shape import View
+from jobs_admin.views.shape import Page, View
 from trellis_jobs.model.states import JobState
 
 
@@ -88,6 +88,7 @@ class RunView(View):
 class JobView(RunView):
     """A job in its newest run. `logs` and `last_seq` come with one job, not with lists.
 
+    `first_seq` is the log sequence of its first event, and with `created_at` its place in lists.
     `omitted` names the fields that were too large to be sent; the log has them.
     """
 
@@ -107,8 +108,22 @@ class JobView(RunView):
     last_error: str | None = None
     earlier_runs: tuple[RunView, ...] = ()
     logs: tuple[LogLineView, ...] = ()
+    first_seq: int | None = None
     last_seq: int | None = None
     omitted: tuple[str, ...] = ()
+
+
+class JobPlace(View):
+    """A job's place in lists, which nothing changes."""
+
+    created_at: datetime
+    first_seq: int
+
+
+class JobPage(Page[JobView]):
+    """`next_before` is the place of the last entry, if others follow it."""
+
+    next_before: JobPlace | None = None
 
 
 class OneJob(View):

@@ -9,16 +9,17 @@ from jobs_admin.client import AdminClient, JobQuery
 from jobs_admin.errors import Invalid, Issue, NotFound
 from jobs_admin.explaining.explanation import Because
 from jobs_admin.health import Status
-from jobs_admin.views.jobs import ChangedJob, JobView, LogEntry
+from jobs_admin.views.jobs import ChangedJob, JobPage, JobPlace, JobView, LogEntry
 from jobs_admin.views.services import CheckView, ServiceView
-from jobs_admin.views.shape import Page
 from trellis_jobs.model.identity import JobAddress
 from trellis_jobs.model.states import JobState
 
 
 async def look(admin: AdminClient) -> None:
     page = await admin.list_jobs(JobQuery(service="shop", state=[JobState.DEAD]), limit=10)
-    assert_type(page, Page[JobView])
+    assert_type(page, JobPage)
+    assert_type(page.entries, tuple[JobView, ...])
+    assert_type(page.next_before, JobPlace | None)
     assert_type(page.next_offset, int | None)
     async for job in admin.jobs(JobQuery(payload={"order": 17})):
         assert_type(job, JobView)

@@ -66,8 +66,8 @@ async def readers(path: Path) -> AsyncIterator[Readers]:
 
 
 async def found(readers: Readers, wanted: JobFilter, **page: int) -> list[int]:
-    limits = {"offset": 0, "limit": 500, **page}
-    got = await reads.page(readers, wanted, **limits)
+    offset, limit = page.get("offset", 0), page.get("limit", 500)
+    got = await reads.page(readers, wanted, offset=offset, limit=limit)
     return [int(orjson.loads(each)["id"].removeprefix("job-")) for each in got.documents]
 
 
@@ -133,6 +133,39 @@ async def test_pages_follow_each_other_without_gap_or_repeat(readers: Readers, n
 
 
 @each_filter
+async def test_pages_follow_each_other_by_the_place_of_the_last_job(
+    readers: Readers, name: str
+) -> None:
+    wanted, is_wanted = FILTERS[name]
+    told: list[int] = []
+    before: reads.JobPlace | None = None
+    for _ in range(JOBS):
+        page = await reads.page(readers, wanted, offset=0, limit=7, before=before)
+        told += [int(orjson.loads(each)["id"].removeprefix("job-")) for each in page.documents]
+        if page.is_last:
+            break
+        before = page.places[-1]
+    assert told == [number for number in reversed(range(JOBS)) if is_wanted(number)]
+
+
+async def test_jobs_of_the_same_moment_are_told_apart_by_their_number(tmp_path: Path) -> None:
+    scribe = Scribe()
+    for number in range(9):
+        scribe.write(*of(address(number), created(at=after(number // 4))))
+    async with Projection.open(tmp_path / "jobs.sqlite") as projection:
+        await Intake(projection, Place()).take_in(scribe.messages)
+    told: list[int] = []
+    async with Readers.open(tmp_path / "jobs.sqlite") as opened:
+        page = await reads.page(opened, JobFilter(), offset=0, limit=2)
+        while True:
+            told += [place.number for place in page.places]
+            if page.is_last:
+                break
+            page = await reads.page(opened, JobFilter(), offset=0, limit=2, before=page.places[-1])
+    assert told == [*range(9, 0, -1)]
+
+
+@each_filter
 async def test_both_ways_to_the_jobs_of_a_filter_lead_to_the_same(path: Path, name: str) -> None:
     wanted, is_wanted = FILTERS[name]
     with closing(sqlite3.connect(path)) as database:
@@ -166,11 +199,12 @@ async def test_no_filter_looks_through_the_whole_table(path: Path, name: str) ->
         JobFilter(service="s1", type="t2"),
     ],
 )
+@pytest.mark.parametrize("before", [None, reads.JobPlace(after(30), 60)])
 async def test_lists_by_service_type_and_state_are_never_sorted(
-    readers: Readers, wanted: JobFilter
+    readers: Readers, wanted: JobFilter, before: reads.JobPlace | None
 ) -> None:
     async with readers.snapshot() as database:
-        query, values = await reads.page_query(database, wanted, count=60, reach=50)
+        query, values = await reads.page_query(database, wanted, count=60, reach=50, before=before)
         plan = await database.execute_fetchall(f"EXPLAIN QUERY PLAN {query}", (*values, 50, 0))
         inner = [row[3] for row in plan]
     assert all("INDEX" in step for step in inner if step.startswith(("SCAN j", "SEARCH j ")))

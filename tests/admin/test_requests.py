@@ -13,7 +13,7 @@ from pydantic import BaseModel
 from jobs_admin.client import AdminClient, JobQuery
 from jobs_admin.errors import Invalid, NotFound
 from jobs_admin.explaining.explanation import Because
-from jobs_admin.views.jobs import ExplanationView, JobView, LogEntry, OneJob
+from jobs_admin.views.jobs import ExplanationView, JobPage, LogEntry, OneJob
 from jobs_admin.views.keys import BusyKeyView, KeyView
 from jobs_admin.views.services import HealthView, ServiceView, StatsView
 from jobs_admin.views.shape import Page
@@ -105,6 +105,35 @@ async def test_a_job_that_moves_to_a_later_page_meanwhile_is_told_once(lab: Admi
             newest = await lab.jobs.work.create(Task(text="newest"))
             await lab.client.get(newest.id)
     assert told == [newer.id, older.id]
+
+
+@pytest.mark.parametrize("iterate", ["jobs", "dead"])
+async def test_jobs_that_leave_the_list_in_the_loop_hide_no_others(
+    lab: AdminLab, iterate: str
+) -> None:
+    refs = [await lab.jobs.single.create(Task(do="always fail")) for _ in range(11)]
+    async with worker(lab.url, "single"):
+        for ref in refs:
+            await until_state(ref, JobState.DEAD)
+    await lab.client.get(refs[0].id, min_seq=max([await seq_of(lab, ref) for ref in refs]))
+    dead = {
+        "jobs": lambda: lab.client.jobs(JobQuery(state=[JobState.DEAD]), page=2),
+        "dead": lambda: lab.client.dead(JobQuery(service="lab", error="always"), page=2),
+    }
+    told = []
+    async for job in dead[iterate]():
+        await lab.client.replay(job.id)
+        told.append(job.id)
+    assert told == [ref.id for ref in refs[::-1]]
+
+
+async def test_a_page_begins_at_an_offset_or_before_a_place(lab: AdminLab) -> None:
+    place = {"createdAt": "2026-01-01T00:00:00Z", "firstSeq": 7}
+    refused = await lab.stranger.ask("Jobs.List", {"limit": 1, "offset": 1, "before": place})
+    assert refused["type"] == "ValidationError"
+    assert "not both" in refused["message"]
+    page = await lab.stranger.ask("Jobs.ListDLQ", {"limit": 1, "before": place})
+    assert page["entries"] == []
 
 
 async def test_what_does_not_fit_into_one_answer_comes_with_the_next_page(lab: AdminLab) -> None:
@@ -339,8 +368,8 @@ async def until_message_gone(connection: Connection, ref: JobRef[Any]) -> None:
 ANSWERS: list[tuple[str, dict[str, Any], type[BaseModel]]] = [
     ("Jobs.Health", {}, HealthView),
     ("Jobs.ListServices", {"limit": 10}, Page[ServiceView]),
-    ("Jobs.List", {"limit": 10}, Page[JobView]),
-    ("Jobs.ListDLQ", {"limit": 10}, Page[JobView]),
+    ("Jobs.List", {"limit": 1}, JobPage),
+    ("Jobs.ListDLQ", {"limit": 10}, JobPage),
     ("Jobs.Get", {"id": ""}, OneJob),
     ("Jobs.Events", {"id": ""}, Page[LogEntry]),
     ("Jobs.Explain", {"id": ""}, ExplanationView),
