@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Final
 from jobs_admin.projection.batch import addresses, project, read
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from jobs_admin.projection.batch import JobRow
     from jobs_admin.projection.store import Projection
     from trellis_jobs.jetstream.log_feed import LogMessage, Place
@@ -49,15 +51,15 @@ class Intake:
             self.place = replace(self.place, sequence=position, stored_ns=0)
         await self._projection.set_place(self.place)
 
-    async def forget(self, address: JobAddress, up_to: int) -> bool:
-        """Take a job out, unless it went on after that; False if it did."""
+    async def forget(self, up_to: Mapping[JobAddress, int]) -> None:
+        """Take jobs out, each unless it went on after its sequence: in one transaction."""
         async with self._writing:
-            self._rows.pop(address, None)
-            row = (await self._projection.load([address])).get(address)
-            if row is None or row.last_sequence > up_to:
-                return row is None
-            await self._projection.forget(row)
-            return True
+            for address in up_to:
+                self._rows.pop(address, None)
+            rows = await self._projection.load(up_to.keys())
+            gone = [row for job, row in rows.items() if row.last_sequence <= up_to[job]]
+            if gone:
+                await self._projection.forget(gone)
 
     def _remember(self, rows: dict[JobAddress, JobRow]) -> None:
         for address, row in rows.items():

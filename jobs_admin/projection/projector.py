@@ -15,7 +15,7 @@ from jobs_admin.projection.store import Projection
 from trellis_jobs.jetstream.log_feed import LogReplaced
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from collections.abc import AsyncIterator, Mapping
     from pathlib import Path
 
     from jobs_admin.projection.rebuild import Progress
@@ -66,9 +66,10 @@ class Projector:
         while self.position < sequence:
             await self._moved.wait()
 
-    async def forget(self, address: JobAddress, up_to: int) -> bool:
-        """Take a job out that retention took out of the log up to there; False if it went on."""
-        return self._intake is not None and await self._intake.forget(address, up_to)
+    async def forget(self, up_to: Mapping[JobAddress, int]) -> None:
+        """Take out jobs that retention took out of the log up to there, unless they went on."""
+        if self._intake is not None:
+            await self._intake.forget(up_to)
 
     async def _run(self, until: int | None) -> bool:
         """Whether that was all; else the file or the log is another now."""

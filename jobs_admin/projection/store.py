@@ -127,17 +127,22 @@ class Projection:
         for row in changes.jobs.values():
             row.counted_as = row.job.state
 
-    async def forget(self, row: JobRow) -> None:
-        """A job that retention has taken out of the log leaves no row behind."""
-        address = row.job.address
-        where = (address.service, address.job_type, address.job_id)
+    async def forget(self, rows: Collection[JobRow]) -> None:
+        """Jobs that retention has taken out of the log leave no row behind."""
+        addresses = [row.job.address for row in rows]
+        fewer = Counter(
+            (row.job.address.service, row.job.address.job_type, row.counted_as.value)
+            for row in rows
+            if row.counted_as is not None
+        )
         async with self._transaction():
             for statement in _FORGET_JOB:
-                await self._database.execute(statement, (row.number,))
-            await self._database.execute(_FORGET_IGNORED, where)
-            if row.counted_as is not None:
-                await self._database.execute(_COUNT, (*where[:2], row.counted_as.value, -1))
-                await self._database.execute("DELETE FROM job_counts WHERE jobs = 0")
+                await self._many(statement, [(row.number,) for row in rows])
+            await self._many(
+                _FORGET_IGNORED, [(a.service, a.job_type, a.job_id) for a in addresses]
+            )
+            await self._many(_COUNT, [(*where, -jobs) for where, jobs in fewer.items()])
+            await self._database.execute("DELETE FROM job_counts WHERE jobs = 0")
 
     async def add_indexes(self) -> None:
         """At the end of a bulk load: sorting once is cheaper than keeping sorted."""

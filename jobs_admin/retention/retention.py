@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 from jobs_admin.projection.rows import moment_of
 from jobs_admin.reads.candidates import Place, due, how_many_due
+from jobs_admin.upkeep.abreast import abreast
 from trellis_jobs.jetstream.history import read_stored
 from trellis_jobs.jetstream.purging import purge_job
 from trellis_jobs.model.job import Entry, fold
@@ -103,7 +104,7 @@ class Retention:
 
     async def _remove(self, addresses: Sequence[JobAddress], swept: Swept) -> None:
         known_up_to = self._doors.projector.position
-        histories = [await self._read(address) for address in addresses]
+        histories = await abreast(self._read, addresses)
         over = [
             (job, history)
             for history in histories
@@ -112,14 +113,15 @@ class Retention:
         await self._archive.keep(
             [(job, history.entries) for job, history in over], self._now().date()
         )
-        for job, history in over:
-            await purge_job(self._doors.connection, job.address, up_to=history.last_sequence)
-            swept.removed[job.state.value] += 1
-        ends = {job.address: history.last_sequence for job, history in over}
+        await abreast(self._purge, [history for _, history in over])
+        swept.removed.update(job.state.value for job, _ in over)
+        ends = {history.address: history.last_sequence for _, history in over}
         # What another replica took out of the log has no events left to go by.
         gone = {history.address: known_up_to for history in histories if not history.entries}
-        for address, up_to in (ends | gone).items():
-            await self._doors.projector.forget(address, up_to)
+        await self._doors.projector.forget(ends | gone)
+
+    async def _purge(self, history: _History) -> None:
+        await purge_job(self._doors.connection, history.address, up_to=history.last_sequence)
 
     async def _read(self, address: JobAddress) -> _History:
         entries: list[Entry] = []

@@ -16,13 +16,15 @@ import pytest
 
 from jobs_admin.errors import ConfigError
 from jobs_admin.projection.projector import Projector
+from jobs_admin.projection.store import Projection
 from jobs_admin.reads import jobs as reads
 from jobs_admin.reads.candidates import DUE, HOW_MANY_DUE
 from jobs_admin.reads.readers import Readers
 from jobs_admin.retention.archive import Archive, FolderArchive, NoArchive
 from jobs_admin.retention.policy import parse, standard
 from jobs_admin.retention.retention import Doors, Retention
-from tests.given import REPORT, completed, created, started
+from tests.admin.made_log import of
+from tests.given import FIRST, REPORT, completed, created, failed, started
 from tests.support.lab import Probe, Task, probe, worker
 from trellis_jobs import JobEnded, JobRef
 from trellis_jobs.contract.topology import Topology
@@ -31,6 +33,7 @@ from trellis_jobs.jetstream import api
 from trellis_jobs.jetstream.log_feed import LogFeed
 from trellis_jobs.jetstream.provision import provision
 from trellis_jobs.model import events as e
+from trellis_jobs.model.identity import JobAddress
 from trellis_jobs.model.job import Entry, Job, fold
 from trellis_jobs.model.standing import Head
 from trellis_jobs.model.states import OVER, JobState
@@ -175,12 +178,48 @@ async def test_the_log_decides_how_old_a_job_is(server: EmbeddedServer, tmp_path
         assert len(await at.raw.events.history(REPORT)) == 3
 
 
-async def write_two_hours_behind(raw: Probe) -> None:
+async def write_two_hours_behind(
+    raw: Probe, job: JobAddress = REPORT, end: e.Event | None = None
+) -> None:
     head: Head | None = None
-    for event in (created(), started(), completed()):
+    for event in of(job, created(), started(), end or completed()):
         answer = await raw.events.try_append(head, replace(event, at=utc_now() - 2 * HOUR))
         assert isinstance(answer, Head)
         head = answer
+
+
+async def test_a_portion_leaves_the_projection_at_once_but_for_what_went_on(
+    server: EmbeddedServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Archived, then purged, then forgotten: of thirty jobs one is retried before its purge."""
+    steps: list[tuple[str, int]] = []
+
+    class OneIsRetried(FolderArchive):
+        async def keep(self, histories: Any, day: Any) -> None:
+            await super().keep(histories, day)
+            steps.append(("archived", len(histories)))
+            [(job, history)] = [each for each in histories if each[0].address == jobs[7]]
+            await retried(at.raw, job, history)
+            await at.catch_up()
+
+    async def forget(self: Projection, rows: Any) -> None:
+        left = [await at.raw.events.history(row.job.address) for row in rows]
+        steps.append(("forgotten, and purged before", left.count([])))
+        await really_forget(self, rows)
+
+    really_forget = Projection.forget
+    monkeypatch.setattr(Projection, "forget", forget)
+    jobs = [replace(REPORT, job_id=f"job-{number}") for number in range(30)]
+    async with sweeper(server.url, tmp_path) as at:
+        for job in jobs:
+            await write_two_hours_behind(at.raw, job, failed(attempt=FIRST))
+        await at.catch_up()
+        late = at.retention(later=timedelta(days=31), archive=OneIsRetried(at.folder))
+        assert (await late.sweep()).removed == {"failed": 30}
+        assert steps == [("archived", 30), ("forgotten, and purged before", 29)]
+        rows = await at.readers.rows("SELECT id, state FROM jobs_projection")
+        counts = await at.readers.rows("SELECT state, jobs FROM job_counts")
+        assert (rows, counts) == ([("job-7", "pending")], [("pending", 1)])
 
 
 async def test_jobs_that_are_due_are_found_by_an_index(
