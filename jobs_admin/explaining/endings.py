@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from jobs_admin.explaining.explanation import Because, Explanation
 from jobs_admin.explaining.wording import by_whom, last_error, newest_errors, span, why
+from trellis_jobs.model.job_errors import Interruption
 from trellis_jobs.model.states import JobState
 
 if TYPE_CHECKING:
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
 def explain_end(job: Job) -> Explanation:
     because, sentence = _ENDS[job.state](job)
     then = _AFTERWARDS.get(job.state, "nothing: it is over")
-    details: dict[str, Any] = {"by": job.run.decided_by, "reason": job.run.ended_because}
+    details: dict[str, Any] = {"by": job.run.ended_by, "reason": job.run.ended_because}
     if job.errors:
         details["errors"] = newest_errors(job)
     return Explanation(because, sentence, then, since=job.run.ended_at, details=details)
@@ -50,7 +51,14 @@ def _stale(job: Job) -> tuple[Because, str]:
 
 
 def _dead(job: Job) -> tuple[Because, str]:
+    """With tries left a job dies only of its delivery limit, whatever its last error was."""
     tries = f"{job.tries} of {job.max_tries} tries"
+    is_exhausted = job.last_error and job.last_error.type == Interruption.DELIVERIES_EXHAUSTED
+    if is_exhausted or job.tries < job.max_tries:
+        return Because.DELIVERIES_EXHAUSTED, (
+            f"It is dead: its deliveries were used up after {tries}; "
+            f"the last error: {last_error(job)}."
+        )
     return Because.OUT_OF_TRIES, f"It is dead after {tries}; the last error: {last_error(job)}."
 
 

@@ -35,6 +35,7 @@ class Because(StrEnum):
     REPLACED = "replaced"
     LEASE_LOST = "lease-lost"
     OUT_OF_TRIES = "out-of-tries"
+    DELIVERIES_EXHAUSTED = "deliveries-exhausted"
     DISMISSED = "dismissed"
 
 

@@ -34,7 +34,7 @@ def last_error(job: Job) -> str:
 
 
 def by_whom(job: Job) -> str:
-    return f" by {job.run.decided_by}" if job.run.decided_by else ""
+    return f" by {job.run.ended_by}" if job.run.ended_by else ""
 
 
 def why(job: Job) -> str:

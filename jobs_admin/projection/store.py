@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from jobs_admin.projection.files import FileId
     from trellis_jobs.model.identity import JobAddress
 
-SCHEMA_VERSION: Final = 2
+SCHEMA_VERSION: Final = 3
 ACTIVITY_MINUTES: Final = 24 * 60
 _LOADED_AT_ONCE: Final = 500
 

@@ -125,12 +125,12 @@ def _wrong_state(refused: NotLegal) -> Invalid:
     """Says also what won, where the job was in a legal state a moment ago."""
     job, expected = refused.job, " or ".join(refused.legal_from)
     since = job.updated_at.isoformat(timespec="milliseconds").replace("+00:00", "Z")
-    who = f" by {job.run.decided_by}" if job.is_over and job.run.decided_by else ""
+    who = f" by {job.run.ended_by}" if job.run.ended_by else ""
     message = f"job {job.id} is {job.state} since {since}{who}; this needs it to be {expected}"
     if refused.raced:
         message = f"somebody was faster: {message}"
     fields: dict[str, Any] = {"since": job.updated_at, "raced": refused.raced}
-    add_present(fields, by=job.run.decided_by if job.is_over else None)
+    add_present(fields, by=job.run.ended_by)
     return Invalid(
         message,
         [Issue("/id", message)],

@@ -70,7 +70,7 @@ class QueuePolicyView(View):
 
 
 class RunView(View):
-    """One run of a job; `by` and `reason` are of whoever ended it, or began it again."""
+    """One run of a job; `begun_by` retried the job, `by` ended the run, for `reason`."""
 
     payload: JsonValue = None
     result: JsonValue = None
@@ -80,6 +80,7 @@ class RunView(View):
     started_at: datetime | None = None
     completed_at: datetime | None = None
     reason: str | None = None
+    begun_by: str | None = None
     by: str | None = None
     concurrency: ConcurrencyView | None = None
     queue_policy: QueuePolicyView | None = None

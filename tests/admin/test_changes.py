@@ -75,7 +75,13 @@ async def test_a_job_retried_runs_again_as_the_same_job(lab: AdminLab) -> None:
     found = await lab.client.get(failed.id, min_seq=seq)
     [earlier] = found.earlier_runs
     assert earlier.errors[0].message == "this cannot work"
-    assert found.by == "ann"
+    assert (found.begun_by, found.by) == ("ann", None), "its handler failed it, nobody else"
+    assert (earlier.begun_by, earlier.by) == (None, None)
+    with pytest.raises(
+        Invalid, match=f"job {failed.id} is failed since [^ ]*; this needs"
+    ) as not_so:
+        await lab.client.cancel(failed.id)
+    assert " by " not in not_so.value.message
 
 
 def _runs(bench: Bench, ref: JobRef[Any]) -> int:

@@ -22,6 +22,7 @@ from tests.given import (
     failed,
     job,
     key_state,
+    retried,
     retry_scheduled,
     slot,
     started,
@@ -29,6 +30,7 @@ from tests.given import (
 )
 from trellis_jobs.jetstream.stream_facts import QueueConsumer
 from trellis_jobs.model.concurrency import Concurrency
+from trellis_jobs.model.job_errors import Interruption, JobError
 from trellis_jobs.model.states import JobState
 
 QUEUE = QueueConsumer(
@@ -171,6 +173,30 @@ def test_a_dead_job_says_after_how_many_tries_and_what_an_operator_may_do() -> N
     found = why(created(), started(tries=3), dead(tries=3))
     assert "dead after 3 of 3 tries" in found.sentence
     assert "Jobs.ReplayDLQ" in found.next
+
+
+@pytest.mark.parametrize(
+    ("tries", "why_it_died"),
+    [
+        (1, error(type=Interruption.DELIVERIES_EXHAUSTED, message="delivered 5 times")),
+        (3, error(type=Interruption.DELIVERIES_EXHAUSTED, message="delivered 5 times")),
+        (1, error(message="on the last delivery")),
+    ],
+)
+def test_a_job_that_died_of_its_delivery_limit_was_not_out_of_tries(
+    tries: int, why_it_died: JobError
+) -> None:
+    found = why(created(), started(tries=tries), dead(tries=tries, error=why_it_died))
+    assert found.because is Because.DELIVERIES_EXHAUSTED
+    assert f"used up after {tries} of 3 tries" in found.sentence
+    assert why_it_died.message in found.sentence
+    assert "Jobs.ReplayDLQ" in found.next
+
+
+def test_who_retried_a_job_is_not_who_ended_it() -> None:
+    again = (created(), started(), failed(), retried(by="ann"), started(), failed())
+    assert why(*again).details["by"] is None
+    assert job(*again).run.begun_by == "ann"
 
 
 @pytest.mark.parametrize("state", JobState)

@@ -29,7 +29,8 @@ LOGS_KEPT: Final = 1000
 class Run:
     """What one run of the job left behind; an operator's retry begins a fresh one.
 
-    Of errors and log lines the newest are kept; the history has them all.
+    Of errors and log lines the newest are kept; the history has them all. `begun_by` is who retried
+    the job, `ended_by` who cancelled it, say: nobody, where a handler ended it.
     """
 
     payload: Json
@@ -41,7 +42,8 @@ class Run:
     progress: Progress | None = None
     logs: tuple[LogLine, ...] = ()
     ended_because: str | None = None
-    decided_by: str | None = None
+    begun_by: str | None = None
+    ended_by: str | None = None
     concurrency: Concurrency | None = None
     queue_policy: QueuePolicy | None = None
 
@@ -177,7 +179,7 @@ def _begin(job: Job | None, event: e.Begun, standing: Standing) -> Job:
         run=Run(
             payload=event.payload,
             began_at=event.at,
-            decided_by=event.by if isinstance(event, e.Retried) else None,
+            begun_by=event.by if isinstance(event, e.Retried) else None,
             concurrency=event.concurrency,
             queue_policy=event.queue_policy,
         ),
@@ -203,7 +205,7 @@ def _carry_run(run: Run, event: e.Event, ended_at: datetime | None) -> Run:
             errors = (*run.errors, error)[-ERRORS_KEPT:]
             return replace(run, errors=errors, ended_at=ended_at)
         case e.Decided():
-            return replace(run, ended_because=event.reason, decided_by=event.by, ended_at=ended_at)
+            return replace(run, ended_because=event.reason, ended_by=event.by, ended_at=ended_at)
         case _:
             return run
 

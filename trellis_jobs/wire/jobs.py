@@ -86,7 +86,8 @@ def _run_json(run: Run) -> dict[str, Any]:
         startedAt=run.started_at,
         completedAt=run.ended_at,
         reason=run.ended_because,
-        by=run.decided_by,
+        begunBy=run.begun_by,
+        by=run.ended_by,
         concurrency=run.concurrency and concurrency.to_json(run.concurrency),
         queuePolicy=run.queue_policy and concurrency.policy_to_json(run.queue_policy),
     )
@@ -104,7 +105,8 @@ def _run(body: dict[str, Any]) -> Run:
         errors=tuple(job_errors.from_json(error) for error in body.get("errors", ())),
         progress=notes.from_json({"progress": body.get("progress")}).progress,
         ended_because=optional(body, "reason", str),
-        decided_by=optional(body, "by", str),
+        begun_by=optional(body, "begunBy", str),
+        ended_by=optional(body, "by", str),
         concurrency=concurrency.from_json(body),
         queue_policy=concurrency.policy_from_json(body),
     )
