@@ -12,7 +12,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from jobs_admin.projection.rows import moment_of
-from jobs_admin.reads.candidates import Place, due, how_many_due
+from jobs_admin.reads.candidates import Place, due
+from jobs_admin.retention.dry_run import count_due
 from jobs_admin.upkeep.abreast import abreast
 from trellis_jobs.jetstream.history import read_stored
 from trellis_jobs.jetstream.purging import purge_job
@@ -81,10 +82,7 @@ class Retention:
 
     async def due(self) -> Counter[str]:
         """How many jobs the next sweeps will remove: a dry run."""
-        found: Counter[str] = Counter()
-        for state, before in self._policy.limits(self._now()):
-            found[state.value] = await how_many_due(self._doors.readers, state, before)
-        return +found
+        return await count_due(self._doors.readers, self._policy, self._now())
 
     async def sweep(self) -> Swept:
         """Everything that is due now, in small portions."""

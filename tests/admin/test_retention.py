@@ -63,6 +63,13 @@ class Sweeper:
         info = await api.request(self.raw.connection, "STREAM.INFO.JOBS")
         await self.projector.run(until=int(info["state"]["last_seq"]))
 
+    def store_earlier(self, by: timedelta) -> None:
+        """In the projection only."""
+        query = "UPDATE jobs_projection SET last_stored_at = last_stored_at - ?"
+        path = self.folder.with_name("jobs.sqlite")
+        with closing(sqlite3.connect(path)) as database, database:
+            database.execute(query, (by // timedelta(microseconds=1),))
+
     async def is_listed(self, ref: JobRef[Any]) -> bool:
         return await reads.find(self.readers, ref.id) is not None
 
@@ -166,12 +173,11 @@ async def test_a_worker_whose_clock_is_behind_loses_nothing(
 
 
 async def test_the_log_decides_how_old_a_job_is(server: EmbeddedServer, tmp_path: Path) -> None:
-    """The projection only proposes: here it believes that the job's last event is of 1970."""
+    """The projection only proposes: here it believes that the job was stored a day ago."""
     async with sweeper(server.url, tmp_path) as at:
         await write_two_hours_behind(at.raw)
         await at.catch_up()
-        with closing(sqlite3.connect(tmp_path / "jobs.sqlite")) as database, database:
-            database.execute("UPDATE jobs_projection SET last_stored_at = 0")
+        at.store_earlier(timedelta(days=1))
         now = at.retention(later=timedelta(), policy="completed=1h")
         assert await now.due() == {"completed": 1}
         assert (await now.sweep()).removed == {}

@@ -9,16 +9,20 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Annotated, Final
 
+import orjson
 import typer
 
 from jobs_admin.config import PATH_VARIABLE, AdminConfig, Mode, default_path
 from jobs_admin.daemon import Daemon, serving
 from jobs_admin.errors import ConfigError
+from jobs_admin.retention.dry_run import dry_run
 from jobs_admin.retention.policy import RetentionPolicy, parse
 from trellis_jobs.cli.logs import LogFormat, LogLevel, set_up_logs
 from trellis_jobs.cli.options import DEFAULT_SERVER, Credentials
+from trellis_jobs.cli.projection import Database, Json
 from trellis_jobs.cli.running import collect_rarely, run
 from trellis_jobs.errors import without_secrets
+from trellis_jobs.surroundings import utc_now
 from trellis_jobs.worker.signals import listening
 
 log = logging.getLogger(__name__)
@@ -28,11 +32,6 @@ SHORTEST: Final = 0.1
 KEPT: Final = "dead=90d,failed=30d,others=7d"
 
 admin = typer.Typer(help="The admin runtime: every job of every service.", no_args_is_help=True)
-
-
-@admin.callback()
-def _of_admin() -> None:
-    """With one command alone, typer would leave its name out."""
 
 
 @admin.command()
@@ -148,6 +147,36 @@ def serve(
             )
         )
     )
+
+
+@admin.command()
+def due(
+    db: Database = None,
+    retention: Annotated[
+        str,
+        typer.Option(
+            envvar="TRELLIS_JOBS_RETENTION",
+            help="The policy to try, as `admin serve` takes it.",
+            metavar="STATE=AGE,…",
+        ),
+    ] = KEPT,
+    json: Json = False,
+) -> None:
+    """How many jobs retention would remove now; nothing is removed.
+
+    It is counted in the projection's file, which an admin runtime may fill meanwhile.
+    """
+    run(_due(db or default_path(), _policy(retention), json))
+
+
+async def _due(path: Path, policy: RetentionPolicy, json: bool) -> None:
+    found = await dry_run(path, policy, utc_now())
+    if json:
+        print(orjson.dumps({"retention": str(policy), "due": found}).decode())
+        return
+    print(f"with {policy}, retention would remove {found.total()} jobs now")
+    for state, jobs in sorted(found.items()):
+        print(f"{state:<14} {jobs}")
 
 
 def _policy(text: str) -> RetentionPolicy:

@@ -1,0 +1,59 @@
+"""`trellis-jobs admin due`: what retention would remove, without removing it."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from datetime import timedelta
+from pathlib import Path
+
+from tests.admin.test_retention import sweeper, write_two_hours_behind
+from tests.cli.command import COMMAND, environment
+from tests.given import REPORT
+from trellis_jobs.embedded import EmbeddedServer
+
+
+def due(db: Path, *arguments: str) -> tuple[int, str, str]:
+    ended = subprocess.run(
+        (COMMAND, "admin", "due", "--db", str(db), *arguments),
+        env=environment(),
+        capture_output=True,
+        text=True,
+        timeout=30,
+        check=False,
+    )
+    return ended.returncode, ended.stdout, ended.stderr
+
+
+async def test_it_counts_what_is_due_and_removes_nothing(
+    server: EmbeddedServer, tmp_path: Path
+) -> None:
+    db = tmp_path / "jobs.sqlite"
+    async with sweeper(server.url, tmp_path) as at:
+        await write_two_hours_behind(at.raw)
+        await at.catch_up()
+        assert due(db, "--retention", "completed=1h")[1].splitlines() == [
+            "with completed=1h,dead=90d,failed=30d,others=7d, retention would remove 0 jobs now"
+        ]
+        at.store_earlier(timedelta(days=8))
+        code, said, _ = due(db, "--retention", "others=1h")
+        assert (code, said.splitlines()) == (
+            0,
+            ["with others=1h, retention would remove 1 jobs now", "completed      1"],
+        )
+        told = json.loads(due(db, "--json", "--retention", "completed=1h")[1])
+        assert told["due"] == {"completed": 1}
+        assert len(await at.raw.events.history(REPORT)) == 3
+
+
+def test_without_a_projection_it_says_so(tmp_path: Path) -> None:
+    code, _, said = due(tmp_path / "nosuch.sqlite")
+    assert code == 1
+    assert "there is no projection" in said
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_policy_that_makes_no_sense_ends_with_2(tmp_path: Path) -> None:
+    code, _, said = due(tmp_path / "jobs.sqlite", "--retention", "completed=99999999999999d")
+    assert code == 2
+    assert "Traceback" not in said
