@@ -5,7 +5,9 @@
             await admin.replay(job.id, reason="the upstream is back")
 
 Raises NotFound, Invalid, Denied or Unexpected (jobs_admin.errors) when it is refused, and
-ServiceMissing when no admin runtime runs. A request that changes something is sent once.
+ServiceMissing (trellis_jobs.errors) when no admin runtime runs. NotConfirmed (the same) means that
+there was no answer in time: a read was asked for again by then, in case that the daemon vanished
+with the first request; one that changes something is sent once, and may have been carried out.
 """
 
 from __future__ import annotations
@@ -31,6 +33,7 @@ from jobs_admin.views.jobs import (
 from jobs_admin.views.keys import BusyKeyView, KeyView
 from jobs_admin.views.services import HealthView, ServiceView, StatsView
 from jobs_admin.views.shape import Page
+from trellis_jobs.errors import NotConfirmed
 from trellis_jobs.jetstream.connection import Connection
 from trellis_jobs.jetstream.requests import call
 from trellis_jobs.model import subjects
@@ -234,12 +237,14 @@ class AdminClient:
         """Take the slot of a job that renews it no more."""
         asked = {"service": service, "type": type, "key": key, "jobId": job_id}
         told = {**asked, "by": self._by, "reason": reason}
-        return await self._one("Jobs.ReleaseKey", told, KeyView)
+        return await self._order("Jobs.ReleaseKey", told, KeyView)
 
     async def _change(self, method: str, job: str | JobAddress, reason: str | None) -> ChangedJob:
-        return await self._one(
-            method, {**_named(job), "by": self._by, "reason": reason}, ChangedJob
-        )
+        told = {**_named(job), "by": self._by, "reason": reason}
+        return await self._order(method, told, ChangedJob)
+
+    async def _order(self, method: str, told: dict[str, Any], view: type[V]) -> V:
+        return _read(method, view.model_validate_json, await self._ask_once(method, told))
 
     async def _one(self, method: str, asked: dict[str, Any], view: type[V]) -> V:
         return _read(method, view.model_validate_json, await self._ask(method, asked))
@@ -250,6 +255,13 @@ class AdminClient:
         return _read(method, view.validate_json, await self._ask(method, asked))
 
     async def _ask(self, method: str, asked: dict[str, Any]) -> bytes:
+        """For reads: a daemon that took the request and died will not answer, another may."""
+        try:
+            return await self._ask_once(method, asked)
+        except NotConfirmed:
+            return await self._ask_once(method, asked)
+
+    async def _ask_once(self, method: str, asked: dict[str, Any]) -> bytes:
         body = dumps({name: value for name, value in asked.items() if value is not None})
         reply = await call(
             self._connection,

@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING
 from trellis_jobs.errors import JobsError
 
 if TYPE_CHECKING:
+    from datetime import datetime
     from pathlib import Path
 
 
@@ -96,11 +97,17 @@ class NotFound(RequestFailed):
 
 
 class Invalid(RequestFailed):
-    """`expected` and `actual` are the states in which it is legal, and the one the job is in."""
+    """`expected` and `actual` are the states in which it is legal, and the one the job is in.
+
+    `since` when, and `by` whom if somebody ended it. `raced`: it was in a legal state a moment ago.
+    """
 
     issues: tuple[Issue, ...] = ()
     expected: tuple[str, ...] = ()
     actual: str | None = None
+    since: datetime | None = None
+    by: str | None = None
+    raced: bool = False
 
 
 class Denied(RequestFailed):

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from datetime import datetime
+from typing import Annotated, Any, Final
+
+from pydantic import BaseModel, ConfigDict, ValidationError, WrapValidator
 
 from jobs_admin.errors import (
     Denied,
@@ -12,6 +15,16 @@ from jobs_admin.errors import (
     RequestFailed,
     Unexpected,
 )
+
+
+def _or_nothing(value: Any, read: Any) -> Any:
+    try:
+        return read(value)
+    except ValueError:
+        return None
+
+
+_IF_IT_IS_ONE: Final = WrapValidator(_or_nothing)
 
 
 class _Issue(BaseModel):
@@ -32,6 +45,9 @@ class _Envelope(BaseModel):
     issues: list[_Issue] = []
     expected: list[str] = []
     actual: str | None = None
+    since: Annotated[datetime | None, _IF_IT_IS_ONE] = None
+    by: Annotated[str | None, _IF_IT_IS_ONE] = None
+    raced: Annotated[bool | None, _IF_IT_IS_ONE] = None
     context: _Context = _Context()
 
 
@@ -46,6 +62,7 @@ def refusal(data: bytes) -> RequestFailed:
     if isinstance(error, Invalid):
         error.issues = tuple(Issue(issue.path, issue.message) for issue in told.issues)
         error.expected, error.actual = tuple(told.expected), told.actual
+        error.since, error.by, error.raced = told.since, told.by, bool(told.raced)
     return error
 
 

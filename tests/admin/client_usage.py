@@ -44,6 +44,8 @@ async def steer(url: str) -> str:
             return missing.request_id
         except Invalid as refused:
             assert_type(refused.issues, tuple[Issue, ...])
+            assert_type(refused.since, datetime | None)
+            assert_type(refused.raced, bool)
             return f"{refused.actual} is none of {refused.expected}"
         assert_type(changed, ChangedJob)
         return changed.job.id

@@ -126,8 +126,14 @@ async def test_a_job_in_another_state_is_left_alone_and_the_legal_ones_are_named
 async def test_a_job_that_is_over_cannot_be_cancelled_and_says_who_ended_it(lab: AdminLab) -> None:
     ref = await lab.jobs.work.create(Task())
     await lab.client.cancel(ref.id)
-    with pytest.raises(Invalid, match=f"job {ref.id} is cancelled since .* by ann; this needs"):
+    with pytest.raises(
+        Invalid, match=f"job {ref.id} is cancelled since .* by ann; this needs"
+    ) as refused:
         await lab.client.cancel(ref.id)
+    job = await lab.client.get(ref.id)
+    told = refused.value
+    assert (told.actual, told.since, told.by) == ("cancelled", job.updated_at, "ann")
+    assert not told.raced
 
 
 async def test_an_order_that_lost_the_race_learns_what_won(
@@ -150,8 +156,11 @@ async def test_an_order_that_lost_the_race_learns_what_won(
         ref = await jobs.work.create(Task())
         await until(lambda: _have_had_their_turn(daemon), "the loops look at no clock any more")
         racing.meanwhile = lambda: asyncio.run(_cancel_as_its_service(server.url, ref.address))
-        with pytest.raises(Invalid, match=r"somebody was faster: job .* is cancelled .* by lab"):
+        with pytest.raises(
+            Invalid, match=r"somebody was faster: job .* is cancelled .* by lab"
+        ) as lost:
             await client.cancel(ref.address)
+        assert (lost.value.raced, lost.value.by) == (True, "lab")
         kinds = [entry.event.kind for entry in await daemon.events.history(ref.address)]
     assert kinds == [EventKind.CREATED, EventKind.CANCELLED]
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -13,20 +14,22 @@ from pydantic import BaseModel
 from jobs_admin.client import AdminClient, JobQuery
 from jobs_admin.errors import Invalid, NotFound
 from jobs_admin.explaining.explanation import Because
+from jobs_admin.refusals import refusal
 from jobs_admin.views.jobs import ExplanationView, JobPage, LogEntry, OneJob
 from jobs_admin.views.keys import BusyKeyView, KeyView
 from jobs_admin.views.services import HealthView, ServiceView, StatsView
 from jobs_admin.views.shape import Page
-from tests.admin.admin_lab import AdminLab, daemon_at
+from tests.admin.admin_lab import AdminLab, daemon_at, stranger_at
 from tests.keys.keyed_lab import Sync
 from tests.keys.keyed_lab import worker as desk_worker
 from tests.support.facts import until
 from tests.support.lab import Task, producer, until_state, worker
 from trellis_jobs import JobRef
 from trellis_jobs.embedded import EmbeddedServer
-from trellis_jobs.errors import ServiceMissing
+from trellis_jobs.errors import NotConfirmed, ServiceMissing
 from trellis_jobs.jetstream import api
 from trellis_jobs.jetstream.connection import Connection
+from trellis_jobs.jetstream.requests import Desk, Reply, Request
 from trellis_jobs.model import subjects
 from trellis_jobs.model.events import EventKind
 from trellis_jobs.model.identity import JobAddress
@@ -417,3 +420,33 @@ async def test_nobody_answers_where_no_admin_runtime_runs(server: EmbeddedServer
     async with producer(server.url), AdminClient.connect(server.url) as client:
         with pytest.raises(ServiceMissing, match="admin serve"):
             await client.health()
+
+
+async def test_reads_are_asked_again_when_the_daemon_vanished_and_changes_are_not(
+    server: EmbeddedServer,
+) -> None:
+    asked: list[str] = []
+
+    async def vanish_first(request: Request) -> Reply:
+        asked.append(subjects.rpc_method(request.subject))
+        if asked.count(asked[-1]) == 1:
+            await asyncio.Event().wait()
+        return Reply(b'{"entries":[],"count":0,"offset":0,"limit":1}')
+
+    async with (
+        stranger_at(server.url) as vanishing,
+        AdminClient.connect(server.url, timeout=0.5) as client,
+    ):
+        await Desk(vanishing.connection, vanish_first).open("rpc.v1.Jobs.*", group="admin")
+        assert (await client.list_jobs()).count == 0
+        with pytest.raises(NotConfirmed):
+            await client.cancel("01J")
+    assert asked == ["Jobs.List", "Jobs.List", "Jobs.Cancel"]
+
+
+@pytest.mark.parametrize("since", [None, 17, "yesterday", {}])
+def test_a_refusal_of_another_runtime_keeps_its_message(since: Any) -> None:
+    told = {"type": "ValidationError", "message": "no", "since": since, "by": 1, "raced": "x"}
+    error = refusal(orjson.dumps(told))
+    assert isinstance(error, Invalid)
+    assert (error.message, error.by, error.raced) == ("no", None, False)
