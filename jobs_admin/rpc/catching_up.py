@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Protocol
 
@@ -47,16 +46,21 @@ class LogProgress:
                 raise Invalid(problem, [Issue("/minSeq", problem)])
         await self.progress.reached(sequence)
 
-    async def reached_the_end(self) -> None:
-        """Of the log as it is now, or as near as may be expected within a moment.
+    async def reached_the_end(self) -> int | None:
+        """Of the log as it is now; else where that is, if it was not reached within a moment.
 
         At its end there may be gaps, so that the last sequence is never reached.
         """
         if await next_in_log(self.connection, self.position) is None:
-            return
-        with contextlib.suppress(TimeoutError):
+            return None
+        end = await self._end()
+        try:
             async with asyncio.timeout(_A_MOMENT):
-                await self.progress.reached(await self._end())
+                await self.progress.reached(end)
+        except TimeoutError:
+            missed = await next_in_log(self.connection, self.position)
+            return end if missed is not None and missed.sequence <= end else None
+        return None
 
     async def _end(self) -> int:
         size = await stream_size(self.connection, LOG)

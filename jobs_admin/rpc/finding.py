@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from jobs_admin.reads import jobs as reads
 from jobs_admin.rpc.catching_up import caught_up
-from jobs_admin.rpc.faults import Invalid, Issue, NotFound
+from jobs_admin.rpc.faults import Fault, Invalid, Issue, NotFound
 from trellis_jobs.model.identity import JobAddress
 
 if TYPE_CHECKING:
@@ -19,13 +19,16 @@ if TYPE_CHECKING:
 async def find(readers: Readers, progress: LogProgress, asked: JobInput) -> StoredJob:
     """By its id; by service and type too, where several queues have a job with that id.
 
-    A job that seems not to be there may have been created a moment ago.
+    A job that seems not to be there may have been created a moment ago: that there is none can be
+    said only at the end of the log.
     """
     await caught_up(progress, asked.min_seq)
     found = await _look(readers, asked)
     if found is None:
-        await progress.reached_the_end()
+        unreached = await progress.reached_the_end()
         found = await _look(readers, asked)
+        if found is None and unreached is not None:
+            raise _not_known_yet(asked.id, progress.position, unreached)
     if found is None:
         raise NotFound(asked.id)
     return found
@@ -38,6 +41,13 @@ async def address_of(readers: Readers, progress: LogProgress, asked: JobInput) -
         return JobAddress(asked.service, asked.type, asked.id)
     found = await find(readers, progress, asked)
     return JobAddress(found.service, found.type, found.id)
+
+
+def _not_known_yet(job_id: str, position: int, end: int) -> Fault:
+    return Fault(
+        f"the projection is at {position} of {end}, and knows no job {job_id} so far: ask again "
+        "when it has caught up, or say service and type too where the log alone can answer"
+    )
 
 
 async def _look(readers: Readers, asked: JobInput) -> StoredJob | None:

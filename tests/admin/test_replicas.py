@@ -19,6 +19,7 @@ from jobs_admin.errors import (
     ProjectionMissing,
     ProjectionTaken,
     ProjectionUnusable,
+    Unexpected,
 )
 from jobs_admin.projection.projector import Projector
 from tests.admin.admin_lab import daemon_at, stranger_at
@@ -205,3 +206,24 @@ async def test_requests_under_way_are_answered_before_the_end(
         assert {answer["job"]["state"] for answer in answers} == {"cancelled"}
         with pytest.raises(ServiceMissing):
             await stranger.ask("Jobs.Health")
+
+
+async def test_a_job_that_is_not_projected_yet_is_not_said_to_be_missing(
+    server: EmbeddedServer, tmp_path: Path
+) -> None:
+    path = tmp_path / "jobs.sqlite"
+    async with producer(server.url) as jobs:
+        async with filling(server.url, path) as projector:
+            await jobs.work.create(Task())
+            await projector.reached(1)
+        async with (
+            daemon_at(server.url, path, mode=Mode.RPC_ONLY),
+            AdminClient.connect(server.url) as client,
+        ):
+            with pytest.raises(NotFound):
+                await client.get("01NOSUCH")
+            ref = await jobs.work.create(Task())
+            for ask in (client.get, client.explain, client.list_events, client.cancel):
+                with pytest.raises(Unexpected, match="the projection is at 1 of 2"):
+                    await ask(ref.id)
+            assert (await client.explain(ref.address)).state is JobState.PENDING
