@@ -31,7 +31,7 @@ from jobs_admin.views.jobs import (
     OneJob,
 )
 from jobs_admin.views.keys import BusyKeyView, KeyView
-from jobs_admin.views.services import HealthView, ServiceView, StatsView
+from jobs_admin.views.services import HealthView, IgnoredView, ServiceView, StatsView
 from jobs_admin.views.shape import Page
 from trellis_jobs.errors import NotConfirmed
 from trellis_jobs.jetstream.connection import Connection
@@ -52,6 +52,7 @@ Scalar = str | int | float | bool
 PAGE: Final = 100
 TIMEOUT: Final = 10.0
 _SERVICES: Final = TypeAdapter(Page[ServiceView])
+_IGNORED: Final = TypeAdapter(Page[IgnoredView])
 _KEYS: Final = TypeAdapter(Page[BusyKeyView])
 _ENTRIES: Final = TypeAdapter(Page[LogEntry])
 
@@ -125,6 +126,19 @@ class AdminClient:
             return await self.list_services(offset=offset, limit=page)
 
         return _each(turn, lambda service: service.name)
+
+    async def list_ignored(
+        self, *, offset: int = 0, limit: int = PAGE, min_seq: int = 0
+    ) -> Page[IgnoredView]:
+        """What is in the log and did not count, the newest first."""
+        asked = {"offset": offset, "limit": limit, "minSeq": min_seq}
+        return await self._page("Jobs.ListIgnored", asked, _IGNORED)
+
+    def ignored(self, *, page: int = PAGE) -> AsyncIterator[IgnoredView]:
+        async def turn(offset: int) -> Page[IgnoredView]:
+            return await self.list_ignored(offset=offset, limit=page)
+
+        return _each(turn, lambda message: message.seq)
 
     async def list_jobs(
         self,

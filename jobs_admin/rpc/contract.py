@@ -15,7 +15,7 @@ from pydantic.json_schema import models_json_schema
 from jobs_admin.rpc import inputs
 from jobs_admin.views.jobs import ChangedJob, ExplanationView, JobPage, LogEntry, OneJob
 from jobs_admin.views.keys import BusyKeyView, KeyView
-from jobs_admin.views.services import HealthView, ServiceView, StatsView
+from jobs_admin.views.services import HealthView, IgnoredView, ServiceView, StatsView
 from jobs_admin.views.shape import Page
 from trellis_jobs.model import subjects
 
@@ -62,6 +62,7 @@ def _changes(asked: type[BaseModel], told: type[BaseModel]) -> Rpc:
 RPCS: Final[Mapping[str, Rpc]] = {
     "Jobs.Health": _reads(inputs.Nothing, HealthView),
     "Jobs.ListServices": _reads(inputs.PageInput, Page[ServiceView]),
+    "Jobs.ListIgnored": _reads(inputs.PageInput, Page[IgnoredView]),
     "Jobs.Stats": _reads(inputs.StatsInput, StatsView),
     "Jobs.List": _reads(inputs.ListInput, JobPage),
     "Jobs.ListDLQ": _reads(inputs.DeadInput, JobPage),

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import orjson
 
-from jobs_admin.reads import services
+from jobs_admin.reads import ignored, services
 from jobs_admin.reads.stats import stats
 from jobs_admin.rpc import inputs
 from jobs_admin.rpc.catching_up import caught_up
@@ -34,6 +34,7 @@ class ServiceMethods:
     def table(self) -> Mapping[str, Method]:
         return {
             "Jobs.ListServices": Method(inputs.PageInput, self.list_services),
+            "Jobs.ListIgnored": Method(inputs.PageInput, self.list_ignored),
             "Jobs.Stats": Method(inputs.StatsInput, self.tell_stats),
         }
 
@@ -44,6 +45,17 @@ class ServiceMethods:
         )
         return page_json(
             [orjson.dumps(each, option=orjson.OPT_UTC_Z) for each in page.entries],
+            count=page.count,
+            offset=asked.offset,
+            limit=asked.limit,
+            room=self.largest_answer(),
+        )
+
+    async def list_ignored(self, asked: inputs.PageInput, _: Asker) -> bytes:
+        await caught_up(self.progress, asked.min_seq)
+        page = await ignored.page(self.readers, offset=asked.offset, limit=asked.limit)
+        return page_json(
+            [orjson.dumps(each) for each in page.entries],
             count=page.count,
             offset=asked.offset,
             limit=asked.limit,

@@ -40,6 +40,23 @@ class ServiceView(View):
     types: tuple[TypeView, ...]
 
 
+class IgnoredView(View):
+    """A message of the log that did not count, and why.
+
+    An event that was not legal has its job (`service`, `type`, `id`) and `kind`; a message that is
+    no event has its `subject` and how it begins (`excerpt`).
+    """
+
+    seq: int
+    reason: str
+    service: str | None = None
+    type: str | None = None
+    id: str | None = None
+    kind: str | None = None
+    subject: str | None = None
+    excerpt: str | None = None
+
+
 class TypeStats(View):
     """Jobs by state, and events per minute by kind."""
 

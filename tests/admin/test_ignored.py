@@ -1,0 +1,41 @@
+"""What is in the log and did not count can be looked at."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from tests.admin.admin_lab import AdminLab
+from tests.given import started
+from tests.support.lab import Task, probe
+from trellis_jobs.jetstream import api
+from trellis_jobs.model import subjects
+from trellis_jobs.model.events import EventKind
+from trellis_jobs.model.reducer import advance
+from trellis_jobs.model.standing import Standing
+from trellis_jobs.wire import events as wire
+
+
+async def test_events_and_messages_that_did_not_count_are_listed(lab: AdminLab) -> None:
+    ref = await lab.jobs.work.create(Task())
+    async with probe(lab.url) as raw:
+        head = await raw.events.head(ref.address)
+        assert head is not None
+        event = replace(started(), job=ref.address)
+        standing = advance(head.standing, event)
+        assert isinstance(standing, Standing)
+        data = wire.encode(event, standing, None)
+        subject = subjects.lifecycle(ref.address, EventKind.STARTED)
+        await raw.connection.ask(subject, data, timeout=5)
+        await raw.connection.ask(subject, data, timeout=5)
+        await raw.connection.ask(subject, b"rubbish", timeout=5)
+        info = await api.request(raw.connection, "STREAM.INFO.JOBS")
+    last = int(info["state"]["last_seq"])
+    newest = await lab.client.list_ignored(limit=1, min_seq=last)
+    assert (newest.count, newest.next_offset) == (2, 1)
+    rubbish, twice = [entry async for entry in lab.client.ignored(page=1)]
+    assert (rubbish.seq, rubbish.subject, rubbish.excerpt) == (last, subject, "rubbish")
+    assert rubbish.reason
+    assert rubbish.id is None
+    assert (twice.seq, twice.service, twice.type, twice.id) == (last - 1, "lab", "work", ref.id)
+    assert (twice.kind, twice.subject) == ("started", None)
+    assert twice.reason
