@@ -10,6 +10,7 @@ from typing import Any
 import orjson
 import pytest
 
+from jobs_admin.client import AdminClient
 from jobs_admin.upkeep.key_repair import plan_repair
 from tests import given
 from tests.admin.upkeep_lab import (
@@ -203,6 +204,22 @@ async def test_busy_keys_are_listed_page_by_page_the_busiest_first(
     listed = [(each["key"], each["waiting"]) for each in (*first["entries"], *second["entries"])]
     assert listed == [("ward:b", 2), ("ward:a", 1), ("ward:c", 1)]
     assert (first["count"], "nextOffset" in second, other["count"]) == (3, False, 0)
+
+
+async def test_keys_that_are_freed_in_the_loop_hide_no_others(
+    server: EmbeddedServer, tmp_path: Path
+) -> None:
+    async with producer(server.url) as jobs:
+        waiting = {f"ward:{key}": await jobs.keyed.create(Care(key=key)) for key in "abcde"}
+        told = []
+        async with (
+            looking_after(server.url, tmp_path / "jobs.sqlite"),
+            AdminClient.connect(server.url) as client,
+        ):
+            async for key in client.busy_keys(page=1):
+                await client.cancel(waiting[key.key].address)
+                told.append(key.key)
+    assert told == list(waiting)
 
 
 # Releasing a blocked key
