@@ -12,3 +12,4 @@ CREATE INDEX jobs_by_deadline ON jobs_projection (deadline)
     WHERE deadline IS NOT NULL AND state IN ('pending', 'retry', 'active');
 CREATE INDEX jobs_that_wait   ON jobs_projection (service, type, updated_at) WHERE state = 'pending';
 CREATE INDEX values_by_job    ON payload_values (job);
+CREATE INDEX ignored_by_job            ON ignored_events (id, service, type);
