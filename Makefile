@@ -14,7 +14,7 @@ help:  ## list these verbs
 
 setup: .venv/.stamp .servers/.stamp  ## make .venv and fetch the servers that tests run against
 
-dev: setup  ## run a server, the admin runtime and a demo service
+dev: setup  ## run a server, a demo service and its worker, and show what its jobs go through
 	$(BIN)/trellis-jobs dev
 
 check: lint types  ## formatting, lint, types and layers; changes nothing

@@ -150,8 +150,8 @@ class AdminClient:
         min_seq: int = 0,
     ) -> JobPage:
         """Newest first; from an offset, or those that follow a place (`page.next_before`)."""
-        part = {"offset": offset, "before": _place(before), "limit": limit}
-        return await self._one("Jobs.List", {**_told(query), **part, "minSeq": min_seq}, JobPage)
+        part = _part(offset=offset, before=before, limit=limit, min_seq=min_seq)
+        return await self._one("Jobs.List", {**_told(query), **part}, JobPage)
 
     def jobs(self, query: JobQuery = ANY, *, page: int = PAGE) -> AsyncIterator[JobView]:
         """Each job once, newest first, without those created meanwhile.
@@ -174,8 +174,8 @@ class AdminClient:
         min_seq: int = 0,
     ) -> JobPage:
         """Jobs that wait for an operator; the query names no states."""
-        part = {"offset": offset, "before": _place(before), "limit": limit}
-        return await self._one("Jobs.ListDLQ", {**_told(query), **part, "minSeq": min_seq}, JobPage)
+        part = _part(offset=offset, before=before, limit=limit, min_seq=min_seq)
+        return await self._one("Jobs.ListDLQ", {**_told(query), **part}, JobPage)
 
     def dead(self, query: JobQuery = ANY, *, page: int = PAGE) -> AsyncIterator[JobView]:
         async def turn(before: JobPlace | None) -> JobPage:
@@ -332,6 +332,11 @@ async def _each_job(
             break
     if page.next_offset is not None:
         raise Unexpected("this admin runtime is older than its client, and tells no `nextBefore`")
+
+
+def _part(*, offset: int, before: JobPlace | None, limit: int, min_seq: int) -> dict[str, Any]:
+    """Which jobs of a list are asked for."""
+    return {"offset": offset, "before": _place(before), "limit": limit, "minSeq": min_seq}
 
 
 def _place(before: JobPlace | None) -> dict[str, Any] | None:

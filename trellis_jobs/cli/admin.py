@@ -7,7 +7,7 @@ import logging
 import signal
 from datetime import timedelta
 from pathlib import Path
-from typing import Annotated, Final
+from typing import Annotated, Any, Final
 
 import orjson
 import typer
@@ -16,9 +16,9 @@ from jobs_admin.config import PATH_VARIABLE, AdminConfig, Mode, default_path
 from jobs_admin.daemon import Daemon, serving
 from jobs_admin.errors import ConfigError
 from jobs_admin.retention.dry_run import dry_run
-from jobs_admin.retention.policy import RetentionPolicy, parse
+from jobs_admin.retention.policy import RetentionPolicy, parse, standard
 from trellis_jobs.cli.logs import LogFormat, LogLevel, set_up_logs
-from trellis_jobs.cli.options import DEFAULT_SERVER, Credentials
+from trellis_jobs.cli.options import DEFAULT_SERVER, Credentials, Format, Level, Server
 from trellis_jobs.cli.projection import Database, Json
 from trellis_jobs.cli.running import collect_rarely, run
 from trellis_jobs.errors import without_secrets
@@ -28,100 +28,107 @@ from trellis_jobs.worker.signals import listening
 log = logging.getLogger(__name__)
 
 DEFAULTS: Final = AdminConfig(nats=DEFAULT_SERVER, path=Path())
+JANITOR: Final = DEFAULTS.janitor_interval.total_seconds()
+RECONCILE: Final = DEFAULTS.reconcile_interval.total_seconds()
+RETENTION: Final = DEFAULTS.retention_interval.total_seconds()
 SHORTEST: Final = 0.1
-KEPT: Final = "dead=90d,failed=30d,others=7d"
+KEPT: Final = str(standard())
 
 admin = typer.Typer(help="The admin runtime: every job of every service.", no_args_is_help=True)
 
 
+Filled = Annotated[
+    Path | None,
+    typer.Option(
+        "--db",
+        envvar=PATH_VARIABLE,
+        help="The projection: a SQLite file that may be deleted, and is made again from "
+        "the log. Default: /var/lib/trellis/jobs.sqlite if that can be written, else in the "
+        "user's data folder.",
+        metavar="FILE",
+        dir_okay=False,
+    ),
+]
+Doing = Annotated[
+    Mode,
+    typer.Option(
+        "--mode",
+        envvar="TRELLIS_JOBS_MODE",
+        help="full: fill the projection, look after jobs, answer. rpc-only: answer from a "
+        "projection that another process fills.",
+    ),
+]
+HealthPort = Annotated[
+    int | None,
+    typer.Option(
+        "--health-port",
+        envvar="TRELLIS_JOBS_HEALTH_PORT",
+        help="Serve /live and /ready over HTTP on this port (0: any free one).",
+        min=0,
+        max=65535,
+    ),
+]
+Kept = Annotated[
+    str,
+    typer.Option(
+        "--retention",
+        envvar="TRELLIS_JOBS_RETENTION",
+        help="How long jobs are kept after their end, by state, as in "
+        "completed=7d,failed=30d,others=12h; or keep-all.",
+        metavar="STATE=AGE,…",
+    ),
+]
+Archive = Annotated[
+    Path | None,
+    typer.Option(
+        "--archive",
+        envvar="TRELLIS_JOBS_ARCHIVE",
+        help="Write jobs into this folder before retention removes them.",
+        metavar="FOLDER",
+        file_okay=False,
+    ),
+]
+Provision = Annotated[
+    bool,
+    typer.Option(
+        "--provision",
+        envvar="TRELLIS_JOBS_PROVISION",
+        help="Make the streams that are missing, instead of refusing to start.",
+    ),
+]
+
+
+def _seconds_between(what: str, variable: str) -> Any:
+    return typer.Option(envvar=variable, help=f"Seconds between looks for {what}.", min=SHORTEST)
+
+
+JanitorInterval = Annotated[
+    float, _seconds_between("jobs past their deadline", "TRELLIS_JOBS_JANITOR_INTERVAL")
+]
+ReconcileInterval = Annotated[
+    float,
+    _seconds_between("work that was lost, and for stuck keys", "TRELLIS_JOBS_RECONCILE_INTERVAL"),
+]
+RetentionInterval = Annotated[
+    float, _seconds_between("jobs that were kept long enough", "TRELLIS_JOBS_RETENTION_INTERVAL")
+]
+
+
 @admin.command()
 def serve(
-    nats: Annotated[
-        str, typer.Option(envvar="NATS_URL", help="Where the server is.", metavar="URL")
-    ] = DEFAULT_SERVER,
+    nats: Server = DEFAULT_SERVER,
     creds: Credentials = None,
-    db: Annotated[
-        Path | None,
-        typer.Option(
-            envvar=PATH_VARIABLE,
-            help="The projection: a SQLite file that may be deleted, and is made again from "
-            "the log. Default: /var/lib/trellis/jobs.sqlite if that can be written, else in the "
-            "user's data folder.",
-            metavar="FILE",
-            dir_okay=False,
-        ),
-    ] = None,
-    mode: Annotated[
-        Mode,
-        typer.Option(
-            envvar="TRELLIS_JOBS_MODE",
-            help="full: fill the projection, look after jobs, answer. rpc-only: answer from a "
-            "projection that another process fills.",
-        ),
-    ] = Mode.FULL,
-    health_port: Annotated[
-        int | None,
-        typer.Option(
-            envvar="TRELLIS_JOBS_HEALTH_PORT",
-            help="Serve /live and /ready over HTTP on this port (0: any free one).",
-            min=0,
-            max=65535,
-        ),
-    ] = None,
-    retention: Annotated[
-        str,
-        typer.Option(
-            envvar="TRELLIS_JOBS_RETENTION",
-            help="How long jobs are kept after their end, by state, as in "
-            "completed=7d,failed=30d,others=12h; or keep-all.",
-            metavar="STATE=AGE,…",
-        ),
-    ] = KEPT,
-    archive: Annotated[
-        Path | None,
-        typer.Option(
-            envvar="TRELLIS_JOBS_ARCHIVE",
-            help="Write jobs into this folder before retention removes them.",
-            metavar="FOLDER",
-            file_okay=False,
-        ),
-    ] = None,
-    janitor_interval: Annotated[
-        float,
-        typer.Option(
-            envvar="TRELLIS_JOBS_JANITOR_INTERVAL",
-            help="Seconds between looks for jobs past their deadline.",
-            min=SHORTEST,
-        ),
-    ] = DEFAULTS.janitor_interval.total_seconds(),
-    reconcile_interval: Annotated[
-        float,
-        typer.Option(
-            envvar="TRELLIS_JOBS_RECONCILE_INTERVAL",
-            help="Seconds between looks for work that was lost, and for stuck keys.",
-            min=SHORTEST,
-        ),
-    ] = DEFAULTS.reconcile_interval.total_seconds(),
-    retention_interval: Annotated[
-        float,
-        typer.Option(
-            envvar="TRELLIS_JOBS_RETENTION_INTERVAL",
-            help="Seconds between looks for jobs that were kept long enough.",
-            min=SHORTEST,
-        ),
-    ] = DEFAULTS.retention_interval.total_seconds(),
-    provision: Annotated[
-        bool,
-        typer.Option(
-            "--provision",
-            envvar="TRELLIS_JOBS_PROVISION",
-            help="Make the streams that are missing, instead of refusing to start.",
-        ),
-    ] = False,
-    log_format: Annotated[LogFormat, typer.Option(envvar="TRELLIS_JOBS_LOG_FORMAT")] = (
-        LogFormat.TEXT
-    ),
-    log_level: Annotated[LogLevel, typer.Option(envvar="TRELLIS_JOBS_LOG_LEVEL")] = LogLevel.INFO,
+    db: Filled = None,
+    mode: Doing = Mode.FULL,
+    health_port: HealthPort = None,
+    retention: Kept = KEPT,
+    archive: Archive = None,
+    janitor_interval: JanitorInterval = JANITOR,
+    reconcile_interval: ReconcileInterval = RECONCILE,
+    retention_interval: RetentionInterval = RETENTION,
+    provision: Provision = False,
+    log_format: Format = LogFormat.TEXT,
+    log_level: Level = LogLevel.INFO,
 ) -> None:
     """Answer Jobs.* requests from a projection of the log.
 
@@ -152,14 +159,7 @@ def serve(
 @admin.command()
 def due(
     db: Database = None,
-    retention: Annotated[
-        str,
-        typer.Option(
-            envvar="TRELLIS_JOBS_RETENTION",
-            help="The policy to try, as `admin serve` takes it.",
-            metavar="STATE=AGE,…",
-        ),
-    ] = KEPT,
+    retention: Kept = KEPT,
     json: Json = False,
 ) -> None:
     """How many jobs retention would remove now; nothing is removed.

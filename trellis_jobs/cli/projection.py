@@ -24,7 +24,7 @@ from jobs_admin.projection.rebuild import Progress as Done
 from jobs_admin.projection.status import look
 from jobs_admin.projection.verify import Verdict
 from trellis_jobs.cli.logs import LogFormat, LogLevel, set_up_logs
-from trellis_jobs.cli.options import DEFAULT_SERVER, Credentials
+from trellis_jobs.cli.options import DEFAULT_SERVER, Credentials, Server
 from trellis_jobs.cli.running import collect_rarely, run
 from trellis_jobs.jetstream.connection import Connection
 from trellis_jobs.jetstream.log_feed import LogFeed
@@ -35,7 +35,6 @@ projection = typer.Typer(
     no_args_is_help=True,
 )
 
-Server = Annotated[str, typer.Option(envvar="NATS_URL", help="Where the server is.", metavar="URL")]
 Database = Annotated[
     Path | None,
     typer.Option(

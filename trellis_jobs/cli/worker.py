@@ -11,7 +11,7 @@ import typer
 
 from trellis_jobs.cli.loading import load_service
 from trellis_jobs.cli.logs import LogFormat, LogLevel, set_up_logs
-from trellis_jobs.cli.options import DEFAULT_SERVER, Credentials
+from trellis_jobs.cli.options import DEFAULT_SERVER, Credentials, Format, Level, Server
 from trellis_jobs.cli.running import run
 from trellis_jobs.service.service import GRACE, Service, Workers
 from trellis_jobs.worker.signals import listening
@@ -32,9 +32,7 @@ def worker(
     service: Annotated[
         str, typer.Argument(metavar="MODULE:SERVICE", help="The Service object, as in app:service.")
     ],
-    nats: Annotated[
-        str, typer.Option(envvar="NATS_URL", help="Where the server is.", metavar="URL")
-    ] = DEFAULT_SERVER,
+    nats: Server = DEFAULT_SERVER,
     creds: Credentials = None,
     queues: Annotated[
         str | None,
@@ -64,10 +62,8 @@ def worker(
             min=0,
         ),
     ] = GRACE,
-    log_format: Annotated[LogFormat, typer.Option(envvar="TRELLIS_JOBS_LOG_FORMAT")] = (
-        LogFormat.TEXT
-    ),
-    log_level: Annotated[LogLevel, typer.Option(envvar="TRELLIS_JOBS_LOG_LEVEL")] = LogLevel.INFO,
+    log_format: Format = LogFormat.TEXT,
+    log_level: Level = LogLevel.INFO,
 ) -> None:
     """Run the handlers of a service.
 

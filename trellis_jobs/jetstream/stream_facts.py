@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 import orjson
 
 from trellis_jobs.contract.topology import ADVISORIES, LOG, WORK, consumer_name
-from trellis_jobs.errors import NotConfirmed, RequestRefused
+from trellis_jobs.errors import InfrastructureMissing, NotConfirmed, RequestRefused
 from trellis_jobs.jetstream import api
 from trellis_jobs.jetstream.connection import ConnectionLost, NoResponders
 from trellis_jobs.model import subjects
@@ -110,7 +110,9 @@ async def next_in_log(connection: Connection, after: int) -> StoredMessage | Non
     subject = f"{api.PREFIX}.DIRECT.GET.{LOG}"
     try:
         message = await connection.ask(subject, orjson.dumps(wanted), timeout=api.TIMEOUT)
-    except (ConnectionLost, NoResponders) as error:
+    except NoResponders:
+        raise InfrastructureMissing(f"stream {LOG}") from None
+    except ConnectionLost as error:
         raise NotConfirmed("a read of the log", api.TIMEOUT) from error
     headers = message.headers or {}
     if "Status" in headers or "Nats-Sequence" not in headers:
