@@ -7,12 +7,13 @@ import signal
 import time
 from collections import Counter
 from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 from itertools import pairwise
 from pathlib import Path
 
 import pytest
 
-from tests.given import slot
+from tests.given import slot, waiting
 from tests.keys.work_lab import (
     Done,
     Errand,
@@ -269,3 +270,20 @@ async def test_a_key_that_somebody_frees_by_hand_is_taken_at_once(
                 await key.change(without_slots)
             assert (await ref.wait(timeout=20)).tries == 1
             assert time.monotonic() - begun < 5
+
+
+async def test_whoever_waits_for_a_job_that_is_over_takes_it_out_of_the_key(
+    server: EmbeddedServer,
+) -> None:
+    """A crash left its entry at the head of the line, and nobody will ever come for it."""
+    async with producer(server.url) as jobs, probe(server.url) as raw:
+        key = key_view(raw, jobs.calm)
+        async with worker(server.url, "calm"):
+            over = await jobs.calm.create(Errand())
+            await over.wait(timeout=10)
+        left = waiting(over.id, created_at=datetime.now(UTC) - timedelta(hours=1))
+        await key.change(lambda state: replace(state, queued=(left,)))
+        ref = await jobs.calm.create(Errand())
+        async with worker(server.url, "calm"):
+            assert (await ref.wait(timeout=10)).tries == 1
+            await key.until_empty()
