@@ -34,6 +34,7 @@ from jobs_admin.views.keys import BusyKeyView, KeyView
 from jobs_admin.views.services import HealthView, IgnoredView, ServiceView, StatsView
 from jobs_admin.views.shape import Page
 from trellis_jobs.errors import NotConfirmed
+from trellis_jobs.jetstream.access import Access
 from trellis_jobs.jetstream.connection import Connection
 from trellis_jobs.jetstream.requests import call
 from trellis_jobs.model import subjects
@@ -92,15 +93,12 @@ class AdminClient:
     @asynccontextmanager
     async def connect(
         cls,
-        servers: str,
+        servers: str | Access,
         *,
-        credentials: str | None = None,
         by: str | None = None,
         timeout: float = TIMEOUT,
     ) -> AsyncGenerator[AdminClient, None]:
-        connection = await Connection.open(
-            servers, name="jobs admin client", credentials=credentials
-        )
+        connection = await Connection.open(servers, name="jobs admin client")
         try:
             yield cls(connection, by=by, timeout=timeout)
         finally:

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Final
 
 from jobs_admin.retention.policy import RetentionPolicy, standard
+from trellis_jobs.jetstream.access import Access
 
 SYSTEM_PATH: Final = Path("/var/lib/trellis/jobs.sqlite")
 PATH_VARIABLE: Final = "TRELLIS_JOBS_DB_PATH"
@@ -24,9 +25,8 @@ class Mode(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AdminConfig:
-    nats: str
+    nats: str | Access
     path: Path
-    credentials: str | None = None
     mode: Mode = Mode.FULL
     janitor_interval: timedelta = timedelta(seconds=5)
     reconcile_interval: timedelta = timedelta(seconds=30)

@@ -96,9 +96,7 @@ async def serving(
     """Runs, and answers, until the block is left; requests under way are answered before."""
     around = surroundings or Surroundings()
     async with AsyncExitStack() as opened:
-        connection = await Connection.open(
-            config.nats, name="jobs admin", credentials=config.credentials
-        )
+        connection = await Connection.open(config.nats, name="jobs admin")
         opened.push_async_callback(connection.close)
         features = await detect_features(connection)
         await _require_streams(connection, features, make=config.provision)

@@ -52,7 +52,7 @@ KNOWN_BY: Final[dict[str, tuple[str, ...]]] = {
         "trellis_jobs.cli",
         "jobs_admin",
     ),
-    "pydantic": ("trellis_jobs.contract", "trellis_jobs.demo", "jobs_admin"),
+    "pydantic": ("trellis_jobs.contract", "trellis_jobs.demo", "trellis_jobs.cli", "jobs_admin"),
     "rich": ("trellis_jobs.cli",),
     "aiosqlite": ("jobs_admin",),
     "sqlite3": ("jobs_admin",),

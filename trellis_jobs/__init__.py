@@ -5,6 +5,7 @@ from __future__ import annotations
 from trellis_jobs.contract.keying import KeyConcurrency, QueueDepth
 from trellis_jobs.errors import (
     CredentialsRefused,
+    CredentialsUnusable,
     DeclarationError,
     Fail,
     InfrastructureError,
@@ -38,6 +39,7 @@ from trellis_jobs.errors import (
     Unreachable,
     WaitTimeout,
 )
+from trellis_jobs.jetstream.access import Access, TlsFiles
 from trellis_jobs.model.context import JobContext
 from trellis_jobs.model.job import Job
 from trellis_jobs.model.states import JobState
@@ -50,9 +52,11 @@ from trellis_jobs.worker.active_job import ActiveJob, KeyLease
 
 __all__ = [
     "Accepted",
+    "Access",
     "ActiveJob",
     "Coalesced",
     "CredentialsRefused",
+    "CredentialsUnusable",
     "DeclarationError",
     "Fail",
     "InfrastructureError",
@@ -95,6 +99,7 @@ __all__ = [
     "Retry",
     "Service",
     "SomeNotCreated",
+    "TlsFiles",
     "Unreachable",
     "WaitTimeout",
     "Workers",

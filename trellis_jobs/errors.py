@@ -23,6 +23,7 @@
     └── InfrastructureError         the server side is not as it must be
         ├── Unreachable             no server answers at this address
         ├── CredentialsRefused      a server answers and does not let us in
+        ├── CredentialsUnusable     a file of keys or certificates cannot be used
         ├── InfrastructureMissing   a stream or a consumer is not there
         ├── InfrastructureMismatch  it is there, but different in a way we must not change
         ├── ServiceMissing          nobody answers a request: the admin runtime is not running
@@ -278,6 +279,12 @@ class CredentialsRefused(InfrastructureError):
             "check user and password in the URL, or the credentials file"
         )
         self.servers = without_secrets(servers)
+
+
+class CredentialsUnusable(InfrastructureError):
+    def __init__(self, file: str, why: str) -> None:
+        super().__init__(f"{file} cannot be used to connect: {why}")
+        self.file = file
 
 
 class InfrastructureMissing(InfrastructureError):

@@ -15,6 +15,7 @@ from trellis_jobs.contract.topology import ADVISORIES, KEYS, LOG, WORK
 from trellis_jobs.embedded import HOST, EmbeddedServer
 from trellis_jobs.jetstream import api
 from trellis_jobs.jetstream.connection import Connection
+from trellis_jobs.jetstream.access import access_to
 from trellis_jobs.jetstream.server import detect_replicas, replicas_from_jsz
 
 SECOND = 1_000_000_000
@@ -122,7 +123,7 @@ async def without_a_follower(three: Cluster) -> None:
     three.nodes[(leader + 1) % 3].kill()
 
     async def missed() -> bool:
-        return await detect_replicas(three.url, three.system_url) == 1
+        return await detect_replicas(access_to(three.url), three.system_url) == 1
 
     await until(missed, "the killed server is missed")
 
@@ -139,7 +140,7 @@ system_account: SYS
 async def test_one_server_alone_gets_one_replica() -> None:
     with EmbeddedServer.start(config=WITH_SYSTEM_ACCOUNT) as server:
         system = f"nats://sys:sys@{HOST}:{server.port}"
-        assert await detect_replicas(server.url, system) == 1
+        assert await detect_replicas(access_to(server.url), system) == 1
 
 
 @pytest.mark.parametrize("who", ["app:app", "sys:guessed"])

@@ -9,7 +9,6 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Annotated, Any, Final
 
-import orjson
 import typer
 
 from jobs_admin.config import PATH_VARIABLE, AdminConfig, Mode, default_path
@@ -18,10 +17,11 @@ from jobs_admin.errors import ConfigError
 from jobs_admin.retention.dry_run import dry_run
 from jobs_admin.retention.policy import RetentionPolicy, parse, standard
 from trellis_jobs.cli.logs import LogFormat, LogLevel, set_up_logs
-from trellis_jobs.cli.options import DEFAULT_SERVER, Credentials, Format, Level, Server
-from trellis_jobs.cli.projection import Database, Json
+from trellis_jobs.cli.option_groups import grouped
+from trellis_jobs.cli.options import Database, Format, Level
+from trellis_jobs.cli.reach import DEFAULT_SERVER, Reach
 from trellis_jobs.cli.running import collect_rarely, run
-from trellis_jobs.errors import without_secrets
+from trellis_jobs.cli.showing.output import Output, print_json
 from trellis_jobs.surroundings import utc_now
 from trellis_jobs.worker.signals import listening
 
@@ -115,9 +115,9 @@ RetentionInterval = Annotated[
 
 
 @admin.command()
+@grouped
 def serve(
-    nats: Server = DEFAULT_SERVER,
-    creds: Credentials = None,
+    reach: Reach,
     db: Filled = None,
     mode: Doing = Mode.FULL,
     health_port: HealthPort = None,
@@ -140,9 +140,8 @@ def serve(
     run(
         _serve(
             AdminConfig(
-                nats=nats,
+                nats=reach.access(),
                 path=db or default_path(),
-                credentials=str(creds) if creds else None,
                 mode=mode,
                 retention=_policy(retention),
                 archive=archive,
@@ -157,22 +156,19 @@ def serve(
 
 
 @admin.command()
-def due(
-    db: Database = None,
-    retention: Kept = KEPT,
-    json: Json = False,
-) -> None:
+@grouped
+def due(output: Output, db: Database = None, retention: Kept = KEPT) -> None:
     """How many jobs retention would remove now; nothing is removed.
 
     It is counted in the projection's file, which an admin runtime may fill meanwhile.
     """
-    run(_due(db or default_path(), _policy(retention), json))
+    run(_due(db or default_path(), _policy(retention), output))
 
 
-async def _due(path: Path, policy: RetentionPolicy, json: bool) -> None:
+async def _due(path: Path, policy: RetentionPolicy, output: Output) -> None:
     found = await dry_run(path, policy, utc_now())
-    if json:
-        print(orjson.dumps({"retention": str(policy), "due": found}).decode())
+    if output.json:
+        print_json({"retention": str(policy), "due": found})
         return
     print(f"with {policy}, retention would remove {found.total()} jobs now")
     for state, jobs in sorted(found.items()):
@@ -215,7 +211,7 @@ async def _answer_until_told(config: AdminConfig) -> None:
 
 def _described(config: AdminConfig, daemon: Daemon) -> dict[str, object]:
     return {
-        "nats": without_secrets(config.nats),
+        "nats": str(config.nats),
         "server": daemon.connection.server_version,
         "db": str(config.path),
         "mode": config.mode.value,

@@ -9,6 +9,8 @@ import typer
 from trellis_jobs.cli.admin import admin
 from trellis_jobs.cli.dev import dev
 from trellis_jobs.cli.exits import complain
+from trellis_jobs.cli.jobs import jobs
+from trellis_jobs.cli.option_groups import grouped
 from trellis_jobs.cli.projection import projection
 from trellis_jobs.cli.worker import worker
 from trellis_jobs.errors import JobsError
@@ -17,11 +19,12 @@ app = typer.Typer(
     name="trellis-jobs",
     help="Event-sourced background jobs on NATS JetStream.",
     no_args_is_help=True,
-    add_completion=False,
+    context_settings={"auto_envvar_prefix": "TRELLIS_JOBS"},
     pretty_exceptions_enable=False,
 )
-app.command()(worker)
-app.command()(dev)
+app.command()(grouped(worker))
+app.command()(grouped(dev))
+app.add_typer(jobs, name="jobs")
 app.add_typer(admin, name="admin")
 app.add_typer(projection, name="projection")
 

@@ -1,9 +1,10 @@
 """Exit codes that scripts can rely on.
 
 0  done, or stopped by a signal as asked
-1  refused: not found, declared wrongly, or the server side is not as it must be
+1  refused, or failed: declared wrongly, not legal now, or the server side is not as it must be
 2  the command line itself is wrong
-4  no server answers: worth trying again later
+3  there is no such job, or key
+4  no server answers, or no admin runtime: worth trying again later
 """
 
 from __future__ import annotations
@@ -11,17 +12,29 @@ from __future__ import annotations
 import sys
 from enum import IntEnum
 
-from trellis_jobs.errors import JobsError, Unreachable
+from jobs_admin.errors import NotFound
+from trellis_jobs.errors import JobNotFound, JobsError, NotConfirmed, ServiceMissing, Unreachable
 
 
 class Exit(IntEnum):
     OK = 0
     REFUSED = 1
     USAGE = 2
+    NOT_FOUND = 3
     UNREACHABLE = 4
+
+
+def exit_of(error: JobsError) -> Exit:
+    match error:
+        case NotFound() | JobNotFound():
+            return Exit.NOT_FOUND
+        case Unreachable() | ServiceMissing() | NotConfirmed():
+            return Exit.UNREACHABLE
+        case _:
+            return Exit.REFUSED
 
 
 def complain(error: JobsError) -> Exit:
     """Say what is wrong, without a traceback: the messages of our errors lead to the culprit."""
     print(f"error: {error}", file=sys.stderr, flush=True)
-    return Exit.UNREACHABLE if isinstance(error, Unreachable) else Exit.REFUSED
+    return exit_of(error)

@@ -3,26 +3,18 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Final
+from typing import Annotated
 
 import typer
 
+from jobs_admin.config import PATH_VARIABLE
 from trellis_jobs.cli.logs import LogFormat, LogLevel
 
-DEFAULT_SERVER: Final = "nats://127.0.0.1:4222"
-
-Server = Annotated[str, typer.Option(envvar="NATS_URL", help="Where the server is.", metavar="URL")]
 Format = Annotated[LogFormat, typer.Option("--log-format", envvar="TRELLIS_JOBS_LOG_FORMAT")]
 Level = Annotated[LogLevel, typer.Option("--log-level", envvar="TRELLIS_JOBS_LOG_LEVEL")]
-Credentials = Annotated[
+Database = Annotated[
     Path | None,
     typer.Option(
-        "--creds",
-        envvar="NATS_CREDS",
-        help="A NATS credentials file.",
-        metavar="FILE",
-        exists=True,
-        dir_okay=False,
-        readable=True,
+        "--db", envvar=PATH_VARIABLE, help="The projection's file.", metavar="FILE", dir_okay=False
     ),
 ]

@@ -11,8 +11,10 @@ import typer
 
 from trellis_jobs.cli.loading import load_service
 from trellis_jobs.cli.logs import LogFormat, LogLevel, set_up_logs
-from trellis_jobs.cli.options import DEFAULT_SERVER, Credentials, Format, Level, Server
+from trellis_jobs.cli.options import Format, Level
+from trellis_jobs.cli.reach import Reach
 from trellis_jobs.cli.running import run
+from trellis_jobs.jetstream.access import Access
 from trellis_jobs.service.service import GRACE, Service, Workers
 from trellis_jobs.worker.signals import listening
 
@@ -22,8 +24,7 @@ class _Post:
     """Where a worker works, on what, and for how long."""
 
     service: Service[Any]
-    url: str
-    credentials: str | None
+    access: Access
     workers: Workers
     burst: bool
 
@@ -32,8 +33,7 @@ def worker(
     service: Annotated[
         str, typer.Argument(metavar="MODULE:SERVICE", help="The Service object, as in app:service.")
     ],
-    nats: Server = DEFAULT_SERVER,
-    creds: Credentials = None,
+    reach: Reach,
     queues: Annotated[
         str | None,
         typer.Option(
@@ -73,7 +73,7 @@ def worker(
     loaded = load_service(service)
     loaded.grace = grace
     wanted = Workers(_names(queues), concurrency)
-    run(_work(_Post(loaded, nats, str(creds) if creds else None, wanted, burst)))
+    run(_work(_Post(loaded, reach.access(), wanted, burst)))
 
 
 async def _work(post: _Post) -> None:
@@ -93,7 +93,7 @@ async def _serve(post: _Post) -> None:
     service = post.service
     # Unheard, it would stop the process: it waits until the service listens to it.
     signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTSTP})
-    async with service.connect(post.url, credentials=post.credentials, workers=post.workers):
+    async with service.connect(post.access, workers=post.workers):
         ends = {asyncio.create_task(service.wait())}
         await asyncio.sleep(0)
         signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGTSTP})

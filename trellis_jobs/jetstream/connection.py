@@ -16,6 +16,7 @@ from nats.errors import Error as NatsError
 from nats.errors import OutboundBufferLimitError
 
 from trellis_jobs.errors import CredentialsRefused, NotPermitted, PayloadTooLarge, Unreachable
+from trellis_jobs.jetstream.access import Access, access_to
 from trellis_jobs.jetstream.direct_client import DirectClient, Receive, header_block
 
 if TYPE_CHECKING:
@@ -71,22 +72,23 @@ class Connection:
     @classmethod
     async def open(
         cls,
-        servers: str,
+        servers: str | Access,
         *,
         name: str,
-        credentials: str | None = None,
         timeout: float = CONNECT_TIMEOUT,
+        insist: bool = True,
     ) -> Connection:
-        addresses = _addresses(servers)
+        """Within the timeout; without `insist` a server that refuses is asked twice and no more."""
+        access = access_to(servers)
+        addresses, options = _addresses(access.servers), access.client_options()
         client = DirectClient()
         relay = _Relay()
-        options: dict[str, Any] = {"user_credentials": credentials} if credentials else {}
         try:
             async with asyncio.timeout(timeout):
                 await client.connect(
                     servers=addresses,
                     name=name,
-                    max_reconnect_attempts=-1,
+                    max_reconnect_attempts=-1 if insist else 1,
                     reconnect_time_wait=RECONNECT_WAIT,
                     ping_interval=PING_INTERVAL,
                     skip_subject_validation=True,  # every token was checked where it became one
@@ -98,9 +100,11 @@ class Connection:
         except (OSError, NatsError, TimeoutError, ValueError) as error:
             await client.close()
             if relay.refused:
-                raise CredentialsRefused(servers) from error
-            raise Unreachable(servers, relay.last_error or str(error) or "it timed out") from error
-        again = partial(cls.open, servers, name=name, credentials=credentials, timeout=timeout)
+                raise CredentialsRefused(str(access)) from error
+            reason = relay.last_error or str(error) or "it timed out"
+            raise Unreachable(str(access), reason) from error
+        client.options["max_reconnect_attempts"] = -1
+        again = partial(cls.open, access, name=name, timeout=timeout)
         connection = cls(client, again)
         relay.connection = connection
         await client.subscribe_directly(f"{connection._inbox}.*", connection._receive_answer)

@@ -12,6 +12,7 @@ import orjson
 from trellis_jobs.contract.features import LEVEL_2_11, LEVEL_2_12, LEVEL_2_14, Features
 from trellis_jobs.errors import InfrastructureError, NotConfirmed
 from trellis_jobs.jetstream import api
+from trellis_jobs.jetstream.access import Access
 from trellis_jobs.jetstream.connection import Connection, ConnectionLost, NoResponders
 
 log = logging.getLogger(__name__)
@@ -37,18 +38,19 @@ async def detect_features(connection: Connection) -> Features:
     return Features(version, int(info.get("api", {}).get("level", 0)))
 
 
-async def detect_replicas(servers: str, system_account: str) -> int:
+async def detect_replicas(access: Access, system_account: str) -> int:
     """3 when at least three JetStream servers are current, else 1; asks the system account.
 
-    The account is given as a URL with user and password, or as a credentials file for `servers`.
+    The account is given as a URL with user and password, or as a credentials file for the servers.
     """
     is_url = "://" in system_account
+    probe = Access(
+        servers=system_account if is_url else access.servers,
+        credentials=None if is_url else system_account,
+        tls=access.tls,
+    )
     try:
-        system = await Connection.open(
-            system_account if is_url else servers,
-            name="jobs replica probe",
-            credentials=None if is_url else system_account,
-        )
+        system = await Connection.open(probe, name="jobs replica probe")
     except InfrastructureError as error:
         return _undetected(error)
     try:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -17,10 +17,11 @@ from trellis_jobs.worker.sync_handlers import as_async
 
 if TYPE_CHECKING:
     import asyncio
-    from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+    from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
     from datetime import datetime
 
     from trellis_jobs.contract.declaration import JobType
+    from trellis_jobs.jetstream.access import Access
     from trellis_jobs.jetstream.event_log import EventLog
     from trellis_jobs.jetstream.queue_keys import QueueKeys
     from trellis_jobs.producer.submission import Producer
@@ -52,20 +53,23 @@ class Runtime:
         self._is_taken = False
 
     @asynccontextmanager
-    async def connection(self, url: str, credentials: str | None) -> AsyncIterator[Connection]:
-        """One at a time: taken before the first await, given back after the last."""
-        if self._is_taken:
-            raise DeclarationError(f"service {self.service!r} is connected already")
-        self._is_taken = True
-        try:
-            connection = await Connection.open(
-                url, name=f"{self.service} jobs", credentials=credentials
-            )
+    async def connection(self, access: Access) -> AsyncIterator[Connection]:
+        with self.taken():
+            connection = await Connection.open(access, name=f"{self.service} jobs")
             try:
                 yield connection
             finally:
                 self.live = None
                 await connection.close()
+
+    @contextmanager
+    def taken(self) -> Iterator[None]:
+        """By one at a time: from before the first await until after the last."""
+        if self._is_taken:
+            raise DeclarationError(f"service {self.service!r} is connected already")
+        self._is_taken = True
+        try:
+            yield
         finally:
             self._is_taken = False
 

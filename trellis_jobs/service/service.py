@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final, Generic, TypeVar
 
 from trellis_jobs.contract.topology import Topology
 from trellis_jobs.errors import DeclarationError, NotPermitted
+from trellis_jobs.jetstream.access import Access, access_to
 from trellis_jobs.jetstream.event_log import EventLog
 from trellis_jobs.jetstream.key_bucket import KeyBucket
 from trellis_jobs.jetstream.presence import Presence
@@ -66,7 +67,7 @@ class Service(Generic[J]):
     @asynccontextmanager
     async def connect(
         self,
-        url: str = "nats://127.0.0.1:4222",
+        url: str | Access = "nats://127.0.0.1:4222",
         *,
         workers: bool | Workers = True,
         credentials: str | None = None,
@@ -75,6 +76,7 @@ class Service(Generic[J]):
     ) -> AsyncIterator[Service[J]]:
         """Connect, provision or check, and start a worker for each handled queue.
 
+        `url` may be an `Access`, with keys and certificates, where an address is not enough.
         `workers=False` only produces; `Workers(...)` chooses queues. Where these credentials may
         not provision, an operator has to; then a start without the streams fails at once.
         New streams get `replicas`, else as many as the cluster can hold if `system_account` (a
@@ -85,9 +87,10 @@ class Service(Generic[J]):
         if isinstance(workers, Workers) and not handlers:
             raise DeclarationError(f"service {self.name!r} has no handlers: nothing to work on")
         detected = 1
-        async with self._runtime.connection(url, credentials) as connection:
+        access = access_to(url, credentials)
+        async with self._runtime.connection(access) as connection:
             if replicas is None and system_account is not None:
-                detected = await detect_replicas(url, system_account)
+                detected = await detect_replicas(access, system_account)
             doors = await self._prepare(connection, replicas, detected)
             live = self._wire(doors, handlers, wanted)
             if live.host is not None:

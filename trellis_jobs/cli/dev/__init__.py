@@ -8,18 +8,12 @@ from typing import Annotated
 import typer
 
 from trellis_jobs.cli.dev.session import Session
-from trellis_jobs.cli.options import Credentials
+from trellis_jobs.cli.reach import Reach
 from trellis_jobs.cli.running import run
 
 
 def dev(
-    nats: Annotated[
-        str | None,
-        typer.Option(
-            envvar="NATS_URL", help="Use this server instead of one of its own.", metavar="URL"
-        ),
-    ] = None,
-    creds: Credentials = None,
+    reach: Reach,
     data: Annotated[
         Path | None,
         typer.Option(
@@ -34,9 +28,11 @@ def dev(
         typer.Option(envvar="TRELLIS_JOBS_RATE", help="Demo jobs to create, per second.", min=0.1),
     ] = 2.0,
 ) -> None:
-    """Run a server, a demo service and its worker, and watch its jobs."""
-    if nats is not None and data is not None:
+    """Run a server, a demo service and its worker, and watch its jobs.
+
+    With --nats or --context it uses that server instead of one of its own.
+    """
+    access = reach.access() if reach.is_told else None
+    if access is not None and data is not None:
         raise typer.BadParameter("--data is for a server of its own: not together with --nats")
-    if nats is not None and data is not None:
-        raise typer.BadParameter("--data is for a server of its own: not together with --nats")
-    run(Session(url=nats, credentials=str(creds) if creds else None, data=data, rate=rate).run())
+    run(Session(access=access, data=data, rate=rate).run())

@@ -10,7 +10,8 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from trellis_jobs.cli.dev.lines import STYLES, event_line, progress_words, short_id
+from trellis_jobs.cli.showing.event_lines import event_line, progress_words, short_id
+from trellis_jobs.cli.showing.states import STYLES, state_text
 from trellis_jobs.model.states import LIVE, JobState
 
 if TYPE_CHECKING:
@@ -96,7 +97,7 @@ def _jobs(jobs: list[Job], now: datetime, rows: int) -> Table:
         table.add_row(
             job.address.job_type,
             Text(short_id(job), "dim"),
-            Text(job.state, STYLES.get(job.state, "dim")),
+            state_text(job.state),
             f"{job.tries}/{job.max_tries}",
             _age(job, now),
             _bar(job),
@@ -132,7 +133,7 @@ def _words(job: Job) -> Text:
     if job.state is JobState.COMPLETED:
         return Text("")
     if job.why is not None:
-        return Text(job.why, STYLES.get(job.state, ""))
+        return Text(job.why, STYLES[job.state])
     return Text(progress_words(job.progress) if job.progress else "", "dim")
 
 

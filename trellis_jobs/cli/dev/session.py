@@ -17,9 +17,9 @@ from trellis_jobs.cli.dev.traffic import keep_creating
 from trellis_jobs.cli.dev.views import show_lines, show_screen
 from trellis_jobs.cli.logs import LogFormat, LogLevel, set_up_logs
 from trellis_jobs.embedded import EmbeddedServer
-from trellis_jobs.errors import without_secrets
+from trellis_jobs.jetstream.access import Access
 from trellis_jobs.jetstream.connection import Connection
-from trellis_jobs.jetstream.history import follow
+from trellis_jobs.jetstream.history import Histories
 from trellis_jobs.model import subjects
 from trellis_jobs.model.states import JobState
 from trellis_jobs.worker.signals import listening
@@ -35,10 +35,9 @@ _LOOK: Final = 0.02
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Session:
-    """With no `url` it has a server of its own, in `data` or in a folder that goes with it."""
+    """With no `access` it has a server of its own, in `data` or in a folder that goes with it."""
 
-    url: str | None
-    credentials: str | None
+    access: Access | None
     data: Path | None
     rate: float
 
@@ -48,16 +47,20 @@ class Session:
         board = Board(demo.service.contract.queues, since=datetime.now(UTC))
         enough = asyncio.Event()
         with listening({signal.SIGTERM: enough.set, signal.SIGINT: enough.set}):
-            async with self._server() as url, self._watching(url) as connection:
-                await self._play(connection, url, console, board, enough)
+            async with self._server() as access, self._watching(access) as connection:
+                await self._play(connection, access, console, board, enough)
         console.print(_summary(board), style="dim", soft_wrap=True)
 
     async def _play(
-        self, watching: Connection, url: str, console: Console, board: Board, enough: asyncio.Event
+        self,
+        watching: Connection,
+        access: Access,
+        console: Console,
+        board: Board,
+        enough: asyncio.Event,
     ) -> None:
-        where = without_secrets(url)
-        heading = f"trellis-jobs dev   {where}   nats-server {watching.server_version}"
-        async with demo.service.connect(url, credentials=self.credentials):
+        heading = f"trellis-jobs dev   {access}   nats-server {watching.server_version}"
+        async with demo.service.connect(access):
             view = asyncio.create_task(_show(console, board, watching, heading))
             traffic = asyncio.create_task(keep_creating(demo.service.jobs, self.rate))
             asked = asyncio.create_task(enough.wait())
@@ -75,19 +78,19 @@ class Session:
                 task.result()
 
     @asynccontextmanager
-    async def _server(self) -> AsyncIterator[str]:
-        if self.url is not None:
-            yield self.url
+    async def _server(self) -> AsyncIterator[Access]:
+        if self.access is not None:
+            yield self.access
             return
         server = await asyncio.to_thread(EmbeddedServer.start, store=self.data)
         try:
-            yield server.url
+            yield Access(servers=server.url)
         finally:
             await asyncio.to_thread(server.stop)
 
     @asynccontextmanager
-    async def _watching(self, url: str) -> AsyncIterator[Connection]:
-        connection = await Connection.open(url, name="jobs dev", credentials=self.credentials)
+    async def _watching(self, access: Access) -> AsyncIterator[Connection]:
+        connection = await Connection.open(access, name="jobs dev", insist=False)
         try:
             yield connection
         finally:
@@ -95,7 +98,7 @@ class Session:
 
 
 async def _show(console: Console, board: Board, watching: Connection, heading: str) -> None:
-    entries = follow(watching, subjects.of_service(demo.service.name))
+    entries = Histories(watching).follow(subjects.of_service(demo.service.name))
     if console.is_terminal:
         await show_screen(console, board, entries, heading)
     else:

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Final
 
 from rich.live import Live
 
-from trellis_jobs.cli.dev.lines import event_line
 from trellis_jobs.cli.dev.screen import Surface, draw
 from trellis_jobs.cli.logs import TextLines
+from trellis_jobs.cli.showing.event_lines import event_line
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterable, Iterator

@@ -7,27 +7,16 @@ from typing import TYPE_CHECKING, Final
 
 from rich.text import Text
 
+from trellis_jobs.cli.showing.states import STYLES
 from trellis_jobs.model import events as e
-from trellis_jobs.model.states import JobState
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
     from datetime import datetime
 
     from trellis_jobs.model.events import Event
     from trellis_jobs.model.job import Job
     from trellis_jobs.model.notes import Notes, Progress
 
-STYLES: Final[Mapping[JobState, str]] = {
-    JobState.PENDING: "white",
-    JobState.ACTIVE: "cyan",
-    JobState.RETRY: "yellow",
-    JobState.COMPLETED: "green",
-    JobState.FAILED: "red",
-    JobState.DEAD: "bold red",
-    JobState.CANCELLED: "magenta",
-    JobState.EXPIRED: "magenta",
-}
 _ID_SHOWN: Final = 8
 _QUEUE_WIDTH: Final = 16
 _KIND_WIDTH: Final = 10
@@ -38,7 +27,7 @@ def event_line(event: Event, job: Job) -> Text:
     line.append(clock(event.at), "dim")
     line.append(f"  {event.job.job_type:<{_QUEUE_WIDTH}}")
     line.append(f"{short_id(job)}  ", "dim")
-    line.append(f"{event.kind.value:<{_KIND_WIDTH}}", STYLES.get(job.state, "dim"))
+    line.append(f"{event.kind.value:<{_KIND_WIDTH}}", STYLES[job.state])
     line.append(f"  {_said(event, job)}", "dim" if isinstance(event, e.Begun) else "")
     line.rstrip()
     return line

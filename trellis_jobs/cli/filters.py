@@ -1,0 +1,108 @@
+"""Which jobs a command is about: the filters of the admin runtime, as options."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Annotated, Final
+
+import orjson
+import typer
+
+from jobs_admin.client import JobQuery, Scalar
+from trellis_jobs.model.states import JobState
+
+_PANEL: Final = "Which jobs"
+_AGE: Final = re.compile(r"(\d+(?:\.\d+)?)(s|m|h|d)")
+_UNITS: Final = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days"}
+
+Service = Annotated[
+    str | None, typer.Option("--service", help="Of this service.", rich_help_panel=_PANEL)
+]
+Type = Annotated[str | None, typer.Option("--type", help="Of this type.", rich_help_panel=_PANEL)]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Filters:
+    """What is left out does not narrow."""
+
+    service: Service = None
+    type: Type = None
+    since: Annotated[
+        str | None,
+        typer.Option(
+            help="Changed since then: 10m, 2h, 3d, or RFC 3339.",
+            metavar="TIME",
+            rich_help_panel=_PANEL,
+        ),
+    ] = None
+    until: Annotated[
+        str | None,
+        typer.Option(help="Not changed since then.", metavar="TIME", rich_help_panel=_PANEL),
+    ] = None
+    key: Annotated[
+        str | None, typer.Option(help="With this concurrency key.", rich_help_panel=_PANEL)
+    ] = None
+    id_prefix: Annotated[
+        str | None, typer.Option(help="Whose id begins so.", rich_help_panel=_PANEL)
+    ] = None
+    error: Annotated[
+        str | None,
+        typer.Option(help="With this text in their last error.", rich_help_panel=_PANEL),
+    ] = None
+    payload: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="Whose payload has this: customer.id=17; may be repeated.",
+            metavar="FIELD=VALUE",
+            rich_help_panel=_PANEL,
+        ),
+    ] = None
+
+    @property
+    def is_narrow(self) -> bool:
+        return self.query() != JobQuery()
+
+    def query(self, states: list[JobState] | None = None) -> JobQuery:
+        now = datetime.now(UTC)
+        return JobQuery(
+            service=self.service,
+            type=self.type,
+            state=states or None,
+            since=moment("--since", self.since, now),
+            until=moment("--until", self.until, now),
+            key=self.key,
+            id_prefix=self.id_prefix,
+            error=self.error,
+            payload=dict(map(_field, self.payload)) if self.payload else None,
+        )
+
+
+def moment(option: str, text: str | None, now: datetime) -> datetime | None:
+    """`10m` is ten minutes before now."""
+    if text is None:
+        return None
+    age = _AGE.fullmatch(text)
+    if age is not None:
+        return now - timedelta(**{_UNITS[age[2]]: float(age[1])})
+    try:
+        said = datetime.fromisoformat(text)
+    except ValueError:
+        raise typer.BadParameter(
+            f"{text!r} is neither an age (10m, 2h, 3d) nor a time (2026-05-01T12:00:00Z)",
+            param_hint=option,
+        ) from None
+    return said if said.tzinfo else said.astimezone()
+
+
+def _field(text: str) -> tuple[str, Scalar]:
+    """A value that reads as JSON is that (17, true, "17"); any other is text."""
+    name, equals, value = text.partition("=")
+    if not (name and equals):
+        raise typer.BadParameter(f"{text!r} is not FIELD=VALUE", param_hint="--payload")
+    try:
+        read = orjson.loads(value)
+    except orjson.JSONDecodeError:
+        return name, value
+    return name, read if isinstance(read, str | int | float | bool) else value

@@ -1,0 +1,57 @@
+"""Options that belong together: a dataclass, as one parameter of each command that has them."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable, Iterator
+from dataclasses import MISSING, Field, fields, is_dataclass
+from typing import Any, get_type_hints
+
+from typing_extensions import TypeIs
+
+
+def grouped(command: Callable[..., None]) -> Callable[..., None]:
+    """A parameter whose type is a dataclass stands for one option per field of it.
+
+    Its fields are declared as typer's own parameters are: `Annotated[type, typer.Option(...)]`.
+    """
+    hints = get_type_hints(command, include_extras=True)
+    groups = {name: hint for name, hint in hints.items() if _is_group(hint)}
+
+    @functools.wraps(command)
+    def with_groups(**given: Any) -> None:
+        for name, group in groups.items():
+            given[name] = group(**{each.name: given.pop(each.name) for each in fields(group)})
+        command(**given)
+
+    parameters = list(_expanded(command, hints, groups))
+    with_groups.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    with_groups.__annotations__ = {each.name: each.annotation for each in parameters}
+    return with_groups
+
+
+def _is_group(hint: Any) -> TypeIs[type[Any]]:
+    return isinstance(hint, type) and is_dataclass(hint)
+
+
+def _expanded(
+    command: Callable[..., None], hints: dict[str, Any], groups: dict[str, type[Any]]
+) -> Iterator[inspect.Parameter]:
+    """All of them by name: typer gives them so."""
+    for name, parameter in inspect.signature(command).parameters.items():
+        if name not in groups:
+            yield _by_name(name, parameter.default, hints[name])
+            continue
+        of_fields = get_type_hints(groups[name], include_extras=True)
+        for each in fields(groups[name]):
+            yield _by_name(each.name, _default(each), of_fields[each.name])
+
+
+def _by_name(name: str, default: Any, annotation: Any) -> inspect.Parameter:
+    kind = inspect.Parameter.KEYWORD_ONLY
+    return inspect.Parameter(name, kind, default=default, annotation=annotation)
+
+
+def _default(each: Field[Any]) -> Any:
+    return inspect.Parameter.empty if each.default is MISSING else each.default

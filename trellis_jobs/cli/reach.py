@@ -1,0 +1,114 @@
+"""How a command reaches a server: the same options everywhere, natscli's words and variables."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Annotated, Any, Final
+
+import typer
+
+from jobs_admin.client import AdminClient
+from trellis_jobs.cli import nats_contexts
+from trellis_jobs.jetstream.access import Access, TlsFiles
+from trellis_jobs.jetstream.connection import Connection
+
+DEFAULT_SERVER: Final = "nats://127.0.0.1:4222"
+_PANEL: Final = "Connection"
+
+
+def _file(flag: str, variable: str, what: str) -> Any:
+    return typer.Option(
+        flag,
+        envvar=variable,
+        help=what,
+        metavar="FILE",
+        exists=True,
+        dir_okay=False,
+        readable=True,
+        rich_help_panel=_PANEL,
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reach:
+    """What is said on the command line comes before what a context says."""
+
+    nats: Annotated[
+        str | None,
+        typer.Option(
+            "--nats",
+            envvar="NATS_URL",
+            help=f"Where the servers are, separated by commas. Default: the selected context of "
+            f"natscli, else {DEFAULT_SERVER}.",
+            metavar="URL",
+            rich_help_panel=_PANEL,
+        ),
+    ] = None
+    context: Annotated[
+        str | None,
+        typer.Option(
+            "--context",
+            envvar="NATS_CONTEXT",
+            help="A context of natscli.",
+            metavar="NAME",
+            autocompletion=nats_contexts.names,
+            rich_help_panel=_PANEL,
+        ),
+    ] = None
+    creds: Annotated[Path | None, _file("--creds", "NATS_CREDS", "A NATS credentials file.")] = None
+    nkey: Annotated[Path | None, _file("--nkey", "NATS_NKEY", "A file with an nkey seed.")] = None
+    tlsca: Annotated[
+        Path | None, _file("--tlsca", "NATS_CA", "Authorities that vouch for the server.")
+    ] = None
+    tlscert: Annotated[
+        Path | None, _file("--tlscert", "NATS_CERT", "A certificate to show the server.")
+    ] = None
+    tlskey: Annotated[
+        Path | None, _file("--tlskey", "NATS_KEY", "The key of that certificate.")
+    ] = None
+
+    @property
+    def is_told(self) -> bool:
+        """Somebody named a server, here or in the environment."""
+        return self.nats is not None or self.context is not None
+
+    def access(self) -> Access:
+        known = self._of_context()
+        tls = TlsFiles(
+            ca=_path(self.tlsca), certificate=_path(self.tlscert), key=_path(self.tlskey)
+        )
+        said: dict[str, Any] = {
+            "servers": self.nats,
+            "credentials": _path(self.creds),
+            "nkey": _path(self.nkey),
+            "tls": None if tls == TlsFiles() else tls,
+        }
+        return replace(known, **{name: value for name, value in said.items() if value is not None})
+
+    def _of_context(self) -> Access:
+        """A server that is named stands for itself, unless a context is named too."""
+        name = self.context
+        if name is None and self.nats is None:
+            name = nats_contexts.selected()
+        return Access(servers=DEFAULT_SERVER) if name is None else nats_contexts.access_of(name)
+
+    @asynccontextmanager
+    async def connection(self) -> AsyncIterator[Connection]:
+        """For a command that somebody waits for: a server that is away is said soon."""
+        connection = await Connection.open(self.access(), name="trellis-jobs", insist=False)
+        try:
+            yield connection
+        finally:
+            await connection.close()
+
+    @asynccontextmanager
+    async def admin(self, by: str | None = None) -> AsyncIterator[AdminClient]:
+        async with self.connection() as connection:
+            yield AdminClient(connection, by=by)
+
+
+def _path(file: Path | None) -> str | None:
+    return None if file is None else str(file)

@@ -1,0 +1,107 @@
+"""What a command prints: tables for people, JSON for scripts, and a bar where people wait."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Annotated, Any, Final
+
+import orjson
+import typer
+from pydantic import BaseModel
+from rich.console import Console, JustifyMethod
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.table import Table
+from rich.text import Text
+
+from trellis_jobs.cli.showing.times import ago, stamp
+
+# Nobody's terminal: what reads a pipe gets whole values.
+_PIPE_WIDTH: Final = 10_000
+
+Bar = Callable[[int, int], None]
+Jsonable = BaseModel | Mapping[str, Any] | Sequence[Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Output:
+    """Options of every command that shows something."""
+
+    json: Annotated[
+        bool, typer.Option("--json", help="Print JSON, for scripts: fields as in docs/cli.md.")
+    ] = False
+    absolute: Annotated[
+        bool, typer.Option("--absolute", help="Show times as RFC 3339 in UTC, not how long ago.")
+    ] = False
+
+    def time(self, at: datetime | None, now: datetime) -> str:
+        if at is None:
+            return ""
+        return stamp(at) if self.absolute else ago(at, now)
+
+
+def console() -> Console:
+    """Colours as the terminal and NO_COLOR say; none in a pipe, where lines are not folded."""
+    if sys.stdout.isatty():
+        return Console(highlight=False)
+    return Console(highlight=False, width=_PIPE_WIDTH)
+
+
+def table(*columns: str, right: Sequence[str] = (), elastic: str | None = None) -> Table:
+    """Columns in `right` are numbers; `elastic` is the first to give way on a narrow terminal."""
+    made = Table(box=None, header_style="bold", padding=(0, 2, 0, 0))
+    for column in columns:
+        justify: JustifyMethod = "right" if column in right else "left"
+        made.add_column(column, no_wrap=column != elastic, justify=justify)
+    return made
+
+
+def one_line(words: str | None, style: str = "") -> Text:
+    """For an elastic column: what does not fit is cut, and never folded."""
+    return Text(" ".join((words or "").split()), style, no_wrap=True, overflow="ellipsis")
+
+
+def print_json(body: Jsonable) -> None:
+    """One document, indented: a whole answer."""
+    _write(orjson.dumps(_plain(body), option=orjson.OPT_INDENT_2))
+
+
+def print_json_line(body: Jsonable) -> None:
+    """One of many, as they come."""
+    _write(orjson.dumps(_plain(body)))
+
+
+def say(words: str) -> None:
+    """About the command itself, so that what it prints can be read by a script."""
+    print(words, file=sys.stderr, flush=True)
+
+
+@contextmanager
+def progress_bar(what: str) -> Iterator[Bar]:
+    """On stderr, and only where somebody watches."""
+    columns = (TextColumn(what), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    watched = Console(stderr=True)
+    with Progress(
+        *columns, console=watched, transient=True, disable=not watched.is_terminal
+    ) as bar:
+        task = bar.add_task(what, total=None)
+        yield lambda done, total: bar.update(task, completed=done, total=total)
+
+
+def _plain(body: Any) -> Any:
+    """Answers of requests keep the names they have there, and leave out what they do not know."""
+    if isinstance(body, BaseModel):
+        return body.model_dump(mode="json", by_alias=True, exclude_none=True)
+    if isinstance(body, Mapping):
+        return {name: _plain(value) for name, value in body.items()}
+    if isinstance(body, list | tuple):
+        return [_plain(each) for each in body]
+    return body
+
+
+def _write(text: bytes) -> None:
+    sys.stdout.buffer.write(text + b"\n")
+    sys.stdout.buffer.flush()

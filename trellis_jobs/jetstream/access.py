@@ -1,0 +1,80 @@
+"""Where servers are, and what makes them let us in."""
+
+from __future__ import annotations
+
+import ssl
+from dataclasses import dataclass, field
+from typing import Any
+
+from trellis_jobs.errors import CredentialsUnusable, without_secrets
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TlsFiles:
+    """`ca` vouches for the server instead of the system's authorities; the others are our own."""
+
+    ca: str | None = None
+    certificate: str | None = None
+    key: str | None = None
+
+    def context(self) -> ssl.SSLContext:
+        try:
+            context = ssl.create_default_context(cafile=self.ca)
+            if self.certificate is not None:
+                context.load_cert_chain(self.certificate, self.key)
+        except OSError as error:
+            named = ", ".join(file for file in (self.ca, self.certificate, self.key) if file)
+            raise CredentialsUnusable(named, str(error)) from error
+        return context
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Access:
+    """`servers`: URLs, separated by commas; user and password, or a token, may be part of them.
+
+    `credentials` is a credentials file, `nkey` a file with the seed of a user. `inbox_prefix` is
+    where answers come to, where permissions keep users out of each other's inboxes.
+    """
+
+    servers: str
+    credentials: str | None = None
+    nkey: str | None = None
+    user: str | None = None
+    password: str | None = field(default=None, repr=False)
+    token: str | None = field(default=None, repr=False)
+    tls: TlsFiles | None = None
+    inbox_prefix: str | None = None
+
+    def __str__(self) -> str:
+        return without_secrets(self.servers)
+
+    def client_options(self) -> dict[str, Any]:
+        """As nats-py calls them; what is not given is left to it."""
+        options = {
+            "user_credentials": _readable(self.credentials),
+            "nkeys_seed": _readable(self.nkey),
+            "user": self.user,
+            "password": self.password,
+            "token": self.token,
+            "tls": None if self.tls is None else self.tls.context(),
+            "inbox_prefix": self.inbox_prefix,
+        }
+        return {name: value for name, value in options.items() if value is not None}
+
+
+def _readable(file: str | None) -> str | None:
+    """The client would take a missing file for a server that is away."""
+    if file is not None:
+        try:
+            with open(file, "rb"):
+                pass
+        except OSError as error:
+            raise CredentialsUnusable(file, error.strerror or str(error)) from error
+    return file
+
+
+def access_to(servers: str | Access, credentials: str | None = None) -> Access:
+    """The short form, a URL and perhaps a credentials file, as the long one."""
+    if isinstance(servers, Access):
+        return servers
+    return Access(servers=servers, credentials=credentials)
