@@ -1,0 +1,144 @@
+"""Every way a server lets people in, on real servers that ask for it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+import nkeys
+import pytest
+import trustme
+from nacl.signing import SigningKey
+
+from trellis_jobs import (
+    Access,
+    CredentialsRefused,
+    CredentialsUnusable,
+    InfrastructureError,
+    Service,
+    TlsFiles,
+    Unreachable,
+)
+from trellis_jobs.demo import DemoJobs, Email
+from trellis_jobs.embedded import EmbeddedServer
+from trellis_jobs.jetstream.connection import Connection
+
+MAIL: Final = Email(to="ada@example.com", subject="hello")
+
+
+@pytest.fixture(scope="module")
+def authority() -> trustme.CA:
+    return trustme.CA()
+
+
+@pytest.fixture
+def tls_server(authority: trustme.CA, tmp_path: Path) -> Iterator[EmbeddedServer]:
+    """Shows a certificate, and wants to see one."""
+    own = authority.issue_cert("127.0.0.1")
+    own.private_key_and_cert_chain_pem.write_to_path(tmp_path / "server.pem")
+    authority.cert_pem.write_to_path(tmp_path / "ca.pem")
+    config = f"""
+        tls {{
+            cert_file: "{tmp_path / "server.pem"}", key_file: "{tmp_path / "server.pem"}"
+            ca_file: "{tmp_path / "ca.pem"}", verify: true
+        }}
+    """
+    with EmbeddedServer.start(config=config) as server:
+        yield server
+
+
+@pytest.fixture
+def client_files(authority: trustme.CA, tmp_path: Path) -> TlsFiles:
+    authority.issue_cert("client@example.com").private_key_and_cert_chain_pem.write_to_path(
+        tmp_path / "client.pem"
+    )
+    authority.cert_pem.write_to_path(tmp_path / "authority.pem")
+    return TlsFiles(ca=str(tmp_path / "authority.pem"), certificate=str(tmp_path / "client.pem"))
+
+
+async def test_a_service_works_over_tls_with_a_certificate_of_its_own(
+    tls_server: EmbeddedServer, client_files: TlsFiles
+) -> None:
+    demo = Service(DemoJobs)
+
+    @demo.jobs.send_email.handle
+    async def send(_: object) -> None: ...
+
+    access = Access(servers=tls_server.url.replace("nats:", "tls:"), tls=client_files)
+    async with demo.connect(access):
+        ref = await demo.jobs.send_email.create(MAIL)
+        await ref.wait(timeout=10)
+
+
+async def test_a_server_that_nobody_vouches_for_is_not_talked_to(
+    tls_server: EmbeddedServer, client_files: TlsFiles
+) -> None:
+    unknown = TlsFiles(certificate=client_files.certificate)
+    with pytest.raises(Unreachable, match="CERTIFICATE_VERIFY_FAILED|certificate verify failed"):
+        await Connection.open(
+            Access(servers=tls_server.url, tls=unknown), name="test", insist=False
+        )
+
+
+async def test_an_nkey_opens_the_door_and_another_does_not(tmp_path: Path) -> None:
+    seed, public = _new_user()
+    _, other = _new_user()
+    (tmp_path / "user.nk").write_bytes(seed)
+    access_file = str(tmp_path / "user.nk")
+    for known, lets_in in ((public, True), (other, False)):
+        config = f'authorization {{ users: [ {{ nkey: "{known}" }} ] }}'
+        with EmbeddedServer.start(config=config) as server:
+            access = Access(servers=server.url, nkey=access_file)
+            if lets_in:
+                connection = await Connection.open(access, name="test")
+                assert connection.is_up
+                await connection.close()
+            else:
+                with pytest.raises(CredentialsRefused):
+                    await Connection.open(access, name="test", insist=False)
+
+
+async def test_user_and_password_need_not_be_in_the_address() -> None:
+    config = 'authorization { users: [ { user: "ann", password: "o/p?e#n,sesame" } ] }'
+    with EmbeddedServer.start(config=config) as server:
+        access = Access(servers=server.url, user="ann", password="o/p?e#n,sesame")  # noqa: S106
+        connection = await Connection.open(access, name="test")
+        assert connection.is_up
+        await connection.close()
+        assert "sesame" not in repr(access)
+
+
+async def test_answers_come_to_the_inbox_that_was_asked_for() -> None:
+    config = """authorization { users: [ { user: "a", password: "b", permissions: {
+        publish: ["$JS.API.>", "trellis.>"], subscribe: ["_INBOX_a.>", "trellis.>"] } } ] }"""
+    with EmbeddedServer.start(config=config) as server:
+        access = Access(servers=server.url, user="a", password="b", inbox_prefix="_INBOX_a")  # noqa: S106
+        async with Service(DemoJobs).connect(access, workers=False) as demo:
+            await demo.jobs.send_email.create(MAIL)
+
+
+@pytest.mark.parametrize(
+    "access",
+    [
+        Access(servers="nats://127.0.0.1:1", credentials="/no/such.creds"),
+        Access(servers="nats://127.0.0.1:1", nkey="/no/such.nk"),
+        Access(servers="nats://127.0.0.1:1", tls=TlsFiles(ca="/no/such.pem")),
+    ],
+)
+async def test_a_file_that_cannot_be_read_is_named(access: Access) -> None:
+    with pytest.raises(
+        CredentialsUnusable, match="/no/such.* cannot be used to connect: .*No such"
+    ):
+        await Connection.open(access, name="test")
+
+
+async def test_a_command_that_somebody_waits_for_does_not_insist() -> None:
+    """Without `insist` it ends long before its timeout, which would end this test as well."""
+    with pytest.raises(InfrastructureError, match="no NATS server answers"):
+        await Connection.open("nats://127.0.0.1:1", name="test", timeout=300, insist=False)
+
+
+def _new_user() -> tuple[bytes, str]:
+    seed = nkeys.encode_seed(bytes(SigningKey.generate()), nkeys.PREFIX_BYTE_USER)
+    return seed, nkeys.from_seed(bytearray(seed)).public_key.decode()
