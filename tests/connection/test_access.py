@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
-import nkeys
+import nkeys  # type: ignore[import-untyped]
 import pytest
 import trustme
 from nacl.signing import SigningKey
@@ -75,7 +75,7 @@ async def test_a_server_that_nobody_vouches_for_is_not_talked_to(
     tls_server: EmbeddedServer, client_files: TlsFiles
 ) -> None:
     unknown = TlsFiles(certificate=client_files.certificate)
-    with pytest.raises(Unreachable, match="CERTIFICATE_VERIFY_FAILED|certificate verify failed"):
+    with pytest.raises(Unreachable, match=r"CERTIFICATE_VERIFY_FAILED|certificate verify failed"):
         await Connection.open(
             Access(servers=tls_server.url, tls=unknown), name="test", insist=False
         )
@@ -128,7 +128,7 @@ async def test_answers_come_to_the_inbox_that_was_asked_for() -> None:
 )
 async def test_a_file_that_cannot_be_read_is_named(access: Access) -> None:
     with pytest.raises(
-        CredentialsUnusable, match="/no/such.* cannot be used to connect: .*No such"
+        CredentialsUnusable, match=r"/no/such.* cannot be used to connect: .*No such"
     ):
         await Connection.open(access, name="test")
 
