@@ -12,6 +12,8 @@ from typing import Final
 from jobs_admin.retention.policy import RetentionPolicy, standard
 from trellis_jobs.jetstream.access import Access
 
+# As it is called in answers, and where replicas share the requests.
+SERVICE_NAME: Final = "jobs-admin"
 SYSTEM_PATH: Final = Path("/var/lib/trellis/jobs.sqlite")
 PATH_VARIABLE: Final = "TRELLIS_JOBS_DB_PATH"
 

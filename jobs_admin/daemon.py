@@ -11,22 +11,22 @@ from typing import TYPE_CHECKING, Final
 import aiosqlite
 
 from jobs_admin.actions import Actions
-from jobs_admin.config import Mode
-from jobs_admin.errors import ProjectionMissing, ProjectionOutdated, ProjectionUnusable
+from jobs_admin.config import SERVICE_NAME, Mode
+from jobs_admin.errors import ProjectionMissing, ProjectionUnavailable, ProjectionUnusable
 from jobs_admin.file_lock import only_writer
-from jobs_admin.health import Health
+from jobs_admin.health import PROJECTOR, Health
 from jobs_admin.job_keys import JobKeys
 from jobs_admin.loops import Loops
 from jobs_admin.probes import Probes
 from jobs_admin.projection.projector import Projector
-from jobs_admin.projection.store import SCHEMA_VERSION
-from jobs_admin.reads.position import FilePosition, schema_version
+from jobs_admin.reads.position import FilePosition, position
 from jobs_admin.reads.readers import Readers
 from jobs_admin.retention.archive import FolderArchive, NoArchive
 from jobs_admin.retention.retention import Doors, Retention
 from jobs_admin.rpc.catching_up import LogProgress
 from jobs_admin.rpc.insight_methods import InsightMethods
 from jobs_admin.rpc.job_methods import JobMethods
+from jobs_admin.rpc.joining import until_of_use
 from jobs_admin.rpc.key_methods import KeyMethods
 from jobs_admin.rpc.router import Router
 from jobs_admin.rpc.service_methods import ServiceMethods
@@ -35,6 +35,7 @@ from trellis_jobs.contract.topology import Topology
 from trellis_jobs.errors import InfrastructureMissing
 from trellis_jobs.jetstream.connection import Connection
 from trellis_jobs.jetstream.event_log import EventLog
+from trellis_jobs.jetstream.history import Histories
 from trellis_jobs.jetstream.log_feed import LogFeed
 from trellis_jobs.jetstream.provision import Act, plan, provision
 from trellis_jobs.jetstream.requests import Desk
@@ -53,7 +54,6 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-GROUP: Final = "jobs-admin"
 _REMEDY: Final = (
     "start one service with rights to provision, or run `trellis-jobs admin serve --provision`"
 )
@@ -108,8 +108,10 @@ async def serving(
         running = asyncio.create_task(_run(_loops(parts)))
         opened.push_async_callback(_end, running)
         router = Router(_methods(parts), around.new_id, lambda: connection.max_payload)
+        if parts.projector is not None:
+            await until_of_use(connection, parts.projector)
         desk = Desk(connection, router.answer)
-        await desk.open(subjects.rpc("Jobs.*"), group=GROUP)
+        await desk.open(subjects.rpc("Jobs.*"), group=SERVICE_NAME)
         opened.push_async_callback(desk.close)
         yield Daemon(
             connection,
@@ -159,7 +161,7 @@ def _loops(parts: _Parts) -> Mapping[str, Coroutine[Any, Any, None]]:
     )
     return {
         **upkeep.loops(parts.loops, parts.config),
-        "projector": parts.loops.keep("projector", parts.projector.run),
+        PROJECTOR: parts.loops.keep(PROJECTOR, parts.projector.run),
         "retention": parts.loops.repeat("retention", every, _retention(parts, parts.projector)),
     }
 
@@ -181,15 +183,16 @@ async def _assemble(
     projector = None
     if config.mode is Mode.FULL:
         projector = await _own_projector(opened, config.path, LogFeed(connection))
-    readers = await opened.enter_async_context(_readers(config.path))
-    loops = Loops(around.now)
-
+    readers = await opened.enter_async_context(Readers.open(config.path, projector))
+    if projector is None:
+        await _require_file(config.path, readers)
+    loops = Loops(around.now, projector.until_open if projector else None)
     return _Parts(
         config=config,
         around=around,
         connection=connection,
         features=features,
-        events=EventLog(connection, features),
+        events=EventLog(connection, features, Histories(connection, deletes_consumers=True)),
         readers=readers,
         progress=LogProgress(projector or FilePosition(readers), connection),
         projector=projector,
@@ -206,7 +209,7 @@ async def _assemble(
 
 
 async def _own_projector(opened: AsyncExitStack, path: Path, feed: LogFeed) -> Projector:
-    """Its file fits the log when this returns: rebuilt, if need be."""
+    """A file that does not fit the log is rebuilt by its loop: requests are answered meanwhile."""
     try:
         opened.enter_context(only_writer(path))
         return await opened.enter_async_context(Projector.open(feed, path))
@@ -214,19 +217,14 @@ async def _own_projector(opened: AsyncExitStack, path: Path, feed: LogFeed) -> P
         raise ProjectionUnusable(path, str(error)) from error
 
 
-@asynccontextmanager
-async def _readers(path: Path) -> AsyncIterator[Readers]:
+async def _require_file(path: Path, readers: Readers) -> None:
+    """Of who makes none himself."""
     if not await asyncio.to_thread(path.exists):
         raise ProjectionMissing(path)
-    async with AsyncExitStack() as opened:
-        try:
-            readers = await opened.enter_async_context(Readers.open(path))
-            found = await schema_version(readers)
-        except (aiosqlite.DatabaseError, OSError) as error:
-            raise ProjectionUnusable(path, str(error)) from error
-        if found != str(SCHEMA_VERSION):
-            raise ProjectionOutdated(path, found, SCHEMA_VERSION)
-        yield readers
+    try:
+        await position(readers)
+    except (ProjectionUnavailable, aiosqlite.DatabaseError, OSError) as error:
+        raise ProjectionUnusable(path, str(error)) from error
 
 
 async def _require_streams(connection: Connection, features: Features, *, make: bool) -> None:

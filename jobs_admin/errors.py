@@ -5,6 +5,8 @@ AdminError
 ├── ProjectionOutdated      the projection's file has another schema: rebuild it
 ├── ProjectionMissing       there is no projection to read, and this process makes none
 ├── ProjectionUnusable      the projection's file cannot be opened or is none
+├── ProjectionUnavailable   the projection cannot be read right now: it is made again
+│   └── ProjectionRebuilding  and this is how far that is
 ├── ProjectionTaken         another process projects into this file
 ├── PortTaken               the probes' port is in use
 └── RequestFailed           the admin runtime refused a request; raised by its client
@@ -57,6 +59,19 @@ class ProjectionUnusable(AdminError):
     def __init__(self, path: Path, why: str) -> None:
         super().__init__(f"{path} cannot be used as a projection: {why}; choose another --db")
         self.path = path
+
+
+class ProjectionUnavailable(AdminError):
+    """It is made again from the log, by whoever fills it."""
+
+
+class ProjectionRebuilding(ProjectionUnavailable):
+    """`done` of `total` messages of the log are taken in."""
+
+    def __init__(self, done: int, total: int) -> None:
+        super().__init__(f"the projection is being rebuilt: {done:,} of {total:,} messages")
+        self.done = done
+        self.total = total
 
 
 class ProjectionTaken(AdminError):

@@ -9,6 +9,8 @@ from datetime import timedelta
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Final
 
+from jobs_admin.config import SERVICE_NAME
+from jobs_admin.errors import ProjectionRebuilding
 from jobs_admin.loops import LoopState
 from jobs_admin.reads.position import position
 from trellis_jobs.contract.topology import ADVISORIES, KEYS, LOG, WORK
@@ -28,24 +30,28 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-SERVICE: Final = "jobs-admin"
+PROJECTOR: Final = "projector"
 PATIENCE: Final = 4.0
 # Events come in all the time: only one that has waited for so long means falling behind.
 LAG_ALLOWED: Final = timedelta(seconds=10)
+ADVISORY_ALLOWED: Final = timedelta(minutes=5)
 _STREAMS: Final = (LOG, WORK, ADVISORIES, KEYS)
 
 
-class Status(StrEnum):
+class HealthStatus(StrEnum):
     OK = "ok"
     DEGRADED = "degraded"
 
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """`matters` to readiness: who has to answer requests can do without the others."""
+    """`matters` to readiness: who has to answer requests can do without the others.
+
+    Were a replica taken out because retention fails, so would all of them be, and nobody answered.
+    """
 
     name: str
-    status: Status
+    status: HealthStatus
     facts: dict[str, Any]
     matters: bool = True
 
@@ -60,16 +66,16 @@ class Report:
     checks: tuple[Check, ...]
 
     @property
-    def status(self) -> Status:
+    def status(self) -> HealthStatus:
         return _worst(self.checks)
 
     @property
     def is_ready(self) -> bool:
-        return _worst(tuple(check for check in self.checks if check.matters)) is Status.OK
+        return _worst(tuple(check for check in self.checks if check.matters)) is HealthStatus.OK
 
     def to_json(self) -> dict[str, Any]:
         return {
-            "service": SERVICE,
+            "service": SERVICE_NAME,
             "status": self.status,
             "timestamp": self.at,
             "mode": self.mode,
@@ -90,7 +96,7 @@ class Health:
         """Never fails: what cannot be learnt is a check that says so."""
         server = self._server()
         asked: list[Check] = []
-        if server.status is Status.OK:
+        if server.status is HealthStatus.OK:
             asked += await asyncio.gather(
                 self._ask("projection", self._projection),
                 self._ask("streams", self._streams),
@@ -105,7 +111,7 @@ class Health:
         facts: dict[str, Any] = {"connected": connected, "version": self.features.version}
         if lacks := self.features.lacks():
             facts["lacks"] = lacks
-        return Check("server", Status.OK if connected else Status.DEGRADED, facts)
+        return Check("server", HealthStatus.OK if connected else HealthStatus.DEGRADED, facts)
 
     async def _ask(self, name: str, check: Callable[[], Awaitable[Check]]) -> Check:
         try:
@@ -118,16 +124,21 @@ class Health:
         except Exception as error:
             log.exception("a check of health failed", extra={"check": name})
             problem = f"{type(error).__name__}: {error}"
-        return Check(name, Status.DEGRADED, {"error": problem})
+        return Check(name, HealthStatus.DEGRADED, {"error": problem})
 
     async def _projection(self) -> Check:
         """The lag is real: of the log's gaps, which purges and expired heartbeats leave, none."""
-        reached = await position(self.readers)
+        try:
+            reached = await position(self.readers)
+        except ProjectionRebuilding as rebuilding:
+            return _rebuilding(rebuilding)
         log, following = await asyncio.gather(
             stream_size(self.connection, LOG), next_in_log(self.connection, reached)
         )
         if log is None:
-            return Check("projection", Status.DEGRADED, {"error": f"stream {LOG} is not there"})
+            return Check(
+                "projection", HealthStatus.DEGRADED, {"error": f"stream {LOG} is not there"}
+            )
         behind, waited = 0, timedelta(0)
         if following is not None:
             behind = max(1, min(log.last_sequence - following.sequence + 1, log.messages))
@@ -161,9 +172,24 @@ class Health:
         return Check("streams", _ok_if(not missing), facts, matters=False)
 
     async def _advisories(self) -> Check:
+        """By the age of the oldest: each is dealt with at once, if anybody does."""
         backlog = await advisory_backlog(self.connection)
-        facts = {} if backlog is None else {"backlog": backlog}
-        return Check("advisories", Status.OK, facts, matters=False)
+        if backlog is None:
+            return Check("advisories", HealthStatus.OK, {}, matters=False)
+        facts: dict[str, Any] = {"backlog": backlog.count}
+        waited = timedelta(0)
+        if backlog.oldest_at is not None:
+            waited = max(waited, self.now() - backlog.oldest_at)
+            facts["oldestSeconds"] = round(waited.total_seconds(), 3)
+        return Check("advisories", _ok_if(waited <= ADVISORY_ALLOWED), facts, matters=False)
+
+
+def _rebuilding(how_far: ProjectionRebuilding) -> Check:
+    facts = {
+        "error": str(how_far),
+        "rebuilding": {"messages": how_far.done, "of": how_far.total},
+    }
+    return Check("projection", HealthStatus.DEGRADED, facts)
 
 
 def _loop(loop: Loop, now: datetime) -> Check:
@@ -175,12 +201,13 @@ def _loop(loop: Loop, now: datetime) -> Check:
         lastError=loop.last_error,
         lastFailure=loop.last_failure,
     )
-    return Check(f"loop:{loop.name}", _ok_if(state is not LoopState.FAILING), facts)
+    is_well, matters = state is not LoopState.FAILING, loop.name == PROJECTOR
+    return Check(f"loop:{loop.name}", _ok_if(is_well), facts, matters=matters)
 
 
-def _ok_if(well: bool) -> Status:
-    return Status.OK if well else Status.DEGRADED
+def _ok_if(well: bool) -> HealthStatus:
+    return HealthStatus.OK if well else HealthStatus.DEGRADED
 
 
-def _worst(checks: tuple[Check, ...]) -> Status:
-    return _ok_if(all(check.status is Status.OK for check in checks))
+def _worst(checks: tuple[Check, ...]) -> HealthStatus:
+    return _ok_if(all(check.status is HealthStatus.OK for check in checks))

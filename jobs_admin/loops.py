@@ -59,7 +59,10 @@ class Loop:
 
 @dataclass(slots=True)
 class Loops:
+    """`until_possible`: turns are begun only when it returns."""
+
     now: Callable[[], datetime]
+    until_possible: Callable[[], Awaitable[None]] | None = None
     all: dict[str, Loop] = field(default_factory=dict)
 
     async def keep(self, name: str, work: Callable[[], Awaitable[None]]) -> None:
@@ -83,6 +86,8 @@ class Loops:
         """Run `work` again and again; after an error sooner than usual, if that is long."""
         loop, pause = self._new(name), _FIRST_PAUSE
         while True:
+            if self.until_possible is not None:
+                await self.until_possible()
             loop.turn_began = self.now()
             try:
                 await work()

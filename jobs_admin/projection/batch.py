@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from trellis_jobs.model.identity import JobAddress
     from trellis_jobs.model.json_values import Json
     from trellis_jobs.model.notes import LogLine
-    from trellis_jobs.model.states import JobState
 
 Reading = Entry | WorkerHeartbeat | Undecodable
 
@@ -34,7 +33,7 @@ class JobRow:
     """A job as the projection has it: its log lines are rows of their own.
 
     `number` is the sequence of its first event; `last_stored_at` when the server stored the newest,
-    in microseconds; `counted_as` the state it is counted under.
+    in microseconds; `written` the job as its row in the file is, None before there is one.
     """
 
     number: int
@@ -42,7 +41,7 @@ class JobRow:
     last_sequence: int
     last_stored_at: int
     lines: int = 0
-    counted_as: JobState | None = None
+    written: Job | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,6 +7,7 @@ notice by the file's identity that it is no longer the one at its path, and open
 from __future__ import annotations
 
 import os
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 from urllib.parse import quote
 
@@ -21,11 +22,23 @@ FileId = tuple[int, int]
 _SIDECARS: Final = ("-wal", "-shm", "-journal")
 
 
+@dataclass(frozen=True, slots=True)
+class Stamp:
+    file: FileId
+    size: int
+    written_ns: int
+
+
 class FileReplaced(AdminError):
     """Another file is at this path now: the one that is open is no longer read by anybody."""
 
     def __init__(self, path: Path) -> None:
         super().__init__(f"{path} was replaced")
+
+
+class FileMissing(AdminError):
+    def __init__(self, path: Path) -> None:
+        super().__init__(f"there is no file at {path}")
 
 
 class FileDamaged(AdminError):
@@ -34,11 +47,17 @@ class FileDamaged(AdminError):
 
 def file_id(path: Path) -> FileId | None:
     """None when there is no such file; unique as long as somebody has the file open."""
+    found = stamp(path)
+    return found.file if found else None
+
+
+def stamp(path: Path) -> Stamp | None:
+    """What changes when somebody writes into a file; None when there is no such file."""
     try:
         found = path.stat()
     except FileNotFoundError:
         return None
-    return found.st_dev, found.st_ino
+    return Stamp((found.st_dev, found.st_ino), found.st_size, found.st_mtime_ns)
 
 
 def made(path: Path) -> FileId | None:

@@ -10,7 +10,7 @@ import aiosqlite
 
 from jobs_admin.errors import ProjectionOutdated, ProjectionUnusable
 from jobs_admin.projection.files import FileDamaged, file_id, read_only
-from jobs_admin.projection.store import SCHEMA_VERSION, metadata, place_of
+from jobs_admin.projection.store import SCHEMA_VERSION, place_of
 from trellis_jobs.jetstream.log_feed import LogReplaced, check_log
 
 if TYPE_CHECKING:
@@ -51,7 +51,7 @@ async def fit_place(path: Path) -> Place | None:
     """
     async with aiosqlite.connect(read_only(path), uri=True) as database:
         tables = list(await database.execute_fetchall("SELECT name FROM sqlite_master LIMIT 1"))
-        version = await metadata(database, "schema_version")
+        version = await schema_version(database)
         place = await place_of(database)
     if not tables:
         return None
@@ -62,14 +62,39 @@ async def fit_place(path: Path) -> Place | None:
     return place if place.created is not None else None
 
 
+async def schema_version(database: aiosqlite.Connection) -> str | None:
+    """None when this is no projection."""
+    query = "SELECT value FROM projection_metadata WHERE name = 'schema_version'"
+    try:
+        rows = list(await database.execute_fetchall(query))
+    except sqlite3.OperationalError as error:
+        if getattr(error, "sqlite_errorcode", None) != sqlite3.SQLITE_ERROR:
+            raise
+        return None  # there is no such table
+    return str(rows[0][0]) if rows else None
+
+
+async def check_sound(path: Path) -> None:
+    """Looks at every page. Raises FileDamaged, also when it is no projection any more."""
+    with noticing_damage():
+        async with aiosqlite.connect(read_only(path), uri=True) as database:
+            rows = list(await database.execute_fetchall("PRAGMA quick_check(1)"))
+            version = await schema_version(database)
+    if rows != [("ok",)]:
+        raise FileDamaged(f"the file is damaged: {rows[0][0]}")
+    if version is None:
+        raise FileDamaged("the file is no projection any more")
+
+
 @contextmanager
 def noticing_damage() -> Iterator[None]:
     """Raises FileDamaged; other troubles of a database, such as a full disk, pass."""
     try:
         yield
     except sqlite3.DatabaseError as error:
-        # Python's own complaints about a connection have no code.
-        code = getattr(error, "sqlite_errorcode", 0)
-        if code & _PRIMARY in _BEYOND_REPAIR:
+        # Python's own complaints have no code: of text that is none, and of misused connections.
+        code = getattr(error, "sqlite_errorcode", None)
+        is_no_text = code is None and isinstance(error, sqlite3.OperationalError)
+        if is_no_text or (code is not None and code & _PRIMARY in _BEYOND_REPAIR):
             raise FileDamaged(f"the file is no database, or is damaged: {error}") from error
         raise

@@ -7,18 +7,21 @@ import logging
 from contextlib import AsyncExitStack, aclosing, asynccontextmanager
 from typing import TYPE_CHECKING
 
-from jobs_admin.projection.files import FileDamaged, FileReplaced, beside
+from jobs_admin.errors import ProjectionRebuilding
+from jobs_admin.projection.file_watch import FileWatch
+from jobs_admin.projection.files import FileDamaged, FileReplaced, beside, file_id
 from jobs_admin.projection.fitness import noticing_damage, why_unfit
 from jobs_admin.projection.intake import Intake
 from jobs_admin.projection.rebuild import rebuild
+from jobs_admin.projection.rebuild_progress import RebuildProgress
 from jobs_admin.projection.store import Projection
 from trellis_jobs.jetstream.log_feed import LogReplaced
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Mapping
+    from collections.abc import AsyncIterator, Coroutine, Mapping
     from pathlib import Path
+    from typing import Any
 
-    from jobs_admin.projection.rebuild import Progress
     from trellis_jobs.jetstream.log_feed import LogFeed
     from trellis_jobs.model.identity import JobAddress
 
@@ -26,32 +29,31 @@ log = logging.getLogger(__name__)
 
 
 class Projector:
-    """`position` is how far the projection is, `behind` how many messages were still to come.
+    """`position` is how far the projection is.
 
     The file is rebuilt where it does not go on with the log, and opened again where somebody else
-    has rebuilt it.
+    has rebuilt it. `rebuilding` is there as long as the file at the path is not to be read.
     """
 
-    def __init__(self, feed: LogFeed, path: Path, progress: Progress | None = None) -> None:
+    def __init__(self, feed: LogFeed, path: Path) -> None:
         self.position = 0
-        self.behind: int | None = None
-        self.newest_ns = 0
+        self.rebuilding: RebuildProgress | None = None
         self._feed = feed
         self._path = path
-        self._progress = progress
         self._opened = AsyncExitStack()
         self._intake: Intake | None = None
+        self._watch: FileWatch | None = None
+        self._is_open = asyncio.Event()
+        self._was_open = False
         self._moved = asyncio.Event()
 
     @classmethod
     @asynccontextmanager
-    async def open(
-        cls, feed: LogFeed, path: Path, progress: Progress | None = None
-    ) -> AsyncIterator[Projector]:
-        """The one writer of a file, which fits the log once this is entered."""
-        projector = cls(feed, path, progress)
+    async def open(cls, feed: LogFeed, path: Path) -> AsyncIterator[Projector]:
+        """The one writer of a file. A file that does not fit the log is rebuilt only by `run`."""
+        projector = cls(feed, path)
         try:
-            await projector._open()
+            await projector._open_if_fit()
             yield projector
         finally:
             await projector._close()
@@ -61,25 +63,48 @@ class Projector:
         while not await self._run(until):
             pass
 
+    async def until_open(self) -> None:
+        """Returns once there is a file to be read, and to go on with."""
+        await self._is_open.wait()
+
     async def reached(self, sequence: int) -> None:
-        """Returns once the projection has taken in everything up to there (design D17)."""
+        """Returns once the projection has taken in everything up to there (design D17).
+
+        Raises ProjectionRebuilding rather than wait for that.
+        """
         while self.position < sequence:
+            self.refuse_while_rebuilding()
             await self._moved.wait()
+
+    def refuse_while_rebuilding(self) -> None:
+        if self.rebuilding is not None:
+            raise ProjectionRebuilding(self.rebuilding.done, self.rebuilding.total)
+
+    def look_at_file(self, damage: FileDamaged | None = None) -> None:
+        """Somebody who reads the file could not."""
+        if self._watch is not None:
+            self._watch.look(damage)
 
     async def forget(self, up_to: Mapping[JobAddress, int]) -> None:
         """Take out jobs that retention took out of the log up to there, unless they went on."""
-        if self._intake is not None:
+        if self._intake is not None and self._watch is not None:
+            self._watch.wrote()
             await self._intake.forget(up_to)
+            self._watch.wrote()
 
     async def _run(self, until: int | None) -> bool:
         """Whether that was all; else the file or the log is another now."""
-        intake = self._intake or await self._open()
+        if self._intake is None or self._watch is None:
+            await self._open()
+            return False
         try:
             with noticing_damage():
-                await self._follow(intake, until)
+                await _first_of(
+                    self._follow(self._intake, self._watch, until), self._watch.until_trouble()
+                )
         except FileReplaced as replaced:
             await self._close()
-            log.info("the projection is opened again", extra={"reason": str(replaced)})
+            log.warning("the projection is opened again", extra={"reason": str(replaced)})
         except FileDamaged as damage:
             await self._close()
             await self._mend(damage)
@@ -93,30 +118,45 @@ class Projector:
             return True
         return False
 
-    async def _follow(self, intake: Intake, until: int | None) -> None:
+    async def _follow(self, intake: Intake, watch: FileWatch, until: int | None) -> None:
         if until is not None and self.position >= until:
             return
         async with aclosing(self._feed.batches(intake.place)) as batches:
             async for batch in batches:
+                watch.wrote()
                 await intake.take_in(batch)
-                self.behind, self.newest_ns = batch[-1].pending, batch[-1].stored_ns
+                watch.wrote()
                 self._announce(batch[-1].sequence)
                 if until is not None and self.position >= until:
                     return
 
-    async def _open(self) -> Intake:
-        await self._prepare()
+    async def _open_if_fit(self) -> None:
+        """Raises ProjectionUnusable for a database that is somebody else's."""
+        self.rebuilding = RebuildProgress(self._path)
+        try:
+            reason = await why_unfit(self._path, self._feed)
+        except FileDamaged:
+            return
+        if reason is None:
+            await self._open()
+
+    async def _open(self) -> None:
+        await self._make_fit()
         with noticing_damage():
             projection = await self._opened.enter_async_context(Projection.open(self._path))
             self._intake = Intake(projection, await projection.place())
+        self._watch = FileWatch(self._path)
+        self.rebuilding = None
+        self._was_open = True
+        self._is_open.set()
         self._announce(self._intake.place.sequence)
-        return self._intake
 
     async def _close(self) -> None:
-        self._intake = None
+        self._is_open.clear()
+        self._intake = self._watch = None
         await self._opened.aclose()
 
-    async def _prepare(self) -> None:
+    async def _make_fit(self) -> None:
         """Afterwards there is a file that goes on with this log; a new one if need be."""
         try:
             reason = await why_unfit(self._path, self._feed)
@@ -131,10 +171,30 @@ class Projector:
         await self._rebuild(str(damage), keep_old_as=beside(self._path, "damaged"))
 
     async def _rebuild(self, reason: str, keep_old_as: Path | None = None) -> None:
-        log.warning("the projection is rebuilt", extra={"path": str(self._path), "reason": reason})
-        await rebuild(self._path, self._feed, self._progress, keep_old_as=keep_old_as)
+        is_the_first = file_id(self._path) is None and not self._was_open
+        log.log(
+            logging.INFO if is_the_first else logging.WARNING,
+            "the projection is rebuilt",
+            extra={"path": str(self._path), "reason": reason},
+        )
+        self.rebuilding = RebuildProgress(self._path)
+        self._announce(self.position)
+        await rebuild(self._path, self._feed, self.rebuilding.tell, keep_old_as=keep_old_as)
 
     def _announce(self, position: int) -> None:
         self.position = position
         self._moved.set()
         self._moved = asyncio.Event()
+
+
+async def _first_of(*works: Coroutine[Any, Any, None]) -> None:
+    """Until one of them returns or raises; the others are stopped."""
+    tasks = [asyncio.create_task(work) for work in works]
+    try:
+        done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+        for task in done:
+            task.result()
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)

@@ -31,8 +31,8 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-# How many messages are done, and how many there are in all.
-Progress = Callable[[int, int], None]
+# Called with how many messages are done, and how many there are in all.
+TellProgress = Callable[[int, int], None]
 
 _PATIENCE: Final = 30.0
 _HEAP: Final = 5_000
@@ -55,13 +55,13 @@ class Filled:
 async def rebuild(
     path: Path,
     feed: LogFeed,
-    progress: Progress | None = None,
+    tell: TellProgress | None = None,
     *,
     keep_old_as: Path | None = None,
 ) -> Filled:
     """Raises RebuildUnderWay when another process does the same for this file."""
     with beside_it(path, "rebuilding") as fresh:
-        filled = await fill(fresh, feed, progress)
+        filled = await fill(fresh, feed, tell)
         async with _held(path) as shown:
             await fill_up(fresh, feed, shown)
             await asyncio.to_thread(put_in_place, fresh, path, keep_old_as=keep_old_as)
@@ -87,17 +87,19 @@ def beside_it(path: Path, what: str) -> Iterator[Path]:
         raise RebuildUnderWay(path) from None
 
 
-async def fill(fresh: Path, feed: LogFeed, progress: Progress | None = None) -> Filled:
+async def fill(fresh: Path, feed: LogFeed, tell: TellProgress | None = None) -> Filled:
     """A whole projection of the log as it is now, indexes included, in a file of its own."""
     extent = await feed.extent()
+    if tell is not None:
+        tell(0, extent.messages)
     async with Projection.open(fresh, bulk=True) as projection:
         intake = Intake(projection, Place(created=extent.created))
         done = 0
         async for batch in _heaped(feed.up_to(intake.place, extent.last_sequence)):
             await intake.take_in(batch)
             done += len(batch)
-            if progress is not None:
-                progress(done, done + batch[-1].pending)
+            if tell is not None:
+                tell(done, done + batch[-1].pending)
         await intake.complete(extent.last_sequence)
         await projection.add_indexes()
     return Filled(extent.last_sequence, done)

@@ -11,14 +11,16 @@ from typing import TYPE_CHECKING, Any, Final, TypeGuard
 import orjson
 
 from jobs_admin.projection.batch import JobRow
-from trellis_jobs.model.states import JobState
+from trellis_jobs.model.job import LOGS_KEPT
 from trellis_jobs.wire import job_errors, jobs
 from trellis_jobs.wire.fields import dumps
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from jobs_admin.projection.batch import Changes
     from trellis_jobs.model.job import Job, Run
+    from trellis_jobs.model.job_errors import JobError
     from trellis_jobs.model.json_values import Json
 
 Scalar = str | int | float | bool
@@ -40,7 +42,7 @@ COLUMNS: Final = (
     "instance",
     "key",
     "key_hash",
-    "last_error",
+    "error",
     "last_sequence",
     "last_stored_at",
     "lines",
@@ -82,7 +84,7 @@ def to_row(row: JobRow) -> tuple[Any, ...]:
         standing.tries,
         standing.max_tries,
         microseconds(job.created_at),
-        microseconds(job.updated_at),
+        last_change(job),
         optional_microseconds(run.started_at),
         optional_microseconds(run.ended_at),
         optional_microseconds(standing.deadline),
@@ -90,7 +92,7 @@ def to_row(row: JobRow) -> tuple[Any, ...]:
         standing.owner.instance if standing.owner else None,
         held.key if held else None,
         held.key_hash if held else None,
-        job_errors.text(job.last_error) if job.last_error else None,
+        folded_error(job.last_error) if job.last_error else None,
         row.last_sequence,
         row.last_stored_at,
         row.lines,
@@ -116,11 +118,21 @@ def _shallow(run: Run) -> Run:
     return replace(run, payload=_TOO_DEEP, result=None if run.result is None else _TOO_DEEP)
 
 
+def last_change(job: Job) -> int:
+    """Not before it was created, whatever the clocks of its workers said."""
+    return microseconds(max(job.updated_at, job.created_at))
+
+
+def folded_error(error: JobError) -> str:
+    """What texts are looked for in, themselves folded: in any case."""
+    return job_errors.text(error).casefold()
+
+
 def from_row(
     number: int, last_sequence: int, last_stored_at: int, lines: int, document: str
 ) -> JobRow:
     job = jobs.from_json(orjson.loads(document))
-    return JobRow(number, job, last_sequence, last_stored_at, lines, JobState(job.state))
+    return JobRow(number, job, last_sequence, last_stored_at, lines, written=job)
 
 
 def payload_hashes(payload: Json) -> set[int]:
@@ -148,3 +160,41 @@ def _is_searchable(value: Json) -> TypeGuard[Scalar]:
     if isinstance(value, str):
         return len(value) <= _LONGEST_VALUE
     return isinstance(value, int | float)
+
+
+def payload_rows(changes: Changes) -> list[tuple[int, int]]:
+    return [
+        (value, number) for number, payload in changes.begun for value in payload_hashes(payload)
+    ]
+
+
+def line_rows(changes: Changes) -> list[tuple[int, int, int, int, str, str]]:
+    return [
+        (n.job, n.number, n.run, microseconds(n.line.at), n.line.level.value, n.line.message)
+        for n in changes.lines
+    ]
+
+
+def outdated_lines(changes: Changes) -> list[tuple[int, int]]:
+    newest = {numbered.job: numbered.number for numbered in changes.lines}
+    return [(job, number - LOGS_KEPT) for job, number in newest.items() if number > LOGS_KEPT]
+
+
+def sighting_rows(changes: Changes) -> list[tuple[Any, ...]]:
+    return [
+        (
+            *worker,
+            seen.stored_ns // 1000,
+            microseconds(seen.beat.at),
+            seen.beat.concurrency,
+            seen.beat.version,
+        )
+        for worker, seen in changes.presence.items()
+    ]
+
+
+def ignored_rows(changes: Changes) -> list[tuple[Any, ...]]:
+    return [
+        (sequence, event.job.service, event.job.job_type, event.job.job_id, event.kind.value, why)
+        for sequence, event, why in changes.ignored
+    ]

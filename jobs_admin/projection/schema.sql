@@ -19,7 +19,7 @@ CREATE TABLE jobs_projection (
     tries           INTEGER NOT NULL,
     max_tries       INTEGER NOT NULL,
     created_at      INTEGER NOT NULL,
-    updated_at      INTEGER NOT NULL,
+    updated_at      INTEGER NOT NULL,     -- and not before created_at, whatever clocks said
     started_at      INTEGER,
     ended_at        INTEGER,
     deadline        INTEGER,
@@ -27,7 +27,7 @@ CREATE TABLE jobs_projection (
     instance        TEXT,                 -- of the worker whose attempt owns it
     key             TEXT,
     key_hash        TEXT,
-    last_error      TEXT,
+    error           TEXT,                 -- the last one's text, case folded
     last_sequence   INTEGER NOT NULL,     -- of its newest event, ignored ones included
     last_stored_at  INTEGER NOT NULL,     -- when the server stored that event, whatever the event says
     lines           INTEGER NOT NULL,     -- log lines so far, in all runs
@@ -53,13 +53,44 @@ CREATE TABLE payload_values (
     PRIMARY KEY (hash, job)
 ) WITHOUT ROWID;
 
--- How many jobs there are, so that nobody has to count them.
+-- How many jobs there are of each kind, so that nobody has to count them (tallies.py).
 CREATE TABLE job_counts (
     service TEXT    NOT NULL,
     type    TEXT    NOT NULL,
     state   TEXT    NOT NULL,
     jobs    INTEGER NOT NULL,
     PRIMARY KEY (service, type, state)
+) WITHOUT ROWID;
+
+-- By when they last changed: slots of ten minutes since 1970.
+CREATE TABLE change_counts (
+    slot    INTEGER NOT NULL,
+    service TEXT    NOT NULL,
+    type    TEXT    NOT NULL,
+    state   TEXT    NOT NULL,
+    jobs    INTEGER NOT NULL,
+    PRIMARY KEY (slot, service, type, state)
+) WITHOUT ROWID;
+
+-- Of each key, how many jobs are not over, and how many of those run.
+CREATE TABLE key_counts (
+    service  TEXT    NOT NULL,
+    type     TEXT    NOT NULL,
+    key_hash TEXT    NOT NULL,
+    key      TEXT    NOT NULL,
+    jobs     INTEGER NOT NULL,
+    active   INTEGER NOT NULL,
+    PRIMARY KEY (service, type, key_hash, key)
+) WITHOUT ROWID;
+
+-- Errors repeat: texts are looked for in these, not in those of all jobs.
+CREATE TABLE error_counts (
+    service TEXT    NOT NULL,
+    type    TEXT    NOT NULL,
+    state   TEXT    NOT NULL,
+    error   TEXT    NOT NULL,
+    jobs    INTEGER NOT NULL,
+    PRIMARY KEY (service, type, state, error)
 ) WITHOUT ROWID;
 
 -- How many events of each kind that moves a job happened in which minute, for a day.

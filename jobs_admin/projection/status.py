@@ -25,7 +25,7 @@ _COUNTS: Final = {
 
 
 @dataclass(frozen=True, slots=True)
-class Status:
+class FileStatus:
     """`unfit` says why the file cannot be gone on with; None when it can."""
 
     path: Path
@@ -49,7 +49,7 @@ class Status:
         return body
 
 
-async def look(path: Path, feed: LogFeed) -> Status:
+async def look(path: Path, feed: LogFeed) -> FileStatus:
     facts: dict[str, Any] = {}
     try:
         unfit = await why_unfit(path, feed)
@@ -58,7 +58,7 @@ async def look(path: Path, feed: LogFeed) -> Status:
                 facts = await _facts(path)
     except (FileDamaged, ProjectionUnusable) as error:
         unfit = str(error)
-    return Status(path, unfit, await feed.extent(), facts)
+    return FileStatus(path, unfit, await feed.extent(), facts)
 
 
 async def _facts(path: Path) -> dict[str, Any]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from contextlib import asynccontextmanager
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any, Final
@@ -14,13 +13,16 @@ from jobs_admin.projection.files import FileDamaged, FileReplaced, file_id, made
 from jobs_admin.projection.rows import (
     COLUMNS,
     from_row,
-    microseconds,
-    payload_hashes,
+    ignored_rows,
+    line_rows,
+    outdated_lines,
+    payload_rows,
+    sighting_rows,
     to_row,
 )
+from jobs_admin.projection.tallies import TALLIES
 from trellis_jobs.errors import JobsError
 from trellis_jobs.jetstream.log_feed import Place
-from trellis_jobs.model.job import LOGS_KEPT
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Collection, Iterable
@@ -28,9 +30,10 @@ if TYPE_CHECKING:
 
     from jobs_admin.projection.batch import Changes, JobRow
     from jobs_admin.projection.files import FileId
+    from jobs_admin.projection.tallies import Move
     from trellis_jobs.model.identity import JobAddress
 
-SCHEMA_VERSION: Final = 3
+SCHEMA_VERSION: Final = 4
 ACTIVITY_MINUTES: Final = 24 * 60
 _LOADED_AT_ONCE: Final = 500
 
@@ -38,10 +41,6 @@ _UPSERT_JOB: Final = (
     f"INSERT INTO jobs_projection ({', '.join(COLUMNS)}) "  # noqa: S608 - our own column names
     f"VALUES ({', '.join('?' * len(COLUMNS))}) ON CONFLICT (job) DO UPDATE SET "
     + ", ".join(f"{column} = excluded.{column}" for column in COLUMNS[4:])
-)
-_COUNT: Final = (
-    "INSERT INTO job_counts VALUES (?, ?, ?, ?) "
-    "ON CONFLICT (service, type, state) DO UPDATE SET jobs = jobs + excluded.jobs"
 )
 _COUNT_ACTIVITY: Final = (
     "INSERT INTO job_activity VALUES (?, ?, ?, ?, ?) "
@@ -125,24 +124,18 @@ class Projection:
         async with self._transaction():
             await self._write(changes)
         for row in changes.jobs.values():
-            row.counted_as = row.job.state
+            row.written = row.job
 
     async def forget(self, rows: Collection[JobRow]) -> None:
         """Jobs that retention has taken out of the log leave no row behind."""
         addresses = [row.job.address for row in rows]
-        fewer = Counter(
-            (row.job.address.service, row.job.address.job_type, row.counted_as.value)
-            for row in rows
-            if row.counted_as is not None
-        )
         async with self._transaction():
             for statement in _FORGET_JOB:
                 await self._many(statement, [(row.number,) for row in rows])
             await self._many(
                 _FORGET_IGNORED, [(a.service, a.job_type, a.job_id) for a in addresses]
             )
-            await self._many(_COUNT, [(*where, -jobs) for where, jobs in fewer.items()])
-            await self._database.execute("DELETE FROM job_counts WHERE jobs = 0")
+            await self._count([(row.written, None) for row in rows])
 
     async def add_indexes(self) -> None:
         """At the end of a bulk load: sorting once is cheaper than keeping sorted."""
@@ -172,16 +165,17 @@ class Projection:
     async def _write(self, changes: Changes) -> None:
         rows = changes.jobs.values()
         await self._many(_UPSERT_JOB, [to_row(row) for row in rows])
-        await self._many(_COUNT, _recount(rows))
-        await self._database.execute("DELETE FROM job_counts WHERE jobs = 0")
-        await self._many("INSERT OR IGNORE INTO payload_values VALUES (?, ?)", _values(changes))
-        await self._many("INSERT INTO job_logs VALUES (?, ?, ?, ?, ?, ?)", _lines(changes))
+        await self._count([(row.written, row.job) for row in rows])
         await self._many(
-            "DELETE FROM job_logs WHERE job = ? AND number <= ?", _outdated_lines(changes)
+            "INSERT OR IGNORE INTO payload_values VALUES (?, ?)", payload_rows(changes)
         )
-        await self._many(_SIGHT, _sightings(changes))
+        await self._many("INSERT INTO job_logs VALUES (?, ?, ?, ?, ?, ?)", line_rows(changes))
         await self._many(
-            "INSERT OR IGNORE INTO ignored_events VALUES (?, ?, ?, ?, ?, ?)", _ignored(changes)
+            "DELETE FROM job_logs WHERE job = ? AND number <= ?", outdated_lines(changes)
+        )
+        await self._many(_SIGHT, sighting_rows(changes))
+        await self._many(
+            "INSERT OR IGNORE INTO ignored_events VALUES (?, ?, ?, ?, ?, ?)", ignored_rows(changes)
         )
         await self._many(
             "INSERT OR IGNORE INTO undecodable_messages VALUES (?, ?, ?, ?)",
@@ -190,6 +184,13 @@ class Projection:
         await self._many(_COUNT_ACTIVITY, [(*what, n) for what, n in changes.activity.items()])
         await self._database.execute(_FORGET_ACTIVITY, (ACTIVITY_MINUTES,))
         await self._many(_SET, _place_rows(changes.place))
+
+    async def _count(self, moves: Collection[Move]) -> None:
+        for tally in TALLIES:
+            changes = tally.changes(moves)
+            await self._many(tally.add, [(*kind, *numbers) for kind, numbers in changes])
+            fewer = [kind for kind, numbers in changes if numbers[0] < 0]
+            await self._many(tally.clear, fewer)
 
     async def _many(self, statement: str, rows: Iterable[tuple[Any, ...]]) -> None:
         listed = list(rows)
@@ -233,53 +234,3 @@ def _sql(name: str) -> str:
 
 def _place_rows(place: Place) -> list[tuple[str, str]]:
     return [("position", str(place.sequence)), ("position_stored_ns", str(place.stored_ns))]
-
-
-def _recount(rows: Iterable[JobRow]) -> list[tuple[str, str, str, int]]:
-    moved: Counter[tuple[str, str, str]] = Counter()
-    for row in rows:
-        address, state = row.job.address, row.job.state
-        if row.counted_as is state:
-            continue
-        moved[address.service, address.job_type, state.value] += 1
-        if row.counted_as is not None:
-            moved[address.service, address.job_type, row.counted_as.value] -= 1
-    return [(*where, by) for where, by in sorted(moved.items()) if by]
-
-
-def _values(changes: Changes) -> list[tuple[int, int]]:
-    return [
-        (value, number) for number, payload in changes.begun for value in payload_hashes(payload)
-    ]
-
-
-def _lines(changes: Changes) -> list[tuple[int, int, int, int, str, str]]:
-    return [
-        (n.job, n.number, n.run, microseconds(n.line.at), n.line.level.value, n.line.message)
-        for n in changes.lines
-    ]
-
-
-def _outdated_lines(changes: Changes) -> list[tuple[int, int]]:
-    newest = {numbered.job: numbered.number for numbered in changes.lines}
-    return [(job, number - LOGS_KEPT) for job, number in newest.items() if number > LOGS_KEPT]
-
-
-def _sightings(changes: Changes) -> list[tuple[Any, ...]]:
-    return [
-        (
-            *worker,
-            seen.stored_ns // 1000,
-            microseconds(seen.beat.at),
-            seen.beat.concurrency,
-            seen.beat.version,
-        )
-        for worker, seen in changes.presence.items()
-    ]
-
-
-def _ignored(changes: Changes) -> list[tuple[Any, ...]]:
-    return [
-        (sequence, event.job.service, event.job.job_type, event.job.job_id, event.kind.value, why)
-        for sequence, event, why in changes.ignored
-    ]

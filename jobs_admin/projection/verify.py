@@ -19,6 +19,7 @@ from jobs_admin.projection.fitness import fit_place, noticing_damage
 from jobs_admin.projection.rebuild import beside_it, fill, fill_up
 from jobs_admin.projection.rows import microseconds
 from jobs_admin.projection.store import place_of
+from jobs_admin.projection.tables import ACTIVITY, PRESENCE, TABLES
 from jobs_admin.retention.policy import SHORTEST
 from trellis_jobs.jetstream.log_feed import check_log
 
@@ -27,7 +28,8 @@ if TYPE_CHECKING:
     from datetime import datetime
     from pathlib import Path
 
-    from jobs_admin.projection.rebuild import Progress
+    from jobs_admin.projection.rebuild import TellProgress
+    from jobs_admin.projection.tables import Table
     from trellis_jobs.jetstream.log_feed import LogFeed
 
 EXAMPLES: Final = 20
@@ -35,40 +37,6 @@ EXAMPLES: Final = 20
 _NOTHING_PURGED: Final = SHORTEST // timedelta(minutes=1)
 
 _MINUTE_US: Final = 60_000_000
-_PRESENCE: Final = "worker_presence_projection"
-_ACTIVITY: Final = "job_activity"
-
-
-@dataclass(frozen=True, slots=True)
-class Table:
-    """`sequence` is the column that names the message of the log that a row began with."""
-
-    name: str
-    key: tuple[str, ...]
-    sequence: str | None = None
-    expected: str | None = None
-
-    @property
-    def source(self) -> str:
-        """What its rows should be like: those of the fresh fold, unless it says otherwise."""
-        return self.expected or f"fresh.{self.name}"
-
-
-# Counts are of the rows that are there, those included of which the log knows no more.
-_COUNTED: Final = (
-    "(SELECT service, type, state, count(*) AS jobs FROM live.jobs_projection "
-    "GROUP BY service, type, state)"
-)
-TABLES: Final = (
-    Table("jobs_projection", ("job",), "job"),
-    Table("job_logs", ("job", "number"), "job"),
-    Table("payload_values", ("hash", "job"), "job"),
-    Table("ignored_events", ("sequence",), "sequence"),
-    Table("undecodable_messages", ("sequence",), "sequence"),
-    Table(_PRESENCE, ("service", "type", "instance")),
-    Table(_ACTIVITY, ("minute", "service", "type", "kind")),
-    Table("job_counts", ("service", "type", "state"), expected=_COUNTED),
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,7 +89,7 @@ class Verdict:
 
 
 async def verify(
-    path: Path, feed: LogFeed, now: datetime, progress: Progress | None = None
+    path: Path, feed: LogFeed, now: datetime, tell: TellProgress | None = None
 ) -> Verdict:
     """Others may read the projection and fill it meanwhile.
 
@@ -132,7 +100,7 @@ async def verify(
     with noticing_damage():
         await fit_place(path)
     with beside_it(path, "verifying") as fresh:
-        filled = await fill(fresh, feed, progress)
+        filled = await fill(fresh, feed, tell)
         async with _seen_now(path) as database:
             shown = await place_of(database)
             check_log(shown, await feed.extent())
@@ -195,9 +163,9 @@ class _Comparison:
                 job = difference.key[table.sequence]
                 return is_of_a_job and await self._traces.lost_its_beginning(job)
             return fresh is None and await self._traces.has_left(live[table.sequence])
-        if table.name == _PRESENCE:
+        if table.name == PRESENCE:
             return fresh is None
-        return table.name == _ACTIVITY and live is not None and self._is_past(live, fresh)
+        return table.name == ACTIVITY and live is not None and self._is_past(live, fresh)
 
     def _is_past(self, live: dict[str, Any], fresh: dict[str, Any] | None) -> bool:
         left = live["events"] > (fresh["events"] if fresh else 0)

@@ -46,8 +46,17 @@ class JobFilter:
 
     @property
     def is_counted(self) -> bool:
-        """Only service, type and state: those are counted as jobs move."""
-        return not any((self.since, self.until, self.key, self.id_prefix, self.error, self.payload))
+        """Only service, type, state and error: those are counted as jobs move."""
+        return not (self.since or self.until or self._is_looked_up)
+
+    @property
+    def is_counted_by_change(self) -> bool:
+        """Beside service, type and state only when they last changed, which is counted too."""
+        return self.error is None and not self._is_looked_up
+
+    @property
+    def _is_looked_up(self) -> bool:
+        return bool(self.key or self.id_prefix or self.payload)
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,12 +91,23 @@ def standing(wanted: JobFilter) -> Conditions:
         found += Conditions(("type = ?",), (wanted.type,))
     if wanted.states is not None:
         found += _one_of(wanted.states)
+    if wanted.error is not None:
+        folded = wanted.error.casefold()
+        found += Conditions(("error IS NOT NULL AND instr(error, ?) > 0",), (folded,))
     return found
+
+
+def counts(wanted: JobFilter) -> str:
+    """The table with the numbers of jobs by what standing() is about."""
+    return "job_counts" if wanted.error is None else "error_counts"
 
 
 def by_age(wanted: JobFilter) -> Route:
     """Newest first, past all that is not wanted: for filters that most jobs pass."""
     conditions = standing(wanted) + _rest(wanted)
+    if wanted.until is not None:
+        # Goes without saying, and leads past those that are too new.
+        conditions += Conditions(("created_at < ?",), (microseconds(wanted.until),))
     return Route("jobs_projection AS j INDEXED BY jobs_by_age", conditions)
 
 
@@ -101,14 +121,22 @@ def narrowest(wanted: JobFilter) -> Route:
     prefix = wanted.id_prefix
     if prefix is not None and len(prefix) >= _NARROW_PREFIX:
         return Route("jobs_projection AS j INDEXED BY jobs_by_address", conditions)
+    if wanted.error is not None:
+        return _by_error(wanted, conditions)
     if wanted.since is not None or wanted.until is not None:
         # The index begins with the state: all of them, where none is named.
         if wanted.states is None:
             conditions += _one_of(tuple(JobState))
         return Route("jobs_projection AS j INDEXED BY jobs_by_change", conditions)
-    if wanted.error is not None:
-        return Route("jobs_projection AS j INDEXED BY jobs_by_error", conditions)
     return Route("jobs_projection AS j INDEXED BY jobs_by_address", conditions)
+
+
+def _by_error(wanted: JobFilter, conditions: Conditions) -> Route:
+    """By each of the texts that match, of which there are fewer than jobs."""
+    of = standing(wanted)
+    texts = f"error IN (SELECT error FROM error_counts{of.where})"  # noqa: S608 - only marks
+    source = "jobs_projection AS j INDEXED BY jobs_by_error"
+    return Route(source, Conditions((texts,), of.values) + conditions)
 
 
 def _by_payload(wanted: JobFilter, conditions: Conditions) -> Route:
@@ -132,14 +160,11 @@ def _parts(wanted: JobFilter) -> Iterator[tuple[Any, ...]]:
     if wanted.since is not None:
         yield "updated_at >= ?", microseconds(wanted.since)
     if wanted.until is not None:
-        before = microseconds(wanted.until)
-        yield "updated_at < ? AND created_at < ?", before, before
+        yield "updated_at < ?", microseconds(wanted.until)
     if wanted.key is not None:
         yield "key = ?", wanted.key
     if wanted.id_prefix is not None:
         yield "id >= ? AND id < ?", wanted.id_prefix, f"{wanted.id_prefix}\U0010ffff"
-    if wanted.error is not None:
-        yield "last_error IS NOT NULL AND instr(lower(last_error), lower(?)) > 0", wanted.error
 
 
 def _one_of(states: Sequence[JobState]) -> Conditions:

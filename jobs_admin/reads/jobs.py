@@ -8,7 +8,16 @@ from typing import TYPE_CHECKING, Any, Final
 import orjson
 
 from jobs_admin.projection.rows import microseconds, moment_of
-from jobs_admin.reads.job_filter import Conditions, JobFilter, by_age, narrowest, standing
+from jobs_admin.reads.job_counts import count
+from jobs_admin.reads.job_filter import (
+    Conditions,
+    JobFilter,
+    Route,
+    by_age,
+    counts,
+    narrowest,
+    standing,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -21,6 +30,9 @@ if TYPE_CHECKING:
 __all__ = ["AmbiguousId", "JobFilter", "JobPlace", "Page", "StoredJob", "find", "lines", "page"]
 
 _MOST_STREAMS: Final = 200
+# An outage has a time: before the first of its errors many jobs may be in vain looked at.
+_ERRORS_CLUSTER: Final = 10
+_JOBS: Final = "jobs_projection AS j"
 _NEWEST_FIRST: Final = "ORDER BY j.created_at DESC, j.job DESC"
 
 
@@ -108,16 +120,16 @@ async def page(
     if wanted.is_impossible:
         return Page([], 0, offset, limit, [], is_last=True)
     async with readers.snapshot() as database:
-        count = await _count(database, wanted)
+        found = await count(database, wanted)
         rows: list[Any] = []
-        if count > offset:
+        if found > offset:
             query, values = await page_query(
-                database, wanted, count=count, reach=offset + limit, before=before
+                database, wanted, found=found, reach=offset + limit, before=before
             )
             rows = list(await database.execute_fetchall(query, (*values, limit + 1, offset)))
     return Page(
         [_with_number(number, document) for number, _, document in rows[:limit]],
-        count,
+        found,
         offset,
         limit,
         [JobPlace(moment_of(created), number) for number, created, _ in rows[:limit]],
@@ -129,34 +141,24 @@ def _with_number(number: int, document: str) -> bytes:
     return f'{{"firstSeq":{number},{document[1:]}'.encode()
 
 
-async def _count(database: aiosqlite.Connection, wanted: JobFilter) -> int:
-    if wanted.is_counted:
-        of = standing(wanted)
-        query = f"SELECT coalesce(sum(jobs), 0) FROM job_counts{of.where}"  # noqa: S608
-    else:
-        route = narrowest(wanted)
-        of = route.conditions
-        query = f"SELECT count(*) FROM {route.source}{of.where}"  # noqa: S608
-    [(count,)] = await database.execute_fetchall(query, of.values)
-    return int(count)
-
-
 async def page_query(
     database: aiosqlite.Connection,
     wanted: JobFilter,
     *,
-    count: int,
+    found: int,
     reach: int,
     before: JobPlace | None = None,
 ) -> tuple[str, Sequence[Any]]:
     """The query of a page that ends at `reach`; its limit and offset are still to be given."""
     older = _older(before)
-    if wanted.is_counted:
-        return _of_streams([of + older for of in await _streams(database, wanted)])
-    everything = await _count(database, JobFilter())
+    streams = await _streams(database, wanted) if wanted.is_counted else None
+    if streams is not None:
+        return _of_streams([Route(s.source, s.conditions + older) for s in streams])
+    everything = await count(database, JobFilter())
     # In order of age every match costs as many looks as there are jobs for each; else all matches
     # are looked up and sorted.
-    route = by_age(wanted) if count * count > reach * everything else narrowest(wanted)
+    looks = reach * everything * (_ERRORS_CLUSTER if wanted.error is not None else 1)
+    route = by_age(wanted) if found * found > looks else narrowest(wanted)
     of = route.conditions + older
     query = (
         "SELECT job, created, document FROM jobs_projection JOIN ("  # noqa: S608
@@ -176,27 +178,34 @@ def _older(before: JobPlace | None) -> Conditions:
     return Conditions((part,), (created, created, before.number))
 
 
-async def _streams(database: aiosqlite.Connection, wanted: JobFilter) -> list[Conditions]:
-    """The parts of the log's jobs that an index has in order of age, and that are all wanted."""
-    if wanted.service is None and wanted.type is None:
+async def _streams(database: aiosqlite.Connection, wanted: JobFilter) -> list[Route] | None:
+    """The parts of the log's jobs that an index has in order of age, and that are all wanted.
+
+    None where there are too many of them.
+    """
+    if wanted.service is None and wanted.type is None and wanted.error is None:
         if wanted.states is None:
-            return [Conditions()]
+            return [Route(_JOBS, Conditions())]
         return [
-            Conditions(("state = ?",), (state.value,)) for state in dict.fromkeys(wanted.states)
+            Route(_JOBS, Conditions(("state = ?",), (state.value,)))
+            for state in dict.fromkeys(wanted.states)
         ]
-    of = standing(wanted)
-    query = f"SELECT service, type, state FROM job_counts{of.where} LIMIT ?"  # noqa: S608
-    found = list(await database.execute_fetchall(query, (*of.values, _MOST_STREAMS + 1)))
-    if len(found) > _MOST_STREAMS:
-        return [of]
-    one = ("service = ?", "type = ?", "state = ?")
-    return [Conditions(one, tuple(row)) for row in found] or [Conditions(("FALSE",))]
+    of, one = standing(wanted), ["service", "type", "state"]
+    source = _JOBS
+    if wanted.error is not None:
+        one, source = [*one, "error"], f"{_JOBS} INDEXED BY jobs_by_error"
+    query = f"SELECT {', '.join(one)} FROM {counts(wanted)}{of.where} LIMIT ?"  # noqa: S608
+    rows = list(await database.execute_fetchall(query, (*of.values, _MOST_STREAMS + 1)))
+    if len(rows) > _MOST_STREAMS:
+        return None if wanted.error is not None else [Route(_JOBS, of)]
+    parts = tuple(f"{name} = ?" for name in one)
+    return [Route(source, Conditions(parts, tuple(row))) for row in rows]
 
 
-def _of_streams(streams: list[Conditions]) -> tuple[str, list[Any]]:
+def _of_streams(streams: list[Route]) -> tuple[str, list[Any]]:
     """All of them, merged: however many jobs each has, only those up to the page are looked at."""
     merged = " UNION ALL ".join(
-        f"SELECT j.job AS job, j.created_at AS created FROM jobs_projection AS j{of.where}"  # noqa: S608
+        f"SELECT j.job AS job, j.created_at AS created FROM {of.source}{of.conditions.where}"  # noqa: S608
         for of in streams
     )
     query = (
@@ -204,4 +213,4 @@ def _of_streams(streams: list[Conditions]) -> tuple[str, list[Any]]:
         "ORDER BY created DESC, job DESC LIMIT ? OFFSET ?) USING (job) "
         "ORDER BY created DESC, job DESC"
     )
-    return query, [value for of in streams for value in of.values]
+    return query, [value for of in streams for value in of.conditions.values]

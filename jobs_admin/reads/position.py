@@ -17,11 +17,6 @@ async def position(readers: Readers) -> int:
     return int(row[0]) if row else 0
 
 
-async def schema_version(readers: Readers) -> str | None:
-    row = await readers.row("SELECT value FROM projection_metadata WHERE name = 'schema_version'")
-    return str(row[0]) if row else None
-
-
 class FilePosition:
     """Of a projection that another process makes: looked up, because nobody announces it."""
 

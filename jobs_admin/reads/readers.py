@@ -9,13 +9,17 @@ from typing import TYPE_CHECKING, Any, Final
 
 import aiosqlite
 
-from jobs_admin.projection.files import file_id, read_only
+from jobs_admin.errors import ProjectionOutdated, ProjectionUnavailable
+from jobs_admin.projection.files import FileDamaged, FileMissing, file_id, read_only
+from jobs_admin.projection.fitness import noticing_damage, schema_version
+from jobs_admin.projection.store import SCHEMA_VERSION
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Sequence
     from pathlib import Path
 
     from jobs_admin.projection.files import FileId
+    from jobs_admin.projection.projector import Projector
 
 READERS: Final = 4
 # While a rebuilt file is put in the old one's place, there is none for a moment.
@@ -30,19 +34,26 @@ class _Reader:
 
 
 class Readers:
-    """A file that was replaced is noticed with the next question, and opened."""
+    """A file that was replaced is noticed with the next question, and opened.
 
-    def __init__(self, path: Path) -> None:
+    One that is gone or damaged is said to be so, to the projector too: it makes it again, and until
+    then nothing is read. Without a projector that is for another process to do.
+    """
+
+    def __init__(self, path: Path, projector: Projector | None = None) -> None:
         self._path = path
+        self._projector = projector
         self._idle: asyncio.LifoQueue[_Reader | None] = asyncio.LifoQueue()
 
     @classmethod
     @asynccontextmanager
-    async def open(cls, path: Path, count: int = READERS) -> AsyncIterator[Readers]:
-        readers = cls(path)
-        opened = [await readers._open() for _ in range(count)]
-        for reader in opened:
-            readers._idle.put_nowait(reader)
+    async def open(
+        cls, path: Path, projector: Projector | None = None, *, count: int = READERS
+    ) -> AsyncIterator[Readers]:
+        """The file itself is opened when it is needed."""
+        readers = cls(path, projector)
+        for _ in range(count):
+            readers._idle.put_nowait(None)
         try:
             yield readers
         finally:
@@ -65,32 +76,73 @@ class Readers:
             try:
                 yield database
             finally:
-                await database.execute("ROLLBACK")
+                if database.in_transaction:
+                    await database.execute("ROLLBACK")
 
     @asynccontextmanager
     async def _one(self) -> AsyncIterator[aiosqlite.Connection]:
+        """Raises ProjectionUnavailable when there is no file to be read."""
+        self._refuse_while_rebuilding()
         reader = await self._idle.get()
         try:
-            if reader is None or reader.file != file_id(self._path):
-                stale, reader = reader, None
-                await _close(stale)
-                reader = await self._open()
-            yield reader.database
+            with noticing_damage():
+                if reader is None or reader.file != file_id(self._path):
+                    stale, reader = reader, None
+                    await _close(stale)
+                    reader = await self._open()
+                yield reader.database
+        except (FileDamaged, FileMissing) as trouble:
+            stale, reader = reader, None
+            self._tell_projector(trouble, stale)
+            await _close(stale)
+            raise self._unavailable(trouble) from None
         finally:
             self._idle.put_nowait(reader)
 
+    def _refuse_while_rebuilding(self) -> None:
+        if self._projector is not None:
+            self._projector.refuse_while_rebuilding()
+
+    def _tell_projector(self, trouble: FileDamaged | FileMissing, reader: _Reader | None) -> None:
+        """Damage is none of the projector's business when another file is there by now."""
+        is_current = reader is None or reader.file == file_id(self._path)
+        if self._projector is not None and is_current:
+            damage = trouble if isinstance(trouble, FileDamaged) else None
+            self._projector.look_at_file(damage)
+
+    def _unavailable(self, trouble: FileDamaged | FileMissing) -> ProjectionUnavailable:
+        return ProjectionUnavailable(
+            f"the projection {self._path} cannot be read: {trouble}; whoever fills it makes it "
+            "again from the log, so ask again in a moment"
+        )
+
     async def _open(self) -> _Reader:
-        """Raises aiosqlite's own error when there is no file, nor one to come."""
+        """Raises FileMissing when there is no file, nor one to come."""
         for look in range(_LOOKS):
-            file = file_id(self._path)
-            if file is not None:
-                reader = _Reader(await _connect(self._path), file)
-                if file_id(self._path) == file:
-                    return reader
-                await _close(reader)
-            if look < _LOOKS - 1:
-                await asyncio.sleep(_LOOK)
-        raise aiosqlite.OperationalError(f"there is no projection at {self._path}")
+            reader = await self._open_now()
+            if reader is not None:
+                return reader
+            if look == 0 and self._projector is not None:
+                self._projector.look_at_file()
+            await asyncio.sleep(_LOOK)
+        self._refuse_while_rebuilding()
+        raise FileMissing(self._path)
+
+    async def _open_now(self) -> _Reader | None:
+        """None when there is no file at this moment, or another than a moment ago."""
+        file = file_id(self._path)
+        if file is None:
+            return None
+        try:
+            reader = _Reader(await _connect(self._path), file)
+        except Exception:
+            if file_id(self._path) != file:
+                return None
+            raise
+        if file_id(self._path) == file:
+            return reader
+        await _close(reader)
+        return None
 
 
 async def _connect(path: Path) -> aiosqlite.Connection:
@@ -99,7 +151,11 @@ async def _connect(path: Path) -> aiosqlite.Connection:
         await database.execute("PRAGMA query_only = ON")
         await database.execute("PRAGMA busy_timeout = 5000")
         # Opens the file: until something is read, only its name is known.
-        await database.execute_fetchall("SELECT 1 FROM sqlite_master LIMIT 1")
+        found = await schema_version(database)
+        if found is None:
+            raise FileDamaged("the file is no projection")
+        if found != str(SCHEMA_VERSION):
+            raise ProjectionOutdated(path, found, SCHEMA_VERSION)
     except BaseException:
         await database.close()
         raise

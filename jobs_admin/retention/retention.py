@@ -15,7 +15,7 @@ from jobs_admin.projection.rows import moment_of
 from jobs_admin.reads.candidates import Place, due
 from jobs_admin.retention.dry_run import count_due
 from jobs_admin.upkeep.abreast import abreast
-from trellis_jobs.jetstream.history import read_stored
+from trellis_jobs.jetstream.history import Histories
 from trellis_jobs.jetstream.purging import purge_job
 from trellis_jobs.model.job import Entry, fold
 from trellis_jobs.wire import log as wire
@@ -78,6 +78,7 @@ class Retention:
         self._policy = policy
         self._archive = archive
         self._doors = doors
+        self._histories = Histories(doors.connection, deletes_consumers=True)
         self._now = now
 
     async def due(self) -> Counter[str]:
@@ -124,7 +125,7 @@ class Retention:
     async def _read(self, address: JobAddress) -> _History:
         entries: list[Entry] = []
         newest_at = None
-        for message in await read_stored(self._doors.connection, address):
+        for message in await self._histories.messages(address):
             read = wire.read(message.subject, message.sequence, message.data, message.headers)
             if isinstance(read, Entry):
                 entries.append(read)

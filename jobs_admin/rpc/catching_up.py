@@ -6,6 +6,7 @@ import asyncio
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Protocol
 
+from jobs_admin.errors import ProjectionRebuilding
 from jobs_admin.rpc.faults import Fault, Invalid, Issue
 from trellis_jobs.contract.topology import LOG
 from trellis_jobs.jetstream.stream_facts import next_in_log, stream_size
@@ -17,7 +18,7 @@ PATIENCE: Final = 5.0
 _A_MOMENT: Final = 1.0
 
 
-class Progress(Protocol):
+class ProjectionProgress(Protocol):
     """How far the projection is: one's own projector, or another's as its file says."""
 
     @property
@@ -29,9 +30,9 @@ class Progress(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class LogProgress:
-    """Progress that nobody waits for beyond the log's end: what is not there will not come."""
+    """Nobody waits for it beyond the log's end: what is not there will not come."""
 
-    progress: Progress
+    progress: ProjectionProgress
     connection: Connection
 
     @property
@@ -67,7 +68,7 @@ class LogProgress:
         return size.last_sequence if size else 0
 
 
-async def caught_up(progress: Progress, sequence: int) -> None:
+async def caught_up(progress: ProjectionProgress, sequence: int) -> None:
     """Returns once the projection has taken in the log up to there."""
     try:
         async with asyncio.timeout(PATIENCE):
@@ -78,4 +79,9 @@ async def caught_up(progress: Progress, sequence: int) -> None:
             f"{PATIENCE:g} s; if this was to change something, it is in the log",
             seq=sequence,
             position=progress.position,
+        ) from None
+    except ProjectionRebuilding as rebuilding:
+        raise Fault(
+            f"{rebuilding}; if this was to change something, it is in the log as {sequence}",
+            seq=sequence,
         ) from None

@@ -18,7 +18,7 @@ from jobs_admin.rpc.faults import NotFound
 from jobs_admin.rpc.finding import address_of
 from jobs_admin.rpc.pages import page_json
 from jobs_admin.rpc.router import Method
-from trellis_jobs.jetstream.history import read_history, read_stored
+from trellis_jobs.jetstream.history import Histories
 from trellis_jobs.jetstream.key_reading import read_key_state
 from trellis_jobs.jetstream.stream_facts import has_work_message, queue_consumer
 from trellis_jobs.model.job import fold
@@ -62,7 +62,7 @@ class InsightMethods:
 
     async def list_events(self, asked: inputs.EventsInput, _: Asker) -> bytes:
         """From the log itself: also what did not count, and what is no event."""
-        stored = await read_stored(self.connection, await self._address(asked))
+        stored = await self._histories.messages(await self._address(asked))
         if not stored:
             raise NotFound(asked.id)
         told = told_log(stored)[asked.offset :]
@@ -77,10 +77,14 @@ class InsightMethods:
 
     async def explain_job(self, asked: inputs.JobInput, _: Asker) -> dict[str, Any]:
         """Decided on the log: the projection may be a moment behind it."""
-        job = fold(await read_history(self.connection, await self._address(asked)))
+        job = fold(await self._histories.events(await self._address(asked)))
         if job is None:
             raise NotFound(asked.id)
         return told_explanation(job, explain(job, await self._facts(job)))
+
+    @property
+    def _histories(self) -> Histories:
+        return Histories(self.connection, deletes_consumers=True)
 
     async def _address(self, asked: inputs.JobInput) -> JobAddress:
         return await address_of(self.readers, self.progress, asked)

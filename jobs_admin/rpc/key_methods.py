@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from jobs_admin.job_keys import JobKeys
     from jobs_admin.reads.readers import Readers
-    from jobs_admin.rpc.catching_up import Progress
+    from jobs_admin.rpc.catching_up import ProjectionProgress
     from jobs_admin.rpc.router import Asker
 
 _HASH: Final = re.compile(r"[0-9a-f]{64}")
@@ -32,7 +32,7 @@ _MILLISECOND: Final = timedelta(milliseconds=1)
 @dataclass(frozen=True, slots=True)
 class KeyMethods:
     readers: Readers
-    progress: Progress
+    progress: ProjectionProgress
     keys: JobKeys
     now: Callable[[], datetime]
 

@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from pydantic import BaseModel, ValidationError
 
+from jobs_admin.config import SERVICE_NAME
+from jobs_admin.errors import ProjectionRebuilding
 from jobs_admin.rpc.faults import Fault, Invalid, Issue
 from trellis_jobs.errors import InvalidToken, JobsError
 from trellis_jobs.jetstream.connection import ConnectionLost, NoResponders
@@ -65,6 +67,8 @@ class Router:
             return self._refusal(name, fault, asker)
         except InvalidToken as error:
             return self._refusal(name, Invalid(str(error), [Issue("/", str(error))]), asker)
+        except ProjectionRebuilding as error:
+            return self._refusal(name, Fault(str(error)), asker)
         except (JobsError, ConnectionLost, NoResponders) as error:
             log.warning("a request failed", extra={"method": name, "error": str(error)})
             return self._refusal(name, Fault(str(error)), asker)
@@ -106,7 +110,7 @@ class Router:
             "message": fault.message,
             **fault.fields,
             "context": {
-                "service": "jobs-admin",
+                "service": SERVICE_NAME,
                 "method": name[:_LONGEST_HEADER],
                 "requestId": asker.request_id,
             },

@@ -20,14 +20,14 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from jobs_admin.reads.readers import Readers
-    from jobs_admin.rpc.catching_up import Progress
+    from jobs_admin.rpc.catching_up import ProjectionProgress
     from jobs_admin.rpc.router import Asker
 
 
 @dataclass(frozen=True, slots=True)
 class ServiceMethods:
     readers: Readers
-    progress: Progress
+    progress: ProjectionProgress
     now: Callable[[], datetime]
     largest_answer: Callable[[], int]
 

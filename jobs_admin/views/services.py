@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 
 from jobs_admin.config import Mode
-from jobs_admin.health import Status
+from jobs_admin.health import HealthStatus
 from jobs_admin.loops import LoopState
 from jobs_admin.views.shape import View
 
@@ -86,20 +86,29 @@ class StreamView(View):
     consumers: int
 
 
+class RebuildView(View):
+    """How many messages of the log are taken in, of how many."""
+
+    messages: int
+    of: int
+
+
 class CheckView(View):
     """One thing that was looked at; which of the facts it has depends on what it is about.
 
-    `projection`: position, last_seq, lag_events, lag_seconds. `loop:<name>`: state, failures and
-    the last of each. `server`: connected, version, lacks. `streams`, `advisories`: as named.
+    `projection`: position, last_seq, lag_events, lag_seconds, or rebuilding. `loop:<name>`: state,
+    failures and the last of each. `server`: connected, version, lacks. `streams`: as named.
+    `advisories`: backlog, oldest_seconds.
     """
 
     name: str
-    status: Status
+    status: HealthStatus
     error: str | None = None
     position: int | None = None
     last_seq: int | None = None
     lag_events: int | None = None
     lag_seconds: float | None = None
+    rebuilding: RebuildView | None = None
     state: LoopState | None = None
     failures: int | None = None
     last_success: datetime | None = None
@@ -110,11 +119,12 @@ class CheckView(View):
     lacks: tuple[str, ...] = ()
     streams: tuple[StreamView, ...] = ()
     backlog: int | None = None
+    oldest_seconds: float | None = None
 
 
 class HealthView(View):
     service: str
-    status: Status
+    status: HealthStatus
     timestamp: datetime
     mode: Mode
     checks: tuple[CheckView, ...]

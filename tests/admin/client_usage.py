@@ -8,7 +8,7 @@ from typing import assert_type
 from jobs_admin.client import AdminClient, JobQuery
 from jobs_admin.errors import Invalid, Issue, NotFound
 from jobs_admin.explaining.explanation import Because
-from jobs_admin.health import Status
+from jobs_admin.health import HealthStatus
 from jobs_admin.views.jobs import ChangedJob, JobPage, JobPlace, JobView, LogEntry
 from jobs_admin.views.services import CheckView, ServiceView
 from trellis_jobs.model.identity import JobAddress
@@ -32,7 +32,7 @@ async def look(admin: AdminClient) -> None:
     explained = await admin.explain("01J")
     assert_type(explained.because, Because)
     health = await admin.health()
-    assert_type(health.status, Status)
+    assert_type(health.status, HealthStatus)
     assert_type(health.check("projection"), CheckView | None)
 
 

@@ -18,6 +18,7 @@ from tests.given import NOON, REPORT, histories, standing_in
 from trellis_jobs.jetstream.log_feed import LogMessage
 from trellis_jobs.model import events as e
 from trellis_jobs.model import subjects
+from trellis_jobs.model.concurrency import Concurrency
 from trellis_jobs.model.identity import JobAddress
 from trellis_jobs.model.presence import WorkerHeartbeat
 from trellis_jobs.model.reducer import RULES, Illegal, advance
@@ -33,6 +34,9 @@ TABLES: Final = (
     "job_logs",
     "payload_values",
     "job_counts",
+    "change_counts",
+    "key_counts",
+    "error_counts",
     "job_activity",
     "worker_presence_projection",
     "ignored_events",
@@ -115,8 +119,11 @@ def logs(draw: st.DrawFn, max_jobs: int = 5) -> list[LogMessage]:
 
 
 def _with_payload(event: e.Event, number: int) -> e.Event:
-    """Each run has its own."""
-    return replace(event, payload={"run": number}) if isinstance(event, e.Begun) else event
+    """Each run has its own, and perhaps another key."""
+    if not isinstance(event, e.Begun):
+        return event
+    key = Concurrency(key=f"acme:{number % 2}", key_hash=f"{number % 2}" * 64)
+    return replace(event, payload={"run": number}, concurrency=key)
 
 
 def rows_of(path: Path) -> dict[str, list[tuple[Any, ...]]]:

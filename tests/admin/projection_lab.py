@@ -35,8 +35,11 @@ from trellis_jobs.jetstream.log_feed import LogFeed
 from trellis_jobs.jetstream.provision import provision
 from trellis_jobs.jetstream.server import detect_features
 from trellis_jobs.model import subjects
+from trellis_jobs.model.concurrency import Concurrency
 from trellis_jobs.model.events import EventKind
 from trellis_jobs.model.identity import JobAddress
+
+KEY = Concurrency(key="acme", key_hash="0" * 64)
 
 
 @dataclass
@@ -67,11 +70,19 @@ class LogLab:
                 JobAddress(f"s{n % 3}", f"t{n % 4}", f"job-{self._jobs + n}") for n in range(10)
             ]
             self._jobs += 10
-            story = [created(), started(), progressed(), logged(), failed(), retried(), started()]
+            story = [
+                created(concurrency=KEY),
+                started(),
+                progressed(),
+                logged(),
+                failed(),
+                retried(concurrency=KEY),
+                started(),
+            ]
             for event in story:
                 for job in jobs:
                     self.scribe.write(*of(job, event))
-            self.scribe.write(*of(jobs[0], completed(attempt=SECOND)))
+            self.scribe.write(*of(jobs[0], completed(attempt=SECOND)), *of(jobs[2], failed()))
             self.scribe.beat(f"pod-{self._jobs % 7}", jobs[0])
             self.scribe.add(subjects.lifecycle(jobs[1], EventKind.STARTED), b"rubbish")
             await self.send()
@@ -116,6 +127,7 @@ async def projecting(lab: LogLab, path: Path) -> AsyncIterator[Projector]:
     async with Projector.open(lab.feed, path) as projector:
         running = asyncio.create_task(projector.run())
         try:
+            await projector.until_open()
             yield projector
         finally:
             running.cancel()
@@ -123,8 +135,7 @@ async def projecting(lab: LogLab, path: Path) -> AsyncIterator[Projector]:
 
 
 async def until_at(projector: Projector, sequence: int) -> None:
-    async with asyncio.timeout(20):
-        await projector.reached(sequence)
+    await until(lambda: projector.position >= sequence, f"the projection is at {sequence}")
 
 
 def position_of(path: Path) -> int:

@@ -6,6 +6,7 @@ import sqlite3
 from collections.abc import AsyncIterator
 from contextlib import closing
 from dataclasses import replace
+from datetime import timedelta
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -204,7 +205,7 @@ async def test_lists_by_service_type_and_state_are_never_sorted(
     readers: Readers, wanted: JobFilter, before: reads.JobPlace | None
 ) -> None:
     async with readers.snapshot() as database:
-        query, values = await reads.page_query(database, wanted, count=60, reach=50, before=before)
+        query, values = await reads.page_query(database, wanted, found=60, reach=50, before=before)
         plan = await database.execute_fetchall(f"EXPLAIN QUERY PLAN {query}", (*values, 50, 0))
         inner = [row[3] for row in plan]
     assert all("INDEX" in step for step in inner if step.startswith(("SCAN j", "SEARCH j ")))
@@ -228,3 +229,71 @@ async def test_filters_go_together_in_every_way(readers: Readers) -> None:
         wanted = JobFilter(**dict(zip(choices, values, strict=True)))
         page = await reads.page(readers, wanted, offset=0, limit=JOBS)
         assert page.count == len(page.documents)
+
+
+async def project(path: Path, scribe: Scribe) -> None:
+    async with Projection.open(path) as projection:
+        await Intake(projection, Place()).take_in(scribe.messages)
+
+
+SPREAD = [after(60 * minutes) for minutes in (-600_000_000, -17, -10, 0, 1, 9, 10, 11, 20, 31, 95)]
+
+
+async def test_ranges_of_any_width_are_counted_to_the_job(tmp_path: Path) -> None:
+    """Whole slots of time are counted beforehand: here some ranges end within one."""
+    scribe = Scribe()
+    for number, at in enumerate(SPREAD):
+        scribe.write(*of(address(number), created(at=at)))
+    await project(tmp_path / "jobs.sqlite", scribe)
+    bounds = [None, *SPREAD, *(at + timedelta(seconds=1) for at in SPREAD)]
+    async with Readers.open(tmp_path / "jobs.sqlite") as opened:
+        for since, until, service in product(bounds, bounds, (None, "s1")):
+            expected = [
+                number
+                for number, at in enumerate(SPREAD)
+                if (since is None or at >= since)
+                and (until is None or at < until)
+                and (service is None or address(number).service == service)
+            ]
+            wanted = JobFilter(since=since, until=until, service=service)
+            page = await reads.page(opened, wanted, offset=0, limit=50)
+            assert (page.count, len(page.documents)) == (len(expected), len(expected)), wanted
+
+
+async def test_a_job_has_not_changed_before_it_was_created(tmp_path: Path) -> None:
+    """Its worker's clock is an hour behind."""
+    story = [created(at=after(3600)), started(at=after(0)), completed(at=after(1))]
+    await project(tmp_path / "jobs.sqlite", Scribe().write(*of(address(1), *story)))
+    async with Readers.open(tmp_path / "jobs.sqlite") as opened:
+        assert await found(opened, JobFilter(since=after(3600))) == [1]
+        assert await found(opened, JobFilter(until=after(3600))) == []
+
+
+async def test_as_many_different_errors_as_there_are_jobs(tmp_path: Path) -> None:
+    scribe = Scribe()
+    for number in range(300):
+        why = error(message=f"Größe {number} von S{number % 3} fehlt")
+        begun = created(at=after(number))
+        scribe.write(*of(address(number), begun, dead(error=why, at=after(number), attempt=None)))
+    await project(tmp_path / "jobs.sqlite", scribe)
+    all_of_them = [*range(299, -1, -1)]
+    async with Readers.open(tmp_path / "jobs.sqlite") as opened:
+        assert await found(opened, JobFilter(error="GRÖSSE")) == all_of_them
+        assert await found(opened, JobFilter(error="größe 77 VON")) == [77]
+        third = [number for number in all_of_them if number % 3 == 2]
+        assert await found(opened, JobFilter(error="von s2")) == third
+        late = [number for number in third if number >= 100]
+        assert await found(opened, JobFilter(error="von s2", since=after(100))) == late
+        assert await found(opened, JobFilter(error="von s2", states=[JobState.FAILED])) == []
+        page = await reads.page(opened, JobFilter(error="von s2"), offset=90, limit=20)
+        assert (page.count, len(page.documents)) == (100, 10)
+
+
+async def test_errors_are_looked_up_by_their_texts(path: Path) -> None:
+    route = narrowest(JobFilter(error="upstream", since=after(0), service="s1"))
+    query = f"SELECT count(*) FROM {route.source}{route.conditions.where}"  # noqa: S608
+    with closing(sqlite3.connect(path)) as database:
+        plan = database.execute(f"EXPLAIN QUERY PLAN {query}", route.conditions.values)
+        steps = [step for *_, step in plan]
+    assert "COVERING INDEX jobs_by_error (error=?" in steps[0], steps
+    assert any("SEARCH error_counts" in step for step in steps), steps

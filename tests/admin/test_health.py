@@ -13,10 +13,10 @@ import pytest
 from jobs_admin.client import AdminClient
 from jobs_admin.config import Mode
 from jobs_admin.errors import PortTaken
-from jobs_admin.health import Status
+from jobs_admin.health import HealthStatus
 from jobs_admin.loops import Loop, LoopState
 from jobs_admin.views.services import CheckView, HealthView
-from tests.admin.admin_lab import AdminLab, daemon_at
+from tests.admin.admin_lab import AdminLab, daemon_at, stranger_at
 from tests.support.facts import until
 from tests.support.lab import Task, producer
 from trellis_jobs.contract.topology import LOG
@@ -44,7 +44,11 @@ async def test_all_is_well(lab: AdminLab) -> None:
     ref = await lab.jobs.work.create(Task())
     await lab.client.get(ref.id)
     health = await lab.client.health()
-    assert (health.service, health.status, health.mode) == ("jobs-admin", Status.OK, Mode.FULL)
+    assert (health.service, health.status, health.mode) == (
+        "jobs-admin",
+        HealthStatus.OK,
+        Mode.FULL,
+    )
     projection = await check(lab.client, "projection")
     assert (projection.lag_events, projection.lag_seconds) == (0, 0)
     assert projection.position == projection.last_seq == 1
@@ -102,7 +106,7 @@ async def test_a_projection_that_lags_for_long_is_degraded_and_not_ready(
             AdminClient.connect(server.url) as client,
         ):
             projection = await check(client, "projection")
-            assert projection.status is Status.DEGRADED
+            assert projection.status is HealthStatus.DEGRADED
             assert 20 <= (projection.lag_seconds or 0) < 40
             assert daemon.health_port
             status, told = await get(daemon.health_port, "/ready")
@@ -114,9 +118,15 @@ async def test_a_loop_that_fails_shows(lab: AdminLab) -> None:
     health = await lab.client.health()
     odd = health.check("loop:odd")
     assert odd is not None
-    assert (odd.status, odd.state, odd.failures) == (Status.DEGRADED, LoopState.FAILING, 3)
+    assert (odd.status, odd.state, odd.failures) == (HealthStatus.DEGRADED, LoopState.FAILING, 3)
     assert odd.last_error == "OSError: full"
-    assert health.status is Status.DEGRADED
+    assert health.status is HealthStatus.DEGRADED
+    assert (await lab.daemon.health.report()).is_ready
+
+
+async def test_who_projects_no_more_is_not_ready(lab: AdminLab) -> None:
+    assert (await lab.daemon.health.report()).is_ready
+    lab.daemon.loops.all["projector"].is_down = True
     assert not (await lab.daemon.health.report()).is_ready
 
 
@@ -125,7 +135,7 @@ async def test_a_missing_stream_shows(lab: AdminLab) -> None:
 
     async def noticed() -> HealthView | None:
         told = await lab.client.health()
-        return told if told.status is Status.DEGRADED else None
+        return told if told.status is HealthStatus.DEGRADED else None
 
     told = await until(noticed, "the stream is missed")
     streams = told.check("streams")
@@ -191,3 +201,32 @@ async def test_a_port_that_is_taken_is_named(server: EmbeddedServer, tmp_path: P
             with pytest.raises(PortTaken, match=f"--health-port {port} cannot be opened"):
                 async with daemon_at(server.url, tmp_path / "jobs.sqlite", health_port=port):
                     pass
+
+
+async def test_advisories_that_wait_for_long_are_degraded(
+    server: EmbeddedServer, tmp_path: Path
+) -> None:
+    """Nobody deals with them: the only daemon is one that answers, and its clock is ahead."""
+    path = tmp_path / "jobs.sqlite"
+    async with producer(server.url):
+        async with daemon_at(server.url, path), AdminClient.connect(server.url) as c:
+
+            async def consumed() -> bool:
+                return (await check(c, "advisories")).backlog == 0
+
+            await until(consumed, "there is a consumer")
+        async with (
+            daemon_at(server.url, path, ahead=timedelta(minutes=4), mode=Mode.RPC_ONLY) as early,
+            daemon_at(server.url, path, ahead=timedelta(minutes=6), mode=Mode.RPC_ONLY) as late,
+            stranger_at(server.url) as stranger,
+        ):
+            subject = "$JS.EVENT.ADVISORY.CONSUMER.MAX_DELIVERIES.JOBS_WORK.lab-work"
+            for _ in range(3):
+                await stranger.connection.ask(subject, b"rubbish", timeout=5)
+            for daemon, status in ((early, HealthStatus.OK), (late, HealthStatus.DEGRADED)):
+                told = await daemon.health.report()
+                [advisories] = [each for each in told.checks if each.name == "advisories"]
+                assert advisories.status is status
+                assert advisories.facts["backlog"] == 3
+                assert told.is_ready
+            assert 360 <= advisories.facts["oldestSeconds"] < 400

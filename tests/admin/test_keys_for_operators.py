@@ -11,6 +11,10 @@ import orjson
 import pytest
 
 from jobs_admin.client import AdminClient
+from jobs_admin.projection.store import Projection
+from jobs_admin.reads.job_filter import JobFilter, standing
+from jobs_admin.reads.keys import busy_query
+from jobs_admin.reads.readers import Readers
 from jobs_admin.upkeep.key_repair import plan_repair
 from tests import given
 from tests.admin.upkeep_lab import (
@@ -204,6 +208,19 @@ async def test_busy_keys_are_listed_page_by_page_the_busiest_first(
     listed = [(each["key"], each["waiting"]) for each in (*first["entries"], *second["entries"])]
     assert listed == [("ward:b", 2), ("ward:a", 1), ("ward:c", 1)]
     assert (first["count"], "nextOffset" in second, other["count"]) == (3, False, 0)
+
+
+@pytest.mark.parametrize("narrowed", [{}, {"service": "ward"}, {"type": "keyed"}])
+async def test_busy_keys_are_listed_in_the_order_of_an_index(
+    tmp_path: Path, narrowed: dict[str, Any]
+) -> None:
+    async with Projection.open(tmp_path / "jobs.sqlite"):
+        pass
+    async with Readers.open(tmp_path / "jobs.sqlite") as readers:
+        of = standing(JobFilter(**narrowed))
+        plan = f"EXPLAIN QUERY PLAN {busy_query(of)}"
+        steps = await readers.rows(plan, (*of.values, 50, 0))
+    assert [step[-1].split(" INDEX ")[-1] for step in steps] == ["keys_by_jobs"]
 
 
 async def test_keys_that_are_freed_in_the_loop_hide_no_others(

@@ -36,6 +36,7 @@ from tests.given import (
 from trellis_jobs.jetstream.log_feed import LogMessage
 from trellis_jobs.model import events as e
 from trellis_jobs.model import subjects
+from trellis_jobs.model.concurrency import Concurrency
 from trellis_jobs.model.identity import JobAddress
 from trellis_jobs.model.job import LOGS_KEPT, Entry, Job, fold
 from trellis_jobs.wire import jobs as wire
@@ -151,6 +152,23 @@ def test_jobs_are_counted_as_they_move(tmp_path: Path) -> None:
     assert rows_of(tmp_path / "jobs")["job_counts"] == [
         ("billing", "send-invoice", "completed", 1),
         ("documents", "render-report", "pending", 1),
+    ]
+
+
+def test_a_key_is_counted_as_long_as_one_of_its_jobs_is_not_over(tmp_path: Path) -> None:
+    key, other = (Concurrency(key=name, key_hash=name * 64) for name in "ab")
+    scribe = Scribe().write(created(concurrency=key), *of(BILLING, created(concurrency=other)))
+    scribe.write(*of(replace(REPORT, job_id="second"), created(concurrency=key)))
+    scribe.write(started())
+    project(tmp_path / "running", [[message] for message in scribe.messages])
+    assert rows_of(tmp_path / "running")["key_counts"] == [
+        ("billing", "send-invoice", "b" * 64, "b", 1, 0),
+        ("documents", "render-report", "a" * 64, "a", 2, 1),
+    ]
+    scribe.write(completed(), *of(BILLING, started(), completed()))
+    project(tmp_path / "over", [[message] for message in scribe.messages])
+    assert rows_of(tmp_path / "over")["key_counts"] == [
+        ("documents", "render-report", "a" * 64, "a", 1, 0),
     ]
 
 

@@ -108,6 +108,7 @@ async def filling(url: str, path: Path) -> AsyncGenerator[Projector, None]:
         async with Projector.open(LogFeed(connection), path) as projector:
             running = asyncio.create_task(projector.run())
             try:
+                await projector.until_open()
                 yield projector
             finally:
                 running.cancel()

@@ -232,6 +232,7 @@ async def test_jobs_that_are_due_are_found_by_an_index(
     server: EmbeddedServer, tmp_path: Path
 ) -> None:
     async with sweeper(server.url, tmp_path) as at:
+        await at.catch_up()
         for query, values in ((DUE, ("dead", 0, 0, 0, 0, 1)), (HOW_MANY_DUE, ("dead", 0, 0))):
             steps = await at.readers.rows(f"EXPLAIN QUERY PLAN {query}", values)
             assert ["jobs_by_end" in step[-1] for step in steps] == [True]

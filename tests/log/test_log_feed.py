@@ -9,8 +9,11 @@ import pytest
 
 from tests.admin.projection_lab import LogLab, log_lab
 from tests.given import REPORT
+from tests.support.facts import until
+from tests.support.fault_proxy import Then, fault_proxy
 from trellis_jobs.embedded import EmbeddedServer
 from trellis_jobs.jetstream import api
+from trellis_jobs.jetstream.connection import Connection
 from trellis_jobs.jetstream.log_feed import LogFeed, LogReplaced, Place
 from trellis_jobs.model import subjects
 from trellis_jobs.model.events import EventKind
@@ -36,9 +39,72 @@ async def test_ten_thousand_messages_come_once_in_order_from_one_consumer(lab: L
         lab.scribe.add(SOMEWHERE, b"{}")
     await lab.send()
     end = await lab.end()
-    before = await consumers(lab)
+    made = list[str]()
+    subject = "$JS.EVENT.ADVISORY.CONSUMER.CREATED.JOBS.*"
+    await lab.connection.subscribe(subject, lambda message: made.append(message.subject))
     assert await sequences(lab, Place(), end) == list(range(1, end + 1))
-    assert await consumers(lab) == before + 1
+    await until(lambda: made, "the server told of the consumer")
+    assert len(made) == 1
+
+
+async def test_no_consumer_stays_behind(lab: LogLab) -> None:
+    before = await consumers(lab)
+    lab.scribe.add(SOMEWHERE, b"{}")
+    await lab.send()
+    assert await sequences(lab, Place(), await lab.end()) == [1]
+
+    async def is_as_before() -> bool:
+        return await consumers(lab) == before
+
+    await until(is_as_before, "the feed's consumer is gone")
+
+
+@pytest.mark.parametrize("end", [b"409 Leadership Change", b"409 Server Shutdown", b"503", b"408"])
+async def test_an_end_that_is_none_loses_no_message(
+    lab: LogLab, server: EmbeddedServer, end: bytes
+) -> None:
+    for _ in range(5):
+        lab.scribe.add(SOMEWHERE, b"{}")
+    await lab.send()
+    last = await lab.end()
+    async with fault_proxy(server.url) as way:
+        connection = await Connection.open(way.url, name="feed")
+        told = way.answer_pulls_with(end, times=2)
+        found = list[int]()
+        async for batch in LogFeed(connection).batches(Place()):
+            found += [message.sequence for message in batch]
+            if found[-1] == last:
+                break
+        await connection.close()
+    assert found == [1, 2, 3, 4, 5]
+    assert told() == 2
+
+
+async def test_messages_that_were_lost_on_the_way_are_read_again(
+    lab: LogLab, server: EmbeddedServer
+) -> None:
+    """A connection may break with deliveries in it, and bring the next of the same consumer."""
+    lab.scribe.add(SOMEWHERE, b"{}")
+    await lab.send()
+    async with fault_proxy(server.url) as way:
+        connection = await Connection.open(way.url, name="feed")
+        found, lost = list[int](), list[bool]()
+
+        def lose() -> Then:
+            lost.append(True)
+            return Then.SWALLOW
+
+        async for batch in LogFeed(connection).batches(Place()):
+            found += [message.sequence for message in batch]
+            if found == [1]:
+                way.when_server_sends(rb"MSG trellis\.jobs\.", lose)
+                await lab.connection.ask(SOMEWHERE, b"{}")
+                await until(lambda: lost, "the second message is lost")
+                await lab.connection.ask(SOMEWHERE, b"{}")
+            if found[-1] == 3:
+                break
+        await connection.close()
+    assert found == [1, 2, 3]
 
 
 async def test_a_message_that_looks_like_the_end_of_a_pull_is_a_message(lab: LogLab) -> None:

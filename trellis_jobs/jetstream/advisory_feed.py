@@ -2,38 +2,31 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
+from contextlib import aclosing
 from dataclasses import dataclass
 from datetime import timedelta
-from functools import partial
 from typing import TYPE_CHECKING, Final
 
-import orjson
-
 from trellis_jobs.contract.topology import ADVISORIES, ADVISORY_CONSUMER, advisory_consumer
-from trellis_jobs.errors import InfrastructureMissing, NotConfirmed, RequestRefused
+from trellis_jobs.errors import InfrastructureMissing, RequestRefused
 from trellis_jobs.jetstream import api
 from trellis_jobs.jetstream.connection import ConnectionLost
 from trellis_jobs.jetstream.deliveries import answer_bytes
+from trellis_jobs.jetstream.outages import through_outages
+from trellis_jobs.jetstream.pulling import pulling
 from trellis_jobs.model.settlement import Ack, Nak
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-
-    from nats.aio.msg import Msg
+    from collections.abc import AsyncGenerator
 
     from trellis_jobs.jetstream.connection import Connection
     from trellis_jobs.model.settlement import Answer
 
 log = logging.getLogger(__name__)
 
-_PULL: Final = 20
-_PULL_SECONDS: Final = 5.0
-_SLACK_SECONDS: Final = 1.0
-_RETRY_AFTER: Final = 0.25
+_AT_ONCE: Final = 20
 _AGAIN: Final = Nak(timedelta(seconds=10))
-_NEXT: Final = f"{api.PREFIX}.CONSUMER.MSG.NEXT.{ADVISORIES}.{ADVISORY_CONSUMER}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,18 +42,14 @@ class AdvisoryFeed:
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
 
-    async def advisories(self) -> AsyncIterator[Advisory]:
+    async def advisories(self) -> AsyncGenerator[Advisory, None]:
         """Without end, and through any outage; one that is not answered comes again."""
-        while True:
-            await self._connection.until_up()
-            try:
-                async for advisory in self._from_one_inbox():
-                    yield advisory
-            except (ConnectionLost, NotConfirmed) as error:
-                if self._connection.is_closed:
-                    raise
-                log.warning("advisories cannot be read right now", extra={"error": str(error)})
-                await asyncio.sleep(_RETRY_AFTER)
+        read_on = through_outages(
+            self._connection, "advisories", self._from_the_consumer, may_come_back=lambda: False
+        )
+        async with aclosing(read_on) as found:
+            async for advisory in found:
+                yield advisory
 
     async def done(self, advisory: Advisory) -> None:
         await self._answer(advisory, Ack())
@@ -68,45 +57,11 @@ class AdvisoryFeed:
     async def later(self, advisory: Advisory) -> None:
         await self._answer(advisory, _AGAIN)
 
-    async def _from_one_inbox(self) -> AsyncIterator[Advisory]:
+    async def _from_the_consumer(self) -> AsyncGenerator[Advisory, None]:
         await self._ensure()
-        arrived: asyncio.Queue[Msg | None] = asyncio.Queue()
-        inbox = self._connection.new_inbox()
-        subscription = await self._connection.subscribe(inbox, arrived.put_nowait)
-        forget = self._connection.on_reconnect(partial(arrived.put_nowait, None))
-        try:
-            async for advisory in self._from(arrived, inbox):
-                yield advisory
-        finally:
-            forget()
-            await self._connection.unsubscribe(subscription)
-
-    async def _from(
-        self, arrived: asyncio.Queue[Msg | None], inbox: str
-    ) -> AsyncIterator[Advisory]:
-        """Until the consumer, or a pull of it, seems to be gone."""
-        owed = 0
-        while True:
-            if owed == 0:
-                body = {"batch": _PULL, "expires": int(_PULL_SECONDS * 1e9)}
-                await self._connection.publish(_NEXT, orjson.dumps(body), reply=inbox)
-                owed = _PULL
-            try:
-                async with asyncio.timeout(_PULL_SECONDS + _SLACK_SECONDS):
-                    message = await arrived.get()
-            except TimeoutError:
-                return
-            if message is None:
-                return
-            # Only the server's own word has no reply: whoever wrote an advisory may add headers.
-            status = None if message.reply else (message.headers or {}).get("Status")
-            if status not in {None, "404", "408"}:
-                return
-            if status is None:
-                owed -= 1
+        async with pulling(self._connection, ADVISORIES, ADVISORY_CONSUMER) as pull:
+            async for message, _ in pull.what_comes(at_once=_AT_ONCE):
                 yield Advisory(message.subject, message.data, message.reply)
-            else:
-                owed = 0
 
     async def _ensure(self) -> None:
         config = advisory_consumer()

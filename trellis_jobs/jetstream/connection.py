@@ -107,8 +107,12 @@ class Connection:
         again = partial(cls.open, access, name=name, timeout=timeout)
         connection = cls(client, again)
         relay.connection = connection
-        await client.subscribe_directly(f"{connection._inbox}.*", connection._receive_answer)
+        await connection.listen()
         return connection
+
+    async def listen(self) -> None:
+        """Nothing that is asked is answered before."""
+        await self._client.subscribe_directly(f"{self._inbox}.*", self._receive_answer)
 
     async def close(self) -> None:
         if self._sweeper is not None:

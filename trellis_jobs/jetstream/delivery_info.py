@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 _TOKENS_V1: Final = 9
 _DOMAIN_AND_ACCOUNT: Final = 2
 
 
-@dataclass(frozen=True, slots=True)
-class DeliveryInfo:
-    """`pending`: how many messages the consumer had still to come."""
+class DeliveryInfo(NamedTuple):
+    """`number` counts the deliveries of this message, `consumer_sequence` all of the consumer's;
+    `pending`: how many messages the consumer had still to come.
+    """
 
     number: int
     stream_sequence: int
+    consumer_sequence: int
     stored_ns: int
     pending: int
 
@@ -26,4 +27,4 @@ def read_reply(reply: str) -> DeliveryInfo | None:
         return None
     if len(tokens) > _TOKENS_V1:
         tokens = tokens[_DOMAIN_AND_ACCOUNT:]
-    return DeliveryInfo(int(tokens[4]), int(tokens[5]), int(tokens[7]), int(tokens[8]))
+    return DeliveryInfo(*map(int, tokens[4:9]))

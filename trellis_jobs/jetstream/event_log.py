@@ -15,7 +15,7 @@ from trellis_jobs.jetstream import api
 from trellis_jobs.jetstream.connection import Connection, ConnectionLost, NoResponders
 from trellis_jobs.jetstream.event_batch import Batch
 from trellis_jobs.jetstream.event_publish import Publish, Refused
-from trellis_jobs.jetstream.history import follow, read_history
+from trellis_jobs.jetstream.history import Histories
 from trellis_jobs.model import subjects
 from trellis_jobs.model.job import Entry, fold
 from trellis_jobs.model.reducer import Illegal, advance
@@ -72,8 +72,11 @@ class Latest:
 
 
 class EventLog:
-    def __init__(self, connection: Connection, features: Features) -> None:
+    def __init__(
+        self, connection: Connection, features: Features, histories: Histories | None = None
+    ) -> None:
         self._connection = connection
+        self._histories = histories or Histories(connection)
         self.features = features
         self._loop = asyncio.get_running_loop()
         self._writer = secrets.token_hex(8)
@@ -177,11 +180,11 @@ class EventLog:
         return decoded if isinstance(decoded, Entry) else None
 
     async def history(self, job: JobAddress) -> list[Entry]:
-        return await read_history(self._connection, job)
+        return await self._histories.events(job)
 
     def follow(self, job: JobAddress) -> AsyncIterator[Entry]:
         """The job's events from the first one on, and then as they happen."""
-        return follow(self._connection, subjects.history(job))
+        return self._histories.follow(subjects.history(job))
 
     def _prepare(self, head: Head | None, event: Event, standing: Standing) -> Publish:
         job, guard = event.job, head.sequence if head else 0

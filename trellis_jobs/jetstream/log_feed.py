@@ -2,26 +2,16 @@
 
 from __future__ import annotations
 
-import asyncio
-import logging
-import secrets
 from contextlib import aclosing
 from dataclasses import dataclass
-from enum import Enum, auto
-from typing import TYPE_CHECKING, Any, Final
-
-import orjson
+from datetime import timedelta
+from typing import TYPE_CHECKING, Final, Literal
 
 from trellis_jobs.contract.topology import LOG
-from trellis_jobs.errors import (
-    InfrastructureError,
-    InfrastructureMissing,
-    JobsError,
-    RequestRefused,
-)
-from trellis_jobs.jetstream import api
-from trellis_jobs.jetstream.connection import ConnectionLost
-from trellis_jobs.jetstream.delivery_info import read_reply
+from trellis_jobs.errors import InfrastructureMissing, JobsError, RequestRefused
+from trellis_jobs.jetstream import api, stored_messages
+from trellis_jobs.jetstream.outages import through_outages
+from trellis_jobs.jetstream.pulling import End, ShortLived, pulling_anew
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Mapping
@@ -29,26 +19,12 @@ if TYPE_CHECKING:
     from nats.aio.msg import Msg
 
     from trellis_jobs.jetstream.connection import Connection
-
-log = logging.getLogger(__name__)
+    from trellis_jobs.jetstream.delivery_info import DeliveryInfo
+    from trellis_jobs.jetstream.pulling import Delivered, Pulling
 
 _PULL: Final = 4_000
 _PULL_BYTES: Final = 16 * 1024 * 1024
-_PULL_SECONDS: Final = 5.0
-_SLACK_SECONDS: Final = 2.0
-_IDLE_NS: Final = 60 * 10**9
-_RETRY_AFTER: Final = 0.25
-
-
-_NOTHING_MORE: Final = frozenset({"404", "408"})
-# A pull that is bounded by bytes ends with one of these; the consumer is well.
-_FULL: Final = ("Batch Completed", "Message Size Exceeds MaxBytes")
-
-
-class _Pull(Enum):
-    GOES_ON = auto()
-    IDLE = auto()
-    GONE = auto()
+_IDLE: Final = timedelta(minutes=1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,8 +67,8 @@ class LogFeed:
     def __init__(self, connection: Connection, *, most: int = 2_000) -> None:
         self._connection = connection
         self._most = most
-        self._arrived: asyncio.Queue[Msg | None] = asyncio.Queue()
-        self._asked = 0
+        # A pull must have room for the largest message with its headers: smaller ones never end.
+        self._most_bytes = max(_PULL_BYTES, 2 * connection.max_payload)
 
     async def extent(self) -> LogExtent:
         """Raises InfrastructureMissing when there is no log."""
@@ -107,13 +83,7 @@ class LogFeed:
 
     async def holds(self, sequence: int) -> bool:
         """Whether a message is still in the log; purges and expiry leave gaps."""
-        try:
-            await api.request(self._connection, f"STREAM.MSG.GET.{LOG}", {"seq": sequence})
-        except RequestRefused as refusal:
-            if refusal.code == api.MESSAGE_NOT_FOUND:
-                return False
-            raise
-        return True
+        return await stored_messages.at_sequence(self._connection, LOG, sequence) is not None
 
     async def batches(self, after: Place) -> AsyncGenerator[list[LogMessage], None]:
         """What comes after a place: as many at once as have arrived, and at most `most`.
@@ -137,38 +107,32 @@ class LogFeed:
                     return
 
     async def _through_outages(self, after: Place) -> AsyncGenerator[list[LogMessage], None]:
-        """Empty batches too: there was nothing more at that time. An outage is said once."""
-        place, is_out = after, False
-        while True:
-            try:
-                async with aclosing(self._from_one_consumer(place)) as batches:
-                    async for batch in batches:
-                        is_out = False
-                        if batch:
-                            last = batch[-1]
-                            place = Place(last.sequence, last.stored_ns, place.created)
-                        yield batch
-            except (ConnectionLost, InfrastructureError) as error:
-                if self._connection.is_closed:
-                    raise
-                if not is_out:
-                    log.warning("the log cannot be read right now", extra={"error": str(error)})
-                is_out = True
-                await asyncio.sleep(_RETRY_AFTER)
-            await self._connection.until_up()
+        """Empty batches too: there was nothing more at that time."""
+        place = after
+        read_on = through_outages(
+            self._connection,
+            "the log",
+            lambda: self._from_one_consumer(place),
+            may_come_back=lambda: True,
+        )
+        async with aclosing(read_on) as batches:
+            async for batch in batches:
+                if batch:
+                    last = batch[-1]
+                    place = Place(last.sequence, last.stored_ns, place.created)
+                yield batch
 
     async def _from_one_consumer(self, after: Place) -> AsyncGenerator[list[LogMessage], None]:
-        """Until the consumer, or a pull of it, seems to be gone."""
-        name, inbox = f"feed-{secrets.token_hex(8)}", self._connection.new_inbox()
-        self._arrived, self._asked = asyncio.Queue(), 0
-        arrived = self._arrived
+        """The message at the place itself is looked at, too: it must be the one it was."""
         check_log(after, await self.extent())
-        if await self._make(name, after) == 0:
-            yield []
-        subscription = await self._connection.subscribe(inbox, arrived.put_nowait)
-        forget = self._connection.on_reconnect(lambda: arrived.put_nowait(None))
-        try:
-            while (batch := await self._next(name, inbox)) is not None:
+        wanted = ShortLived(
+            stream=LOG, purpose="feed", first=after.sequence, idle=_IDLE, is_deleted=True
+        )
+        async with pulling_anew(self._connection, wanted) as pull:
+            if pull.pending == 0:
+                yield []
+            while True:
+                batch = await self._next(pull)
                 if not batch or batch[0].sequence != after.sequence:
                     yield batch
                     continue
@@ -176,81 +140,31 @@ class LogFeed:
                 _check_place(after, known)
                 if batch or known.pending == 0:
                     yield batch
-        finally:
-            forget()
-            await self._connection.unsubscribe(subscription)
 
-    async def _make(self, name: str, after: Place) -> int:
-        """How many messages there are to come.
-
-        The one at the place itself is among them, to be looked at: it must be the one it was.
-        """
-        config: dict[str, Any] = {
-            "name": name,
-            "ack_policy": "none",
-            "mem_storage": True,
-            "num_replicas": 1,
-            "inactive_threshold": _IDLE_NS,
-            "deliver_policy": "by_start_sequence" if after.sequence else "all",
-        }
-        if after.sequence:
-            config["opt_start_seq"] = after.sequence
-        body = {"stream_name": LOG, "action": "create", "config": config}
-        made = await api.request(self._connection, f"CONSUMER.CREATE.{LOG}.{name}", body)
-        return int(made.get("num_pending", 0))
-
-    async def _next(self, name: str, inbox: str) -> list[LogMessage] | None:
-        """The next messages; none of them when there are no more for now; None when it is over."""
+    async def _next(self, pull: Pulling) -> list[LogMessage]:
+        """The next messages; none of them when there are no more for now."""
         batch: list[LogMessage] = []
         while not batch:
-            await self._ask_for_more(name, inbox)
-            pull = self._take_in(await self._arrival(), batch)
-            if pull is _Pull.GONE and batch:
-                self._arrived.put_nowait(None)
-            elif pull is not _Pull.GOES_ON:
-                return batch if batch or pull is _Pull.IDLE else None
+            if pull.owed <= _PULL // 2:
+                await pull.ask(_PULL, wait=True, most_bytes=self._most_bytes)
+            if self._gather(await pull.next(), pull, batch) is End.NOTHING_MORE:
+                break
         return batch
 
-    async def _ask_for_more(self, name: str, inbox: str) -> None:
-        if self._asked > _PULL // 2:
-            return
-        self._asked += _PULL
-        body = {"batch": _PULL, "max_bytes": _PULL_BYTES, "expires": int(_PULL_SECONDS * 1e9)}
-        subject = f"{api.PREFIX}.CONSUMER.MSG.NEXT.{LOG}.{name}"
-        await self._connection.publish(subject, orjson.dumps(body), reply=inbox)
-
-    async def _arrival(self) -> Msg | None:
-        """None when there is none, though there should at least be the end of a pull."""
-        try:
-            async with asyncio.timeout(_PULL_SECONDS + _SLACK_SECONDS):
-                return await self._arrived.get()
-        except TimeoutError:
-            return None
-
-    def _take_in(self, message: Msg | None, batch: list[LogMessage]) -> _Pull:
+    def _gather(
+        self, first: Delivered | End, pull: Pulling, batch: list[LogMessage]
+    ) -> Literal[End.NOTHING_MORE] | None:
         """This one, and those that have arrived as well."""
-        while True:
-            if message is None:
-                return _Pull.GONE
-            stored = stored_message(message)
-            if stored is not None:
-                self._asked -= 1
-                batch.append(stored)
-            elif (ended := self._end_pull(message.headers or {})) is not _Pull.GOES_ON:
-                return ended
-            if len(batch) >= self._most or self._arrived.empty():
-                return _Pull.GOES_ON
-            message = self._arrived.get_nowait()
-
-    def _end_pull(self, headers: Mapping[str, str]) -> _Pull:
-        """By what the server says at the end of a pull, and what it has not delivered of it."""
-        undelivered = headers.get("Nats-Pending-Messages", "")
-        left = int(undelivered) if undelivered.isdigit() else self._asked
-        self._asked = max(0, self._asked - left)
-        if headers.get("Status") in _NOTHING_MORE:
-            return _Pull.IDLE
-        is_full = headers.get("Description", "").startswith(_FULL)
-        return _Pull.GOES_ON if is_full else _Pull.GONE
+        came: Delivered | End | None = first
+        while came is not None:
+            if came is End.NOTHING_MORE:
+                return came
+            if not isinstance(came, End):
+                batch.append(log_message(*came))
+            if len(batch) >= self._most:
+                break
+            came = pull.next_arrived()
+        return None
 
 
 def check_log(after: Place, log: LogExtent) -> None:
@@ -266,11 +180,7 @@ def _check_place(after: Place, message: LogMessage) -> None:
         raise LogReplaced(f"the log has another message at {after.sequence} than it had")
 
 
-def stored_message(message: Msg) -> LogMessage | None:
-    """What a consumer of the log delivered; None when it was no delivery."""
-    info = read_reply(message.reply)
-    if info is None:
-        return None
+def log_message(message: Msg, info: DeliveryInfo) -> LogMessage:
     return LogMessage(
         message.subject,
         info.stream_sequence,

@@ -8,9 +8,15 @@ from typing import TYPE_CHECKING, Any, Final
 
 import orjson
 
-from trellis_jobs.contract.topology import ADVISORIES, LOG, WORK, consumer_name
+from trellis_jobs.contract.topology import (
+    ADVISORIES,
+    ADVISORY_CONSUMER,
+    LOG,
+    WORK,
+    consumer_name,
+)
 from trellis_jobs.errors import InfrastructureMissing, NotConfirmed, RequestRefused
-from trellis_jobs.jetstream import api
+from trellis_jobs.jetstream import api, stored_messages
 from trellis_jobs.jetstream.connection import ConnectionLost, NoResponders
 from trellis_jobs.model import subjects
 from trellis_jobs.wire.fields import BadField, moment
@@ -44,6 +50,12 @@ class QueueConsumer:
     delivery_limit: int | None
     is_paused: bool
     pause_remaining: timedelta | None
+
+
+@dataclass(frozen=True, slots=True)
+class AdvisoryBacklog:
+    count: int
+    oldest_at: datetime | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,13 +101,17 @@ async def queue_consumer(
     )
 
 
-async def advisory_backlog(connection: Connection) -> int | None:
-    """Advisories that no consumer has dealt with; None when nobody has ever consumed them."""
-    listed = await _info(connection, f"CONSUMER.LIST.{ADVISORIES}")
-    consumers = (listed or {}).get("consumers") or []
-    if not consumers:
+async def advisory_backlog(connection: Connection) -> AdvisoryBacklog | None:
+    """Advisories that nobody has dealt with; None when nobody has ever consumed them."""
+    consumer = await _info(connection, f"CONSUMER.INFO.{ADVISORIES}.{ADVISORY_CONSUMER}")
+    if consumer is None:
         return None
-    return max(int(each["num_pending"]) + int(each["num_ack_pending"]) for each in consumers)
+    count = int(consumer["num_pending"]) + int(consumer["num_ack_pending"])
+    if count == 0:
+        return AdvisoryBacklog(0, None)
+    answered = int(consumer["ack_floor"]["stream_seq"])
+    oldest = await stored_messages.next_from(connection, ADVISORIES, ">", answered + 1)
+    return AdvisoryBacklog(count, oldest.stored_at if oldest else None)
 
 
 async def has_work_message(connection: Connection, job: JobAddress) -> bool:

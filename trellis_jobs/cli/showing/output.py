@@ -31,7 +31,7 @@ class Output:
     """Options of every command that shows something."""
 
     json: Annotated[
-        bool, typer.Option("--json", help="Print JSON, for scripts: fields as in docs/cli.md.")
+        bool, typer.Option("--json", help="Print JSON, for scripts: see docs/reference/cli.md.")
     ] = False
     absolute: Annotated[
         bool, typer.Option("--absolute", help="Show times as RFC 3339 in UTC, not how long ago.")

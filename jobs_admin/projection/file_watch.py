@@ -1,0 +1,60 @@
+"""Notices what others do to the file of a projection that is open: it is gone, or written over."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import suppress
+from typing import TYPE_CHECKING, Final
+
+from jobs_admin.projection.files import FileDamaged, FileReplaced, file_id, stamp
+from jobs_admin.projection.fitness import check_sound
+
+if TYPE_CHECKING:
+    from pathlib import Path
+    from typing import NoReturn
+
+    from jobs_admin.projection.files import Stamp
+
+_LOOK: Final = 2.0
+
+
+class FileWatch:
+    """Looks every few seconds, and at once when a reader has trouble with the file.
+
+    Whoever else writes into it is noticed by its stamp, unless we wrote since the last look; then
+    the whole file is read once.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._file = file_id(path)
+        self._seen: Stamp | None = None
+        self._damage: FileDamaged | None = None
+        self._called = asyncio.Event()
+
+    def wrote(self) -> None:
+        self._seen = None
+
+    def look(self, damage: FileDamaged | None = None) -> None:
+        """At once; with the damage that a reader met."""
+        self._damage = self._damage or damage
+        self._called.set()
+
+    async def until_trouble(self) -> NoReturn:
+        """Raises FileReplaced or FileDamaged."""
+        while True:
+            self._called.clear()
+            await self._look()
+            with suppress(TimeoutError):
+                async with asyncio.timeout(_LOOK):
+                    await self._called.wait()
+
+    async def _look(self) -> None:
+        now = stamp(self._path)
+        if now is None or now.file != self._file:
+            raise FileReplaced(self._path)
+        if self._damage is not None:
+            raise self._damage
+        if self._seen not in (None, now):
+            await check_sound(self._path)
+        self._seen = now

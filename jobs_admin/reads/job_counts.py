@@ -1,0 +1,64 @@
+"""How many jobs a filter finds: from what is counted as jobs move, as far as that goes."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from jobs_admin.projection.rows import microseconds, moment_of
+from jobs_admin.projection.tallies import SLOT
+from jobs_admin.reads.job_filter import Conditions, JobFilter, counts, narrowest, standing
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from datetime import datetime
+
+    import aiosqlite
+
+
+async def count(database: aiosqlite.Connection, wanted: JobFilter) -> int:
+    if wanted.is_counted:
+        return await _sum(database, counts(wanted), standing(wanted))
+    if wanted.is_counted_by_change:
+        return await _changed(database, wanted)
+    return await _looked_at(database, wanted)
+
+
+async def _changed(database: aiosqlite.Connection, wanted: JobFilter) -> int:
+    """Whole slots of time, less what came before in the first, and what comes in the last."""
+    since, until = wanted.since, wanted.until
+    if since is not None and until is not None and since >= until:
+        return 0
+    found, slots = 0, Conditions()
+    if since is not None:
+        slots += Conditions(("slot >= ?",), (_slot(since),))
+        found -= await _looked_at(database, replace(wanted, since=_begin(since), until=since))
+    if until is not None:
+        slots += Conditions(("slot < ?",), (_slot(until),))
+        found += await _looked_at(database, replace(wanted, since=_begin(until)))
+    return found + await _sum(database, "change_counts", slots + standing(wanted))
+
+
+def _slot(moment: datetime) -> int:
+    return microseconds(moment) // SLOT
+
+
+def _begin(moment: datetime) -> datetime:
+    """Of the slot that it is in."""
+    return moment_of(_slot(moment) * SLOT)
+
+
+async def _looked_at(database: aiosqlite.Connection, wanted: JobFilter) -> int:
+    route = narrowest(wanted)
+    query = f"SELECT count(*) FROM {route.source}{route.conditions.where}"  # noqa: S608
+    return await _number(database, query, route.conditions.values)
+
+
+async def _sum(database: aiosqlite.Connection, table: str, of: Conditions) -> int:
+    query = f"SELECT coalesce(sum(jobs), 0) FROM {table}{of.where}"  # noqa: S608 - our own names
+    return await _number(database, query, of.values)
+
+
+async def _number(database: aiosqlite.Connection, query: str, values: Sequence[Any]) -> int:
+    [(number,)] = await database.execute_fetchall(query, values)
+    return int(number)

@@ -1,0 +1,158 @@
+"""A projection's file that is deleted or damaged under a daemon comes back, without a new event."""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from jobs_admin.client import AdminClient
+from jobs_admin.config import Mode
+from jobs_admin.errors import Unexpected
+from jobs_admin.projection.files import file_id
+from jobs_admin.reads.readers import Readers
+from tests.admin.admin_lab import AdminLab, daemon_at
+from tests.support.facts import until
+from tests.support.lab import LabJobs, Task, producer
+from trellis_jobs.embedded import EmbeddedServer
+
+JOBS = 120
+
+
+def delete(path: Path) -> None:
+    path.unlink()
+
+
+def delete_with_sidecars(path: Path) -> None:
+    for each in (path, path.with_name(f"{path.name}-wal"), path.with_name(f"{path.name}-shm")):
+        each.unlink(missing_ok=True)
+
+
+def empty(path: Path) -> None:
+    os.truncate(path, 0)
+
+
+def cut(path: Path) -> None:
+    os.truncate(path, path.stat().st_size // 2)
+
+
+def overwrite(path: Path) -> None:
+    """In place: whoever has it open reads this."""
+    size = path.stat().st_size
+    with path.open("r+b") as file:
+        file.write(os.urandom(size))
+
+
+Harm = Callable[[Path], None]
+every_harm = pytest.mark.parametrize("harm", [delete, delete_with_sidecars, empty, cut, overwrite])
+
+
+async def create_jobs(jobs: LabJobs) -> set[str]:
+    return {(await jobs.work.create(Task(text="x" * 500))).id for _ in range(JOBS)}
+
+
+async def listed(client: AdminClient) -> set[str] | None:
+    """None while that is refused, and every refusal says what is the matter."""
+    try:
+        return {job.id async for job in client.jobs()}
+    except Unexpected as refused:
+        said = refused.message
+        assert "is being rebuilt: " in said or "makes it again from the log" in said, said
+        return None
+
+
+@every_harm
+async def test_it_comes_back_by_itself_while_nobody_asks(
+    server: EmbeddedServer, tmp_path: Path, harm: Harm
+) -> None:
+    path = tmp_path / "jobs.sqlite"
+    async with producer(server.url) as jobs:
+        ids = await create_jobs(jobs)
+        async with daemon_at(server.url, path) as daemon:
+            await daemon.progress.reached(JOBS)
+        async with daemon_at(server.url, path), Readers.open(path) as others:
+            before = file_id(path)
+            kept = path.open("rb")  # so that the file's identity is not given to the new one
+            harm(path)
+            await until(lambda: file_id(path) not in (None, before), "there is another file")
+            kept.close()
+            rows = await others.rows("SELECT id FROM jobs_projection")
+            assert {row[0] for row in rows} == ids
+
+
+@every_harm
+async def test_who_asks_is_told_and_then_answered(
+    lab: AdminLab, harm: Harm, caplog: pytest.LogCaptureFixture
+) -> None:
+    ids = await create_jobs(lab.jobs)
+    await lab.daemon.progress.reached(JOBS)
+    assert await listed(lab.client) == ids
+    with lab.path.open("rb"):
+        before = file_id(lab.path)
+        harm(lab.path)
+
+        async def answered_from_another_file() -> bool:
+            found = await listed(lab.client)
+            return found is not None and file_id(lab.path) not in (None, before)
+
+        await until(answered_from_another_file, "it is answered")
+    assert await listed(lab.client) == ids
+
+    async def all_is_well() -> bool:
+        return (await lab.client.health()).status == "ok"
+
+    await until(all_is_well, "loops that could not read work again")
+    assert not [record for record in caplog.records if record.levelno >= logging.ERROR]
+
+
+async def test_a_reader_that_meets_damage_tells_the_projector(
+    lab: AdminLab, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Nobody else can: the file looks as if it had not been written."""
+    await create_jobs(lab.jobs)
+    await lab.daemon.progress.reached(JOBS)
+    with lab.path.open("rb"):
+        before, looks = file_id(lab.path), os.stat(lab.path)
+        overwrite(lab.path)
+        os.utime(lab.path, ns=(looks.st_atime_ns, looks.st_mtime_ns))
+
+        async def refused() -> bool:
+            return await listed(lab.client) is None
+
+        await until(refused, "somebody is refused")
+        await until(lambda: file_id(lab.path) not in (None, before), "there is another file")
+    [rebuilt] = [each for each in caplog.records if each.message == "the projection is rebuilt"]
+    assert rebuilt.levelname == "WARNING"
+
+
+@every_harm
+async def test_who_only_answers_says_what_is_the_matter_and_recovers(
+    server: EmbeddedServer, tmp_path: Path, harm: Harm
+) -> None:
+    path = tmp_path / "jobs.sqlite"
+    async with producer(server.url) as jobs:
+        ids = await create_jobs(jobs)
+        async with daemon_at(server.url, path) as daemon:
+            await daemon.progress.reached(JOBS)
+        async with (
+            daemon_at(server.url, path, mode=Mode.RPC_ONLY),
+            AdminClient.connect(server.url, timeout=20) as client,
+        ):
+            harm(path)
+
+            async def refused() -> bool:
+                return await listed(client) is None
+
+            await until(refused, "it is refused")
+            projection = (await client.health()).check("projection")
+            assert projection is not None
+            assert "makes it again from the log" in (projection.error or "")
+            async with daemon_at(server.url, path):
+
+                async def answered() -> set[str] | None:
+                    return await listed(client)
+
+                assert await until(answered, "it is answered") == ids

@@ -1,0 +1,270 @@
+"""How pulls end, on every server version: what is an end, and what must never be taken for one."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
+from datetime import timedelta
+
+import pytest
+
+from tests.support.cluster import Cluster, cluster
+from tests.support.facts import until
+from tests.support.fault_proxy import Then, fault_proxy
+from tests.support.servers import VERSIONS, start_version
+from trellis_jobs.embedded import EmbeddedServer
+from trellis_jobs.errors import InfrastructureMissing
+from trellis_jobs.jetstream import api
+from trellis_jobs.jetstream.connection import Connection
+from trellis_jobs.jetstream.pulling import (
+    Delivered,
+    End,
+    PullBroken,
+    Pulling,
+    ShortLived,
+    pulling,
+    pulling_anew,
+)
+
+STREAM = "PULLED"
+WANTED = ShortLived(stream=STREAM, purpose="test", idle=timedelta(minutes=1), is_deleted=False)
+MESSAGES = 10
+
+
+@pytest.fixture(scope="module", params=VERSIONS)
+def server(request: pytest.FixtureRequest) -> Iterator[EmbeddedServer]:
+    with start_version(request.param) as running:
+        yield running
+
+
+@asynccontextmanager
+async def opened(url: str) -> AsyncIterator[Connection]:
+    connection = await Connection.open(url, name="pulls")
+    try:
+        yield connection
+    finally:
+        await connection.close()
+
+
+@asynccontextmanager
+async def connected(server: EmbeddedServer) -> AsyncIterator[Connection]:
+    """With a stream of ten messages."""
+    async with opened(server.url) as connection:
+        config = {"name": STREAM, "subjects": ["pulled.>"], "storage": "memory"}
+        await api.request(connection, f"STREAM.CREATE.{STREAM}", config)
+        await fill(connection)
+        yield connection
+        await api.request(connection, f"STREAM.DELETE.{STREAM}")
+
+
+async def fill(connection: Connection) -> None:
+    for number in range(MESSAGES):
+        await connection.ask("pulled.x", b"%d" % number + b"." * 100)
+
+
+async def ended(pull: Pulling) -> tuple[int, End]:
+    """How many came, and then how it ended."""
+    for number in range(MESSAGES + 1):
+        came = await pull.next()
+        if isinstance(came, End):
+            return number, came
+    raise AssertionError("it did not end")
+
+
+def number_of(delivered: Delivered) -> int:
+    return int(delivered[0].data.split(b".")[0])
+
+
+async def only_consumer(connection: Connection) -> str:
+    [name] = (await api.request(connection, f"CONSUMER.NAMES.{STREAM}"))["consumers"]
+    return str(name)
+
+
+async def test_a_pull_that_finds_less_than_it_asked_for_says_nothing_more(
+    server: EmbeddedServer,
+) -> None:
+    async with connected(server) as connection, pulling_anew(connection, WANTED) as pull:
+        assert pull.pending == MESSAGES
+        await pull.ask(MESSAGES - 4, wait=False)
+        for _ in range(MESSAGES - 4):
+            assert not isinstance(await pull.next(), End)
+        await pull.ask(MESSAGES, wait=False)
+        assert await ended(pull) == (4, End.NOTHING_MORE)
+        await pull.ask(MESSAGES, wait=False)
+        assert await ended(pull) == (0, End.NOTHING_MORE)
+        await pull.ask(MESSAGES, wait=True)
+        assert await ended(pull) == (0, End.NOTHING_MORE)
+        assert pull.owed == 0
+
+
+async def test_a_pull_at_its_bound_is_full_and_the_next_goes_on(server: EmbeddedServer) -> None:
+    async with connected(server) as connection, pulling_anew(connection, WANTED) as pull:
+        await pull.ask(MESSAGES, wait=True, most_bytes=500)
+        by_bytes, end = await ended(pull)
+        assert (0 < by_bytes < MESSAGES, end, pull.owed) == (True, End.FULL, 0)
+        await pull.ask(2, wait=True, most_bytes=100_000)
+        assert await ended(pull) == (2, End.FULL)
+        await pull.ask(MESSAGES, wait=True, most_bytes=100_000)
+        came = await pull.next()
+        assert not isinstance(came, End)
+        assert number_of(came) == by_bytes + 2
+
+
+@pytest.mark.parametrize("gone", ["consumer", "stream"])
+async def test_what_is_deleted_breaks_a_pull_under_way_and_every_later_one(
+    server: EmbeddedServer, gone: str
+) -> None:
+    async with connected(server) as connection:
+        async with pulling_anew(connection, WANTED) as pull:
+            assert [number_of(each) async for each in pull.what_is_there()] == list(range(MESSAGES))
+            await pull.ask(1, wait=True)
+            consumer = await only_consumer(connection)
+            what = f"STREAM.DELETE.{STREAM}"
+            if gone == "consumer":
+                what = f"CONSUMER.DELETE.{STREAM}.{consumer}"
+            await api.request(connection, what)
+            with pytest.raises(PullBroken, match="409 Consumer Deleted"):
+                await pull.next()
+        async with pulling(connection, STREAM, consumer) as later:
+            await later.ask(1, wait=True)
+            with pytest.raises(PullBroken, match="503"):
+                await later.next()
+        if gone == "stream":
+            with pytest.raises(InfrastructureMissing, match=STREAM):
+                async with pulling_anew(connection, WANTED):
+                    pass
+            config = {"name": STREAM, "subjects": ["pulled.>"]}
+            await api.request(connection, f"STREAM.CREATE.{STREAM}", config)
+
+
+async def test_what_has_arrived_before_a_break_is_told_before_it(server: EmbeddedServer) -> None:
+    async with connected(server) as connection, pulling_anew(connection, WANTED) as pull:
+        await pull.ask(MESSAGES + 1, wait=True)
+        consumer = await only_consumer(connection)
+        await api.request(connection, f"CONSUMER.DELETE.{STREAM}.{consumer}")
+        told = 0
+        while pull.next_arrived() is not None:
+            told += 1
+        assert told == MESSAGES
+        for _ in range(2):
+            with pytest.raises(PullBroken):
+                await pull.next()
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+async def test_a_server_that_shuts_down_breaks_a_pull(version: str) -> None:
+    with start_version(version) as server:
+        async with opened(server.url) as connection:
+            config = {"name": STREAM, "subjects": ["pulled.>"], "storage": "memory"}
+            await api.request(connection, f"STREAM.CREATE.{STREAM}", config)
+            async with pulling_anew(connection, WANTED) as pull:
+                await pull.ask(1, wait=True)
+                await connection.flush()
+                os.kill(server.pid, signal.SIGTERM)
+                with pytest.raises(PullBroken, match="409 Server Shutdown"):
+                    await pull.next()
+
+
+@pytest.fixture(scope="module")
+def three() -> Iterator[Cluster]:
+    with cluster() as running:
+        yield running
+
+
+async def test_another_leader_of_the_consumer_breaks_a_pull(three: Cluster) -> None:
+    await three.until_ready()
+    async with opened(three.url) as connection:
+        config = {"name": STREAM, "subjects": ["pulled.>"], "num_replicas": 3}
+        await api.request(connection, f"STREAM.CREATE.{STREAM}", config)
+        durable = {"durable_name": "kept", "ack_policy": "explicit"}
+        body = {"stream_name": STREAM, "action": "create", "config": durable}
+        await api.request(connection, f"CONSUMER.CREATE.{STREAM}.kept", body)
+        await until(lambda: _answers(connection, "kept"), "the consumer is known everywhere")
+        async with pulling(connection, STREAM, "kept") as pull:
+            await pull.ask(1, wait=True)
+            await until(lambda: _is_asked(connection, "kept"), "the pull is there")
+            await api.request(connection, f"CONSUMER.LEADER.STEPDOWN.{STREAM}.kept")
+            with pytest.raises(PullBroken, match="409 Leadership Change"):
+                await pull.next()
+
+
+async def test_a_new_connection_breaks_a_pull(server: EmbeddedServer) -> None:
+    async with (
+        connected(server),
+        fault_proxy(server.url) as way,
+        opened(way.url) as connection,
+        pulling_anew(connection, WANTED) as pull,
+    ):
+        assert len([each async for each in pull.what_is_there()]) == MESSAGES
+        await pull.ask(1, wait=True)
+        await connection.flush()
+        way.cut()
+        with pytest.raises(PullBroken, match="the connection is a new one"):
+            await pull.next()
+
+
+async def test_a_delivery_that_was_lost_on_the_way_is_noticed(server: EmbeddedServer) -> None:
+    """As in a connection that breaks with deliveries in it, and is there again for the next."""
+    async with (
+        connected(server) as aside,
+        fault_proxy(server.url) as way,
+        opened(way.url) as connection,
+        pulling_anew(connection, WANTED) as pull,
+    ):
+        assert len([each async for each in pull.what_is_there()]) == MESSAGES
+        lost = asyncio.Event()
+
+        def lose() -> Then:
+            lost.set()
+            return Then.SWALLOW
+
+        way.when_server_sends(rb"MSG pulled\.x", lose)
+        await pull.ask(2, wait=True)
+        await aside.ask("pulled.x", b"10")
+        await lost.wait()
+        await aside.ask("pulled.x", b"11")
+        with pytest.raises(PullBroken, match="are lost"):
+            await pull.next()
+
+
+@pytest.mark.parametrize("is_deleted", [True, False])
+async def test_a_consumer_is_deleted_at_the_end_if_that_was_asked_for(
+    server: EmbeddedServer, is_deleted: bool
+) -> None:
+    wanted = ShortLived(
+        stream=STREAM, purpose="test", idle=timedelta(minutes=1), is_deleted=is_deleted
+    )
+    async with connected(server) as connection:
+        heard = list[str]()
+        subject = f"{api.PREFIX}.CONSUMER.DELETE.{STREAM}.*"
+        await connection.subscribe(subject, lambda message: heard.append(message.subject))
+        async with pulling_anew(connection, wanted):
+            name = await only_consumer(connection)
+        await connection.flush()
+        if is_deleted:
+            await until(lambda: _is_gone(connection), "the consumer is deleted")
+            assert [each.rsplit(".", 1)[-1] for each in heard] == [name]
+        else:
+            assert heard == []
+            assert await only_consumer(connection) == name
+
+
+async def _answers(connection: Connection, consumer: str) -> bool:
+    async with pulling(connection, STREAM, consumer) as pull:
+        await pull.ask(1, wait=False)
+        try:
+            return await pull.next() is End.NOTHING_MORE
+        except PullBroken:
+            return False
+
+
+async def _is_asked(connection: Connection, consumer: str) -> bool:
+    info = await api.request(connection, f"CONSUMER.INFO.{STREAM}.{consumer}")
+    return bool(info["num_waiting"])
+
+
+async def _is_gone(connection: Connection) -> bool:
+    return not (await api.request(connection, f"CONSUMER.NAMES.{STREAM}"))["consumers"]
