@@ -40,6 +40,7 @@ class FaultProxy:
     to_server: list[_Rule] = field(default_factory=list)
     to_client: list[_Rule] = field(default_factory=list)
     _inbox_sid: bytes = b""
+    _sids: dict[bytes, bytes] = field(default_factory=dict)
     _admitting: bool = True
     _flowing: asyncio.Event = field(default_factory=asyncio.Event)
     _links: set[asyncio.StreamWriter] = field(default_factory=set)
@@ -78,6 +79,23 @@ class FaultProxy:
 
         direct_get = re.compile(rb"^PUB \$JS\.API\.DIRECT\.GET\.JOBS\.\S+ (\S+) 0\r\n\r\n$")
         self.to_server.append(_Rule(direct_get, lie, times))
+        return lambda: told
+
+    def answer_pulls_with(self, status: bytes, times: int) -> Callable[[], int]:
+        """In the server's name, which never hears of the pull; returns a count as above."""
+        told = 0
+        headers = b"NATS/1.0 %s\r\n\r\n" % status
+
+        def lie(pull: re.Match[bytes], client: asyncio.StreamWriter) -> Then:
+            nonlocal told
+            told += 1
+            sizes = b"%d %d" % (len(headers), len(headers))
+            client.write(b"HMSG %s %s %s\r\n" % (pull[1], self._sids[pull[1]], sizes))
+            client.write(headers + b"\r\n")
+            return Then.SWALLOW
+
+        asked = re.compile(rb"PUB \$JS\.API\.CONSUMER\.MSG\.NEXT\.\S+ (\S+) \d+\r\n")
+        self.to_server.append(_Rule(asked, lie, times))
         return lambda: told
 
     def _learn_inbox(self, subscribe: re.Match[bytes], _: asyncio.StreamWriter) -> Then:
@@ -127,6 +145,8 @@ class FaultProxy:
         with suppress(ConnectionError):
             while chunk := await source.read(65536):
                 await self._flowing.wait()
+                if rules is self.to_server:
+                    self._sids.update(re.findall(rb"SUB (\S+) +(\d+)\r\n", chunk))
                 then = _judge(rules, chunk, back)
                 if then is Then.CUT:
                     break
