@@ -4,7 +4,7 @@ PYTHON ?= $(shell for p in python3.11 python3 python3.12 python3.13 python3.14; 
 	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$p && break; done)
 BIN := .venv/bin
 PIP := -m pip --disable-pip-version-check -qq
-CODE := $(wildcard trellis_jobs jobs_admin tests benchmarks examples)
+CODE := $(wildcard trellis_jobs jobs_admin pytest_trellis_jobs tests benchmarks examples)
 
 .DEFAULT_GOAL := help
 .PHONY: help setup dev check lint types format test soak bench constraints clean

@@ -13,7 +13,7 @@ from typing import Final
 import pytest
 
 ROOT: Final = Path(__file__).parent.parent
-OURS: Final = ("trellis_jobs", "jobs_admin")
+OURS: Final = ("trellis_jobs", "jobs_admin", "pytest_trellis_jobs")
 
 RULES_ONLY: Final = ("trellis_jobs.errors", "trellis_jobs.model")
 PURE: Final = (*RULES_ONLY, "trellis_jobs.wire", "trellis_jobs.contract")
@@ -35,6 +35,8 @@ MAY_IMPORT: Final[dict[str, tuple[str, ...]]] = {
     "trellis_jobs.service": (*DOORS, *TOOLS, *BOTH_SIDES),
     "trellis_jobs.embedded": ("trellis_jobs.errors",),
     "trellis_jobs.demo": ("trellis_jobs",),
+    "trellis_jobs.testing": ("trellis_jobs",),
+    "pytest_trellis_jobs": ("trellis_jobs.testing",),
     "trellis_jobs.cli": OURS,
     "trellis_jobs": (*DOORS, *TOOLS, *BOTH_SIDES, "trellis_jobs.service"),
     "jobs_admin": (*DOORS, *TOOLS),
@@ -56,6 +58,7 @@ KNOWN_BY: Final[dict[str, tuple[str, ...]]] = {
     "rich": ("trellis_jobs.cli",),
     "aiosqlite": ("jobs_admin",),
     "sqlite3": ("jobs_admin",),
+    "pytest": ("pytest_trellis_jobs",),
     "typer": ("trellis_jobs.cli",),
     "typing_extensions": OURS,
     "uvloop": ("trellis_jobs.cli",),

@@ -22,11 +22,11 @@ R = TypeVar("R")
 
 
 class Queue(Generic[P, R]):
-    __slots__ = ("_runtime", "type")
+    __slots__ = ("runtime", "type")
 
     def __init__(self, declared: JobType[P, R], runtime: Runtime) -> None:
         self.type = declared
-        self._runtime = runtime
+        self.runtime = runtime
 
     @overload
     def handle(
@@ -36,7 +36,7 @@ class Queue(Generic[P, R]):
     def handle(self, handler: Callable[[ActiveJob[P]], R], /) -> Callable[[ActiveJob[P]], R]: ...
     def handle(self, handler: Callable[[ActiveJob[P]], Any], /) -> Callable[[ActiveJob[P]], Any]:
         """Decorate the one function that does this queue's work, async or (in a thread) sync."""
-        self._runtime.register(self.type, handler)
+        self.runtime.register(self.type, handler)
         return handler
 
     async def create(
@@ -50,7 +50,7 @@ class Queue(Generic[P, R]):
 
         A queue with keys may let no new job in: then this raises KeyBusy or QueueFull.
         """
-        return await self._runtime.create(
+        return await self.runtime.create(
             self.type, payload, job_id=job_id, deadline=self._moment(deadline)
         )
 
@@ -63,7 +63,7 @@ class Queue(Generic[P, R]):
     ) -> Accepted[R] | Replaced[R] | Coalesced[R] | Rejected:
         """Like create, but tells what the queue's policy made of it instead of raising."""
         try:
-            return await self._runtime.submit(
+            return await self.runtime.submit(
                 self.type, payload, job_id=job_id, deadline=self._moment(deadline)
             )
         except NotAdmitted as refusal:
@@ -75,11 +75,11 @@ class Queue(Generic[P, R]):
         self, payloads: Iterable[P], *, deadline: float | timedelta | datetime | None = None
     ) -> list[JobRef[R]]:
         """One job per payload, in order, pipelined; all payloads are checked before any is sent."""
-        return await self._runtime.create_many(self.type, payloads, deadline=self._moment(deadline))
+        return await self.runtime.create_many(self.type, payloads, deadline=self._moment(deadline))
 
     def ref(self, job_id: str) -> JobRef[R]:
         """A job created earlier, perhaps by another process, by its id."""
-        return self._runtime.ref(self.type, job_id)
+        return self.runtime.ref(self.type, job_id)
 
     def _moment(self, deadline: float | timedelta | datetime | None) -> datetime | None:
         if deadline is None:
@@ -87,7 +87,7 @@ class Queue(Generic[P, R]):
         try:
             if isinstance(deadline, int | float):
                 deadline = timedelta(seconds=deadline)
-            moment = self._runtime.now() + deadline if isinstance(deadline, timedelta) else deadline
+            moment = self.runtime.now() + deadline if isinstance(deadline, timedelta) else deadline
             if moment.tzinfo is not None:
                 return moment.astimezone(UTC)
         except (ValueError, OverflowError) as error:

@@ -34,6 +34,9 @@ class Handlers:
             )
         self._by_queue[queue.name] = Handler(queue, call, name)
 
+    def get(self, queue_name: str) -> Handler | None:
+        return self._by_queue.get(queue_name)
+
     def __iter__(self) -> Iterator[Handler]:
         return iter(self._by_queue.values())
 

@@ -1,0 +1,175 @@
+"""A service whose handlers do as their payload says, and write down what they see of their job."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from dataclasses import dataclass, field
+from typing import Any, cast
+
+from pydantic import BaseModel
+
+from trellis_jobs import (
+    ActiveJob,
+    Fail,
+    Jobs,
+    KeyConcurrency,
+    QueueDepth,
+    Rejected,
+    Retry,
+    Service,
+    job,
+)
+from trellis_jobs.service.queue import Queue
+
+
+class Part(BaseModel):
+    do: str = "answer"
+    key: str = "k"
+
+
+class TroupeJobs(Jobs, service="troupe"):
+    play = job(Part, str, max_deliver=3, backoff=[600], permanent=[KeyError])
+    hasty = job(Part, str, max_deliver=2, backoff=[600], timeout=0.05)
+    strict = job(Part, str, max_deliver=2, backoff=[600], dlq=False)
+    mute = job(Part, str, progress=False, logs=False)
+    brief = job(Part, str, deadline=3600)
+    sync = job(Part, str, max_deliver=2, backoff=[600])
+    alone = job(Part, str, key=KeyConcurrency(["part", "/key"]))
+    patient = job(
+        Part, str, key=KeyConcurrency(["part", "/key"]), queue=QueueDepth(max_queued_per_key=1)
+    )
+    merging = job(
+        Part,
+        str,
+        key=KeyConcurrency(["part", "/key"]),
+        queue=QueueDepth(max_queued_per_key=0, when_full="coalesce"),
+    )
+    replacing = job(
+        Part,
+        str,
+        key=KeyConcurrency(["part", "/key"]),
+        queue=QueueDepth(max_queued_per_key=1, when_full="replace-oldest"),
+    )
+    unplayed = job(Part, str)
+
+
+@dataclass(frozen=True)
+class Seen:
+    """Of one attempt, as its handler began."""
+
+    payload: Part
+    tries: int
+    max_tries: int
+    redelivered: int
+    has_deadline: bool
+    key: str | None
+    holds_key: bool | None
+    cancelled: bool
+    is_traced: bool
+
+
+@dataclass
+class Troupe:
+    service: Service[TroupeJobs] = field(default_factory=lambda: Service(TroupeJobs, grace=1))
+    seen: list[Seen] = field(default_factory=list)
+    stopped: list[bool] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        for name, queue in queues(self.jobs).items():
+            if name == "sync":
+                queue.handle(self.play_sync)
+            elif name != "unplayed":
+                queue.handle(self.playing(queue))
+
+    @property
+    def jobs(self) -> TroupeJobs:
+        return self.service.jobs
+
+    def playing(
+        self, queue: Queue[Part, str]
+    ) -> Callable[[ActiveJob[Part]], Coroutine[Any, Any, str]]:
+        async def play(active: ActiveJob[Part]) -> str:
+            self.write_down(active)
+            match active.payload.do:
+                case "hang":
+                    await self.hang(active)
+                case "cancel":
+                    await queue.ref(active.id).cancel("the play is off")
+                    await self.hang(active)
+                case "ask for more":
+                    return await ask_for_more(queue, active)
+            return act(active)
+
+        return play
+
+    def play_sync(self, active: ActiveJob[Part]) -> str:
+        self.write_down(active)
+        return act(active)
+
+    async def hang(self, active: ActiveJob[Part]) -> None:
+        try:
+            await asyncio.Event().wait()
+        finally:
+            self.stopped.append(active.cancelled)
+
+    def write_down(self, active: ActiveJob[Part]) -> None:
+        lease = active.key_lease
+        self.seen.append(
+            Seen(
+                payload=active.payload,
+                tries=active.tries,
+                max_tries=active.max_tries,
+                redelivered=active.redelivered,
+                has_deadline=active.deadline is not None,
+                key=active.key,
+                holds_key=None if lease is None else lease.is_held,
+                cancelled=active.cancelled,
+                is_traced=len(active.context.traceparent) == 55,
+            )
+        )
+
+
+def queues(jobs: TroupeJobs) -> dict[str, Queue[Part, str]]:
+    names = [name for name, value in vars(TroupeJobs).items() if isinstance(value, job)]
+    return {name: getattr(jobs, name) for name in names}
+
+
+def act(active: ActiveJob[Part]) -> str:
+    do = active.payload.do
+    if do == "misfit":
+        misfit: Any = {"not": "text"}
+        return cast("str", misfit)
+    if do == "speak":
+        active.progress(current=-3, total=2**60, step="x" * 2000)
+        active.log("one", "debug")
+        active.log("two", "critical")
+        active.heartbeat()
+    if do == "mumble":
+        active.log("?", level="loud")
+    stumble(do, active.tries)
+    return f"done in {active.tries}"
+
+
+def stumble(do: str, tries: int) -> None:
+    match do:
+        case "stumble" if tries == 1:
+            raise RuntimeError("the first try fails")
+        case "later" if tries == 1:
+            raise Retry("not yet", after=600)
+        case "fail":
+            raise RuntimeError("it always fails")
+        case "give up":
+            raise Fail("this cannot work")
+        case "forget":
+            raise KeyError("Hamlet")
+
+
+async def ask_for_more(queue: Queue[Part, str], active: ActiveJob[Part]) -> str:
+    """While this job holds its key, ask for another of the same key, and for a third."""
+    answers = []
+    for _ in range(2):
+        answer = await queue.submit(Part(key=active.payload.key))
+        why = f" ({answer.reason})" if isinstance(answer, Rejected) else ""
+        answers.append(f"{type(answer).__name__}{why}")
+    return ", ".join(answers)

@@ -1,0 +1,27 @@
+"""What tests of a service need; the fixtures of pytest are in `pytest_trellis_jobs`."""
+
+from __future__ import annotations
+
+from trellis_jobs.testing.accounts import Accounts
+from trellis_jobs.testing.connecting import ConnectService
+from trellis_jobs.testing.draining import Drained, NotDrained, drain
+from trellis_jobs.testing.enqueued import Enqueued, assert_enqueued, enqueued, refute_enqueued
+from trellis_jobs.testing.handler_run import HandlerRun, run_handler
+from trellis_jobs.testing.inline import inline
+from trellis_jobs.testing.witnessed_job import Said
+
+__all__ = [
+    "Accounts",
+    "ConnectService",
+    "Drained",
+    "Enqueued",
+    "HandlerRun",
+    "NotDrained",
+    "Said",
+    "assert_enqueued",
+    "drain",
+    "enqueued",
+    "inline",
+    "refute_enqueued",
+    "run_handler",
+]

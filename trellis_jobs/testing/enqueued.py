@@ -1,0 +1,116 @@
+"""What a service has enqueued, according to its log."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Generic, TypeAlias, TypeVar
+
+from trellis_jobs.testing.service_log import ServiceLog
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from trellis_jobs.model.job import Job
+    from trellis_jobs.model.json_values import Json
+    from trellis_jobs.producer.job_ref import JobRef
+    from trellis_jobs.service.queue import Queue
+
+P = TypeVar("P")
+R = TypeVar("R")
+
+# Equal to this payload; or with these fields among its JSON; or such that this says True.
+Matching: TypeAlias = P | Mapping[str, object] | Callable[[P], object]
+
+
+@dataclass(frozen=True, slots=True)
+class Enqueued(Generic[P, R]):
+    """A job that was created, whatever became of it since."""
+
+    payload: P
+    job: Job
+    ref: JobRef[R]
+
+
+async def enqueued(queue: Queue[P, R], matching: Matching[P] | None = None) -> list[Enqueued[P, R]]:
+    """The jobs of a queue that were created, first to last; those that match, if asked."""
+    return _chosen(queue, _of_queue(queue, await _jobs(queue)), matching)
+
+
+async def assert_enqueued(
+    queue: Queue[P, R], matching: Matching[P] | None = None, *, count: int | None = None
+) -> list[Enqueued[P, R]]:
+    """At least one such job was created, or exactly `count`; returns them."""
+    __tracebackhide__ = True
+    jobs = await _jobs(queue)
+    found = _chosen(queue, _of_queue(queue, jobs), matching)
+    if len(found) == count or (count is None and found):
+        return found
+    wanted = "a job" if count is None else f"{count} jobs"
+    raise AssertionError(f"expected {wanted}{_that(matching)}, {_instead(queue, jobs, len(found))}")
+
+
+async def refute_enqueued(queue: Queue[P, R], matching: Matching[P] | None = None) -> None:
+    """No such job was created."""
+    __tracebackhide__ = True
+    jobs = await _jobs(queue)
+    found = _chosen(queue, _of_queue(queue, jobs), matching)
+    if found:
+        instead = _instead(queue, jobs, len(found))
+        raise AssertionError(f"expected no job{_that(matching)}, {instead}")
+
+
+async def _jobs(queue: Queue[P, R]) -> list[Job]:
+    live = queue.runtime.connected
+    log = ServiceLog(live.connection, queue.runtime.service)
+    await log.read_on()
+    return list(log.jobs.values())
+
+
+def _of_queue(queue: Queue[P, R], jobs: Iterable[Job]) -> list[Job]:
+    return [job for job in jobs if job.address.job_type == queue.type.name]
+
+
+def _chosen(
+    queue: Queue[P, R], jobs: Iterable[Job], matching: Matching[P] | None
+) -> list[Enqueued[P, R]]:
+    shape = queue.type.payload
+    every = [Enqueued(shape.from_json(job.payload), job, queue.ref(job.id)) for job in jobs]
+    return [each for each in every if matching is None or _matches(queue, each, matching)]
+
+
+def _matches(queue: Queue[P, R], found: Enqueued[P, R], matching: Matching[P]) -> bool:
+    if isinstance(matching, Mapping):
+        return _is_part(matching, found.job.payload)
+    if callable(matching):
+        return bool(matching(found.payload))
+    return queue.type.payload.to_json(matching) == found.job.payload
+
+
+def _is_part(part: object, whole: Json) -> bool:
+    """Of objects the named members count, at any depth; all else must be equal."""
+    if isinstance(part, Mapping) and isinstance(whole, dict):
+        return all(name in whole and _is_part(value, whole[name]) for name, value in part.items())
+    return part == whole
+
+
+def _that(matching: object) -> str:
+    if matching is None:
+        return ""
+    name = getattr(matching, "__qualname__", None)
+    return f" matching {matching!r}" if name is None else f" of which {name} is true"
+
+
+def _instead(queue: Queue[P, R], jobs: Iterable[Job], found: int) -> str:
+    """What there is, in words: of this queue each job, of the others how many."""
+    own = _of_queue(queue, jobs)
+    lines = [f"found {found} among {len(own)} in queue {queue.type.name!r}:"]
+    lines += [f"  {json.dumps(job.payload)}  {job.state}  {job.id}" for job in own]
+    others = Counter(job.address.job_type for job in jobs)
+    del others[queue.type.name]
+    if others:
+        counted = ", ".join(f"{name!r} has {count}" for name, count in sorted(others.items()))
+        lines.append(f"(queue {counted})")
+    return "\n".join(lines)

@@ -1,0 +1,143 @@
+"""One handler, one try, no server."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING, Any, Generic, TypedDict, TypeVar, Unpack
+
+from trellis_jobs.errors import DeclarationError
+from trellis_jobs.model.job_errors import Interruption
+from trellis_jobs.model.states import JobState
+from trellis_jobs.producer.submission import Producer
+from trellis_jobs.service.queue import Queue
+from trellis_jobs.service.runtime import Connected, Runtime
+from trellis_jobs.telemetry import Telemetry
+from trellis_jobs.testing.earlier_tries import use_up_tries
+from trellis_jobs.testing.interruptions import Interruptions
+from trellis_jobs.testing.memory_client import memory_connection
+from trellis_jobs.testing.memory_worker import MemoryDoors, MemoryWorker
+from trellis_jobs.testing.witnessed_job import Said, WitnessedJob
+from trellis_jobs.worker.handlers import Handler
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from datetime import datetime, timedelta
+
+    from trellis_jobs.contract.declaration import JobType
+    from trellis_jobs.model.job import Job
+    from trellis_jobs.producer.job_ref import JobRef
+    from trellis_jobs.worker.active_job import ActiveJob
+
+P = TypeVar("P")
+R = TypeVar("R")
+
+
+class Circumstances(TypedDict, total=False):
+    """Under which a handler runs; without any it is the first try of a fresh job.
+
+    `redelivered` is how often the work was delivered before (else: once for each earlier try).
+    `cancel_when` is asked after everything the handler says; the first True cancels the job.
+    """
+
+    tries: int
+    max_tries: int
+    redelivered: int
+    deadline: float | timedelta | datetime
+    cancel_when: Callable[[Said], bool]
+
+
+async def run_handler(queue: Queue[P, R], payload: P, **circumstances: Unpack[Circumstances]) -> R:
+    """Run a queue's handler once: its result, or what it raised; see `HandlerRun`."""
+    return await HandlerRun(queue, payload, **circumstances).run()
+
+
+class HandlerRun(Generic[P, R]):
+    """`said` is what the handler said; `job`, after the run, what the log would say of the job."""
+
+    job: Job
+
+    def __init__(
+        self, queue: Queue[P, R], payload: P, **circumstances: Unpack[Circumstances]
+    ) -> None:
+        self.said = Said()
+        self._runtime = queue.runtime
+        self._payload = payload
+        self._tries = circumstances.get("tries", 1)
+        self._redelivered = circumstances.get("redelivered", self._tries - 1)
+        self._deadline = circumstances.get("deadline")
+        self._type: JobType[P, R] = _limited(queue.type, circumstances.get("max_tries"))
+        self._interruptions = Interruptions(self.said, circumstances.get("cancel_when"))
+        self._raised: BaseException | None = None
+        if not 1 <= self._tries <= self._type.retry.max_tries:
+            raise ValueError(f"try {self._tries} of {self._type.retry.max_tries} cannot be")
+
+    async def run(self) -> R:
+        """The result as `wait` would return it, or what the handler raised.
+
+        A job that ends otherwise raises as `wait` does: JobCancelled, JobExpired, JobFailed for a
+        result that does not fit. A try that takes longer than its queue's timeout: TimeoutError.
+        """
+        handler = self._handler()
+        async with memory_connection() as connection:
+            doors = MemoryDoors.over(connection, self._runtime.service, self._runtime.surroundings)
+            try:
+                worker = MemoryWorker(handler, doors)
+                await worker.open()
+                ref = await self._create(doors)
+                self._interruptions.begin(ref, worker.running)
+                # A task of its own, as in a worker: to stop the handler is not to stop the test.
+                attempt = worker.deliver(ref.address, self._redelivered + 1)
+                await asyncio.create_task(attempt)
+                self.job = await ref.get()
+                return await self._outcome(ref)
+            finally:
+                await doors.background.close()
+
+    async def cancel(self, reason: str | None = None) -> None:
+        """Cancel the job, and tell its handler, which runs."""
+        await self._interruptions.cancel(reason)
+
+    def _handler(self) -> Handler:
+        registered = self._runtime.handlers.get(self._type.name)
+        if registered is None:
+            raise DeclarationError(f"queue {self._type.name!r} has no handler to run")
+        return Handler(self._type, partial(self._witness, registered), registered.name)
+
+    async def _witness(self, handler: Handler, active: ActiveJob[Any]) -> Any:
+        witnessed = WitnessedJob(active, self.said, self._interruptions.heard)
+        try:
+            return await handler.call(witnessed)
+        except BaseException as raised:
+            self._raised = raised
+            raise
+
+    async def _create(self, doors: MemoryDoors) -> JobRef[R]:
+        """Through the door that every job takes, so that it is checked like any other."""
+        runtime = Runtime(self._runtime.service, self._runtime.surroundings)
+        of_queue = doors.keys(self._type)
+        keys = {} if of_queue is None else {self._type.name: of_queue}
+        producer = Producer(
+            doors.service, doors.events, keys, Telemetry(), self._runtime.surroundings
+        )
+        runtime.live = Connected(
+            doors.connection, doors.events, keys, producer, None, asyncio.Event()
+        )
+        ref = await Queue(self._type, runtime).create(self._payload, deadline=self._deadline)
+        await use_up_tries(doors, ref.address, self._tries - 1)
+        return ref
+
+    async def _outcome(self, ref: JobRef[R]) -> R:
+        state, error = self.job.state, self.job.last_error
+        if error is not None and error.type == Interruption.TIMEOUT:
+            raise TimeoutError(error.message) from self._raised
+        if self._raised is None or state in {JobState.CANCELLED, JobState.EXPIRED}:
+            return await ref.wait()
+        raise self._raised
+
+
+def _limited(declared: JobType[P, R], max_tries: int | None) -> JobType[P, R]:
+    if max_tries is None:
+        return declared
+    return replace(declared, retry=replace(declared.retry, max_tries=max_tries))

@@ -1,0 +1,28 @@
+"""Handlers whose retries do not wait."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from trellis_jobs.errors import Retry
+from trellis_jobs.model.retry import RetryPolicy
+from trellis_jobs.worker.handlers import Handler
+
+if TYPE_CHECKING:
+    from trellis_jobs.worker.active_job import ActiveJob
+
+
+def without_delays(handler: Handler) -> Handler:
+    """As many tries as declared, one right after the other, whatever a `Retry(after=…)` asks."""
+    queue = handler.queue
+
+    async def call(active: ActiveJob[Any]) -> Any:
+        try:
+            return await handler.call(active)
+        except Retry as retry:
+            retry.after = None
+            raise
+
+    at_once = replace(queue, retry=RetryPolicy(queue.retry.max_tries, ()))
+    return Handler(at_once, call, handler.name)

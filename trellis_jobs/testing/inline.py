@@ -1,0 +1,73 @@
+"""Jobs that run where they are created, at once and without a server."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, TypeVar
+
+from trellis_jobs.producer.submission import CreatedJob, Producer, Request
+from trellis_jobs.service.jobs import Jobs
+from trellis_jobs.service.runtime import Connected
+from trellis_jobs.telemetry import Telemetry
+from trellis_jobs.testing.impatience import without_delays
+from trellis_jobs.testing.memory_client import memory_connection
+from trellis_jobs.testing.memory_worker import MemoryDoors, MemoryWorker
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Mapping
+
+    from trellis_jobs.jetstream.queue_keys import QueueKeys
+    from trellis_jobs.service.service import Service
+
+J = TypeVar("J", bound=Jobs)
+
+
+@asynccontextmanager
+async def inline(service: Service[J]) -> AsyncIterator[Service[J]]:
+    """While this lasts, `create` returns when the job is over, with all its tries.
+
+    Everything else is as with a server: the events and their order, results, typed ends, keys and
+    what they refuse, `wait`, `get`, `events`, `watch`, `cancel`. What is different: retries do not
+    wait, a queue's `concurrency` does not limit, and a job whose key is taken runs once it is free.
+    """
+    runtime = service.jobs.runtime
+    with runtime.taken():
+        async with memory_connection() as connection:
+            doors = MemoryDoors.over(connection, service.name, runtime.surroundings)
+            workers = {
+                h.queue.name: MemoryWorker(without_delays(h), doors) for h in runtime.handlers
+            }
+            for worker in workers.values():
+                await worker.open()
+            found = {name: doors.keys(queue) for name, queue in service.contract.queues.items()}
+            keys = {name: of_queue for name, of_queue in found.items() if of_queue is not None}
+            producer = InlineProducer(doors, keys, workers)
+            runtime.live = Connected(
+                connection, doors.events, keys, producer, None, asyncio.Event()
+            )
+            try:
+                yield service
+            finally:
+                runtime.live = None
+                await doors.background.close()
+
+
+class InlineProducer(Producer):
+    """A job of a queue that nobody handles stays pending, as it would with a server."""
+
+    def __init__(
+        self,
+        doors: MemoryDoors,
+        keys: Mapping[str, QueueKeys],
+        workers: Mapping[str, MemoryWorker],
+    ) -> None:
+        super().__init__(doors.service, doors.events, keys, Telemetry(), doors.surroundings)
+        self._workers = workers
+
+    async def create(self, request: Request) -> CreatedJob:
+        created = await super().create(request)
+        worker = self._workers.get(request.queue.name)
+        if worker is not None:
+            await worker.work_off(created.address)
+        return created

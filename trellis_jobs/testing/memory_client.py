@@ -1,0 +1,77 @@
+"""The connection of a service to a server in memory: nats-py without a network."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, Final
+
+from trellis_jobs.contract.features import LEVEL_2_11, Features
+from trellis_jobs.jetstream.connection import Connection
+from trellis_jobs.jetstream.direct_client import DirectClient
+from trellis_jobs.testing.memory_server import MemoryServer, Message, is_under
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+# Guarded appends, and no atomic batches: those of one process cannot be cut in two.
+FEATURES: Final = Features("in memory", LEVEL_2_11)
+
+
+class MemoryClient(DirectClient):
+    """What is sent is at the server at once; what the server sends arrives a moment later."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._status = self.CONNECTED
+        self._server = MemoryServer(self._arrive)
+        self._arrived: asyncio.Queue[tuple[int, Message]] = asyncio.Queue()
+        self._receiving = asyncio.create_task(self._keep_receiving())
+
+    def publish_at_once(self, subject: str, reply: str, headers: bytes, data: bytes) -> bool:
+        if self.is_closed:
+            return False
+        self._server.receive(
+            Message(subject, data, reply, headers), self._parse_header_lines(headers)
+        )
+        return True
+
+    async def close(self) -> None:
+        self._status = self.CLOSED
+        for subscription in list(self._subs.values()):
+            subscription._stop_processing()
+        self._receiving.cancel()
+
+    def _arrive(self, to: str, message: Message) -> None:
+        for number, subscription in list(self._subs.items()):
+            if is_under(to, subscription.subject):
+                self._arrived.put_nowait((number, message))
+
+    async def _keep_receiving(self) -> None:
+        while True:
+            number, m = await self._arrived.get()
+            if number in self._subs:
+                await self._process_msg(
+                    number, m.subject.encode(), m.reply.encode(), m.data, m.headers
+                )
+
+    async def _send_subscribe(self, sub: object) -> None:
+        """The server looks at the client's own table of subscriptions."""
+
+    async def _send_unsubscribe(self, sid: int, limit: int = 0) -> None:
+        """As above."""
+
+
+@asynccontextmanager
+async def memory_connection() -> AsyncIterator[Connection]:
+    connection = await _open()
+    try:
+        yield connection
+    finally:
+        await connection.close()
+
+
+async def _open() -> Connection:
+    connection = Connection(MemoryClient(), _open)
+    await connection.listen()
+    return connection

@@ -1,0 +1,141 @@
+"""Jobs of a log in memory, attempted as a worker does: claimed, run, settled, one delivery each."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from trellis_jobs.jetstream.deliveries import Delivery
+from trellis_jobs.jetstream.end_notices import EndNotices
+from trellis_jobs.jetstream.event_log import EventLog
+from trellis_jobs.jetstream.key_bucket import KeyBucket
+from trellis_jobs.jetstream.lease_keeper import LeaseKeeper
+from trellis_jobs.jetstream.presence import Presence
+from trellis_jobs.jetstream.queue_keys import QueueKeys
+from trellis_jobs.model.attempts import work_identity
+from trellis_jobs.model.events import Begun, EventKind
+from trellis_jobs.model.preflight import Delivered
+from trellis_jobs.model.standing import Head
+from trellis_jobs.telemetry import Telemetry
+from trellis_jobs.testing.memory_client import FEATURES
+from trellis_jobs.worker.attempt import AttemptRunner
+from trellis_jobs.worker.background import Background
+from trellis_jobs.worker.claim import Claims
+from trellis_jobs.worker.claimed import Claimed
+from trellis_jobs.worker.key_desk import KeyDesk, Waits
+from trellis_jobs.worker.tools import Tools
+
+if TYPE_CHECKING:
+    from trellis_jobs.contract.declaration import JobType
+    from trellis_jobs.jetstream.connection import Connection
+    from trellis_jobs.model.identity import JobAddress
+    from trellis_jobs.surroundings import Surroundings
+    from trellis_jobs.worker.handlers import Handler
+    from trellis_jobs.worker.running_job import RunningJob
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryDoors:
+    """What a service reaches its log and its keys through, while both are in memory."""
+
+    service: str
+    connection: Connection
+    events: EventLog
+    bucket: KeyBucket
+    surroundings: Surroundings
+    background: Background
+
+    @classmethod
+    def over(cls, connection: Connection, service: str, surroundings: Surroundings) -> MemoryDoors:
+        bucket = KeyBucket(connection, surroundings.now)
+        events = EventLog(connection, FEATURES)
+        return cls(service, connection, events, bucket, surroundings, Background())
+
+    def keys(self, queue: JobType[Any, Any]) -> QueueKeys | None:
+        if queue.keying is None:
+            return None
+        now = self.surroundings.now
+        return QueueKeys(self.service, queue, queue.keying, self.bucket, self.events, now)
+
+    def tools(self, queue: JobType[Any, Any]) -> Tools:
+        around, lease = self.surroundings, queue.ack_wait.total_seconds()
+        # Never started: nobody could take a delivery or a slot away from this one process.
+        keeper = LeaseKeeper(self.connection.open_another, around.now, around.uptime, lease)
+        return Tools(
+            self.events,
+            Presence(self.connection, FEATURES),
+            Telemetry(),
+            around,
+            self.background,
+            keeper,
+            around.new_id(),
+            lease,
+        )
+
+
+class MemoryWorker:
+    """Of one queue. There is no limit but that of keys: a handler may create jobs and wait."""
+
+    def __init__(self, handler: Handler, doors: MemoryDoors) -> None:
+        queue, tools, keys = handler.queue, doors.tools(handler.queue), doors.keys(handler.queue)
+        self.running: dict[str, RunningJob] = {}
+        self._doors = doors
+        self._claims = Claims(
+            queue, tools, self.running, None if keys is None else KeyDesk(keys, tools)
+        )
+        self._attempts = AttemptRunner(handler, tools, self.running)
+        self._notices = EndNotices(doors.connection, doors.service, queue.name, self._hint_end)
+        self._waiting: list[JobAddress] = []
+
+    async def open(self) -> None:
+        await self._notices.open()
+
+    async def work_off(self, job: JobAddress) -> None:
+        """Try the job until it is over or waits for its key; then those that waited for it."""
+        done = asyncio.Event()
+
+        async def work() -> None:
+            try:
+                await self._try_until_over(job)
+                while self._waiting and await self._try_until_over(self._waiting.pop(0)):
+                    pass
+            finally:
+                done.set()
+
+        # A task of its own, as in a worker: to stop the handler is not to stop who created the job.
+        self._doors.background.spawn(work())
+        await done.wait()
+
+    async def deliver(self, job: JobAddress, number: int) -> Waits | None:
+        """One delivery, which leads to one attempt at most."""
+        delivery = await self._delivery(job, number)
+        claimed = await self._claims.claim(delivery, patient=True)
+        if isinstance(claimed, Claimed):
+            await self._attempts.run(delivery, claimed)
+        return claimed if isinstance(claimed, Waits) else None
+
+    async def _try_until_over(self, job: JobAddress) -> bool:
+        """False: it waits for its key."""
+        number, seen = 0, 0
+        while (head := await self._doors.events.head(job)) is not None:
+            if head.standing.is_over or head.sequence == seen:
+                break
+            number, seen = number + 1, head.sequence
+            if await self.deliver(job, number) is not None:
+                self._waiting.append(job)
+                return False
+        return True
+
+    async def _delivery(self, job: JobAddress, number: int) -> Delivery:
+        entry = await self._doors.events.last(job, EventKind.CREATED)
+        if entry is None or entry.standing is None or not isinstance(entry.event, Begun):
+            raise LookupError(f"the log in memory holds no job {job.job_id}")
+        head = Head(entry.sequence, entry.standing)
+        delivered = Delivered(work_identity(entry.sequence, 1), number, entry.standing.run)
+        connection = self._doors.connection
+        return Delivery(connection, connection.new_inbox(), entry.event, delivered, head)
+
+    def _hint_end(self, job_id: str) -> None:
+        if job_id in self.running:
+            self.running[job_id].hint_end()
