@@ -117,6 +117,13 @@ def project(
     return changes
 
 
+def refold(messages: Sequence[LogMessage], place: Place) -> Changes:
+    """What is left of jobs whose rows are gone; what happened was counted when it was new."""
+    if not messages:
+        return Changes(place)
+    return replace(project(read(messages), {}), place=place, activity=Counter())
+
+
 def _project_event(
     message: LogMessage, entry: Entry, rows: Mapping[JobAddress, JobRow], changes: Changes
 ) -> None:

@@ -7,15 +7,18 @@ from collections import OrderedDict
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
-from jobs_admin.projection.batch import addresses, project, read
+from jobs_admin.projection.batch import addresses, project, read, refold
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Awaitable, Callable, Mapping
 
     from jobs_admin.projection.batch import JobRow
     from jobs_admin.projection.store import Projection
     from trellis_jobs.jetstream.log_feed import LogMessage, Place
     from trellis_jobs.model.identity import JobAddress
+
+    # All messages of a job that are in the log now, in their order.
+    ReadJob = Callable[[JobAddress], Awaitable[list[LogMessage]]]
 
 _ROWS_REMEMBERED: Final = 20_000
 
@@ -51,15 +54,20 @@ class Intake:
             self.place = replace(self.place, sequence=position, stored_ns=0)
         await self._projection.set_place(self.place)
 
-    async def forget(self, up_to: Mapping[JobAddress, int]) -> None:
-        """Take jobs out, each unless it went on after its sequence: in one transaction."""
+    async def forget(self, up_to: Mapping[JobAddress, int], read_job: ReadJob) -> None:
+        """The log has lost these jobs up to their sequences: so do the rows, in one transaction.
+
+        Of a job that went on, what is left in the log is folded anew.
+        """
         async with self._writing:
             for address in up_to:
                 self._rows.pop(address, None)
             rows = await self._projection.load(up_to.keys())
-            gone = [row for job, row in rows.items() if row.last_sequence <= up_to[job]]
-            if gone:
-                await self._projection.forget(gone)
+            went_on = [job for job, row in rows.items() if row.last_sequence > up_to[job]]
+            left = [message for job in went_on for message in await read_job(job)]
+            taken_in = [message for message in left if message.sequence <= self.place.sequence]
+            if rows:
+                await self._projection.forget(rows.values(), refold(taken_in, self.place))
 
     def _remember(self, rows: dict[JobAddress, JobRow]) -> None:
         for address, row in rows.items():

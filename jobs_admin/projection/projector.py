@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from pathlib import Path
     from typing import Any
 
+    from jobs_admin.projection.intake import ReadJob
     from trellis_jobs.jetstream.log_feed import LogFeed
     from trellis_jobs.model.identity import JobAddress
 
@@ -85,11 +86,11 @@ class Projector:
         if self._watch is not None:
             self._watch.look(damage)
 
-    async def forget(self, up_to: Mapping[JobAddress, int]) -> None:
-        """Take out jobs that retention took out of the log up to there, unless they went on."""
+    async def forget(self, up_to: Mapping[JobAddress, int], read_job: ReadJob) -> None:
+        """Take out jobs that retention took out of the log up to there, but for what is left."""
         if self._intake is not None and self._watch is not None:
             self._watch.wrote()
-            await self._intake.forget(up_to)
+            await self._intake.forget(up_to, read_job)
             self._watch.wrote()
 
     async def _run(self, until: int | None) -> bool:

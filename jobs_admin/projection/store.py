@@ -126,8 +126,8 @@ class Projection:
         for row in changes.jobs.values():
             row.written = row.job
 
-    async def forget(self, rows: Collection[JobRow]) -> None:
-        """Jobs that retention has taken out of the log leave no row behind."""
+    async def forget(self, rows: Collection[JobRow], left: Changes) -> None:
+        """Jobs that retention has taken out of the log leave no row behind but what is left."""
         addresses = [row.job.address for row in rows]
         async with self._transaction():
             for statement in _FORGET_JOB:
@@ -136,6 +136,7 @@ class Projection:
                 _FORGET_IGNORED, [(a.service, a.job_type, a.job_id) for a in addresses]
             )
             await self._count([(row.written, None) for row in rows])
+            await self._write(left)
 
     async def add_indexes(self) -> None:
         """At the end of a bulk load: sorting once is cheaper than keeping sorted."""

@@ -82,13 +82,16 @@ async def quiet(
 
 async def due(
     readers: Readers, state: JobState, before: datetime, *, after: Place, limit: int
-) -> tuple[list[JobAddress], Place]:
-    """Those that were over before then, the earliest first, and where to go on."""
+) -> tuple[dict[JobAddress, int], Place]:
+    """Those that were over before then, with the sequences of their first events.
+
+    The earliest first; and where to go on.
+    """
     micros = microseconds(before)
     values = (state.value, micros, micros, after.at, after.job, limit)
     rows = await readers.rows(DUE, values)
     place = Place(*rows[-1][:2]) if rows else after
-    return [JobAddress(*address) for _, _, *address in rows], place
+    return {JobAddress(*address): number for _, number, *address in rows}, place
 
 
 async def how_many_due(readers: Readers, state: JobState, before: datetime) -> int:

@@ -1,7 +1,8 @@
 """Jobs whose time is up leave the log, and the projection after it.
 
 Read the history, archive it, purge exactly what was read, then drop the row: in this order, so that
-a crash at any step is made good by the next sweep, and a retry that comes in between wins (D24).
+a crash at any step is made good by the next sweep, and a retry that comes in between wins (D24); of
+such a job the row becomes what the log has left.
 """
 
 from __future__ import annotations
@@ -16,12 +17,12 @@ from jobs_admin.reads.candidates import Place, due
 from jobs_admin.retention.dry_run import count_due
 from jobs_admin.upkeep.abreast import abreast
 from trellis_jobs.jetstream.history import Histories
-from trellis_jobs.jetstream.purging import purge_job
+from trellis_jobs.jetstream.purging import is_left, purge_job
 from trellis_jobs.model.job import Entry, fold
 from trellis_jobs.wire import log as wire
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
     from datetime import datetime
 
     from jobs_admin.projection.projector import Projector
@@ -40,22 +41,22 @@ _BEGINNING: Final = Place(at=-(2**63))
 
 @dataclass(slots=True)
 class Swept:
-    """What a sweep did, by state."""
+    """What a sweep did, by state; a job that was retried in the meantime was not removed."""
 
     removed: Counter[str] = field(default_factory=Counter)
 
 
 @dataclass(frozen=True, slots=True)
 class _History:
-    """A job's events as the log has them, and when the server stored the newest."""
+    """A job's events as the log has them, and when the server stored the newest.
+
+    `end` is the sequence of the last message under its subjects, whether an event or not.
+    """
 
     address: JobAddress
     entries: Sequence[Entry]
     newest_at: datetime | None
-
-    @property
-    def last_sequence(self) -> int:
-        return self.entries[-1].sequence
+    end: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,9 +102,9 @@ class Retention:
             log.info("jobs were removed after their time", extra={"jobs": dict(swept.removed)})
         return swept
 
-    async def _remove(self, addresses: Sequence[JobAddress], swept: Swept) -> None:
+    async def _remove(self, begun_at: Mapping[JobAddress, int], swept: Swept) -> None:
         known_up_to = self._doors.projector.position
-        histories = await abreast(self._read, addresses)
+        histories = await abreast(self._read, list(begun_at))
         over = [
             (job, history)
             for history in histories
@@ -113,24 +114,35 @@ class Retention:
             [(job, history.entries) for job, history in over], self._now().date()
         )
         await abreast(self._purge, [history for _, history in over])
-        swept.removed.update(job.state.value for job, _ in over)
-        ends = {history.address: history.last_sequence for _, history in over}
-        # What another replica took out of the log has no events left to go by.
-        gone = {history.address: known_up_to for history in histories if not history.entries}
-        await self._doors.projector.forget(ends | gone)
+        purged = {history.address: history.end for _, history in over}
+        by_others = _purged_by_others(histories, begun_at, known_up_to)
+        await self._doors.projector.forget(by_others | purged, self._histories.messages)
+        revived = await abreast(self._is_there, list(purged))
+        swept.removed.update(
+            job.state.value
+            for (job, _), is_there in zip(over, revived, strict=True)
+            if not is_there
+        )
 
     async def _purge(self, history: _History) -> None:
-        await purge_job(self._doors.connection, history.address, up_to=history.last_sequence)
+        await purge_job(self._doors.connection, history.address, up_to=history.end)
+
+    async def _is_there(self, address: JobAddress) -> bool:
+        """What is left of a job that was purged may be only what counts for nothing by itself."""
+        if not await is_left(self._doors.connection, address):
+            return False
+        return fold((await self._read(address)).entries) is not None
 
     async def _read(self, address: JobAddress) -> _History:
         entries: list[Entry] = []
-        newest_at = None
+        newest_at, end = None, 0
         for message in await self._histories.messages(address):
             read = wire.read(message.subject, message.sequence, message.data, message.headers)
+            end = message.sequence
             if isinstance(read, Entry):
                 entries.append(read)
                 newest_at = moment_of(message.stored_ns // 1000)
-        return _History(address, entries, newest_at)
+        return _History(address, entries, newest_at, end)
 
     def _is_due(self, job: Job, history: _History) -> bool:
         """By the log, not by the row: a retry may have begun a new run."""
@@ -138,3 +150,16 @@ class Retention:
         return job.is_over and all(
             at is not None and self._policy.is_due(job.state, at, self._now()) for at in times
         )
+
+
+def _purged_by_others(
+    histories: Sequence[_History], begun_at: Mapping[JobAddress, int], known_up_to: int
+) -> dict[JobAddress, int]:
+    """Of jobs that have left the log, or lost their first events: up to where."""
+    found = {}
+    for history in histories:
+        if not history.entries:
+            found[history.address] = known_up_to
+        elif history.entries[0].sequence > begun_at[history.address]:
+            found[history.address] = history.entries[0].sequence - 1
+    return found

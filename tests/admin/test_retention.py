@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gzip
 import sqlite3
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, closing
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
@@ -16,6 +16,7 @@ import pytest
 
 from jobs_admin.errors import ConfigError
 from jobs_admin.projection.projector import Projector
+from jobs_admin.projection.rebuild import rebuild
 from jobs_admin.projection.store import Projection
 from jobs_admin.reads import jobs as reads
 from jobs_admin.reads.candidates import DUE, HOW_MANY_DUE
@@ -23,8 +24,8 @@ from jobs_admin.reads.readers import Readers
 from jobs_admin.retention.archive import Archive, FolderArchive, NoArchive
 from jobs_admin.retention.policy import parse, standard
 from jobs_admin.retention.retention import Doors, Retention
-from tests.admin.made_log import of
-from tests.given import FIRST, REPORT, completed, created, failed, started
+from tests.admin.made_log import of, rows_of
+from tests.given import FIRST, REPORT, SECOND, completed, created, failed, notes, started
 from tests.support.lab import Probe, Task, probe, worker
 from trellis_jobs import JobEnded, JobRef
 from trellis_jobs.contract.topology import Topology
@@ -32,14 +33,18 @@ from trellis_jobs.embedded import EmbeddedServer
 from trellis_jobs.jetstream import api
 from trellis_jobs.jetstream.log_feed import LogFeed
 from trellis_jobs.jetstream.provision import provision
+from trellis_jobs.jetstream.purging import is_left
 from trellis_jobs.model import events as e
+from trellis_jobs.model import subjects
 from trellis_jobs.model.identity import JobAddress
-from trellis_jobs.model.job import Entry, Job, fold
+from trellis_jobs.model.job import Entry, Job
 from trellis_jobs.model.standing import Head
 from trellis_jobs.model.states import OVER, JobState
 from trellis_jobs.surroundings import utc_now
+from trellis_jobs.wire import events as wire
 
 HOUR: Final = timedelta(hours=1)
+OF_THE_PAST: Final = {"job_activity", "worker_presence_projection", "projection_metadata"}
 
 
 @dataclass
@@ -69,6 +74,13 @@ class Sweeper:
         path = self.folder.with_name("jobs.sqlite")
         with closing(sqlite3.connect(path)) as database, database:
             database.execute(query, (by // timedelta(microseconds=1),))
+
+    async def is_as_rebuilt(self) -> bool:
+        """Row by row, but for what happened when, which is told of purged jobs as well."""
+        path, fresh = self.folder.with_name("jobs.sqlite"), self.folder.with_name("fresh.sqlite")
+        await rebuild(fresh, LogFeed(self.raw.connection))
+        live, made = rows_of(path), rows_of(fresh)
+        return all(live[table] == made[table] for table in set(live) - OF_THE_PAST)
 
     async def is_listed(self, ref: JobRef[Any]) -> bool:
         return await reads.find(self.readers, ref.id) is not None
@@ -120,27 +132,97 @@ async def test_a_job_whose_time_is_up_is_archived_purged_and_no_longer_listed(
         bench.go.set()
 
 
-async def test_what_went_on_after_it_was_read_survives(
-    server: EmbeddedServer, tmp_path: Path
-) -> None:
-    """An operator's retry comes between the archive and the purge: the retry wins."""
+class Meanwhile(FolderArchive):
+    """Something happens to each job between its archive and its purge."""
 
-    class Slow(FolderArchive):
-        async def keep(self, histories: Any, day: Any) -> None:
-            await super().keep(histories, day)
-            [(job, history)] = histories
-            await retried(at.raw, job, history)
+    def __init__(self, at: Sweeper, happens: Callable[[Job, list[Entry]], Awaitable[None]]) -> None:
+        super().__init__(at.folder)
+        self._happens = happens
+
+    async def keep(self, histories: Any, day: Any) -> None:
+        await super().keep(histories, day)
+        for job, history in histories:
+            await self._happens(job, history)
+
+
+@pytest.mark.parametrize("is_known", [True, False])
+async def test_of_a_job_that_went_on_what_is_left_in_the_log_is_left(
+    server: EmbeddedServer, tmp_path: Path, is_known: bool
+) -> None:
+    """An operator's retry comes between the archive and the purge, and wins.
+
+    The projection may have taken it in by then, or take it in afterwards.
+    """
+
+    async def happens(job: Job, history: list[Entry]) -> None:
+        await retried(at.raw, job, history)
+        if is_known:
+            await at.catch_up()
 
     async with sweeper(server.url, tmp_path) as at:
-        async with worker(server.url, "work") as bench:
-            ref = await ended(await bench.jobs.work.create(Task(do="give up")))
+        await write_two_hours_behind(at.raw, REPORT, failed(notes=notes("a line"), attempt=FIRST))
         await at.catch_up()
-        late = at.retention(later=timedelta(days=31), archive=Slow(tmp_path / "old"))
-        await late.sweep()
-        assert await at.raw.kinds(ref) == [e.EventKind.RETRIED]
-        job = fold(await at.raw.events.history(ref.address))
-        assert job is not None
-        assert job.state is JobState.PENDING
+        late = at.retention(later=timedelta(days=31), archive=Meanwhile(at, happens))
+        assert (await late.sweep()).removed == {}
+        [left] = await at.raw.events.history(REPORT)
+        assert left.event.kind is e.EventKind.RETRIED
+        await at.catch_up()
+        [(number, state)] = await at.readers.rows("SELECT job, state FROM jobs_projection")
+        assert (number, state) == (left.sequence, "pending")
+        assert await at.is_as_rebuilt()
+        of_kind = "SELECT sum(events) FROM job_activity WHERE kind = 'retried'"
+        assert await at.readers.row(of_kind) == (1,)
+
+
+async def test_of_a_job_that_left_nothing_but_what_does_not_count_no_row_is_left(
+    server: EmbeddedServer, tmp_path: Path
+) -> None:
+    async def happens(job: Job, history: list[Entry]) -> None:
+        late = replace(completed(attempt=SECOND), at=utc_now())
+        data = wire.encode(late, job.standing, job.state)
+        await at.raw.connection.ask(subjects.lifecycle(REPORT, late.kind), data)
+        await at.catch_up()
+
+    async with sweeper(server.url, tmp_path) as at:
+        await write_two_hours_behind(at.raw)
+        await at.catch_up()
+        late = at.retention(later=timedelta(days=31), archive=Meanwhile(at, happens))
+        assert (await late.sweep()).removed == {"completed": 1}
+        assert await at.readers.rows("SELECT id FROM jobs_projection") == []
+        assert await at.readers.rows("SELECT kind FROM ignored_events") == [("completed",)]
+        assert await at.is_as_rebuilt()
+
+
+async def test_of_a_job_that_another_replica_purged_what_went_on_is_left(
+    server: EmbeddedServer, tmp_path: Path
+) -> None:
+    async def happens(job: Job, history: list[Entry]) -> None:
+        await retried(one.raw, job, history)
+
+    async with (
+        sweeper(server.url, tmp_path / "a") as one,
+        sweeper(server.url, tmp_path / "b") as two,
+    ):
+        await write_two_hours_behind(one.raw, REPORT, failed(attempt=FIRST))
+        await one.catch_up()
+        await two.catch_up()
+        late = timedelta(days=31)
+        await one.retention(later=late, archive=Meanwhile(one, happens)).sweep()
+        assert (await two.retention(later=late).sweep()).removed == {}
+        await two.catch_up()
+        assert await two.readers.rows("SELECT state FROM jobs_projection") == [("pending",)]
+        assert await two.is_as_rebuilt()
+
+
+async def test_what_is_no_event_is_purged_with_its_job(
+    server: EmbeddedServer, tmp_path: Path
+) -> None:
+    async with sweeper(server.url, tmp_path) as at:
+        await write_two_hours_behind(at.raw)
+        await at.raw.connection.ask(subjects.lifecycle(REPORT, e.EventKind.STARTED), b"rubbish")
+        await at.catch_up()
+        await at.retention(later=timedelta(days=31)).sweep()
+        assert not await is_left(at.raw.connection, REPORT)
 
 
 async def retried(raw: Probe, job: Job, history: list[Entry]) -> None:
@@ -208,10 +290,10 @@ async def test_a_portion_leaves_the_projection_at_once_but_for_what_went_on(
             await retried(at.raw, job, history)
             await at.catch_up()
 
-    async def forget(self: Projection, rows: Any) -> None:
-        left = [await at.raw.events.history(row.job.address) for row in rows]
-        steps.append(("forgotten, and purged before", left.count([])))
-        await really_forget(self, rows)
+    async def forget(self: Projection, rows: Any, left: Any) -> None:
+        histories = [await at.raw.events.history(row.job.address) for row in rows]
+        steps.append(("forgotten, and purged before", histories.count([])))
+        await really_forget(self, rows, left)
 
     really_forget = Projection.forget
     monkeypatch.setattr(Projection, "forget", forget)
@@ -221,7 +303,7 @@ async def test_a_portion_leaves_the_projection_at_once_but_for_what_went_on(
             await write_two_hours_behind(at.raw, job, failed(attempt=FIRST))
         await at.catch_up()
         late = at.retention(later=timedelta(days=31), archive=OneIsRetried(at.folder))
-        assert (await late.sweep()).removed == {"failed": 30}
+        assert (await late.sweep()).removed == {"failed": 29}
         assert steps == [("archived", 30), ("forgotten, and purged before", 29)]
         rows = await at.readers.rows("SELECT id, state FROM jobs_projection")
         counts = await at.readers.rows("SELECT state, jobs FROM job_counts")

@@ -18,3 +18,10 @@ async def purge_job(connection: Connection, job: JobAddress, *, up_to: int) -> i
     body = {"filter": subjects.history(job), "seq": up_to + 1}
     answer = await api.request(connection, f"STREAM.PURGE.{LOG}", body)
     return int(answer.get("purged", 0))
+
+
+async def is_left(connection: Connection, job: JobAddress) -> bool:
+    """Whether the log has anything of a job."""
+    body = {"subjects_filter": subjects.history(job)}
+    info = await api.request(connection, f"STREAM.INFO.{LOG}", body)
+    return bool(info["state"].get("subjects"))
