@@ -20,6 +20,7 @@ from trellis_jobs.embedded import EmbeddedServer
 
 JOBS: Final = int(os.environ.get("SOAK_JOBS", "4000"))
 KILLS: Final = int(os.environ.get("SOAK_KILLS", "5"))
+PORTION: Final = JOBS // KILLS // 10 * 10
 PATIENCE: Final = 600.0
 
 pytestmark = pytest.mark.timeout(60 + JOBS / 20)
@@ -31,21 +32,20 @@ async def test_a_daemon_killed_again_and_again_repeats_and_skips_nothing(
     chance = random.Random(JOBS)  # noqa: S311 - the same at each run
     path = tmp_path / "jobs.sqlite"
     async with log_lab(server.url) as lab:
-        await lab.write_jobs(JOBS // 10)
-        writing = asyncio.create_task(lab.write_jobs(JOBS - JOBS // 10))
         for _ in range(KILLS):
             before = position_of(path)
+            writing = asyncio.create_task(lab.write_jobs(PORTION))
             with admin_process(server.url, path) as admin:
                 await until_beyond(path, before)
                 await asyncio.sleep(chance.random() / 4)  # anywhere: there is no fact to wait for
                 admin.kill()
-        await writing
+            await writing
         end = await lab.end()
         with admin_process(server.url, path):
             await until_beyond(path, end - 1)
         rows = rows_of(path)
-        assert len(rows["jobs_projection"]) == JOBS
-        assert len(rows["ignored_events"]) == JOBS // 10
+        assert len(rows["jobs_projection"]) == KILLS * PORTION
+        assert len(rows["ignored_events"]) == KILLS * PORTION // 10
         assert rows == await lab.fresh_rows(tmp_path)
 
 
