@@ -126,15 +126,23 @@ class AdminClient:
         return _each(turn, lambda service: service.name)
 
     async def list_ignored(
-        self, *, offset: int = 0, limit: int = PAGE, min_seq: int = 0
+        self,
+        *,
+        service: str | None = None,
+        type: str | None = None,
+        offset: int = 0,
+        limit: int = PAGE,
+        min_seq: int = 0,
     ) -> Page[IgnoredView]:
         """What is in the log and did not count, the newest first."""
-        asked = {"offset": offset, "limit": limit, "minSeq": min_seq}
-        return await self._page("Jobs.ListIgnored", asked, _IGNORED)
+        asked = {"service": service, "type": type, "offset": offset, "limit": limit}
+        return await self._page("Jobs.ListIgnored", {**asked, "minSeq": min_seq}, _IGNORED)
 
-    def ignored(self, *, page: int = PAGE) -> AsyncIterator[IgnoredView]:
+    def ignored(
+        self, *, service: str | None = None, type: str | None = None, page: int = PAGE
+    ) -> AsyncIterator[IgnoredView]:
         async def turn(offset: int) -> Page[IgnoredView]:
-            return await self.list_ignored(offset=offset, limit=page)
+            return await self.list_ignored(service=service, type=type, offset=offset, limit=page)
 
         return _each(turn, lambda message: message.seq)
 

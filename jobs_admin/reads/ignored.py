@@ -9,14 +9,24 @@ if TYPE_CHECKING:
     from jobs_admin.reads.readers import Readers
 
 _NAMES: Final = ("seq", "service", "type", "id", "kind", "subject", "reason", "excerpt")
+_EVENTS: Final = (
+    "FROM ignored_events WHERE (?1 IS NULL OR service = ?1) AND (?2 IS NULL OR type = ?2)"
+)
+# By the tokens of the subject that name them: neither has a character that GLOB knows.
+_SERVICE_AT: Final = len("trellis.jobs.") + 1
+_FROM_SERVICE: Final = f"substr(subject, {_SERVICE_AT})"
+_FROM_TYPE: Final = f"substr({_FROM_SERVICE}, instr({_FROM_SERVICE}, '.') + 1)"
+_MESSAGES: Final = (
+    "FROM undecodable_messages "
+    f"WHERE (?1 IS NULL OR {_FROM_SERVICE} GLOB ?1 || '.*') "
+    f"AND (?2 IS NULL OR {_FROM_TYPE} GLOB ?2 || '.*')"
+)
 _PAGE: Final = (
-    "SELECT sequence, service, type, id, kind, NULL, reason, NULL FROM ignored_events "
-    "UNION ALL SELECT sequence, NULL, NULL, NULL, NULL, subject, reason, excerpt "
-    "FROM undecodable_messages ORDER BY 1 DESC LIMIT ? OFFSET ?"
+    f"SELECT sequence, service, type, id, kind, NULL, reason, NULL {_EVENTS} "
+    f"UNION ALL SELECT sequence, NULL, NULL, NULL, NULL, subject, reason, excerpt {_MESSAGES} "
+    "ORDER BY 1 DESC LIMIT ?3 OFFSET ?4"
 )
-_COUNT: Final = (
-    "SELECT (SELECT count(*) FROM ignored_events) + (SELECT count(*) FROM undecodable_messages)"
-)
+_COUNT: Final = f"SELECT (SELECT count(*) {_EVENTS}) + (SELECT count(*) {_MESSAGES})"
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,11 +35,14 @@ class IgnoredPage:
     count: int
 
 
-async def page(readers: Readers, *, offset: int, limit: int) -> IgnoredPage:
+async def page(
+    readers: Readers, *, service: str | None, job_type: str | None, offset: int, limit: int
+) -> IgnoredPage:
     """The newest first; what an entry does not have, it does not name."""
+    of = (service, job_type)
     async with readers.snapshot() as database:
-        rows = await database.execute_fetchall(_PAGE, (limit, offset))
-        [(count,)] = await database.execute_fetchall(_COUNT)
+        rows = await database.execute_fetchall(_PAGE, (*of, limit, offset))
+        [(count,)] = await database.execute_fetchall(_COUNT, of)
     entries = [dict(zip(_NAMES, row, strict=True)) for row in rows]
     return IgnoredPage([_told(entry) for entry in entries], int(count))
 

@@ -142,7 +142,9 @@ class KeyInput(ReadInput):
     key: Annotated[str, Field(min_length=1, max_length=2_000)]
 
 
-class KeysInput(PageInput):
+class QueuePageInput(PageInput):
+    """Of all queues, or only those of a service, or of a type."""
+
     service: Token | None = None
     type: Token | None = None
 

@@ -39,7 +39,7 @@ class KeyMethods:
     def table(self) -> Mapping[str, Method]:
         return {
             "Jobs.GetKey": Method(inputs.KeyInput, self.get_key),
-            "Jobs.ListKeys": Method(inputs.KeysInput, self.list_keys),
+            "Jobs.ListKeys": Method(inputs.QueuePageInput, self.list_keys),
             "Jobs.ReleaseKey": Method(inputs.ReleaseInput, self.release),
         }
 
@@ -47,7 +47,7 @@ class KeyMethods:
         await caught_up(self.progress, asked.min_seq)
         return await self._shown(asked, await self._find(asked))
 
-    async def list_keys(self, asked: inputs.KeysInput, _: Asker) -> dict[str, Any]:
+    async def list_keys(self, asked: inputs.QueuePageInput, _: Asker) -> dict[str, Any]:
         await caught_up(self.progress, asked.min_seq)
         found = await reads.busy(
             self.readers,

@@ -34,7 +34,7 @@ class ServiceMethods:
     def table(self) -> Mapping[str, Method]:
         return {
             "Jobs.ListServices": Method(inputs.PageInput, self.list_services),
-            "Jobs.ListIgnored": Method(inputs.PageInput, self.list_ignored),
+            "Jobs.ListIgnored": Method(inputs.QueuePageInput, self.list_ignored),
             "Jobs.Stats": Method(inputs.StatsInput, self.tell_stats),
         }
 
@@ -51,9 +51,15 @@ class ServiceMethods:
             room=self.largest_answer(),
         )
 
-    async def list_ignored(self, asked: inputs.PageInput, _: Asker) -> bytes:
+    async def list_ignored(self, asked: inputs.QueuePageInput, _: Asker) -> bytes:
         await caught_up(self.progress, asked.min_seq)
-        page = await ignored.page(self.readers, offset=asked.offset, limit=asked.limit)
+        page = await ignored.page(
+            self.readers,
+            service=asked.service,
+            job_type=asked.type,
+            offset=asked.offset,
+            limit=asked.limit,
+        )
         return page_json(
             [orjson.dumps(each) for each in page.entries],
             count=page.count,

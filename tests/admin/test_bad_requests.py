@@ -17,6 +17,7 @@ from trellis_jobs.model.states import JobState
 METHODS = (
     "Jobs.Health",
     "Jobs.ListServices",
+    "Jobs.ListIgnored",
     "Jobs.List",
     "Jobs.Get",
     "Jobs.ListDLQ",
@@ -60,6 +61,9 @@ BAD: list[tuple[str, dict[str, Any], str, str]] = [
     ("Jobs.List", {"limit": 1, "minSeq": -1}, "/minSeq", "greater than or equal to 0"),
     ("Jobs.List", {"limit": 1, "minSeq": 2**70}, "/minSeq", "less than or equal to"),
     ("Jobs.ListDLQ", {"limit": 1, "state": ["dead"]}, "/state", "not permitted"),
+    ("Jobs.ListIgnored", {}, "/limit", "required"),
+    ("Jobs.ListIgnored", {"limit": 1, "service": "*"}, "/service", "pattern"),
+    ("Jobs.ListIgnored", {"limit": 1, "type": "[a-z]"}, "/type", "pattern"),
     ("Jobs.Get", {}, "/id", "required"),
     ("Jobs.Get", {"id": 17}, "/id", "valid string"),
     ("Jobs.Get", {"id": "*"}, "/id", "pattern"),
@@ -196,7 +200,8 @@ _PAGE = ("offset", "minSeq")
 _ACTION = ("service", "type", "by", "reason", "minSeq")
 NEEDED = {
     **dict.fromkeys(
-        ("Jobs.List", "Jobs.ListDLQ", "Jobs.ListServices", "Jobs.ListKeys"), ("limit",)
+        ("Jobs.List", "Jobs.ListDLQ", "Jobs.ListServices", "Jobs.ListIgnored", "Jobs.ListKeys"),
+        ("limit",),
     ),
     **dict.fromkeys(("Jobs.Get", "Jobs.Events", "Jobs.Explain"), ("id",)),
     **dict.fromkeys(("Jobs.Cancel", "Jobs.Retry", "Jobs.ReplayDLQ", "Jobs.DismissDLQ"), ("id",)),
@@ -207,6 +212,7 @@ TAKEN = {
     "Jobs.List": (*_FILTERS, *_PAGE, "state"),
     "Jobs.ListDLQ": (*_FILTERS, *_PAGE),
     "Jobs.ListServices": _PAGE,
+    "Jobs.ListIgnored": (*_PAGE, "service", "type"),
     "Jobs.Events": (*_PAGE, "service", "type", "limit"),
     "Jobs.Stats": ("service", "type", "windowMinutes", "minSeq"),
     **dict.fromkeys(("Jobs.Cancel", "Jobs.Retry", "Jobs.ReplayDLQ", "Jobs.DismissDLQ"), _ACTION),

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pytest
+
 from tests.admin.admin_lab import AdminLab
 from tests.given import started
 from tests.support.lab import Task, probe
 from trellis_jobs.jetstream import api
 from trellis_jobs.model import subjects
 from trellis_jobs.model.events import EventKind
+from trellis_jobs.model.identity import JobAddress
 from trellis_jobs.model.reducer import advance
 from trellis_jobs.model.standing import Standing
+from trellis_jobs.model.states import JobState
 from trellis_jobs.wire import events as wire
 
 
@@ -39,3 +43,31 @@ async def test_events_and_messages_that_did_not_count_are_listed(lab: AdminLab) 
     assert (twice.seq, twice.service, twice.type, twice.id) == (last - 1, "lab", "work", ref.id)
     assert (twice.kind, twice.subject) == ("started", None)
     assert twice.reason
+
+
+@pytest.mark.parametrize(
+    ("service", "job_type", "found"),
+    [
+        ("lab", None, {1, 2, 3, 4}),
+        ("lab", "work", {1, 2, 3}),
+        (None, "work", {1, 2, 3, 5}),
+        ("other", "work", {5}),
+        ("la", None, set()),
+        (None, "wor", set()),
+        (None, None, {1, 2, 3, 4, 5}),
+    ],
+)
+async def test_only_those_of_a_service_or_a_type_are_listed(
+    lab: AdminLab, service: str | None, job_type: str | None, found: set[int]
+) -> None:
+    """An event that is not legal, and messages that are none: by what their subjects say."""
+    async with probe(lab.url) as raw:
+        event = replace(started(), job=JobAddress("lab", "work", "A"))
+        standing = Standing(JobState.ACTIVE, tries=1, max_tries=5, run=1)
+        subject = subjects.lifecycle(event.job, EventKind.STARTED)
+        await raw.connection.ask(subject, wire.encode(event, standing, None), timeout=5)
+        for job in ("lab.work.A", "lab.work.B", "lab.plain.work", "other.work.A"):
+            await raw.connection.ask(f"trellis.jobs.{job}.started", b"rubbish", timeout=5)
+    listed = await lab.client.list_ignored(service=service, type=job_type, min_seq=5)
+    assert {entry.seq for entry in listed.entries} == found
+    assert listed.count == len(found)
