@@ -26,6 +26,7 @@ from tests.admin.upkeep_lab import (
     purge,
     until_kind,
     until_sourced,
+    until_state,
     until_swept,
     ward_process,
     worker,
@@ -101,6 +102,20 @@ async def test_as_many_deliveries_are_made_as_the_queue_allows(
             await until_kind(raw, ref, EventKind.DEAD)
             assert ward.runs == []
         assert "delivered the job 2 times" in str((await ref.get()).why)
+
+
+@pytest.mark.parametrize("queue", ["no_letters", "no_letters_single"])
+async def test_without_dead_letters_a_lost_attempt_is_dead_and_a_failure_is_not(
+    server: EmbeddedServer, tmp_path: Path, queue: str
+) -> None:
+    """The admin runtime buries the first, a worker the second: both say the same."""
+    async with producer(server.url) as jobs:
+        lost = await getattr(jobs, queue).create(Care())
+        await taken_and_killed(server.url, tmp_path / "worker", queue, lost)
+        async with looking_after(server.url, tmp_path / "jobs.sqlite"), worker(server.url, queue):
+            failed = await getattr(jobs, queue).create(Care(do="always fail"))
+            await until_state(lost, JobState.DEAD)
+            await until_state(failed, JobState.FAILED)
 
 
 @pytest.mark.parametrize("says_nothing", [True, False], ids=["said nothing", "had started"])
