@@ -51,12 +51,18 @@ COLUMNS: Final = (
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND: Final = timedelta(microseconds=1)
+_MINUTE: Final = timedelta(minutes=1)
 _TOO_DEEP: Final = "nested too deeply to be shown"
 _BEFORE: Final = len('{"":{"":{"":')
 _AFTER: Final = len("}}}")
 _DEEPEST_VALUE: Final = 4
 _MOST_VALUES: Final = 32
 _LONGEST_VALUE: Final = 200
+
+
+def minute(moment: datetime) -> int:
+    """As activity is counted: whole minutes since 1970."""
+    return (moment - _EPOCH) // _MINUTE
 
 
 def microseconds(moment: datetime) -> int:

@@ -17,7 +17,7 @@ from jobs_admin.errors import ProjectionMissing
 from jobs_admin.projection.files import file_id, read_only
 from jobs_admin.projection.fitness import fit_place, noticing_damage
 from jobs_admin.projection.rebuild import beside_it, fill, fill_up
-from jobs_admin.projection.rows import microseconds
+from jobs_admin.projection.rows import minute
 from jobs_admin.projection.store import place_of
 from jobs_admin.projection.tables import ACTIVITY, PRESENCE, TABLES
 from jobs_admin.retention.policy import SHORTEST
@@ -35,8 +35,6 @@ if TYPE_CHECKING:
 EXAMPLES: Final = 20
 # Retention leaves a job alone as long after its newest event was stored.
 _NOTHING_PURGED: Final = SHORTEST // timedelta(minutes=1)
-
-_MINUTE_US: Final = 60_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +68,7 @@ class Compared:
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class Findings:
     position: int
     messages: int
     tables: list[Compared]
@@ -90,7 +88,7 @@ class Verdict:
 
 async def verify(
     path: Path, feed: LogFeed, now: datetime, tell: TellProgress | None = None
-) -> Verdict:
+) -> Findings:
     """Others may read the projection and fill it meanwhile.
 
     Raises LogReplaced when it is of another log, and what fit_place does.
@@ -108,7 +106,7 @@ async def verify(
             await database.execute("ATTACH ? AS fresh", (read_only(fresh),))
             comparison = _Comparison(database, Traces(database, feed), now)
             tables = [await comparison.compare(table) for table in TABLES]
-    return Verdict(shown.sequence, filled.messages, tables)
+    return Findings(shown.sequence, filled.messages, tables)
 
 
 class Traces:
@@ -139,7 +137,7 @@ class _Comparison:
     def __init__(self, database: aiosqlite.Connection, traces: Traces, now: datetime) -> None:
         self._database = database
         self._traces = traces
-        self._purged_before = microseconds(now) // _MINUTE_US - _NOTHING_PURGED
+        self._purged_before = minute(now) - _NOTHING_PURGED
 
     async def compare(self, table: Table) -> Compared:
         columns = await self._columns(table)

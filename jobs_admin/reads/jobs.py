@@ -27,7 +27,16 @@ if TYPE_CHECKING:
 
     from jobs_admin.reads.readers import Readers
 
-__all__ = ["AmbiguousId", "JobFilter", "JobPlace", "Page", "StoredJob", "find", "lines", "page"]
+__all__ = [
+    "AmbiguousId",
+    "FoundJobs",
+    "JobFilter",
+    "JobPlace",
+    "StoredJob",
+    "find",
+    "lines",
+    "page",
+]
 
 _MOST_STREAMS: Final = 200
 # An outage has a time: before the first of its errors many jobs may be in vain looked at.
@@ -45,7 +54,7 @@ class JobPlace:
 
 
 @dataclass(frozen=True, slots=True)
-class Page:
+class FoundJobs:
     """`documents` are JSON already; `places` are theirs. `is_last`: no older jobs match."""
 
     documents: list[bytes]
@@ -112,13 +121,13 @@ async def page(
     offset: int,
     limit: int,
     before: JobPlace | None = None,
-) -> Page:
+) -> FoundJobs:
     """Newest first, by creation, so that a job does not move between pages.
 
     `before` leaves out that place and all newer ones; the count is of all jobs in any case.
     """
     if wanted.is_impossible:
-        return Page([], 0, offset, limit, [], is_last=True)
+        return FoundJobs([], 0, offset, limit, [], is_last=True)
     async with readers.snapshot() as database:
         found = await count(database, wanted)
         rows: list[Any] = []
@@ -127,7 +136,7 @@ async def page(
                 database, wanted, found=found, reach=offset + limit, before=before
             )
             rows = list(await database.execute_fetchall(query, (*values, limit + 1, offset)))
-    return Page(
+    return FoundJobs(
         [_with_number(number, document) for number, _, document in rows[:limit]],
         found,
         offset,

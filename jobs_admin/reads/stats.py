@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Final
 
-from jobs_admin.projection.rows import microseconds, moment_of
+from jobs_admin.projection.rows import minute, moment_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -16,7 +16,6 @@ if TYPE_CHECKING:
 
 WINDOW: Final = timedelta(minutes=5)
 _MINUTE: Final = timedelta(minutes=1)
-_MINUTE_US: Final = 60_000_000
 
 _OF_ONE: Final = "(?1 IS NULL OR service = ?1) AND (?2 IS NULL OR type = ?2)"
 _COUNTS: Final = f"SELECT service, type, state, jobs FROM job_counts WHERE {_OF_ONE}"  # noqa: S608
@@ -56,7 +55,7 @@ async def stats(
     A kind's rate counts the events that moved a job: `created`, `started`, `completed`, …
     """
     found: Found = {}
-    this_minute = microseconds(now) // _MINUTE_US
+    this_minute = minute(now)
     minutes = max(1, window // _MINUTE)
     async with readers.snapshot() as database:
         of_one = (service, job_type)

@@ -11,7 +11,7 @@ from trellis_jobs.wire.fields import dumps
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from jobs_admin.reads.jobs import JobPlace, Page
+    from jobs_admin.reads.jobs import FoundJobs, JobPlace
 
 _AROUND_THE_ENTRIES: Final = 1024
 # Whatever may be large in a job or an event; the rest of it is small.
@@ -30,7 +30,7 @@ def page_json(entries: Sequence[bytes], *, count: int, offset: int, limit: int, 
     return dumps(body)
 
 
-def job_page_json(page: Page, *, before: JobPlace | None, room: int) -> bytes:
+def job_page_json(page: FoundJobs, *, before: JobPlace | None, room: int) -> bytes:
     """The same, of jobs: `nextBefore` is the place of the last one told, if others follow.
 
     What began before a place has no offset in the whole list, and is told none.

@@ -12,7 +12,7 @@ import orjson
 import pytest
 
 from jobs_admin.errors import ProjectionMissing, ProjectionOutdated
-from jobs_admin.projection.verify import Verdict, verify
+from jobs_admin.projection.verify import Findings, verify
 from tests.admin.made_log import of
 from tests.admin.projection_lab import LogLab, log_lab, projecting, until_at
 from tests.cli.command import running
@@ -47,7 +47,7 @@ def change(path: Path, statement: str, *values: Any) -> None:
         database.commit()
 
 
-def found(verdict: Verdict) -> dict[str, tuple[int, int]]:
+def found(verdict: Findings) -> dict[str, tuple[int, int]]:
     """By table: how many rows differ, and how many are about what left the log."""
     return {
         table.table: (table.different, table.gone)

@@ -15,7 +15,7 @@ from jobs_admin.projection import verify as verifying
 from jobs_admin.projection.files import FileDamaged, beside
 from jobs_admin.projection.fitness import why_unfit
 from jobs_admin.projection.status import look
-from jobs_admin.projection.verify import Verdict
+from jobs_admin.projection.verify import Findings
 from trellis_jobs.cli.logs import LogFormat, LogLevel, set_up_logs
 from trellis_jobs.cli.option_groups import grouped
 from trellis_jobs.cli.options import Database
@@ -120,7 +120,7 @@ async def _feed(reach: Reach) -> AsyncIterator[LogFeed]:
         yield LogFeed(connection)
 
 
-def _show(verdict: Verdict) -> None:
+def _show(verdict: Findings) -> None:
     numbers = ("rows", "different", "of what left the log")
     shown = table("table", *numbers, right=numbers)
     for one in verdict.tables:
