@@ -1,0 +1,108 @@
+"""Inline, where it has something to say of its own; the rest is in test_conformance.py."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from tests.support.facts import until
+from tests.testing.troupe import Part, Troupe
+from trellis_jobs import ActiveJob, DeclarationError, JobCancelled, Jobs, NotConnected, Service, job
+from trellis_jobs.testing import assert_enqueued, drain, inline
+
+
+class ChainJobs(Jobs, service="chain"):
+    link = job(int, int, concurrency=1)
+
+
+async def test_create_returns_when_the_job_is_over() -> None:
+    troupe = Troupe()
+    async with inline(troupe.service) as service:
+        ref = await service.jobs.play.create(Part(do="stumble"))
+        assert [seen.tries for seen in troupe.seen] == [1, 2]
+        assert (await ref.get()).state == "completed"
+        assert await ref.wait() == "done in 2"
+
+
+async def test_a_handler_may_create_jobs_of_its_own_queue_and_wait_for_them() -> None:
+    service = Service(ChainJobs)
+
+    @service.jobs.link.handle
+    async def link(active: ActiveJob[int]) -> int:
+        if active.payload == 0:
+            return 0
+        return 1 + await (await service.jobs.link.create(active.payload - 1)).wait()
+
+    async with inline(service):
+        assert await (await service.jobs.link.create(20)).wait() == 20
+        await assert_enqueued(service.jobs.link, count=21)
+
+
+async def test_a_job_that_waits_for_a_key_runs_once_it_is_free() -> None:
+    troupe = Troupe()
+    async with inline(troupe.service):
+        await troupe.jobs.patient.create(Part(do="ask for more"))
+        waited = await assert_enqueued(troupe.jobs.patient, {"do": "answer"}, count=1)
+        assert waited[0].job.state == "completed"
+
+
+async def test_a_running_job_is_cancelled_from_another_task() -> None:
+    troupe = Troupe()
+    async with inline(troupe.service):
+        creating = asyncio.create_task(troupe.jobs.play.create(Part(do="hang"), job_id="stuck"))
+        await until(lambda: troupe.seen)
+        await troupe.jobs.play.ref("stuck").cancel("enough")
+        ref = await creating
+        with pytest.raises(JobCancelled, match="enough"):
+            await ref.wait()
+        assert troupe.stopped == [True]
+
+
+async def test_who_stops_waiting_for_create_does_not_stop_the_job() -> None:
+    troupe = Troupe()
+    async with inline(troupe.service):
+        with pytest.raises(TimeoutError):
+            async with asyncio.timeout(0.05):
+                await troupe.jobs.play.create(Part(do="hang"), job_id="stuck")
+        assert (await troupe.jobs.play.ref("stuck").get()).state == "active"
+        assert troupe.stopped == []
+    assert len(troupe.stopped) == 1, "at the end of inline nothing runs on"
+
+
+async def test_drain_waits_for_what_other_tasks_have_created() -> None:
+    service, go = Service(ChainJobs), asyncio.Event()
+
+    @service.jobs.link.handle
+    async def link(active: ActiveJob[int]) -> int:
+        await go.wait()
+        return active.payload
+
+    async with inline(service):
+        creating = asyncio.create_task(service.jobs.link.create(1, job_id="one"))
+        await until(lambda: service.jobs.link.ref("one").events())
+        draining = asyncio.create_task(drain(service))
+        go.set()
+        assert [job.result for job in (await draining).jobs] == [1]
+        await creating
+
+
+async def test_a_service_is_inline_or_connected_and_only_one_of_them() -> None:
+    service = Troupe().service
+    async with inline(service):
+        with pytest.raises(DeclarationError, match="connected already"):
+            async with inline(service):
+                pass
+        with pytest.raises(DeclarationError, match="connected already"):
+            async with service.connect("nats://127.0.0.1:1"):
+                pass
+    with pytest.raises(NotConnected):
+        await service.jobs.play.create(Part())
+
+
+async def test_nothing_is_kept_from_one_inline_to_the_next() -> None:
+    service = Troupe().service
+    for _ in range(2):
+        async with inline(service):
+            await service.jobs.play.create(Part(), job_id="same")
+            await assert_enqueued(service.jobs.play, count=1)
