@@ -48,6 +48,10 @@ class Push(BaseModel):
     text: str
 
 
+class Unroutable(Exception):
+    pass
+
+
 class GatewayDown(Exception):
     pass
 
@@ -55,7 +59,7 @@ class GatewayDown(Exception):
 class DemoJobs(Jobs, service="demo"):
     resize_image = job(Image, list[str], concurrency=3)
     sync_tickets = job(Tickets, int, concurrency=2, backoff=[0.5, 1, 2, 4])
-    send_email = job(Email, concurrency=2, permanent=[UnicodeError])
+    send_email = job(Email, concurrency=2, permanent=[Unroutable])
     charge_card = job(Charge, str, concurrency=2, max_deliver=3, backoff=[1, 2])
     nightly_report = job(ReportRequest, int, concurrency=2, timeout=60)
     push_message = job(Push, deadline=2)  # nobody wants to hear it late
@@ -90,7 +94,8 @@ async def send(job: ActiveJob[Email]) -> None:
     await asyncio.sleep(0.4)
     if "@" not in job.payload.to:
         raise Fail(f"{job.payload.to!r} is no address")
-    job.payload.to.encode("ascii")
+    if not job.payload.to.isascii():
+        raise Unroutable("the mail server takes ASCII addresses only")
 
 
 @service.jobs.charge_card.handle

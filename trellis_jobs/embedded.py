@@ -25,6 +25,7 @@ from pathlib import Path
 from threading import Thread
 from typing import TYPE_CHECKING, Final
 
+from trellis_jobs.child_process import ending_with_parent
 from trellis_jobs.errors import JobsError
 
 if sys.platform != "win32":
@@ -224,30 +225,13 @@ def _spawn(command: Sequence[str], *, log: Path, lock: int) -> subprocess.Popen[
 def _popen(command: Sequence[str], *, log: Path, lock: int) -> subprocess.Popen[bytes]:
     with log.open("ab") as output:
         return subprocess.Popen(
-            (*_die_with_parent(), *command),
+            ending_with_parent(command),
             stdin=subprocess.DEVNULL,
             stdout=output,
             stderr=subprocess.STDOUT,
             pass_fds=(lock,),
             start_new_session=True,  # Ctrl-C is for the parent, which stops the server last
         )
-
-
-# Becomes the server, same pid, after asking the kernel for SIGKILL (9) at the parent's death
-# (PR_SET_PDEATHSIG, 1). A parent that died before the question is seen by getppid.
-# A process of its own because `preexec_fn` can deadlock in a program with threads.
-_BECOME_SERVER: Final = """
-import ctypes, os, sys
-ctypes.CDLL(None).prctl(1, 9)
-if os.getppid() == int(sys.argv[1]):
-    os.execv(sys.argv[2], sys.argv[2:])
-"""
-
-
-def _die_with_parent() -> Sequence[str]:
-    if sys.platform != "linux":
-        return ()
-    return (sys.executable, "-I", "-S", "-c", _BECOME_SERVER, str(os.getpid()))
 
 
 def _announced_port(store: Path) -> int | None:

@@ -88,6 +88,19 @@ class Reach:
         }
         return replace(known, **{name: value for name, value in said.items() if value is not None})
 
+    def environment(self) -> dict[str, str]:
+        """The same for another command, in its environment."""
+        said = {
+            "NATS_URL": self.nats,
+            "NATS_CONTEXT": self.context,
+            "NATS_CREDS": _path(self.creds),
+            "NATS_NKEY": _path(self.nkey),
+            "NATS_CA": _path(self.tlsca),
+            "NATS_CERT": _path(self.tlscert),
+            "NATS_KEY": _path(self.tlskey),
+        }
+        return {name: value for name, value in said.items() if value is not None}
+
     def _of_context(self) -> Access:
         """A server that is named stands for itself, unless a context is named too."""
         name = self.context

@@ -99,6 +99,7 @@ class WorkerHost:
         log.info(
             "worker started",
             extra={
+                "service": self._service,
                 "instance": self.instance,
                 "queues": [w.handler.queue.name for w in self._workers],
             },

@@ -1,25 +1,24 @@
-"""What is known of the jobs of a service, folded from its events with the one reducer."""
+"""What is known of the jobs on a server, folded from their events with the one reducer."""
 
 from __future__ import annotations
 
 from collections import Counter, deque
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Final
 
-from trellis_jobs.model.events import EventKind
+from trellis_jobs.model.events import Event, EventKind
 from trellis_jobs.model.job import Applied, Job, reduce
 from trellis_jobs.model.states import JobState
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
 
-    from trellis_jobs.model.events import Event
     from trellis_jobs.model.identity import JobAddress
     from trellis_jobs.model.job import Entry
 
 RATE_WINDOW: Final = timedelta(seconds=10)
-_EVENTS_KEPT: Final = 200
+_NEWS_KEPT: Final = 200
 _ENDED_KEPT: Final = 500
 
 
@@ -27,6 +26,7 @@ _ENDED_KEPT: Final = 500
 class QueueBoard:
     """How many jobs of one queue are in which state, and when the latest of them ended."""
 
+    service: str
     name: str
     states: Counter[JobState] = field(default_factory=Counter)
     _ends: deque[datetime] = field(default_factory=deque)
@@ -45,32 +45,67 @@ class QueueBoard:
         return len(self._ends) / (RATE_WINDOW / timedelta(seconds=1))
 
 
-class Board:
-    """Events from before `since` count for the jobs, but are not news."""
+@dataclass(frozen=True, slots=True)
+class Happened:
+    """An event, and the job after it."""
 
-    def __init__(self, queues: Iterable[str], since: datetime) -> None:
+    event: Event
+    job: Job
+
+
+@dataclass(frozen=True, slots=True)
+class Notice:
+    """What somebody has to say who is no job: an app, or a part of the session."""
+
+    at: datetime
+    by: str
+    words: str
+    is_alarm: bool = False
+
+
+class Board:
+    """Events from before `since` count for the jobs, but are not news. `on_news` hears each."""
+
+    def __init__(
+        self, since: datetime, on_news: Callable[[Happened | Notice], None] | None = None
+    ) -> None:
         self.since = since
-        self.queues = {name: QueueBoard(name) for name in queues}
-        self.news: deque[tuple[Event, Job]] = deque(maxlen=_EVENTS_KEPT)
-        self.notices: deque[str] = deque(maxlen=_EVENTS_KEPT)
+        self.queues: dict[tuple[str, str], QueueBoard] = {}
+        self.apps: dict[str, Notice] = {}
+        self.news: deque[Happened | Notice] = deque(maxlen=_NEWS_KEPT)
         self.ignored = 0
+        self._on_news = on_news
         self._live: dict[JobAddress, Job] = {}
         self._ended: dict[JobAddress, Job] = {}
 
-    def take(self, entry: Entry) -> Job | None:
-        """Move the job; returns it when the event is news."""
+    def take(self, entry: Entry) -> None:
         event, address = entry.event, entry.event.job
         before = self._live.get(address) or self._ended.get(address)
         reduced = reduce(before, entry)
         if not isinstance(reduced, Applied):
             self.ignored += 1
-            return None
+            return
         self._keep(reduced.job)
         self._count(event, before, reduced.job)
-        if event.at < self.since:
-            return None
-        self.news.append((event, reduced.job))
-        return reduced.job
+        if event.at >= self.since:
+            self._publish(Happened(event, reduced.job))
+
+    def expect(self, service: str, queues: Iterable[str]) -> None:
+        """Queues that have a worker are worth a line before they have a job."""
+        for name in queues:
+            self._queue(service, name)
+
+    def tell(self, by: str, words: str, *, is_alarm: bool = False) -> None:
+        self._publish(Notice(datetime.now(UTC), by, words, is_alarm))
+
+    def stand(self, app: str, words: str, *, is_alarm: bool = False) -> None:
+        """How an app stands, until the next time."""
+        self.apps[app] = Notice(datetime.now(UTC), app, words, is_alarm)
+
+    def label(self, service: str, queue: str) -> str:
+        """As short as it can be without a doubt whose queue is meant."""
+        services = {of for of, _ in self.queues}
+        return queue if services <= {service} else f"{service}/{queue}"
 
     def recent(self, count: int) -> list[Job]:
         """Those on their way, in the order of their creation, then those that ended last."""
@@ -92,8 +127,15 @@ class Board:
             del self._ended[next(iter(self._ended))]
 
     def _count(self, event: Event, before: Job | None, after: Job) -> None:
-        name = after.address.job_type
-        queue = self.queues.setdefault(name, QueueBoard(name))
+        queue = self._queue(after.address.service, after.address.job_type)
         queue.moved(before.state if before else None, after.state)
         if after.is_over and event.kind is not EventKind.STALE_COMPLETION_IGNORED:
             queue.ended(event.at)
+
+    def _queue(self, service: str, name: str) -> QueueBoard:
+        return self.queues.setdefault((service, name), QueueBoard(service, name))
+
+    def _publish(self, news: Happened | Notice) -> None:
+        self.news.append(news)
+        if self._on_news is not None:
+            self._on_news(news)

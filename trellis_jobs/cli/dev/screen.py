@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
@@ -10,7 +11,8 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from trellis_jobs.cli.showing.event_lines import event_line, progress_words, short_id
+from trellis_jobs.cli.dev.news_lines import news_lines
+from trellis_jobs.cli.showing.event_lines import progress_words
 from trellis_jobs.cli.showing.states import STYLES, state_text
 from trellis_jobs.model.states import LIVE, JobState
 
@@ -32,32 +34,46 @@ _COUNTED: Final = (
 )
 _OTHERS: Final = tuple(state for state in JobState if state not in _COUNTED)
 _BAR: Final = 14
-# The heading, two table heads and the blank lines between the parts.
-_FRAME_LINES: Final = 5
+# From here on there is room for a bar, and for whole ids in every line.
+_WIDE: Final = 110
+# The heading, the hint, two table heads and the blank lines between the parts.
+_FRAME_LINES: Final = 6
+_QUEUES_SHARE: Final = 0.4
 _JOBS_SHARE: Final = 0.55
 _LONGEST_AGE: Final = 60
+_APP_LINES: Final = 3
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Surface:
-    """What is drawn besides the board: where it comes from, when, and how high it may be."""
+    """What is drawn besides the board: where it comes from, when, and how large it may be."""
 
     heading: str
     hint: str
     now: datetime
+    width: int
     height: int
+
+    @property
+    def is_wide(self) -> bool:
+        return self.width >= _WIDE
 
 
 def draw(board: Board, surface: Surface) -> RenderableType:
-    room = max(2, surface.height - _FRAME_LINES - len(board.queues))
+    apps = _apps(board, surface.width)
+    room = max(6, surface.height - _FRAME_LINES - len(apps))
+    queues = list(board.queues.values())[: max(2, round(room * _QUEUES_SHARE))]
+    room = max(2, room - len(queues))
     jobs = round(room * _JOBS_SHARE)
     return Group(
         _heading(surface),
-        _queues(board, surface.now),
+        Text(surface.hint, "dim", no_wrap=True, overflow="ellipsis"),
+        *apps,
+        _queues(board, queues, surface.now),
         Text(),
-        _jobs(board.recent(jobs), surface.now, jobs),
+        _jobs(board, surface, jobs),
         Text(),
-        *_tail(board, room - jobs),
+        *_tail(board, surface, room - jobs),
     )
 
 
@@ -65,17 +81,30 @@ def _heading(surface: Surface) -> Table:
     line = Table.grid(expand=True)
     line.add_column(no_wrap=True)
     line.add_column(no_wrap=True, justify="right")
-    line.add_row(Text(surface.heading, "bold"), Text(surface.hint, "dim"))
+    line.add_row(Text(surface.heading, "bold"), Text("Ctrl-C stops", "dim"))
     return line
 
 
-def _queues(board: Board, now: datetime) -> Table:
-    table = _table("queue")
+def _apps(board: Board, width: int) -> list[Text]:
+    """One line each; what went wrong may take some more, because somebody has to read it."""
+    lines = []
+    for app in board.apps.values():
+        words = f"{app.by} {app.words}"
+        style = "red" if app.is_alarm else "blue"
+        shown = textwrap.wrap(words, width)[:_APP_LINES] if app.is_alarm else [words]
+        lines += [Text(line, style, no_wrap=True, overflow="ellipsis") for line in shown]
+    return lines
+
+
+def _queues(board: Board, queues: list[QueueBoard], now: datetime) -> Table:
+    unseen = len(board.queues) - len(queues)
+    table = _table(f"queue (and {unseen} more)" if unseen else "queue")
     for state in (*_COUNTED, "other"):
         table.add_column(state, justify="right")
     table.add_column("/s", justify="right")
-    for queue in board.queues.values():
-        table.add_row(queue.name, *_counts(queue), f"{queue.ends_per_second(now):.1f}")
+    for queue in queues:
+        label = board.label(queue.service, queue.name)
+        table.add_row(label, *_counts(queue), f"{queue.ends_per_second(now):.1f}")
     return table
 
 
@@ -85,22 +114,25 @@ def _counts(queue: QueueBoard) -> list[Text]:
     return [Text(str(count), style if count else "dim") for count, style in counts]
 
 
-def _jobs(jobs: list[Job], now: datetime, rows: int) -> Table:
-    table = _table("job", width=16)
-    table.add_column("id", width=8)
-    table.add_column("state", width=9)
-    table.add_column("try", width=3)
+def _jobs(board: Board, surface: Surface, rows: int) -> Table:
+    """Ids are whole, whatever else has to go: they are what other commands take."""
+    table = _table("job")
+    table.add_column("id", no_wrap=True)
+    table.add_column("state", no_wrap=True, width=9)
     table.add_column("age", justify="right", width=5)
-    table.add_column("progress", width=_BAR)
+    if surface.is_wide:
+        table.add_column("try", width=3)
+        table.add_column("progress", width=_BAR)
     table.add_column("detail", ratio=1, overflow="ellipsis", no_wrap=True)
+    jobs = board.recent(rows)
     for job in jobs:
+        wide = (f"{job.tries}/{job.max_tries}", _bar(job)) if surface.is_wide else ()
         table.add_row(
-            job.address.job_type,
-            Text(short_id(job), "dim"),
+            board.label(job.address.service, job.address.job_type),
+            Text(job.id, "dim"),
             state_text(job.state),
-            f"{job.tries}/{job.max_tries}",
-            _age(job, now),
-            _bar(job),
+            _age(job, surface.now),
+            *wide,
             _words(job),
             style="" if job.state in LIVE else "dim",
         )
@@ -137,13 +169,17 @@ def _words(job: Job) -> Text:
     return Text(progress_words(job.progress) if job.progress else "", "dim")
 
 
-def _tail(board: Board, rows: int) -> list[Text]:
-    notices = [Text(notice, "yellow", no_wrap=True) for notice in list(board.notices)[-1:]]
-    news = list(board.news)[-max(0, rows - len(notices)) :]
-    return [*notices, *(event_line(event, job) for event, job in news)]
+def _tail(board: Board, surface: Surface, rows: int) -> list[Text]:
+    newest = list(board.news)[-rows:]
+    lines = [
+        line
+        for news in newest
+        for line in news_lines(news, board.label, short_ids=not surface.is_wide)
+    ]
+    return lines[-rows:]
 
 
-def _table(first: str, width: int | None = None) -> Table:
+def _table(first: str) -> Table:
     table = Table(box=None, expand=True, header_style="dim", padding=(0, 2, 0, 0))
-    table.add_column(first, no_wrap=True, width=width)
+    table.add_column(first, no_wrap=True)
     return table

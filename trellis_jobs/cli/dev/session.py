@@ -1,109 +1,97 @@
-"""One `dev` from start to end: server, service, traffic, view; and everything back again."""
+"""One `dev` from start to end: server, admin runtime, apps, view; and everything back again."""
 
 from __future__ import annotations
 
 import asyncio
 import signal
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, aclosing
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Final
-
-from rich.console import Console
+from typing import TYPE_CHECKING, Any, Final
 
 from trellis_jobs import demo
+from trellis_jobs.cli.dev.apps import Apps
 from trellis_jobs.cli.dev.board import Board
 from trellis_jobs.cli.dev.traffic import keep_creating
-from trellis_jobs.cli.dev.views import show_lines, show_screen
+from trellis_jobs.cli.dev.views import View, view_of
 from trellis_jobs.cli.logs import LogFormat, LogLevel, set_up_logs
-from trellis_jobs.embedded import EmbeddedServer
-from trellis_jobs.jetstream.access import Access
-from trellis_jobs.jetstream.connection import Connection
+from trellis_jobs.cli.showing.output import console
 from trellis_jobs.jetstream.history import Histories
 from trellis_jobs.model import subjects
 from trellis_jobs.model.states import JobState
 from trellis_jobs.worker.signals import listening
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-    from pathlib import Path
+    from collections.abc import Coroutine, Sequence
 
-_GRACE: Final = 0.5
+    from trellis_jobs.cli.dev.ground import Ground
+
+DEMO: Final = "trellis_jobs.demo:service"
 _LOOKS: Final = 25
 _LOOK: Final = 0.02
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Session:
-    """With no `access` it has a server of its own, in `data` or in a folder that goes with it."""
+    """`rate`: demo jobs per second, if any."""
 
-    access: Access | None
-    data: Path | None
-    rate: float
+    ground: AbstractAsyncContextManager[Ground]
+    apps: Sequence[str]
+    reload: bool
+    rate: float | None
 
     async def run(self) -> None:
         set_up_logs(LogFormat.TEXT, LogLevel.WARNING)
-        console = Console(highlight=False)
-        board = Board(demo.service.contract.queues, since=datetime.now(UTC))
+        shown_on = console()
         enough = asyncio.Event()
         with listening({signal.SIGTERM: enough.set, signal.SIGINT: enough.set}):
-            async with self._server() as access, self._watching(access) as connection:
-                await self._play(connection, access, console, board, enough)
-        console.print(_summary(board), style="dim", soft_wrap=True)
+            async with self.ground as ground:
+                view = view_of(shown_on, ground, since=datetime.now(UTC))
+                await self._play(ground, view, enough)
+        shown_on.print(_summary(view.board), style="dim", soft_wrap=True)
 
-    async def _play(
-        self,
-        watching: Connection,
-        access: Access,
-        console: Console,
-        board: Board,
-        enough: asyncio.Event,
-    ) -> None:
-        heading = f"trellis-jobs dev   {access}   nats-server {watching.server_version}"
-        async with demo.service.connect(access):
-            view = asyncio.create_task(_show(console, board, watching, heading))
-            traffic = asyncio.create_task(keep_creating(demo.service.jobs, self.rate))
-            asked = asyncio.create_task(enough.wait())
-            try:
-                await asyncio.wait({view, traffic, asked}, return_when=asyncio.FIRST_COMPLETED)
-                traffic.cancel()
-                await demo.service.stop(_GRACE)
-                await _last_news(board)
-            finally:
-                for task in (view, traffic, asked):
-                    task.cancel()
-                await asyncio.gather(view, traffic, asked, return_exceptions=True)
-        for task in (view, traffic):
-            if not task.cancelled():
-                task.result()
-
-    @asynccontextmanager
-    async def _server(self) -> AsyncIterator[Access]:
-        if self.access is not None:
-            yield self.access
-            return
-        server = await asyncio.to_thread(EmbeddedServer.start, store=self.data)
+    async def _play(self, ground: Ground, view: View, enough: asyncio.Event) -> None:
+        """Whoever works stops first, and is seen to: the view is the last to go."""
+        showing = asyncio.create_task(_show(ground, view))
+        working = [asyncio.create_task(each) for each in self._work(ground, view.board)]
+        asked = asyncio.create_task(enough.wait())
         try:
-            yield Access(servers=server.url)
+            everything = {showing, asked, *working}
+            await asyncio.wait(everything, return_when=asyncio.FIRST_COMPLETED)
         finally:
-            await asyncio.to_thread(server.stop)
+            ends = await _end(*working)
+            await _last_news(view.board)
+            ends += await _end(showing, asked)
+        for end in ends:
+            if isinstance(end, Exception):
+                raise end
 
-    @asynccontextmanager
-    async def _watching(self, access: Access) -> AsyncIterator[Connection]:
-        connection = await Connection.open(access, name="jobs dev", insist=False)
-        try:
-            yield connection
-        finally:
-            await connection.close()
+    def _work(self, ground: Ground, board: Board) -> list[Coroutine[Any, Any, None]]:
+        work: list[Coroutine[Any, Any, None]] = []
+        if self.apps:
+            environment = ground.reach.environment()
+            work.append(Apps(self.apps, board, environment, reload=self.reload).run())
+        if self.rate is not None:
+            work.append(_create(ground, self.rate))
+        return work
 
 
-async def _show(console: Console, board: Board, watching: Connection, heading: str) -> None:
-    entries = Histories(watching).follow(subjects.of_service(demo.service.name))
-    if console.is_terminal:
-        await show_screen(console, board, entries, heading)
-    else:
-        console.print(heading, soft_wrap=True)
-        await show_lines(console, board, entries)
+async def _create(ground: Ground, rate: float) -> None:
+    async with demo.service.connect(ground.reach.access(), workers=False):
+        await keep_creating(demo.service.jobs, rate)
+
+
+async def _show(ground: Ground, view: View) -> None:
+    """The events of all services: dev is for those that are tried together."""
+    events = Histories(ground.connection).follow(subjects.of_service("*"))
+    async with aclosing(events) as entries:
+        await view.show(entries)
+
+
+async def _end(*tasks: asyncio.Task[Any]) -> list[Any]:
+    for task in tasks:
+        task.cancel()
+    return await asyncio.gather(*tasks, return_exceptions=True)
 
 
 async def _last_news(board: Board) -> None:

@@ -4,58 +4,95 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import sys
 from contextlib import contextmanager
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Protocol
 
 from rich.live import Live
 
+from trellis_jobs.cli.dev.board import Board
+from trellis_jobs.cli.dev.news_lines import news_lines
 from trellis_jobs.cli.dev.screen import Surface, draw
 from trellis_jobs.cli.logs import TextLines
-from trellis_jobs.cli.showing.event_lines import event_line
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterable, Iterator
 
     from rich.console import Console
 
-    from trellis_jobs.cli.dev.board import Board
+    from trellis_jobs.cli.dev.board import Happened, Notice
+    from trellis_jobs.cli.dev.ground import Ground
     from trellis_jobs.model.job import Entry
 
 _FRAME_SECONDS: Final = 0.125
 
 
-async def show_lines(console: Console, board: Board, entries: AsyncIterable[Entry]) -> None:
-    async for entry in entries:
-        job = board.take(entry)
-        if job is not None:
-            console.print(event_line(entry.event, job), soft_wrap=True)
+class View(Protocol):
+    board: Board
+
+    async def show(self, entries: AsyncIterable[Entry]) -> None: ...
 
 
-async def show_screen(
-    console: Console, board: Board, entries: AsyncIterable[Entry], heading: str
-) -> None:
-    async def keep_drawing(live: Live) -> None:
+def view_of(console: Console, ground: Ground, since: datetime) -> View:
+    """What should stay when the screen is gone is printed before it comes."""
+    for line in (ground.heading, ground.hint):
+        console.print(line, soft_wrap=True)
+    return ScreenView(console, ground, since) if sys.stdout.isatty() else LineView(console, since)
+
+
+class LineView:
+    def __init__(self, console: Console, since: datetime) -> None:
+        self.board = Board(since, on_news=self._print)
+        self._console = console
+
+    async def show(self, entries: AsyncIterable[Entry]) -> None:
+        async for entry in entries:
+            self.board.take(entry)
+
+    def _print(self, news: Happened | Notice) -> None:
+        for line in news_lines(news):
+            self._console.print(line, soft_wrap=True)
+
+
+class ScreenView:
+    def __init__(self, console: Console, ground: Ground, since: datetime) -> None:
+        self.board = Board(since)
+        self._console = console
+        self._ground = ground
+
+    async def show(self, entries: AsyncIterable[Entry]) -> None:
+        with (
+            _logs_as_notices(self.board),
+            Live(console=self._console, screen=True, auto_refresh=False) as live,
+        ):
+            drawing = asyncio.create_task(self._keep_drawing(live))
+            try:
+                async for entry in entries:
+                    self.board.take(entry)
+            finally:
+                drawing.cancel()
+
+    async def _keep_drawing(self, live: Live) -> None:
         while True:
-            surface = Surface(heading, "Ctrl-C stops", datetime.now(UTC), console.size.height)
-            live.update(draw(board, surface), refresh=True)
+            live.update(draw(self.board, self._surface()), refresh=True)
             await asyncio.sleep(_FRAME_SECONDS)
 
-    with _logs_as_notices(board), Live(console=console, screen=True, auto_refresh=False) as live:
-        drawing = asyncio.create_task(keep_drawing(live))
-        try:
-            async for entry in entries:
-                board.take(entry)
-        finally:
-            drawing.cancel()
+    def _surface(self) -> Surface:
+        return Surface(
+            heading=self._ground.heading,
+            hint=self._ground.hint,
+            now=datetime.now(UTC),
+            width=self._console.size.width,
+            height=self._console.size.height,
+        )
 
 
 @contextmanager
 def _logs_as_notices(board: Board) -> Iterator[None]:
     """A log line on stderr would tear the screen."""
-    notices = _Notices(board)
     root = logging.getLogger()
-    before, root.handlers = root.handlers, [notices]
+    before, root.handlers = root.handlers, [_Notices(board)]
     try:
         yield
     finally:
@@ -69,4 +106,5 @@ class _Notices(logging.Handler):
         self._board = board
 
     def emit(self, record: logging.LogRecord) -> None:
-        self._board.notices.append(self.format(record).splitlines()[0])
+        words = self.format(record).splitlines()[0]
+        self._board.tell("dev", words, is_alarm=record.levelno >= logging.ERROR)

@@ -17,25 +17,22 @@ if TYPE_CHECKING:
     from trellis_jobs.model.job import Job
     from trellis_jobs.model.notes import Notes, Progress
 
+# The random end of a ULID: its beginning is the time, which all neighbours share.
 _ID_SHOWN: Final = 8
 _QUEUE_WIDTH: Final = 16
 _KIND_WIDTH: Final = 10
 
 
-def event_line(event: Event, job: Job) -> Text:
+def event_line(event: Event, job: Job, *, queue: str | None = None, short_id: bool = False) -> Text:
+    """`queue`: as it is called here, if not by its whole name."""
     line = Text(no_wrap=True, overflow="ellipsis")
     line.append(clock(event.at), "dim")
-    line.append(f"  {event.job.job_type:<{_QUEUE_WIDTH}}")
-    line.append(f"{short_id(job)}  ", "dim")
+    line.append(f"  {queue or f'{event.job.service}/{event.job.job_type}':<{_QUEUE_WIDTH}}")
+    line.append(f"  {job.id[-_ID_SHOWN:] if short_id else job.id}  ", "dim")
     line.append(f"{event.kind.value:<{_KIND_WIDTH}}", STYLES[job.state])
     line.append(f"  {_said(event, job)}", "dim" if isinstance(event, e.Begun) else "")
     line.rstrip()
     return line
-
-
-def short_id(job: Job) -> str:
-    """The random end of a ULID: its beginning is the time, which all neighbours share."""
-    return job.id[-_ID_SHOWN:]
 
 
 def clock(at: datetime) -> str:

@@ -1,0 +1,100 @@
+"""The worker of an app in a process of its own: what it says, and how it ends."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import sys
+from contextlib import suppress
+from typing import TYPE_CHECKING, Final
+
+from trellis_jobs.child_process import ending_with_parent
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Callable, Mapping
+
+    Hear = Callable[[str], None]
+
+# Whoever waits for a restart waits for this; longer jobs are handed back and start again.
+GRACE: Final = 1.0
+# A worker hands back within some seconds more; one that does not is stuck.
+_PATIENCE: Final = 10.0
+# A child of its own may have its output still open.
+_LAST_WORDS: Final = 1.0
+_CHUNK: Final = 65_536
+_LONGEST_LINE: Final = 1_000_000
+
+
+class AppProcess:
+    def __init__(self, process: asyncio.subprocess.Process, listening: asyncio.Task[None]) -> None:
+        self._process = process
+        self._listening = listening
+
+    @classmethod
+    async def start(cls, app: str, environment: Mapping[str, str], hear: Hear) -> AppProcess:
+        process = await asyncio.create_subprocess_exec(
+            *ending_with_parent(_command(app)),
+            env={**os.environ, **environment, "PYTHONUNBUFFERED": "1"},
+            stdin=asyncio.subprocess.DEVNULL,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.STDOUT,
+            start_new_session=True,  # Ctrl-C is for the parent, which stops its apps first
+        )
+        return cls(process, asyncio.create_task(_listen(process.stdout, hear)))
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    async def wait(self) -> str:
+        """Until it ends by itself; how it did."""
+        code = await self._process.wait()
+        await self._hear_the_rest()
+        return f"ended with code {code}" if code >= 0 else f"was ended by {_signal_name(-code)}"
+
+    async def stop(self) -> None:
+        """Let it hand back what it works on; its pipe is not waited for if others hold it."""
+        with suppress(ProcessLookupError):
+            self._process.terminate()
+        try:
+            async with asyncio.timeout(_PATIENCE):
+                await self._process.wait()
+        except TimeoutError:
+            self._process.kill()
+            await self._process.wait()
+        await self._hear_the_rest()
+
+    async def _hear_the_rest(self) -> None:
+        await asyncio.wait({self._listening}, timeout=_LAST_WORDS)
+        self._listening.cancel()
+
+
+def _command(app: str) -> tuple[str, ...]:
+    """Log lines as JSON, to tell them from what handlers print."""
+    run = (sys.executable, "-m", "trellis_jobs.cli", "worker", app)
+    return (*run, "--log-format", "json", "--log-level", "info", "--grace", str(GRACE))
+
+
+def _signal_name(number: int) -> str:
+    return signal.Signals(number).name if number in set(signal.Signals) else f"signal {number}"
+
+
+async def _listen(stream: asyncio.StreamReader | None, hear: Hear) -> None:
+    if stream is None:
+        return
+    async for line in _lines(stream):
+        hear(line.decode(errors="replace").rstrip())
+
+
+async def _lines(stream: asyncio.StreamReader) -> AsyncIterator[bytes]:
+    rest = b""
+    while chunk := await stream.read(_CHUNK):
+        *whole, rest = (rest + chunk).split(b"\n")
+        for line in whole:
+            yield line
+        if len(rest) > _LONGEST_LINE:
+            yield rest
+            rest = b""
+    if rest:
+        yield rest
