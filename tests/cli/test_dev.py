@@ -2,29 +2,29 @@
 
 from __future__ import annotations
 
-import fcntl
-import os
-import pty
 import re
 import signal
-import struct
-import subprocess
-import termios
-from collections.abc import Iterator
-from contextlib import contextmanager
+import socket
 from pathlib import Path
-from threading import Thread
 
-from tests.cli.command import COMMAND, environment, running
+import pytest
+
+from jobs_admin.client import AdminClient
+from tests.cli.command import running
+from tests.cli.processes import children, is_alive
+from tests.cli.terminal import on_a_terminal
 from tests.support.facts import until
 from trellis_jobs import Service
+from trellis_jobs.cli.dev.ground import USUAL_PORT
 from trellis_jobs.demo import DemoJobs, Email
 from trellis_jobs.embedded import EmbeddedServer
+from trellis_jobs.errors import ServiceMissing
 
 ALTERNATE_SCREEN = "\x1b[?1049h"
 ORDINARY_SCREEN = "\x1b[?1049l"
 CURSOR = "\x1b[?25h"
-FAST = ("--rate", "20")
+FAST = ("--rate", "20", "--port", "0")
+ULID = r"[0-9A-HJKMNP-TV-Z]{26}"
 
 
 async def test_without_a_terminal_it_prints_events_and_ends_with_0(tmp_path: Path) -> None:
@@ -64,7 +64,7 @@ async def test_jobs_that_run_are_handed_back_at_the_end(tmp_path: Path) -> None:
 async def test_a_server_of_somebody_else_is_used_and_left_running(
     server: EmbeddedServer, tmp_path: Path
 ) -> None:
-    with running(tmp_path, "dev", *FAST, env={"NATS_URL": server.url}) as dev:
+    with running(tmp_path, "dev", "--rate", "20", env={"NATS_URL": server.url}) as dev:
         await dev.until_says("completed")
         dev.send(signal.SIGTERM)
         assert await dev.until_exit() == 0
@@ -90,10 +90,10 @@ async def test_jobs_of_before_are_known_when_the_data_are_kept(tmp_path: Path) -
 async def test_nothing_is_left_when_it_is_killed(tmp_path: Path) -> None:
     with running(tmp_path, "dev", *FAST) as dev:
         await dev.until_says("completed")
-        children = _children(dev.process.pid)
-        assert children
+        pids = children(dev.process.pid)
+        assert len(pids) == 2, "a server, and a worker"
         dev.send(signal.SIGKILL)
-        await until(lambda: not any(map(_is_alive, children)), "its server ends")
+        await until(lambda: not any(map(is_alive, pids)), "its server and its worker end")
 
 
 async def test_data_of_its_own_and_a_server_of_somebody_else_exclude_each_other(
@@ -111,8 +111,81 @@ async def test_a_server_that_does_not_answer_is_said_in_one_line(tmp_path: Path)
         assert "Traceback" not in dev.said
 
 
+async def test_what_it_shows_is_what_other_commands_take(tmp_path: Path) -> None:
+    with running(tmp_path, "dev", *FAST) as dev:
+        await dev.until_says(" completed ")
+        url, hint = dev.said.split()[2], dev.said.splitlines()[1]
+        assert hint == f"export NATS_URL={url} && trellis-jobs jobs list"
+        [job_id] = re.findall(rf"({ULID})  completed ", dev.said)[:1]
+        async with AdminClient.connect(url) as admin:
+            assert (await admin.get(job_id)).id == job_id
+
+
+@pytest.mark.parametrize("columns", [80, 130])
+async def test_ids_on_the_screen_are_whole(columns: int) -> None:
+    with on_a_terminal("dev", *FAST, columns=columns) as (_, screen):
+        row = re.compile(rf"^(resize-image|send-email) +{ULID}  (completed|active|retry)", re.M)
+        await until(lambda: row.search(screen.plain_text), "a job with its whole id")
+
+
+async def test_the_usual_port_is_used_if_it_is_free_else_another(tmp_path: Path) -> None:
+    """Whoever else runs on this machine may have it, or take it now: both are fine."""
+    with running(tmp_path, "dev", "--no-demo") as dev:
+        await dev.until_says("trellis-jobs jobs list")
+        has_usual = f"nats://127.0.0.1:{USUAL_PORT} " in dev.said
+        assert has_usual or "(port 4222 was taken)" in dev.said
+        second = tmp_path / "second"
+        second.mkdir()
+        with running(second, "dev", "--no-demo") as other:
+            await other.until_says("(port 4222 was taken)")
+
+
+async def test_a_port_that_is_taken_is_said_in_one_line(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = str(taken.getsockname()[1])
+        with running(tmp_path, "dev", "--port", port) as dev:
+            assert await dev.until_exit() == 1
+    assert dev.said.startswith(f"error: port {port} is taken"), dev.said
+
+
+async def test_without_the_demo_it_waits_for_whoever_comes(tmp_path: Path) -> None:
+    with running(tmp_path, "dev", "--no-demo", "--port", "0") as dev:
+        await dev.until_says("jobs list")
+        async with (
+            Service(DemoJobs).connect(dev.said.split()[2], workers=False) as demo,
+            AdminClient.connect(dev.said.split()[2]) as admin,
+        ):
+            ref = await demo.jobs.send_email.create(Email(to="ada@example.com", subject="hi"))
+            await dev.until_says(f"demo/send-email   {ref.id}  created")
+            assert (await admin.explain(ref.id)).because == "no-worker"
+        assert len(children(dev.process.pid)) == 1, "a server, and no worker"
+
+
+async def test_an_admin_runtime_that_is_there_is_enough(
+    server: EmbeddedServer, tmp_path: Path
+) -> None:
+    with running(tmp_path, "dev", "--no-demo", "--nats", server.url) as first:
+        await first.until_says("jobs list")
+        second = tmp_path / "second"
+        second.mkdir()
+        with running(second, "dev", "--no-demo", "--nats", server.url) as other:
+            await other.until_says("jobs list")
+            first.send(signal.SIGINT)
+            assert await first.until_exit() == 0
+            async with AdminClient.connect(server.url) as admin:
+                with pytest.raises(ServiceMissing):
+                    await admin.health()
+
+
+async def test_it_works_in_a_plain_locale(tmp_path: Path) -> None:
+    with running(tmp_path, "dev", *FAST, env={"LC_ALL": "C", "LANG": "C"}) as dev:
+        await dev.until_says("jürgen@example.com")
+        await dev.until_says("Unroutable: the mail server takes ASCII addresses only")
+        assert "UnicodeEncodeError" not in dev.said
+
+
 async def test_on_a_terminal_it_shows_a_screen_and_gives_the_terminal_back() -> None:
-    with _on_a_terminal("dev", *FAST) as (dev, screen):
+    with on_a_terminal("dev", *FAST) as (dev, screen):
         shown = (ALTERNATE_SCREEN, "pending", "nightly-report", "completed", "Ctrl-C stops")
         await until(lambda: all(words in screen.text for words in shown), "the screen is there")
         dev.send_signal(signal.SIGINT)
@@ -125,57 +198,7 @@ async def test_on_a_terminal_it_shows_a_screen_and_gives_the_terminal_back() -> 
         assert "Traceback" not in screen.text
 
 
-class _Screen:
-    """Everything a terminal was sent, collected by a thread."""
-
-    def __init__(self, master: int) -> None:
-        self.text = ""
-        self._master = master
-        Thread(target=self._collect, daemon=True).start()
-
-    def _collect(self) -> None:
-        while True:
-            try:
-                self.text += os.read(self._master, 65536).decode(errors="replace")
-            except OSError:  # the other side is closed
-                return
-
-
-@contextmanager
-def _on_a_terminal(*arguments: str) -> Iterator[tuple[subprocess.Popen[bytes], _Screen]]:
-    master, slave = pty.openpty()
-    fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", 40, 120, 0, 0))
-    process = subprocess.Popen(
-        (COMMAND, *arguments),
-        env=environment({"TERM": "xterm-256color"}),
-        stdin=slave,
-        stdout=slave,
-        stderr=slave,
-    )
-    os.close(slave)
-    try:
-        yield process, _Screen(master)
-    finally:
-        process.kill()
-        process.wait()
-        os.close(master)
-
-
 def _jobs_in_all(said: str) -> int:
     found = re.search(r"stopped after (\d+) jobs", said)
     assert found, said
     return int(found[1])
-
-
-def _children(pid: int) -> list[int]:
-    """Linux lists them under the thread that made them."""
-    listed = Path(f"/proc/{pid}/task").glob("*/children")
-    return [int(child) for children in listed for child in children.read_text().split()]
-
-
-def _is_alive(pid: int) -> bool:
-    try:
-        status = Path(f"/proc/{pid}/stat").read_text()
-    except OSError:
-        return False
-    return status.rpartition(")")[2].split()[0] != "Z"

@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 
 # Whoever waits for a restart waits for this; longer jobs are handed back and start again.
 GRACE: Final = 1.0
-# A worker hands back within some seconds more; one that does not is stuck.
-_PATIENCE: Final = 10.0
+# A worker hands back within five seconds more; one that does not is stuck.
+_PATIENCE: Final = 7.0
 # A child of its own may have its output still open.
 _LAST_WORDS: Final = 1.0
 _CHUNK: Final = 65_536

@@ -1,0 +1,88 @@
+"""What `dev` makes of the lines that an app writes, and which files it looks at."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from pathlib import Path
+
+import pytest
+
+from trellis_jobs.cli.dev.app_words import Said, Working, understand
+from trellis_jobs.cli.dev.sources import snapshot, until_changed
+from trellis_jobs.cli.logs import JsonLines
+
+
+def logged(logger: str, level: int, message: str, **extra: object) -> str:
+    record = logging.makeLogRecord({"name": logger, "levelno": level, "msg": message, **extra})
+    record.levelname = logging.getLevelName(level)
+    return JsonLines().format(record)
+
+
+def test_a_worker_that_is_up_says_on_what_it_works() -> None:
+    line = logged(
+        "trellis_jobs.worker.host", logging.INFO, "worker started", service="shop", queues=["a"]
+    )
+    assert understand(line) == Working("shop", ("a",))
+
+
+def test_what_events_say_anyway_is_left_out() -> None:
+    assert understand(logged("trellis_jobs.worker.loop", logging.INFO, "attempt settled")) is None
+    assert understand("") is None
+
+
+def test_what_the_app_logs_is_told_with_its_fields() -> None:
+    line = logged("shop.stock", logging.INFO, "counted", items=3)
+    assert understand(line) == Said("counted  items=3")
+
+
+def test_warnings_of_the_runtime_are_told() -> None:
+    line = logged("trellis_jobs.worker.voice", logging.WARNING, "too slow")
+    assert understand(line) == Said("too slow", is_alarm=True)
+
+
+def test_a_traceback_comes_with_its_record() -> None:
+    try:
+        raise ValueError("no such item")
+    except ValueError as error:
+        trace = (type(error), error, error.__traceback__)
+    told = understand(logged("shop", logging.ERROR, "broken", exc_info=trace))
+    assert isinstance(told, Said)
+    assert told.words.splitlines()[0] == "broken"
+    assert told.words.splitlines()[-1] == "ValueError: no such item"
+
+
+@pytest.mark.parametrize("line", ["hello", '{"a": 1}', "{not json", '{"message": 7}', "[1]"])
+def test_anything_else_is_what_somebody_printed(line: str) -> None:
+    assert understand(line) == Said(line)
+
+
+def test_an_error_of_the_command_is_an_alarm() -> None:
+    assert understand("error: no such module") == Said("error: no such module", is_alarm=True)
+
+
+@pytest.mark.parametrize("change", ["new", "gone", "other", "deep"])
+async def test_every_kind_of_change_is_noticed(tmp_path: Path, change: str) -> None:
+    (tmp_path / "package").mkdir()
+    (tmp_path / "here.py").write_text("1")
+    before = snapshot(tmp_path)
+    assert list(before) == [str(tmp_path / "here.py")]
+    match change:
+        case "new":
+            (tmp_path / "new.py").touch()
+        case "gone":
+            (tmp_path / "here.py").unlink()
+        case "other":
+            (tmp_path / "here.py").write_text("22")
+        case "deep":
+            (tmp_path / "package" / "deep.py").touch()
+    async with asyncio.timeout(10):
+        after = await until_changed(tmp_path, before)
+    assert after == snapshot(tmp_path)
+    assert after != before
+
+
+def test_files_that_nobody_may_read_are_left_out(tmp_path: Path) -> None:
+    (tmp_path / "broken.py").symlink_to(tmp_path / "nowhere.py")
+    assert snapshot(tmp_path) == {}
+    assert snapshot(tmp_path / "nowhere") == {}
