@@ -13,8 +13,11 @@ from jobs_admin.client import AdminClient
 from jobs_admin.config import Mode
 from jobs_admin.errors import Unexpected
 from jobs_admin.projection.files import file_id
+from jobs_admin.reads.position import position
 from jobs_admin.reads.readers import Readers
 from tests.admin.admin_lab import AdminLab, daemon_at
+from tests.admin.made_log import rows_of
+from tests.admin.projection_lab import log_lab, projecting
 from tests.support.facts import until
 from tests.support.lab import LabJobs, Task, producer
 from trellis_jobs.embedded import EmbeddedServer
@@ -69,18 +72,18 @@ async def test_it_comes_back_by_itself_while_nobody_asks(
     server: EmbeddedServer, tmp_path: Path, harm: Harm
 ) -> None:
     path = tmp_path / "jobs.sqlite"
-    async with producer(server.url) as jobs:
-        ids = await create_jobs(jobs)
-        async with daemon_at(server.url, path) as daemon:
-            await daemon.progress.reached(JOBS)
-        async with daemon_at(server.url, path), Readers.open(path) as others:
-            before = file_id(path)
-            kept = path.open("rb")  # so that the file's identity is not given to the new one
-            harm(path)
-            await until(lambda: file_id(path) not in (None, before), "there is another file")
-            kept.close()
-            rows = await others.rows("SELECT id FROM jobs_projection")
-            assert {row[0] for row in rows} == ids
+    async with log_lab(server.url) as lab:
+        await lab.write_jobs(JOBS)
+        end = await lab.end()
+        async with projecting(lab, path), Readers.open(path) as readers:
+            rows = rows_of(path)
+            assert await position(readers) == end
+            with path.open("rb"):  # so that the file's identity is not given to the new one
+                before = file_id(path)
+                harm(path)
+                await until(lambda: file_id(path) not in (None, before), "there is another file")
+            assert await position(readers) == end
+            assert rows_of(path) == rows
 
 
 @every_harm
