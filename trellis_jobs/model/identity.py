@@ -30,6 +30,10 @@ class JobAddress:
         check_token("job type", self.job_type)
         check_token("job id", self.job_id)
 
+    def __hash__(self) -> int:
+        """Few jobs have the same id, and many are looked up."""
+        return hash(self.job_id)
+
 
 def check_token(field: str, value: str) -> str:
     if len(value) > LONGEST_TOKEN:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from trellis_jobs.model import events as e
+from trellis_jobs.model.notes import NOTHING_NOTED
 from trellis_jobs.model.reducer import Illegal, advance
 
 if TYPE_CHECKING:
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
     from trellis_jobs.model.identity import JobAddress
     from trellis_jobs.model.job_errors import JobError
     from trellis_jobs.model.json_values import Json
-    from trellis_jobs.model.notes import LogLine, Notes, Progress
+    from trellis_jobs.model.notes import LogLine, Progress
     from trellis_jobs.model.standing import Standing
     from trellis_jobs.model.states import JobState
 
@@ -188,30 +189,32 @@ def _begin(job: Job | None, event: e.Begun, standing: Standing) -> Job:
 
 
 def _carry_run(run: Run, event: e.Event, ended_at: datetime | None) -> Run:
-    if isinstance(event, e.AttemptEvent):
-        run = _note(run, event.notes)
+    started_at, held = run.started_at, run.concurrency
+    result, errors = run.result, run.errors
+    because, by = run.ended_because, run.ended_by
     match event:
         case e.Started():
-            held = event.concurrency or run.concurrency
-            return replace(run, started_at=event.at, concurrency=held, ended_at=ended_at)
-        case e.Completed(result=result):
-            return replace(run, result=result, ended_at=ended_at)
-        case (
-            e.RetryScheduled(error=error)
-            | e.Failed(error=error)
-            | e.Dead(error=error)
-            | e.Stale(error=error)
-        ):
-            errors = (*run.errors, error)[-ERRORS_KEPT:]
-            return replace(run, errors=errors, ended_at=ended_at)
+            started_at, held = event.at, event.concurrency or held
+        case e.Completed():
+            result = event.result
+        case e.RetryScheduled() | e.Failed() | e.Dead() | e.Stale():
+            errors = (*errors, event.error)[-ERRORS_KEPT:]
         case e.Decided():
-            return replace(run, ended_because=event.reason, ended_by=event.by, ended_at=ended_at)
-        case _:
-            return run
-
-
-def _note(run: Run, notes: Notes) -> Run:
-    if notes.progress is None and not notes.lines:
-        return run
-    logs = (run.logs + notes.lines)[-LOGS_KEPT:]
-    return replace(run, progress=notes.progress or run.progress, logs=logs)
+            because, by = event.reason, event.by
+    notes = event.notes if isinstance(event, e.AttemptEvent) else NOTHING_NOTED
+    # Written out, as above.
+    return Run(
+        payload=run.payload,
+        began_at=run.began_at,
+        started_at=started_at,
+        ended_at=ended_at,
+        result=result,
+        errors=errors,
+        progress=notes.progress or run.progress,
+        logs=(run.logs + notes.lines)[-LOGS_KEPT:] if notes.lines else run.logs,
+        ended_because=because,
+        begun_by=run.begun_by,
+        ended_by=by,
+        concurrency=held,
+        queue_policy=run.queue_policy,
+    )

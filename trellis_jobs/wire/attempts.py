@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Any
 
 from trellis_jobs.model.attempts import Attempt
@@ -22,9 +23,15 @@ def from_json(body: dict[str, Any]) -> Attempt | None:
     attempt = optional(body, "attempt", dict)
     if attempt is None:
         return None
-    return Attempt(
+    return _attempt(
         required(attempt, "id", str),
         required(attempt, "instanceId", str),
         required(attempt, "work", str),
         count(attempt, "delivery", least=1),
     )
+
+
+@lru_cache(maxsize=8192)
+def _attempt(attempt_id: str, instance: str, work: str, delivery: int) -> Attempt:
+    """Made once for all the events of an attempt that come soon after each other."""
+    return Attempt(attempt_id, instance, work, delivery)

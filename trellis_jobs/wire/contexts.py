@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Any
 
 from trellis_jobs.model.context import JobContext, is_traceparent
@@ -20,9 +21,16 @@ def to_json(context: JobContext) -> dict[str, str]:
 
 
 def from_json(body: dict[str, Any]) -> JobContext:
-    traceparent = required(body, "traceparent", str)
+    return _context(
+        required(body, "requestId", str),
+        required(body, "traceparent", str),
+        optional(body, "tracestate", str),
+    )
+
+
+@lru_cache(maxsize=8192)
+def _context(request_id: str, traceparent: str, tracestate: str | None) -> JobContext:
+    """Checked once for all the events of a job that come soon after each other."""
     if not is_traceparent(traceparent):
         raise BadField(f"traceparent {traceparent!r:.80} is not one of W3C trace context")
-    return JobContext(
-        required(body, "requestId", str), traceparent, optional(body, "tracestate", str)
-    )
+    return JobContext(request_id, traceparent, tracestate)

@@ -206,12 +206,11 @@ def _begun(make: Callable[..., e.Event], *, is_attributed: bool = False) -> _Mak
 
 
 def _said(body: dict[str, Any], common: _Common) -> _Common:
-    """What every event of an attempt says."""
-    return common | {
-        "attempt": attempts.from_json(body),
-        "notes": notes.from_json(body),
-        "concurrency": concurrency.from_json(body),
-    }
+    """What every event of an attempt says, together with what every event says."""
+    common["attempt"] = attempts.from_json(body)
+    common["notes"] = notes.from_json(body)
+    common["concurrency"] = concurrency.from_json(body)
+    return common
 
 
 def _attempted(make: Callable[..., e.Event]) -> _Maker:

@@ -44,7 +44,7 @@ def add_present(body: dict[str, Any], **fields: object) -> None:
 def required(body: dict[str, Any], name: str, kind: type[T]) -> T:
     """JSON has no types but its own: a truth value is no number, and databases hold 64 bits."""
     value = body.get(name)
-    if type(value) is not kind or (kind is int and _is_too_large(value)):
+    if type(value) is not kind or (isinstance(value, int) and abs(value) >= _TOO_LARGE):
         # reprlib: the value may be nested deeper than repr() can follow.
         raise BadField(f"{name} must be {kind.__name__}, found {reprlib.repr(value)}")
     return value
@@ -55,10 +55,11 @@ def optional(body: dict[str, Any], name: str, kind: type[T]) -> T | None:
 
 
 def count(body: dict[str, Any], name: str, *, least: int = 0) -> int:
-    value = required(body, name, int)
-    if value < least:
-        raise BadField(f"{name} must be at least {least}, found {value}")
-    return value
+    value = body.get(name)
+    if type(value) is int and least <= value < _TOO_LARGE:
+        return value
+    found = required(body, name, int)
+    raise BadField(f"{name} must be at least {least}, found {found}")
 
 
 def moment(body: dict[str, Any], name: str) -> datetime:
@@ -66,7 +67,7 @@ def moment(body: dict[str, Any], name: str) -> datetime:
     try:
         at = datetime.fromisoformat(text.upper())
         if at.tzinfo is not None:
-            return at.astimezone(UTC)
+            return at if at.tzinfo is UTC else at.astimezone(UTC)
     except (ValueError, OverflowError):
         raise BadField(f"{name} must be an RFC 3339 time, found {text!r:.80}") from None
     raise BadField(f"{name} must name its offset from UTC, found {text!r:.80}")
@@ -74,10 +75,6 @@ def moment(body: dict[str, Any], name: str) -> datetime:
 
 def optional_moment(body: dict[str, Any], name: str) -> datetime | None:
     return None if body.get(name) is None else moment(body, name)
-
-
-def _is_too_large(value: object) -> bool:
-    return isinstance(value, int) and abs(value) >= _TOO_LARGE
 
 
 def _in_utf8(value: Any) -> Any:
