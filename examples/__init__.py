@@ -1,0 +1,1 @@
+"""Small services to read, run and copy from."""

@@ -1,0 +1,1 @@
+"""Webhook delivery: signed, tried again, and given up when the receiver says so."""
