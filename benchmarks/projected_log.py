@@ -12,6 +12,7 @@ from trellis_jobs.jetstream.connection import Connection
 from trellis_jobs.model import events as e
 from trellis_jobs.model import subjects
 from trellis_jobs.model.attempts import Attempt
+from trellis_jobs.model.concurrency import Concurrency
 from trellis_jobs.model.context import JobContext
 from trellis_jobs.model.identity import JobAddress
 from trellis_jobs.model.job import Entry, Job, fold
@@ -68,6 +69,16 @@ def history(number: int) -> list[e.Event]:
 def folded(number: int, sequence: int) -> Job:
     entries = [Entry(sequence + n, event) for n, event in enumerate(history(number))]
     job = fold(entries)
+    assert job is not None
+    return job
+
+
+def waiting(number: int, sequence: int, keys: int) -> Job:
+    """A job that is not over, on one of so many keys."""
+    key = Concurrency(key=f"customer:{number % keys}", key_hash=f"{number % keys:064x}")
+    begun, *_ = history(number)
+    assert isinstance(begun, e.Created)
+    job = fold([Entry(sequence, replace(begun, concurrency=key))])
     assert job is not None
     return job
 

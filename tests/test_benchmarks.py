@@ -89,5 +89,5 @@ def test_the_projection_is_compared_with_a_bare_consumer_of_the_same_log(figures
 
 def test_each_question_to_the_projection_has_its_percentiles(figures: Any) -> None:
     asked = figures["projection"]["milliseconds"]
-    assert {"get", "newest", "service", "since", "error text", "stats"} <= set(asked)
+    assert {"get", "newest", "service", "since", "error text", "keys", "stats"} <= set(asked)
     assert all(0 < took["p50"] <= took["p99"] for took in asked.values())
