@@ -21,6 +21,7 @@ from pydantic.alias_generators import to_camel
 
 from jobs_admin.errors import Unexpected
 from jobs_admin.refusals import refusal
+from jobs_admin.views.dead_groups import DeadGroups
 from jobs_admin.views.jobs import (
     ChangedJob,
     ExplanationView,
@@ -34,7 +35,6 @@ from jobs_admin.views.keys import BusyKeyView, KeyView
 from jobs_admin.views.services import HealthView, IgnoredView, ServiceView, StatsView
 from jobs_admin.views.shape import Page
 from trellis_jobs.errors import NotConfirmed
-from trellis_jobs.jetstream.access import Access
 from trellis_jobs.jetstream.connection import Connection
 from trellis_jobs.jetstream.requests import call
 from trellis_jobs.model import subjects
@@ -45,6 +45,8 @@ from trellis_jobs.wire.fields import dumps
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
+
+    from trellis_jobs.jetstream.access import Access
 
 T = TypeVar("T")
 V = TypeVar("V", bound=BaseModel)
@@ -188,6 +190,13 @@ class AdminClient:
             return await self.list_dead(query, before=before, limit=page)
 
         return _each_job(turn)
+
+    async def group_dead(
+        self, query: JobQuery = ANY, *, offset: int = 0, limit: int = PAGE, min_seq: int = 0
+    ) -> DeadGroups:
+        """What dead jobs died of, by queue and error, the most frequent first."""
+        asked = {**_told(query), "offset": offset, "limit": limit, "minSeq": min_seq}
+        return await self._one("Jobs.GroupDLQ", asked, DeadGroups)
 
     async def get(self, job: str | JobAddress, *, min_seq: int = 0) -> JobView:
         asked = {**_named(job), "minSeq": min_seq}

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 from pydantic.json_schema import models_json_schema
 
 from jobs_admin.rpc import inputs
+from jobs_admin.views.dead_groups import DeadGroups
 from jobs_admin.views.jobs import ChangedJob, ExplanationView, JobPage, LogEntry, OneJob
 from jobs_admin.views.keys import BusyKeyView, KeyView
 from jobs_admin.views.services import HealthView, IgnoredView, ServiceView, StatsView
@@ -66,6 +67,7 @@ RPCS: Final[Mapping[str, Rpc]] = {
     "Jobs.Stats": _reads(inputs.StatsInput, StatsView),
     "Jobs.List": _reads(inputs.ListInput, JobPage),
     "Jobs.ListDLQ": _reads(inputs.DeadInput, JobPage),
+    "Jobs.GroupDLQ": _reads(inputs.FilterInput, DeadGroups),
     "Jobs.Get": _finds(inputs.JobInput, OneJob),
     "Jobs.Events": _finds(inputs.EventsInput, Page[LogEntry]),
     "Jobs.Explain": _finds(inputs.JobInput, ExplanationView),

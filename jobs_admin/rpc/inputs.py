@@ -68,8 +68,7 @@ class Before(Nothing):
     first_seq: Annotated[int, Field(alias="firstSeq", ge=0, le=_LARGEST_SEQUENCE)]
 
 
-class DeadInput(PageInput):
-    before: Before | None = None
+class FilterInput(PageInput):
     service: Token | None = None
     type: Token | None = None
     since: Moment | None = None
@@ -78,17 +77,6 @@ class DeadInput(PageInput):
     id_prefix: Annotated[str | None, Field(alias="idPrefix", pattern=_ONE_TOKEN)] = None
     error: Text | None = None
     payload: Annotated[dict[Text, PayloadValue] | None, Field(max_length=8)] = None
-
-    @model_validator(mode="after")
-    def _one_way_to_page(self) -> DeadInput:
-        if self.before is not None and self.offset:
-            raise ValueError("a page begins at an offset or before a place, not both")
-        return self
-
-    @property
-    def place(self) -> JobPlace | None:
-        told = self.before
-        return JobPlace(told.created_at, told.first_seq) if told else None
 
     def wanted(self, states: list[JobState] | None) -> JobFilter:
         return JobFilter(
@@ -102,6 +90,21 @@ class DeadInput(PageInput):
             error=self.error,
             payload=self.payload,
         )
+
+
+class DeadInput(FilterInput):
+    before: Before | None = None
+
+    @model_validator(mode="after")
+    def _one_way_to_page(self) -> DeadInput:
+        if self.before is not None and self.offset:
+            raise ValueError("a page begins at an offset or before a place, not both")
+        return self
+
+    @property
+    def place(self) -> JobPlace | None:
+        told = self.before
+        return JobPlace(told.created_at, told.first_seq) if told else None
 
 
 class ListInput(DeadInput):

@@ -10,11 +10,12 @@ import orjson
 from jobs_admin import actions
 from jobs_admin.actions import Done, NotLegal, Order
 from jobs_admin.reads import jobs as reads
+from jobs_admin.reads.dead_groups import dead_groups
 from jobs_admin.rpc import inputs
 from jobs_admin.rpc.catching_up import caught_up
 from jobs_admin.rpc.faults import Invalid, Issue, NotFound
 from jobs_admin.rpc.finding import address_of, find
-from jobs_admin.rpc.pages import job_page_json, without_the_large
+from jobs_admin.rpc.pages import job_page_json, page_json, without_the_large
 from jobs_admin.rpc.router import Method
 from trellis_jobs.model.events import EventKind
 from trellis_jobs.model.states import JobState
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from jobs_admin.actions import Actions, Plan
+    from jobs_admin.reads.dead_groups import DeadGroup
     from jobs_admin.reads.jobs import StoredJob
     from jobs_admin.reads.readers import Readers
     from jobs_admin.rpc.catching_up import LogProgress
@@ -45,6 +47,7 @@ class JobMethods:
             "Jobs.List": Method(inputs.ListInput, self.list_jobs),
             "Jobs.Get": Method(inputs.JobInput, self.get_job),
             "Jobs.ListDLQ": Method(inputs.DeadInput, self.list_dead),
+            "Jobs.GroupDLQ": Method(inputs.FilterInput, self.group_dead),
             "Jobs.Cancel": Method(inputs.ActionInput, self.cancel),
             "Jobs.Retry": Method(inputs.ActionInput, self.retry),
             "Jobs.ReplayDLQ": Method(inputs.ActionInput, self.replay),
@@ -56,6 +59,20 @@ class JobMethods:
 
     async def list_dead(self, asked: inputs.DeadInput, _: Asker) -> bytes:
         return await self._page(asked, [JobState.DEAD])
+
+    async def group_dead(self, asked: inputs.FilterInput, _: Asker) -> bytes:
+        await caught_up(self.progress, asked.min_seq)
+        found = await dead_groups(
+            self.readers, asked.wanted([JobState.DEAD]), offset=asked.offset, limit=asked.limit
+        )
+        return page_json(
+            [dumps(_group_json(group)) for group in found.groups],
+            count=found.count,
+            offset=asked.offset,
+            limit=asked.limit,
+            room=self.largest_answer(),
+            jobs=found.jobs,
+        )
 
     async def get_job(self, asked: inputs.JobInput, _: Asker) -> dict[str, Any]:
         return {"job": await self._shown(await find(self.readers, self.progress, asked))}
@@ -119,6 +136,19 @@ class JobMethods:
             return shown
         slim: dict[str, Any] = orjson.loads(without_the_large(data))
         return slim
+
+
+def _group_json(group: DeadGroup) -> dict[str, Any]:
+    body: dict[str, Any] = {
+        "service": group.service,
+        "type": group.type,
+        "jobs": group.jobs,
+        "oldestAt": group.oldest_at,
+        "newestAt": group.newest_at,
+        "exampleId": group.example_id,
+    }
+    add_present(body, error=group.error)
+    return body
 
 
 def _wrong_state(refused: NotLegal) -> Invalid:

@@ -18,13 +18,16 @@ _AROUND_THE_ENTRIES: Final = 1024
 _LARGE: Final = ("payload", "result", "earlierRuns", "errors", "logs", "event")
 
 
-def page_json(entries: Sequence[bytes], *, count: int, offset: int, limit: int, room: int) -> bytes:
+def page_json(
+    entries: Sequence[bytes], *, count: int, offset: int, limit: int, room: int, **more: Any
+) -> bytes:
     """As many of the entries, which are JSON already, as one answer can take; at least one.
 
-    A page may so be shorter than `limit`: whoever pages goes on at `nextOffset`.
+    A page may so be shorter than `limit`: whoever pages goes on at `nextOffset`. What is told
+    besides is small.
     """
     fitting = _fitting(entries, room)
-    body = _body(fitting, count, offset, limit)
+    body = {**_body(fitting, count, offset, limit), **more}
     if fitting and offset + len(fitting) < count:
         body["nextOffset"] = offset + len(fitting)
     return dumps(body)
