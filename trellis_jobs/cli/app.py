@@ -8,11 +8,15 @@ import typer
 
 from trellis_jobs.cli.admin import admin
 from trellis_jobs.cli.dev import dev
+from trellis_jobs.cli.dlq import dlq
 from trellis_jobs.cli.exits import complain
 from trellis_jobs.cli.jobs import jobs
+from trellis_jobs.cli.keys import keys
 from trellis_jobs.cli.option_groups import grouped
 from trellis_jobs.cli.projection import projection
+from trellis_jobs.cli.services import services
 from trellis_jobs.cli.worker import worker
+from trellis_jobs.cli.workers import workers
 from trellis_jobs.errors import JobsError
 
 app = typer.Typer(
@@ -24,7 +28,11 @@ app = typer.Typer(
 )
 app.command()(grouped(worker))
 app.command()(grouped(dev))
+app.command()(grouped(services))
 app.add_typer(jobs, name="jobs")
+app.add_typer(dlq, name="dlq")
+app.add_typer(keys, name="keys")
+app.add_typer(workers, name="workers")
 app.add_typer(admin, name="admin")
 app.add_typer(projection, name="projection")
 

@@ -16,6 +16,10 @@ from jobs_admin.errors import NotFound
 from trellis_jobs.errors import JobNotFound, JobsError, NotConfirmed, ServiceMissing, Unreachable
 
 
+class Misused(JobsError):
+    """The command line itself is wrong; the message says what to say instead."""
+
+
 class Exit(IntEnum):
     OK = 0
     REFUSED = 1
@@ -26,6 +30,8 @@ class Exit(IntEnum):
 
 def exit_of(error: JobsError) -> Exit:
     match error:
+        case Misused():
+            return Exit.USAGE
         case NotFound() | JobNotFound():
             return Exit.NOT_FOUND
         case Unreachable() | ServiceMissing() | NotConfirmed():

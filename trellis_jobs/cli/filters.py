@@ -13,14 +13,14 @@ import typer
 from jobs_admin.client import JobQuery, Scalar
 from trellis_jobs.model.states import JobState
 
-_PANEL: Final = "Which jobs"
+PANEL: Final = "Which jobs"
 _AGE: Final = re.compile(r"(\d+(?:\.\d+)?)(s|m|h|d)")
 _UNITS: Final = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days"}
 
 Service = Annotated[
-    str | None, typer.Option("--service", help="Of this service.", rich_help_panel=_PANEL)
+    str | None, typer.Option("--service", help="Of this service.", rich_help_panel=PANEL)
 ]
-Type = Annotated[str | None, typer.Option("--type", help="Of this type.", rich_help_panel=_PANEL)]
+Type = Annotated[str | None, typer.Option("--type", help="Of this type.", rich_help_panel=PANEL)]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,29 +34,29 @@ class Filters:
         typer.Option(
             help="Changed since then: 10m, 2h, 3d, or RFC 3339.",
             metavar="TIME",
-            rich_help_panel=_PANEL,
+            rich_help_panel=PANEL,
         ),
     ] = None
     until: Annotated[
         str | None,
-        typer.Option(help="Not changed since then.", metavar="TIME", rich_help_panel=_PANEL),
+        typer.Option(help="Not changed since then.", metavar="TIME", rich_help_panel=PANEL),
     ] = None
     key: Annotated[
-        str | None, typer.Option(help="With this concurrency key.", rich_help_panel=_PANEL)
+        str | None, typer.Option(help="With this concurrency key.", rich_help_panel=PANEL)
     ] = None
     id_prefix: Annotated[
-        str | None, typer.Option(help="Whose id begins so.", rich_help_panel=_PANEL)
+        str | None, typer.Option(help="Whose id begins so.", rich_help_panel=PANEL)
     ] = None
     error: Annotated[
         str | None,
-        typer.Option(help="With this text in their last error.", rich_help_panel=_PANEL),
+        typer.Option(help="With this text in their last error.", rich_help_panel=PANEL),
     ] = None
     payload: Annotated[
         list[str] | None,
         typer.Option(
             help="Whose payload has this: customer.id=17; may be repeated.",
             metavar="FIELD=VALUE",
-            rich_help_panel=_PANEL,
+            rich_help_panel=PANEL,
         ),
     ] = None
 

@@ -8,13 +8,15 @@ import gc
 import os
 import sys
 import threading
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from trellis_jobs.cli.exits import Exit, complain
 from trellis_jobs.errors import JobsError
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine
+
+T = TypeVar("T")
 
 _LAST_MOMENTS: Final = 1.0
 
@@ -28,6 +30,15 @@ def run(program: Coroutine[Any, Any, None]) -> None:
             code = complain(error)
         _leave_soon(code)
     sys.exit(code)
+
+
+def outcome_of(program: Coroutine[Any, Any, T]) -> T:
+    """For a command that goes on afterwards; one that is refused ends here."""
+    with asyncio.Runner(loop_factory=_new_loop) as runner:
+        try:
+            return runner.run(program)
+        except JobsError as error:
+            sys.exit(complain(error))
 
 
 def collect_rarely() -> None:

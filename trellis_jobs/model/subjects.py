@@ -19,6 +19,7 @@ from trellis_jobs.model.key_state import KeyAddress
 
 EVERYTHING: Final = "trellis.jobs.>"
 ALL_WORK: Final = "trellis.work.>"
+ALL_PRESENCE: Final = "trellis.jobs.workers.>"
 WORK_FROM_TOKENS: Final = "trellis.work.{{wildcard(1)}}.{{wildcard(2)}}.{{wildcard(3)}}"
 _RPC: Final = "rpc.v1."
 _KINDS: Final = {kind.value: kind for kind in EventKind}

@@ -6,15 +6,14 @@ from datetime import UTC, datetime
 from typing import Annotated
 
 import typer
-from rich.table import Table
 
 from jobs_admin.client import JobQuery
-from jobs_admin.views.jobs import JobPage, JobView
+from jobs_admin.views.jobs import JobPage
 from trellis_jobs.cli.filters import Filters
 from trellis_jobs.cli.reach import Reach
 from trellis_jobs.cli.running import run
-from trellis_jobs.cli.showing.output import Output, console, one_line, print_json, table
-from trellis_jobs.cli.showing.states import state_text
+from trellis_jobs.cli.showing.job_table import job_table
+from trellis_jobs.cli.showing.output import Output, console, print_json
 from trellis_jobs.model.states import JobState
 
 
@@ -39,20 +38,6 @@ async def _list(reach: Reach, query: JobQuery, limit: int, output: Output) -> No
         return
     console().print(job_table(page.entries, output, datetime.now(UTC)))
     console().print(_footer(page), style="dim")
-
-
-def job_table(jobs: tuple[JobView, ...], output: Output, now: datetime) -> Table:
-    shown = table("id", "queue", "state", "tries", "created", "error", elastic="error")
-    for job in jobs:
-        shown.add_row(
-            job.id,
-            f"{job.service}/{job.type}",
-            state_text(job.state),
-            f"{job.tries}/{job.max_tries}",
-            output.time(job.created_at, now),
-            one_line(job.last_error),
-        )
-    return shown
 
 
 def _footer(page: JobPage) -> str:

@@ -50,12 +50,15 @@ def console() -> Console:
     return Console(highlight=False, width=_PIPE_WIDTH)
 
 
-def table(*columns: str, right: Sequence[str] = (), elastic: str | None = None) -> Table:
-    """Columns in `right` are numbers; `elastic` is the first to give way on a narrow terminal."""
+def table(
+    *columns: str, right: Sequence[str] = (), elastic: str | Sequence[str] | None = None
+) -> Table:
+    """Columns in `right` are numbers; those in `elastic` give way on a narrow terminal."""
+    yielding = (elastic,) if isinstance(elastic, str) else elastic or ()
     made = Table(box=None, header_style="bold", padding=(0, 2, 0, 0))
     for column in columns:
         justify: JustifyMethod = "right" if column in right else "left"
-        made.add_column(column, no_wrap=column != elastic, justify=justify)
+        made.add_column(column, no_wrap=column not in yielding, justify=justify)
     return made
 
 

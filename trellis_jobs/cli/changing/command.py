@@ -1,0 +1,112 @@
+"""The order in which every change of many jobs goes: choose, look, ask, do, tell."""
+
+from __future__ import annotations
+
+import signal
+import sys
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from trellis_jobs.cli.authorship import By, Reason, person
+from trellis_jobs.cli.changing.look import Look, look
+from trellis_jobs.cli.changing.pace import Pace
+from trellis_jobs.cli.changing.sweep import Sweep
+from trellis_jobs.cli.changing.tally import Tally
+from trellis_jobs.cli.changing.targets import Choice, Named, Targets, choose
+from trellis_jobs.cli.changing.telling import how_many, left, preview, print_to, summary
+from trellis_jobs.cli.changing.verbs import Verb
+from trellis_jobs.cli.consent import PANEL, Yes, ask, check_askable
+from trellis_jobs.cli.reach import Reach
+from trellis_jobs.cli.running import outcome_of
+from trellis_jobs.cli.showing.output import Output, console, print_json, progress_bar, say
+from trellis_jobs.worker.signals import listening
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Changing:
+    """Options of every command that changes many jobs."""
+
+    dry_run: Annotated[
+        bool,
+        typer.Option("--dry-run", help="Only show how many and which.", rich_help_panel=PANEL),
+    ] = False
+    yes: Yes = False
+    reason: Reason = None
+    by: By = None
+    rate: Annotated[
+        float | None,
+        typer.Option(
+            help="At most so many a second.", min=0.001, metavar="N", rich_help_panel=PANEL
+        ),
+    ] = None
+
+
+def change(verb: Verb, choice: Choice, how: Changing, output: Output, reach: Reach) -> None:
+    targets = choose(choice, verb, sys.stdin)
+    check_askable(how.yes or how.dry_run, f"{verb.name} these jobs")
+    looked = outcome_of(_look(reach, targets))
+    if how.dry_run:
+        _show_dry_run(looked, verb, output)
+        return
+    if looked.count and not how.yes:
+        _ask(looked, verb, output)
+    tally = Tally(verb.name, looked.count, by_name=isinstance(targets, Named))
+    if looked.count:
+        outcome_of(_do(reach, targets, verb, how, tally))
+    _show(tally, verb, output)
+    sys.exit(tally.exit)
+
+
+async def _look(reach: Reach, targets: Targets) -> Look:
+    async with reach.admin() as admin:
+        return await look(admin, targets)
+
+
+def _ask(looked: Look, verb: Verb, output: Output) -> None:
+    shown = Console(stderr=True, highlight=False)
+    print_to(shown, preview(looked, verb, output, datetime.now(UTC)))
+    ask(f"{verb.name} {how_many(looked.count)}?")
+
+
+async def _do(reach: Reach, targets: Targets, verb: Verb, how: Changing, tally: Tally) -> None:
+    async with reach.admin(by=person(how.by)) as admin:
+        with progress_bar(verb.going) as bar:
+            sweep = Sweep(
+                admin,
+                verb,
+                how.reason,
+                Pace(how.rate),
+                tally,
+                lambda: bar(tally.gone_through, tally.asked),
+            )
+
+            def interrupt() -> None:
+                tally.stopped = "interrupted"
+                sweep.stop.set()
+
+            with listening({signal.SIGINT: interrupt, signal.SIGTERM: interrupt}):
+                await sweep.run(targets)
+
+
+def _show_dry_run(looked: Look, verb: Verb, output: Output) -> None:
+    if output.json:
+        print_json(looked.to_json(verb))
+        return
+    print_to(console(), preview(looked, verb, output, datetime.now(UTC)))
+    print(f"{verb.name} would touch {how_many(looked.count)}; nothing was changed")
+
+
+def _show(tally: Tally, verb: Verb, output: Output) -> None:
+    if output.json:
+        print_json(tally.to_json())
+    elif tally.asked:
+        print_to(console(), summary(tally, verb))
+    else:
+        print("no job matches: nothing to do")
+    rest = left(tally)
+    if rest is not None:
+        say(rest)

@@ -1,0 +1,60 @@
+"""Which jobs a change would touch, before it does."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+from typing import Any, Final
+
+from jobs_admin.client import AdminClient
+from jobs_admin.errors import NotFound
+from jobs_admin.views.jobs import JobView
+from trellis_jobs.cli.changing.tally import NotDone, refusal_of
+from trellis_jobs.cli.changing.targets import Named, Targets
+from trellis_jobs.cli.changing.verbs import Verb
+from trellis_jobs.model.identity import JobAddress
+
+SHOWN: Final = 20
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """`count` is of all of them; `jobs` are the first, without those that there are not."""
+
+    count: int
+    jobs: tuple[JobView, ...] = ()
+    missing: tuple[NotDone, ...] = ()
+
+    def refusing(self, verb: Verb) -> list[JobView]:
+        return [job for job in self.jobs if job.state not in verb.legal_from]
+
+    def to_json(self, verb: Verb) -> dict[str, Any]:
+        return {
+            "verb": verb.name,
+            "dryRun": True,
+            "count": self.count,
+            "jobs": [
+                {"id": job.id, "service": job.service, "type": job.type, "state": job.state.value}
+                for job in self.jobs
+            ],
+            "notFound": [each.id for each in self.missing],
+        }
+
+
+async def look(admin: AdminClient, targets: Targets) -> Look:
+    if isinstance(targets, Named):
+        looked_at = await asyncio.gather(*(_find(admin, job) for job in targets.jobs[:SHOWN]))
+        return Look(
+            len(targets.jobs),
+            tuple(each for each in looked_at if isinstance(each, JobView)),
+            tuple(each for each in looked_at if isinstance(each, NotDone)),
+        )
+    page = await admin.list_jobs(targets.query, limit=SHOWN)
+    return Look(page.count, page.entries)
+
+
+async def _find(admin: AdminClient, job: str | JobAddress) -> JobView | NotDone:
+    try:
+        return await admin.get(job)
+    except NotFound as error:
+        return refusal_of(job, error)

@@ -1,0 +1,30 @@
+"""No more than so many a second, evenly."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Final
+
+# Timers are late by a little: that much may be made up for, and no more, so that nothing bursts.
+_SLACK: Final = 0.1
+
+
+class Pace:
+    """`rate` is per second; without one nobody waits."""
+
+    def __init__(self, rate: float | None) -> None:
+        self._between = 0.0 if rate is None else 1 / rate
+        self._next = 0.0
+
+    async def turn(self, stop: asyncio.Event) -> None:
+        """Returns when it is time for the next one, or there will be none."""
+        now = asyncio.get_running_loop().time()
+        due = max(self._next, now - _SLACK)
+        self._next = due + self._between
+        if due <= now:
+            return
+        try:
+            async with asyncio.timeout(due - now):
+                await stop.wait()
+        except TimeoutError:
+            return

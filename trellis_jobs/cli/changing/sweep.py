@@ -1,0 +1,84 @@
+"""Go through the jobs and change each: so many at once, no faster than told, until told to stop."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from dataclasses import dataclass, field
+from typing import Final
+
+from jobs_admin.client import AdminClient
+from jobs_admin.errors import RequestFailed
+from trellis_jobs.cli.changing.pace import Pace
+from trellis_jobs.cli.changing.tally import Tally, refusal_of
+from trellis_jobs.cli.changing.targets import Named, Targets
+from trellis_jobs.cli.changing.verbs import Verb
+from trellis_jobs.errors import JobsError, NotConfirmed
+from trellis_jobs.model.identity import JobAddress
+
+# Half of what an admin runtime answers at once, so that others are answered too.
+AT_ONCE: Final = 32
+_PAGE: Final = 200
+
+
+@dataclass(frozen=True, slots=True)
+class Sweep:
+    """`tally` is right at any moment; once `stop` is set, what is under way is finished."""
+
+    admin: AdminClient
+    verb: Verb
+    reason: str | None
+    pace: Pace
+    tally: Tally
+    moved: Callable[[], None]
+    stop: asyncio.Event = field(default_factory=asyncio.Event)
+
+    async def run(self, targets: Targets) -> None:
+        free = asyncio.Semaphore(AT_ONCE)
+        async with asyncio.TaskGroup() as under_way:
+            try:
+                async for job in self._each(targets):
+                    await self.pace.turn(self.stop)
+                    await free.acquire()
+                    if self.stop.is_set():
+                        return
+                    change = under_way.create_task(self._change(job))
+                    change.add_done_callback(lambda _: free.release())
+            except JobsError as error:
+                self._break_off(error)
+
+    async def _each(self, targets: Targets) -> AsyncIterator[str | JobAddress]:
+        """By place, so that jobs which leave the list hide no others, however many there are."""
+        if isinstance(targets, Named):
+            for name in targets.jobs:
+                yield name
+            return
+        async for job in self.admin.jobs(targets.query, page=_PAGE):
+            yield JobAddress(job.service, job.type, job.id)
+
+    async def _change(self, job: str | JobAddress) -> None:
+        """A change is never sent twice: whether an unanswered one was carried out, nobody knows."""
+        try:
+            await self.verb.change(self.admin, job, self.reason)
+        except RequestFailed as error:
+            self.tally.not_done.append(refusal_of(job, error))
+        except NotConfirmed as error:
+            self.tally.not_done.append(refusal_of(job, error))
+            await self._look_for_another()
+        except JobsError as error:
+            self._break_off(error)
+        else:
+            self.tally.done += 1
+        self.moved()
+
+    async def _look_for_another(self) -> None:
+        """An admin runtime that died is no reason to stop while another answers."""
+        try:
+            await self.admin.health()
+        except JobsError as error:
+            self._break_off(error)
+
+    def _break_off(self, error: JobsError) -> None:
+        if self.tally.outage is None:
+            self.tally.outage, self.tally.stopped = error, str(error)
+        self.stop.set()

@@ -1,0 +1,120 @@
+"""Which jobs a change is meant for: those named, or those that match; never both, never neither."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Annotated, Final
+
+import typer
+
+from jobs_admin.client import JobQuery
+from trellis_jobs.cli.changing.verbs import Verb
+from trellis_jobs.cli.exits import Misused
+from trellis_jobs.cli.filters import PANEL, Filters
+from trellis_jobs.errors import InvalidToken
+from trellis_jobs.model.identity import JobAddress, check_token
+from trellis_jobs.model.states import JobState
+
+STDIN: Final = "-"
+_WITH_QUEUE: Final = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Named:
+    jobs: tuple[str | JobAddress, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Matching:
+    query: JobQuery
+
+
+Targets = Named | Matching
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Choice(Filters):
+    """Options that say which jobs: ids, or filters, or everything."""
+
+    ids: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="[ID]...",
+            help="Ids, or SERVICE/TYPE/ID; - reads them from stdin, one a line. None with filters.",
+            show_default=False,
+        ),
+    ] = None
+    everything: Annotated[
+        bool,
+        typer.Option(
+            "--everything",
+            help="Every job there is that this can be done to.",
+            rich_help_panel=PANEL,
+        ),
+    ] = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChoiceOfStates(Choice):
+    state: Annotated[
+        list[JobState] | None,
+        typer.Option(
+            help="In this state; may be repeated.", metavar="STATE", rich_help_panel=PANEL
+        ),
+    ] = None
+
+
+def choose(choice: Choice, verb: Verb, stdin: Iterable[str]) -> Targets:
+    """Raises Misused, with what to say instead, where that is not clear."""
+    states = choice.state if isinstance(choice, ChoiceOfStates) else None
+    narrows = choice.is_narrow or bool(states)
+    if choice.ids:
+        if narrows or choice.everything:
+            raise Misused(
+                f"{verb.name} either the jobs whose ids are given or those that match a filter: "
+                "leave out the ids, or the options"
+            )
+        return Named(tuple(dict.fromkeys(_named(choice.ids, stdin))))
+    if choice.everything and narrows:
+        raise Misused("--everything means every job: leave it out, or the filters")
+    if not (choice.everything or narrows):
+        raise Misused(
+            f"say which jobs to {verb.name}: their ids (- reads them from stdin), or a filter such "
+            f"as --service or --error; --everything means every job that is {_or(verb.states)}"
+        )
+    return Matching(choice.query(_legal(states, verb)))
+
+
+def _legal(states: list[JobState] | None, verb: Verb) -> list[JobState]:
+    """A job in another state would only refuse, so it is not meant."""
+    for state in states or ():
+        if state not in verb.legal_from:
+            raise Misused(
+                f"--state: a job that is {state.value} cannot be {verb.past}, only one that is "
+                f"{_or(verb.states)}"
+            )
+    return states or verb.states
+
+
+def _named(ids: list[str], stdin: Iterable[str]) -> Iterator[str | JobAddress]:
+    for text in ids:
+        if text == STDIN:
+            yield from (job_named(line.strip()) for line in stdin if line.strip())
+        else:
+            yield job_named(text)
+
+
+def job_named(text: str) -> str | JobAddress:
+    """`ID`, or `SERVICE/TYPE/ID` where several queues have a job with that id."""
+    parts = text.split("/")
+    try:
+        if len(parts) == _WITH_QUEUE:
+            return JobAddress(*parts)
+        return check_token("job id", text)
+    except InvalidToken as error:
+        raise Misused(f"{error}; an id is ID or SERVICE/TYPE/ID") from None
+
+
+def _or(states: list[JobState]) -> str:
+    return " or ".join(state.value for state in states)

@@ -1,0 +1,77 @@
+"""What a change would do, and what it did, in words."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from datetime import datetime
+from typing import Final
+
+from rich.console import Console, RenderableType
+from rich.text import Text
+
+from trellis_jobs.cli.changing.look import Look
+from trellis_jobs.cli.changing.tally import NotDone, Tally, Why
+from trellis_jobs.cli.changing.verbs import Verb
+from trellis_jobs.cli.showing.job_table import job_table
+from trellis_jobs.cli.showing.output import Output, one_line
+
+_EXAMPLES: Final = 10
+
+
+def how_many(jobs: int) -> str:
+    return "1 job" if jobs == 1 else f"{jobs:,} jobs"
+
+
+def preview(looked: Look, verb: Verb, output: Output, now: datetime) -> Iterator[RenderableType]:
+    if looked.jobs:
+        yield job_table(looked.jobs, output, now)
+    shown = len(looked.jobs) + len(looked.missing)
+    if shown < looked.count:
+        yield Text(f"… and {looked.count - shown:,} more", "dim")
+    for state, jobs in Counter(job.state.value for job in looked.refusing(verb)).items():
+        yield Text(f"{how_many(jobs)} of these will refuse, being {state}", "yellow")
+    for each in looked.missing:
+        yield Text(each.message, "yellow")
+
+
+def summary(tally: Tally, verb: Verb) -> Iterator[RenderableType]:
+    """What was done first; then what was not, by reason, with examples."""
+    of_all = "" if tally.done == tally.asked else f" of {tally.asked:,}"
+    what = how_many(tally.done) if not of_all else f"{tally.done:,}{of_all} jobs"
+    yield Text(f"{verb.past} {what}")
+    yield from _part("refused", tally.refused)
+    yield from _part("not found", tally.of(Why.NOT_FOUND))
+    unclear = tally.of(Why.UNCLEAR)
+    yield from _part("unclear", unclear)
+    if unclear:
+        yield Text(
+            "unclear: no answer came, so these may have been carried out; `trellis-jobs jobs "
+            "events ID` tells, before anything is repeated",
+            "dim",
+        )
+
+
+def left(tally: Tally) -> str | None:
+    """Why not all were gone through, and how to go on."""
+    if tally.stopped is None:
+        return None
+    rest = max(0, tally.asked - tally.gone_through)
+    return f"stopped: {tally.stopped}; {how_many(rest)} left as they were"
+
+
+def _part(name: str, those: list[NotDone]) -> Iterator[RenderableType]:
+    if not those:
+        return
+    reasons = Counter(each.reason for each in those)
+    told = ", ".join(f"{reason} {jobs:,}" for reason, jobs in reasons.most_common())
+    yield Text(f"{name} {len(those):,}" + ("" if list(reasons) == [name] else f": {told}"), "red")
+    for each in those[:_EXAMPLES]:
+        yield one_line(f"  {each.id}  {each.message}")
+    if len(those) > _EXAMPLES:
+        yield Text(f"  … and {len(those) - _EXAMPLES:,} more; --json tells each", "dim")
+
+
+def print_to(console: Console, told: Iterator[RenderableType]) -> None:
+    for each in told:
+        console.print(each)

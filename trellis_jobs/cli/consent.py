@@ -1,0 +1,28 @@
+"""Nothing is changed before somebody said yes: on the command line, or when asked."""
+
+from __future__ import annotations
+
+import sys
+from typing import Annotated, Final
+
+import typer
+
+from trellis_jobs.cli.exits import Exit, Misused
+from trellis_jobs.cli.showing.output import say
+
+PANEL: Final = "The change"
+
+Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.", rich_help_panel=PANEL)]
+
+
+def check_askable(yes: bool, what: str) -> None:
+    """Before anything else: a script must not get half way and then wait for an answer."""
+    if not (yes or sys.stdin.isatty()):
+        raise Misused(f"nobody can be asked here whether to {what}: add --yes")
+
+
+def ask(question: str) -> None:
+    """Ends the command unless the answer is yes."""
+    if not typer.confirm(question, err=True):
+        say("nothing was changed")
+        raise typer.Exit(Exit.REFUSED)

@@ -1,0 +1,94 @@
+"""`trellis-jobs dlq show`: one dead job, every error it had, and what can be done."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import datetime
+from typing import Annotated
+
+import orjson
+import typer
+from rich.console import Group, RenderableType
+from rich.padding import Padding
+from rich.table import Table
+from rich.text import Text
+
+from jobs_admin.views.jobs import ErrorView, ExplanationView, JobView
+from trellis_jobs.cli.changing.targets import job_named
+from trellis_jobs.cli.reach import Reach
+from trellis_jobs.cli.running import run
+from trellis_jobs.cli.showing.output import Output, console, print_json
+from trellis_jobs.cli.showing.states import state_text
+from trellis_jobs.model.states import JobState
+from trellis_jobs.surroundings import utc_now
+
+
+def show(
+    output: Output,
+    reach: Reach,
+    job: Annotated[str, typer.Argument(metavar="ID", help="Its id, or SERVICE/TYPE/ID.")],
+) -> None:
+    """One dead job: what it was to do, its errors with tracebacks, what to do about it."""
+    run(_show(reach, job, output))
+
+
+async def _show(reach: Reach, named: str, output: Output) -> None:
+    async with reach.admin() as admin:
+        job = await admin.get(job_named(named))
+        explained = await admin.explain(job_named(f"{job.service}/{job.type}/{job.id}"))
+    if output.json:
+        print_json({"job": job, "explanation": explained})
+        return
+    for part in told(job, explained, output, utc_now()):
+        console().print(part)
+
+
+def told(
+    job: JobView, explained: ExplanationView, output: Output, now: datetime
+) -> Iterator[RenderableType]:
+    yield _facts(job, output, now)
+    yield Text()
+    yield Text(explained.sentence)
+    for error in job.errors:
+        yield Text()
+        yield _error(error, output, now)
+    yield Text()
+    yield from _what_to_do(job, explained)
+
+
+def _facts(job: JobView, output: Output, now: datetime) -> Table:
+    facts = Table.grid(padding=(0, 2, 0, 0))
+    facts.add_row("job", job.id)
+    facts.add_row("queue", f"{job.service}/{job.type}")
+    facts.add_row("state", state_text(job.state))
+    facts.add_row("tries", f"{job.tries}/{job.max_tries}")
+    facts.add_row("created", output.time(job.created_at, now))
+    if job.completed_at is not None:
+        facts.add_row(
+            "died" if job.state is JobState.DEAD else "ended", output.time(job.completed_at, now)
+        )
+    if job.concurrency is not None:
+        facts.add_row("key", Text(job.concurrency.key))
+    facts.add_row("payload", Text(orjson.dumps(job.payload).decode()))
+    return facts
+
+
+def _error(error: ErrorView, output: Output, now: datetime) -> RenderableType:
+    when = output.time(error.timestamp, now)
+    head = Text.assemble(
+        (f"try {error.tries}", "bold"),
+        (f"  {when}  ", "dim"),
+        (f"{error.type}: ", "red"),
+        error.message,
+    )
+    if error.traceback is None:
+        return head
+    return Group(head, Padding(Text(error.traceback.rstrip(), "dim"), (0, 0, 0, 2)))
+
+
+def _what_to_do(job: JobView, explained: ExplanationView) -> Iterator[RenderableType]:
+    if job.state is not JobState.DEAD:
+        yield Text(f"It is not dead. Next: {explained.next}.", "yellow")
+        return
+    yield Text(f"trellis-jobs dlq replay {job.id}     run it again, with all its tries")
+    yield Text(f"trellis-jobs dlq dismiss {job.id}    leave it at that")

@@ -1,0 +1,98 @@
+"""`trellis-jobs keys get`, and how a key is shown."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import datetime, timedelta
+from typing import Annotated, Final
+
+import typer
+from rich.console import RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from jobs_admin.views.keys import KeyView
+from trellis_jobs.cli.keys.names import KeyName, key_named
+from trellis_jobs.cli.reach import Reach
+from trellis_jobs.cli.running import run
+from trellis_jobs.cli.showing.output import Output, console, one_line, print_json, table
+from trellis_jobs.cli.showing.times import spell
+from trellis_jobs.surroundings import utc_now
+
+_WAITING_SHOWN: Final = 20
+
+
+def get(
+    output: Output,
+    reach: Reach,
+    names: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="SERVICE/TYPE KEY",
+            help="Or SERVICE TYPE KEY. Where several keys read the same, KEY is the key's hash.",
+        ),
+    ],
+) -> None:
+    """Who holds a key until when, and who waits for it."""
+    run(_get(reach, key_named(names), output))
+
+
+async def _get(reach: Reach, name: KeyName, output: Output) -> None:
+    async with reach.admin() as admin:
+        show_key(await admin.get_key(name.service, name.type, name.key), output)
+
+
+def show_key(key: KeyView, output: Output) -> None:
+    if output.json:
+        print_json(key)
+        return
+    for part in told(key, output, utc_now()):
+        console().print(part)
+
+
+def told(key: KeyView, output: Output, now: datetime) -> Iterator[RenderableType]:
+    yield _facts(key, output, now)
+    yield Text()
+    yield _holders(key, output, now) if key.active else Text("nobody holds it")
+    if key.queued:
+        yield Text()
+        yield _waiting(key, output, now)
+    more = len(key.queued) - _WAITING_SHOWN
+    if more > 0:
+        yield Text(f"… and {more:,} more; --json tells each", "dim")
+
+
+def _facts(key: KeyView, output: Output, now: datetime) -> Table:
+    facts = Table.grid(padding=(0, 2, 0, 0))
+    facts.add_row("key", Text(key.key))
+    facts.add_row("queue", f"{key.service}/{key.type}")
+    facts.add_row("hash", one_line(key.key_hash, "dim"))
+    facts.add_row("holds", f"{len(key.active)} of {key.max_active} at once")
+    facts.add_row("waiting", f"{key.queued_depth} of {key.max_queued_per_key} at most")
+    facts.add_row("takeovers", f"{key.stale_takeover_count} of holders that were heard of no more")
+    if key.latest_policy_reason is not None:
+        facts.add_row("policy", Text(key.latest_policy_reason))
+    if key.updated_at is not None:
+        facts.add_row("changed", output.time(key.updated_at, now))
+    return facts
+
+
+def _holders(key: KeyView, output: Output, now: datetime) -> Table:
+    shown = table("held by", "worker", "since", "heartbeat", "until", elastic=("worker",))
+    for holder in key.active:
+        is_over = holder.lease_expires_at <= now
+        shown.add_row(
+            holder.job_id,
+            one_line(holder.instance_id),
+            output.time(holder.started_at, now),
+            f"{spell(timedelta(milliseconds=holder.heartbeat_age_ms))} old",
+            Text(output.time(holder.lease_expires_at, now), "red" if is_over else ""),
+        )
+    return shown
+
+
+def _waiting(key: KeyView, output: Output, now: datetime) -> Table:
+    shown = table("", "waiting, in order", "since", right=("",))
+    for place, job in enumerate(key.queued[:_WAITING_SHOWN], 1):
+        shown.add_row(str(place), job.job_id, output.time(job.created_at, now))
+    return shown

@@ -1,0 +1,51 @@
+"""`trellis-jobs keys list`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Annotated
+
+import typer
+from rich.table import Table
+
+from jobs_admin.views.keys import BusyKeyView
+from trellis_jobs.cli.filters import Service, Type
+from trellis_jobs.cli.reach import Reach
+from trellis_jobs.cli.running import run
+from trellis_jobs.cli.showing.output import Output, console, one_line, print_json, table
+
+
+def list_keys(
+    output: Output,
+    reach: Reach,
+    service: Service = None,
+    type: Type = None,
+    limit: Annotated[int, typer.Option(help="So many at most.", min=1, max=500)] = 50,
+) -> None:
+    """Keys that jobs hold or wait for, those with most jobs first."""
+    run(_list(reach, service, type, limit, output))
+
+
+async def _list(
+    reach: Reach, service: str | None, of_type: str | None, limit: int, output: Output
+) -> None:
+    async with reach.admin() as admin:
+        page = await admin.list_keys(service=service, type=of_type, limit=limit)
+    if output.json:
+        print_json(page)
+        return
+    console().print(key_table(page.entries))
+    console().print(f"{len(page.entries):,} of {page.count:,} keys", style="dim")
+
+
+def key_table(keys: Iterable[BusyKeyView]) -> Table:
+    numbers = ("running", "waiting")
+    shown = table("queue", "key", *numbers, right=numbers, elastic=("key", "queue"))
+    for key in keys:
+        shown.add_row(
+            one_line(f"{key.service}/{key.type}"),
+            one_line(key.key),
+            f"{key.active:,}",
+            f"{key.waiting:,}",
+        )
+    return shown

@@ -1,0 +1,54 @@
+"""`trellis-jobs keys release`."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from trellis_jobs.cli.authorship import By, Reason, person
+from trellis_jobs.cli.consent import Yes, ask, check_askable
+from trellis_jobs.cli.exits import Misused
+from trellis_jobs.cli.keys.getting import show_key
+from trellis_jobs.cli.keys.names import KeyName, key_named
+from trellis_jobs.cli.reach import Reach
+from trellis_jobs.cli.running import run
+from trellis_jobs.cli.showing.output import Output
+
+
+def release(
+    output: Output,
+    reach: Reach,
+    names: Annotated[
+        list[str],
+        typer.Argument(metavar="SERVICE/TYPE KEY JOB_ID", help="Or SERVICE TYPE KEY JOB_ID."),
+    ],
+    reason: Reason = None,
+    by: By = None,
+    yes: Yes = False,
+) -> None:
+    """Take a key from a job whose lease is renewed no more; the next one that waits gets it.
+
+    A job that runs keeps its key: to stop it, cancel it.
+    """
+    *of_key, job_id = names
+    if not of_key:
+        raise Misused("say which key and whose: SERVICE/TYPE KEY JOB_ID")
+    key = key_named(of_key)
+    check_askable(yes, f"release key {key}")
+    if not yes:
+        ask(f"release key {key}, held by job {job_id}?")
+    run(_release(reach, key, job_id, (person(by), reason), output))
+
+
+async def _release(
+    reach: Reach,
+    key: KeyName,
+    job_id: str,
+    who_and_why: tuple[str | None, str | None],
+    output: Output,
+) -> None:
+    by, reason = who_and_why
+    async with reach.admin(by=by) as admin:
+        afterwards = await admin.release_key(key.service, key.type, key.key, job_id, reason=reason)
+    show_key(afterwards, output)

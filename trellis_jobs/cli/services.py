@@ -1,0 +1,56 @@
+"""`trellis-jobs services`: who works on what, and what nobody works on."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import datetime
+
+from rich.table import Table
+from rich.text import Text
+
+from jobs_admin.views.services import ServiceView, TypeView
+from trellis_jobs.cli.reach import Reach
+from trellis_jobs.cli.running import run
+from trellis_jobs.cli.showing.output import Output, console, one_line, print_json, table
+from trellis_jobs.surroundings import utc_now
+
+_NUMBERS = ("workers", "pending", "retry", "active")
+
+
+def services(output: Output, reach: Reach) -> None:
+    """Services with their types: live workers, what waits and for how long, what is unattended."""
+    run(_services(reach, output))
+
+
+async def _services(reach: Reach, output: Output) -> None:
+    async with reach.admin() as admin:
+        found = [service async for service in admin.services()]
+    if output.json:
+        print_json({"services": found})
+        return
+    console().print(service_table(found, output, utc_now()))
+    unattended = sum(of.unattended for service in found for of in service.types)
+    if unattended:
+        types = "1 type has" if unattended == 1 else f"{unattended} types have"
+        console().print(f"{types} work and no live worker", style="red")
+
+
+def service_table(services: Iterable[ServiceView], output: Output, now: datetime) -> Table:
+    shown = table(
+        "service", "type", *_NUMBERS, "oldest pending", right=_NUMBERS, elastic=("service", "type")
+    )
+    for service in services:
+        for of in service.types:
+            shown.add_row(
+                one_line(service.name),
+                one_line(of.type),
+                _workers(of),
+                *(f"{jobs:,}" for jobs in (of.pending, of.retry, of.active)),
+                output.time(of.oldest_pending_at, now),
+                style="red" if of.unattended else None,
+            )
+    return shown
+
+
+def _workers(of: TypeView) -> Text:
+    return Text("none" if of.unattended else str(of.live_workers))

@@ -1,0 +1,96 @@
+"""`trellis-jobs workers list`: whose heartbeats come."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import datetime
+from itertools import groupby
+
+import typer
+from rich.table import Table
+
+from jobs_admin.client import AdminClient
+from jobs_admin.reads.services import FRESH
+from jobs_admin.views.services import WorkerView
+from trellis_jobs.cli.option_groups import grouped
+from trellis_jobs.cli.reach import Reach
+from trellis_jobs.cli.running import run
+from trellis_jobs.cli.showing.output import Output, console, one_line, print_json, say, table
+from trellis_jobs.errors import ServiceMissing
+from trellis_jobs.jetstream.connection import Connection
+from trellis_jobs.jetstream.heartbeats import newest_heartbeats
+from trellis_jobs.surroundings import utc_now
+
+workers = typer.Typer(help="Workers, as their heartbeats tell.", no_args_is_help=True)
+
+
+# With one command only, typer would make it the group's own.
+@workers.callback()
+def _workers() -> None:
+    """Workers, as their heartbeats tell."""
+
+
+@workers.command("list")
+@grouped
+def list_workers(output: Output, reach: Reach) -> None:
+    """Workers that were heard of within 90 seconds."""
+    run(_list(reach, output))
+
+
+async def _list(reach: Reach, output: Output) -> None:
+    async with reach.connection() as connection:
+        try:
+            found = await _known_to(AdminClient(connection))
+        except ServiceMissing:
+            say("no admin runtime runs: these are the heartbeats in the log itself")
+            found = await _in_the_log(connection, utc_now())
+    if output.json:
+        print_json({"workers": found})
+        return
+    rows = worker_table(found, output, utc_now())
+    console().print(rows)
+    console().print("1 worker" if rows.row_count == 1 else f"{rows.row_count} workers", style="dim")
+
+
+async def _known_to(admin: AdminClient) -> list[WorkerView]:
+    return [worker async for service in admin.services() for worker in service.workers]
+
+
+async def _in_the_log(connection: Connection, now: datetime) -> list[WorkerView]:
+    return [
+        WorkerView(
+            service=heard.beat.service,
+            job_type=heard.beat.job_type,
+            instance_id=heard.beat.instance,
+            timestamp=heard.at,
+            concurrency=heard.beat.concurrency,
+            version=heard.beat.version,
+        )
+        for heard in await newest_heartbeats(connection)
+        if heard.at >= now - FRESH
+    ]
+
+
+def worker_table(found: Iterable[WorkerView], output: Output, now: datetime) -> Table:
+    """A worker beats for each of its types; here it is one row."""
+    shown = table(*("worker", "service", "heard", "version", "types"), elastic=("types", "service"))
+    for (service, instance), beats in groupby(sorted(found, key=_whose), key=_whose):
+        of_types = list(beats)
+        shown.add_row(
+            instance,
+            one_line(service),
+            output.time(max(beat.timestamp for beat in of_types), now),
+            of_types[0].version or "",
+            one_line(", ".join(map(_type, of_types))),
+        )
+    return shown
+
+
+def _whose(worker: WorkerView) -> tuple[str, str]:
+    return worker.service, worker.instance_id
+
+
+def _type(worker: WorkerView) -> str:
+    """With how many of its jobs it runs at once."""
+    most = "" if worker.concurrency is None else f" ×{worker.concurrency}"
+    return f"{worker.job_type}{most}"
