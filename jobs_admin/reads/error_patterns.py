@@ -6,27 +6,32 @@ import re
 from typing import Final
 
 _LONGEST: Final = 300
-_KEPT: Final = (
-    # What a server said: it tells errors apart, unlike other numbers.
-    r"(?:\b(?:http|status|code)\W{0,3}\d{3}\b|^\w+: [45]\d\d\b)"
-)
-_VARIES: Final = (
-    r"(?<!\w)'[^']{1,200}'(?!\w)",
-    r'(?<!\w)"[^"]{1,200}"(?!\w)',
-    r"(?<!\w)`[^`]{1,200}`(?!\w)",
-    # UUIDs, hexadecimal numbers, ULIDs and other ids: long words with a digit in them.
-    r"\b[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\b",
-    r"\b(?=[a-z_]*\d)\w{6,}\b",
-    # 17, 1.5, 1,000, 12:30:01
-    r"\d+(?:[.,:]\d+)*",
-)
-_PATTERN: Final = re.compile(f"({_KEPT})|{'|'.join(_VARIES)}", re.IGNORECASE)
+_QUOTES: Final = frozenset("'\"`")
+_QUOTED: Final = re.compile(r"""(?<!\w)(?:'[^']+'|"[^"]+"|`[^`]+`)(?!\w)""")
+# Long words with a digit are ids (ULIDs, UUIDs, hexadecimal numbers); of short ones (c-17, utf8) the
+# digits go. What hangs on to one goes with it: 10.0.0.7:5432, 12:30:01, the rest of a UUID.
+_VALUE: Final = re.compile(r"(?:\b(?=[A-Za-z_]*\d)\w{6,}|\d\w*)(?:[.,:-]\w+)*")
+# What a server answered tells errors apart, unlike other numbers.
+_STATUS: Final = re.compile(r"[45]\d\d\W*")
+_BEFORE_A_STATUS: Final = frozenset({"http", "status", "code"})
 
 
 def pattern_of(error: str) -> str:
     """The same for errors that differ only in ids, numbers and quoted values."""
-    return _PATTERN.sub(_kept, " ".join(error[:_LONGEST].split()))
+    text = error[:_LONGEST]
+    if not _QUOTES.isdisjoint(text):
+        text = _QUOTED.sub("*", text)
+    words = text.split()
+    for place, word in enumerate(words):
+        if not (word.isalpha() or _is_status(words, place)):
+            words[place] = _VALUE.sub("*", word)
+    return " ".join(words)
 
 
-def _kept(found: re.Match[str]) -> str:
-    return found[1] or "*"
+def _is_status(words: list[str], place: int) -> bool:
+    """`HTTPError: 503 …`, `… status code: 404 …`."""
+    if place == 0 or _STATUS.fullmatch(words[place]) is None:
+        return False
+    before = words[place - 1]
+    starts = place == 1 and before.endswith(":")
+    return starts or before.rstrip(":=").lower() in _BEFORE_A_STATUS

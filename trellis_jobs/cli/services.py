@@ -28,6 +28,9 @@ async def _services(reach: Reach, output: Output) -> None:
     if output.json:
         print_json({"services": found})
         return
+    if not found:
+        console().print("no service has jobs or workers", style="dim")
+        return
     console().print(service_table(found, output, utc_now()))
     unattended = sum(of.unattended for service in found for of in service.types)
     if unattended:

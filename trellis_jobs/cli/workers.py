@@ -16,6 +16,7 @@ from trellis_jobs.cli.option_groups import grouped
 from trellis_jobs.cli.reach import Reach
 from trellis_jobs.cli.running import run
 from trellis_jobs.cli.showing.output import Output, console, one_line, print_json, say, table
+from trellis_jobs.cli.showing.times import spell
 from trellis_jobs.errors import ServiceMissing
 from trellis_jobs.jetstream.connection import Connection
 from trellis_jobs.jetstream.heartbeats import newest_heartbeats
@@ -48,8 +49,9 @@ async def _list(reach: Reach, output: Output) -> None:
         print_json({"workers": found})
         return
     rows = worker_table(found, output, utc_now())
-    console().print(rows)
-    console().print("1 worker" if rows.row_count == 1 else f"{rows.row_count} workers", style="dim")
+    if found:
+        console().print(rows)
+    console().print(f"{rows.row_count} heard of within {spell(FRESH)}", style="dim")
 
 
 async def _known_to(admin: AdminClient) -> list[WorkerView]:

@@ -14,7 +14,7 @@ from trellis_jobs.cli.changing.targets import Named, Targets
 from trellis_jobs.cli.changing.verbs import Verb
 from trellis_jobs.model.identity import JobAddress
 
-SHOWN: Final = 20
+SHOWN: Final = 10
 
 
 @dataclass(frozen=True, slots=True)

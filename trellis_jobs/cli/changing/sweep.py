@@ -34,6 +34,7 @@ class Sweep:
     stop: asyncio.Event = field(default_factory=asyncio.Event)
 
     async def run(self, targets: Targets) -> None:
+        self.moved()
         free = asyncio.Semaphore(AT_ONCE)
         async with asyncio.TaskGroup() as under_way:
             try:

@@ -14,7 +14,7 @@ from trellis_jobs.cli.changing.look import Look
 from trellis_jobs.cli.changing.tally import NotDone, Tally, Why
 from trellis_jobs.cli.changing.verbs import Verb
 from trellis_jobs.cli.showing.job_table import job_table
-from trellis_jobs.cli.showing.output import Output, one_line
+from trellis_jobs.cli.showing.output import Output
 
 _EXAMPLES: Final = 10
 
@@ -67,9 +67,13 @@ def _part(name: str, those: list[NotDone]) -> Iterator[RenderableType]:
     told = ", ".join(f"{reason} {jobs:,}" for reason, jobs in reasons.most_common())
     yield Text(f"{name} {len(those):,}" + ("" if list(reasons) == [name] else f": {told}"), "red")
     for each in those[:_EXAMPLES]:
-        yield one_line(f"  {each.id}  {each.message}")
+        yield Text(f"  {_sentence(each)}")
     if len(those) > _EXAMPLES:
         yield Text(f"  … and {len(those) - _EXAMPLES:,} more; --json tells each", "dim")
+
+
+def _sentence(each: NotDone) -> str:
+    return each.message if each.id in each.message else f"{each.id}: {each.message}"
 
 
 def print_to(console: Console, told: Iterator[RenderableType]) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from datetime import datetime
-from typing import Annotated
+from typing import Annotated, Final
 
 import typer
 from rich.console import Group
@@ -19,6 +19,8 @@ from trellis_jobs.cli.reach import Reach
 from trellis_jobs.cli.running import run
 from trellis_jobs.cli.showing.output import Output, console, one_line, print_json, table
 from trellis_jobs.surroundings import utc_now
+
+_WIDE: Final = 100
 
 
 def list_dead(
@@ -42,8 +44,10 @@ async def _list(reach: Reach, query: JobQuery, limit: int, output: Output) -> No
     if output.json:
         print_json(page)
         return
-    console().print(dead_table(page.entries, output, utc_now()))
-    console().print(f"{len(page.entries):,} of {page.count:,} dead jobs", style="dim")
+    out = console()
+    if page.entries:
+        out.print(dead_table(page.entries, output, utc_now(), is_wide=out.width >= _WIDE))
+    out.print(f"{len(page.entries):,} of {page.count:,} dead jobs", style="dim")
 
 
 async def _list_groups(reach: Reach, query: JobQuery, limit: int, output: Output) -> None:
@@ -52,19 +56,23 @@ async def _list_groups(reach: Reach, query: JobQuery, limit: int, output: Output
     if output.json:
         print_json(page)
         return
-    console().print(group_table(page.entries, output, utc_now()))
+    out = console()
+    if page.entries:
+        out.print(group_table(page.entries, output, utc_now()))
     shown = f"{len(page.entries):,} of {page.count:,} groups"
-    console().print(f"{shown}, {page.jobs:,} dead jobs in all", style="dim")
+    out.print(f"{shown}, {page.jobs:,} dead jobs in all", style="dim")
 
 
-def dead_table(jobs: Iterable[JobView], output: Output, now: datetime) -> Table:
-    shown = table("id", "queue", "died", "tries", "error", elastic=("error", "queue"))
+def dead_table(jobs: Iterable[JobView], output: Output, now: datetime, *, is_wide: bool) -> Table:
+    """What killed a job is worth more than how often it was tried: that is left out first."""
+    tries = ("tries",) if is_wide else ()
+    shown = table("id", "queue", "died", *tries, "error", elastic=("error", "queue"))
     for job in jobs:
         shown.add_row(
             job.id,
             one_line(f"{job.service}/{job.type}"),
             output.time(job.completed_at or job.updated_at, now),
-            f"{job.tries}/{job.max_tries}",
+            *(f"{job.tries}/{job.max_tries}" for _ in tries),
             one_line(job.last_error),
         )
     return shown

@@ -90,5 +90,5 @@ def _what_to_do(job: JobView, explained: ExplanationView) -> Iterator[Renderable
     if job.state is not JobState.DEAD:
         yield Text(f"It is not dead. Next: {explained.next}.", "yellow")
         return
-    yield Text(f"trellis-jobs dlq replay {job.id}     run it again, with all its tries")
-    yield Text(f"trellis-jobs dlq dismiss {job.id}    leave it at that")
+    yield Text(f"trellis-jobs dlq replay {job.id}    run it again")
+    yield Text(f"trellis-jobs dlq dismiss {job.id}   leave it at that")

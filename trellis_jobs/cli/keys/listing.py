@@ -34,7 +34,8 @@ async def _list(
     if output.json:
         print_json(page)
         return
-    console().print(key_table(page.entries))
+    if page.entries:
+        console().print(key_table(page.entries))
     console().print(f"{len(page.entries):,} of {page.count:,} keys", style="dim")
 
 

@@ -1,0 +1,166 @@
+"""Bulk changes on the command line: which jobs, who is asked, what is done, what is told."""
+
+from __future__ import annotations
+
+import asyncio
+import getpass
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.cli.stage import Stage, stage
+from tests.support.lab import Task, producer
+from trellis_jobs.model.states import JobState
+
+
+@pytest.fixture(scope="module")
+def there(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
+    with stage(tmp_path_factory.mktemp("stage")) as made:
+        yield made
+
+
+def test_jobs_named_by_id_are_changed_and_counted(there: Stage) -> None:
+    ids = there.dead("a", "b")
+    ended = there.shell("dlq", "replay", *ids, "--yes", "--reason", "the bank is back")
+    assert (ended.code, ended.out, ended.err) == (0, "replayed 2 jobs\n", "")
+    job = there.job(ids[0])
+    assert job.state is JobState.PENDING
+    assert job.begun_by == getpass.getuser()
+    assert job.earlier_runs[0].errors[0].message == "a"
+
+
+def test_who_and_why_are_recorded(there: Stage) -> None:
+    [dead] = there.dead("c")
+    who = ("--by", "ann", "--reason", "nobody needs it")
+    assert there.shell("dlq", "dismiss", dead, "--yes", *who).code == 0
+    job = there.job(dead)
+    assert (job.state, job.by, job.reason) == (JobState.DISMISSED, "ann", "nobody needs it")
+
+
+def test_ids_are_read_from_stdin_each_once(there: Stage) -> None:
+    ids = there.dead("d", "e")
+    said = f"{ids[0]}\n\n  lab/single/{ids[1]}\n{ids[0]}\n"
+    ended = there.shell("jobs", "retry", "-", "--yes", "--json", stdin=said)
+    assert ended.code == 0
+    assert (ended.json["asked"], ended.json["done"]) == (2, 2)
+    assert there.shell("jobs", "retry", "-", "--yes").out == "no job matches: nothing to do\n"
+
+
+def test_a_filter_changes_all_that_match_and_no_others(there: Stage) -> None:
+    matching, other = there.dead(*["disk is full"] * 5), there.dead("disk is gone")
+    ended = there.shell("dlq", "dismiss", "--error", "IS FULL", "--yes")
+    assert (ended.code, ended.out) == (0, "dismissed 5 jobs\n")
+    assert {there.job(each).state for each in matching} == {JobState.DISMISSED}
+    assert there.job(other[0]).state is JobState.DEAD
+
+
+def test_a_filter_means_only_jobs_that_can_be_changed_so(there: Stage) -> None:
+    created = asyncio.run(_create(there, 3))
+    [dead] = there.dead("of the same queue")
+    ended = there.shell("jobs", "cancel", "--type", "mute", "--type", "mute", "--yes", "--json")
+    assert ended.code == 0
+    assert (ended.json["asked"], ended.json["done"]) == (3, 3)
+    assert {there.job(each).state for each in created} == {JobState.CANCELLED}
+    assert there.shell("jobs", "cancel", "--id-prefix", dead, "--yes").out.startswith("no job")
+    state = ("--state", "dead")
+    assert there.shell("jobs", "retry", "--id-prefix", dead, *state, "--yes").out == (
+        "retried 1 job\n"
+    )
+
+
+async def _create(there: Stage, count: int) -> list[str]:
+    async with producer(there.url) as jobs:
+        return [(await jobs.mute.create(Task())).id for _ in range(count)]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "advice"),
+    [
+        (("dlq", "replay", "--yes"), "say which jobs to replay"),
+        (("dlq", "replay", "01J", "--service", "lab", "--yes"), "leave out the ids"),
+        (("dlq", "replay", "01J", "--everything", "--yes"), "leave out the ids"),
+        (("jobs", "cancel", "--everything", "--type", "single", "--yes"), "leave it out"),
+        (("jobs", "cancel", "01J", "--state", "active", "--yes"), "leave out the ids"),
+        (("jobs", "cancel", "--state", "dead", "--yes"), "pending or active or retry"),
+        (("dlq", "replay", "a b", "--yes"), "SERVICE/TYPE/ID"),
+        (("dlq", "replay", "--error", "x"), "add --yes"),
+        (("jobs", "cancel", "--since", "yesterday", "--yes"), "yesterday"),
+        (("dlq", "replay", "01J", "--rate", "0", "--yes"), "--rate"),
+    ],
+)
+def test_what_is_not_clear_is_refused_before_anything_is_touched(
+    arguments: tuple[str, ...], advice: str
+) -> None:
+    """There is no server at all: nobody asks for one."""
+    nowhere = Stage("nats://127.0.0.1:1")
+    ended = nowhere.shell(*arguments)
+    assert (ended.code, ended.out) == (2, "")
+    assert advice in ended.err
+
+
+def test_everything_must_be_asked_for_and_is_then_done(tmp_path: Path) -> None:
+    with stage(tmp_path) as alone:
+        ids = alone.dead("f", "g", "h")
+        assert alone.shell("dlq", "dismiss", "--everything", "--yes").out == "dismissed 3 jobs\n"
+        assert {alone.job(each).state for each in ids} == {JobState.DISMISSED}
+
+
+@pytest.mark.parametrize(("answer", "state"), [("y\n", JobState.DISMISSED), ("\n", JobState.DEAD)])
+def test_somebody_at_a_terminal_sees_which_and_is_asked(
+    there: Stage, answer: str, state: JobState
+) -> None:
+    [dead] = there.dead("to be seen")
+    ended = there.at_terminal("dlq", "dismiss", dead, types=answer)
+    assert "dismiss 1 job? [y/N]" in ended.plain
+    assert dead in ended.plain
+    assert there.job(dead).state is state
+    done = state is JobState.DISMISSED
+    assert ended.code == (0 if done else 1)
+    assert ("dismissed 1 job" if done else "nothing was changed") in ended.plain
+
+
+def test_a_dry_run_tells_how_many_and_which_and_changes_nothing(there: Stage) -> None:
+    ids = there.dead(*["so many of these"] * 12)
+    ended = there.shell("dlq", "replay", "--error", "so many", "--dry-run")
+    assert ended.code == 0
+    assert ids[-1] in ended.out
+    assert ids[0] not in ended.out
+    assert "… and 2 more\nreplay would touch 12 jobs; nothing was changed\n" in ended.out
+    told = there.shell("dlq", "replay", ids[0], "nope", "--dry-run", "--json").json
+    job = {"id": ids[0], "service": "lab", "type": "single", "state": "dead"}
+    assert told == {
+        "verb": "replay",
+        "dryRun": True,
+        "count": 2,
+        "jobs": [job],
+        "notFound": ["nope"],
+    }
+    assert {there.job(each).state for each in ids} == {JobState.DEAD}
+
+
+def test_a_job_in_another_state_refuses_and_the_command_says_so(there: Stage) -> None:
+    [dead] = there.dead("i")
+    assert there.shell("dlq", "replay", dead, "--yes").code == 0
+    again = there.shell("dlq", "replay", dead, "nope", "--yes")
+    assert again.code == 1
+    assert again.out.startswith("replayed 0 of 2 jobs\nrefused 1: is pending 1\n")
+    assert "not found 1\n" in again.out
+    told = there.shell("dlq", "replay", dead, "nope", "--yes", "--json").json
+    counts = {"asked": 2, "done": 0, "refused": 1, "notFound": 1, "unclear": 0}
+    assert counts.items() <= told.items()
+    reasons = {each["id"]: (each["reason"], each.get("state")) for each in told["refusals"]}
+    assert reasons == {dead: ("wrong-state", "pending"), "nope": ("not-found", None)}
+
+
+def test_ids_of_no_job_at_all_end_with_3(there: Stage) -> None:
+    ended = there.shell("jobs", "cancel", "nope", "nor-this", "--yes")
+    assert ended.code == 3
+    assert "not found 2\n" in ended.out
+
+
+def test_without_an_admin_runtime_nothing_is_begun(there: Stage, tmp_path: Path) -> None:
+    for verb in (("jobs", "cancel"), ("dlq", "replay")):
+        ended = Stage("nats://127.0.0.1:1").shell(*verb, "01J", "--yes")
+        assert ended.code == 4
+        assert ended.err.startswith("error: ")
