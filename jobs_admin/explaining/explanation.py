@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from datetime import datetime
 
-    from trellis_jobs.jetstream.stream_facts import QueueConsumer
+    from trellis_jobs.jetstream.queue_consumers import QueueConsumer
     from trellis_jobs.model.key_state import KeyState
 
 

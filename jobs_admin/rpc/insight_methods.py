@@ -20,7 +20,8 @@ from jobs_admin.rpc.pages import page_json
 from jobs_admin.rpc.router import Method
 from trellis_jobs.jetstream.history import Histories
 from trellis_jobs.jetstream.key_reading import read_key_state
-from trellis_jobs.jetstream.stream_facts import has_work_message, queue_consumer
+from trellis_jobs.jetstream.queue_consumers import QueueConsumers
+from trellis_jobs.jetstream.work_messages import WorkMessages
 from trellis_jobs.model.job import fold
 from trellis_jobs.model.key_state import KeyAddress
 from trellis_jobs.model.states import JobState
@@ -94,7 +95,7 @@ class InsightMethods:
         workers, runs, queue, key, has_work = await asyncio.gather(
             workers_of(self.readers, service, job_type),
             running(self.readers, service, job_type),
-            queue_consumer(self.connection, service, job_type),
+            QueueConsumers(self.connection).of(service, job_type),
             self._key_of(job),
             self._has_work(job),
         )
@@ -123,4 +124,4 @@ class InsightMethods:
     async def _has_work(self, job: Job) -> bool | None:
         if job.state not in _WAITING:
             return None
-        return await has_work_message(self.connection, job.address)
+        return await WorkMessages(self.connection).is_there(job.address)

@@ -7,12 +7,15 @@ from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from datetime import timedelta
 
     from trellis_jobs.jetstream.presence import Presence
     from trellis_jobs.model.identity import JobAddress
 
 # A heartbeat comes every ten seconds. Where it does not remove itself, it is old after three.
 _LIFE: Final = 30.0
+# By then the server has handed the work to another, if it is there.
+_ACK_WAITS: Final = 2
 _MOST_REMEMBERED: Final = 10_000
 
 
@@ -30,7 +33,12 @@ class Absences:
         self._uptime = uptime
         self._seen: dict[tuple[str, str, str], _Sighting] = {}
 
-    async def seconds(self, job: JobAddress, instance: str) -> float:
+    async def is_lost(self, job: JobAddress, instance: str, ack_wait: timedelta) -> bool:
+        """Whether whatever the worker had in its hands is beyond it."""
+        gone_for = await self._seconds(job, instance)
+        return gone_for >= _ACK_WAITS * ack_wait.total_seconds()
+
+    async def _seconds(self, job: JobAddress, instance: str) -> float:
         """Since when there is no sign of the worker, in seconds; 0 while there is."""
         worker = (job.service, job.job_type, instance)
         newest = await self._presence.newest(*worker)

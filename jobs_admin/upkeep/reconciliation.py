@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from jobs_admin.upkeep.absences import Absences
     from jobs_admin.upkeep.verdicts import Verdicts
     from trellis_jobs.jetstream.event_log import Latest
+    from trellis_jobs.jetstream.queue_consumers import QueueConsumers
     from trellis_jobs.jetstream.work_messages import WorkMessages
     from trellis_jobs.model.attempts import Attempt
     from trellis_jobs.model.identity import JobAddress
@@ -38,7 +39,6 @@ log = logging.getLogger(__name__)
 # A job that has just been created, or handed back, is in the work queue in a moment.
 GRACE: Final = timedelta(seconds=10)
 DEFAULT_ACK_WAIT: Final = timedelta(seconds=30)
-_ACK_WAITS_GONE: Final = 2
 _STATES: Final = (JobState.PENDING, JobState.RETRY, JobState.ACTIVE)
 PAGE: Final = 500
 # A sweep looks at so many of each state, and goes on while it finds that work was lost.
@@ -98,6 +98,7 @@ class Reconciliation:
     readers: Readers
     verdicts: Verdicts
     work: WorkMessages
+    consumers: QueueConsumers
     absences: Absences
     now: Callable[[], datetime]
     grace: timedelta = GRACE
@@ -141,10 +142,9 @@ class Reconciliation:
                 return False
 
     async def _give_up_on(self, job: JobAddress, lost: Attempt, latest: Latest) -> bool:
-        gone_for = await self.absences.seconds(job, lost.instance)
-        consumer = await self.work.consumer(job.service, job.job_type)
+        consumer = await self.consumers.of(job.service, job.job_type)
         ack_wait = consumer.ack_wait if consumer else DEFAULT_ACK_WAIT
-        if gone_for < _ACK_WAITS_GONE * ack_wait.total_seconds():
+        if not await self.absences.is_lost(job, lost.instance, ack_wait):
             return False
         ended = await self.verdicts.append(
             job, latest, lambda newest: plan_loss(job, newest, lost, self.now())

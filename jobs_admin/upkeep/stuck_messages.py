@@ -24,7 +24,8 @@ if TYPE_CHECKING:
     from jobs_admin.upkeep.absences import Absences
     from jobs_admin.upkeep.burials import Burials
     from jobs_admin.upkeep.verdicts import Verdicts
-    from trellis_jobs.jetstream.work_messages import NoWork, QueueConsumer, WorkMessages
+    from trellis_jobs.jetstream.queue_consumers import QueueConsumer, QueueConsumers
+    from trellis_jobs.jetstream.work_messages import NoWork, WorkMessages
     from trellis_jobs.model.attempts import Attempt
     from trellis_jobs.model.key_state import KeyState
     from trellis_jobs.model.standing import Standing
@@ -32,7 +33,6 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 _MOST: Final = 1_000
-_ACK_WAITS_GONE: Final = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +54,7 @@ def may_be_waiting(standing: Standing, job_id: str, key: KeyState | None, now: d
 class StuckMessages:
     verdicts: Verdicts
     work: WorkMessages
+    consumers: QueueConsumers
     keys: JobKeys
     burials: Burials
     absences: Absences
@@ -63,7 +64,7 @@ class StuckMessages:
 
     async def sweep(self) -> None:
         watched: dict[str, Watched] = {}
-        for consumer in await self.work.limited_consumers():
+        for consumer in await self.consumers.with_a_limit():
             watched |= await self._look(consumer)
         self._watched = watched
 
@@ -113,8 +114,7 @@ class StuckMessages:
     ) -> bool:
         if owner is None:
             return False
-        gone_for = await self.absences.seconds(message.job, owner.instance)
-        return gone_for >= _ACK_WAITS_GONE * consumer.ack_wait.total_seconds()
+        return await self.absences.is_lost(message.job, owner.instance, consumer.ack_wait)
 
     def _watch(self, message: WorkMessage | NoWork, consumer: QueueConsumer, head: int) -> Watched:
         known = self._watched.get(_name(consumer, message))

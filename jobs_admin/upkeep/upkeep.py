@@ -19,6 +19,7 @@ from jobs_admin.upkeep.verdicts import Verdicts
 from trellis_jobs.jetstream.advisory_feed import AdvisoryFeed
 from trellis_jobs.jetstream.key_changes import KeyChanges
 from trellis_jobs.jetstream.presence import Presence
+from trellis_jobs.jetstream.queue_consumers import QueueConsumers
 from trellis_jobs.jetstream.work_messages import WorkMessages
 
 if TYPE_CHECKING:
@@ -45,6 +46,7 @@ class Upkeep:
     def loops(self, loops: Loops, config: AdminConfig) -> Mapping[str, Coroutine[Any, Any, None]]:
         """By name, ready to be run."""
         verdicts, work = Verdicts(self.connection, self.events), WorkMessages(self.connection)
+        consumers = QueueConsumers(self.connection)
         presence = Presence(self.connection, self.events.features)
         absences = Absences(presence, self.around.uptime)
         burials = Burials(
@@ -57,6 +59,7 @@ class Upkeep:
                 readers=self.readers,
                 verdicts=verdicts,
                 work=work,
+                consumers=consumers,
                 absences=absences,
                 now=self.around.now,
                 grace=config.reconcile_grace,
@@ -64,20 +67,14 @@ class Upkeep:
             "stuck messages": StuckMessages(
                 verdicts=verdicts,
                 work=work,
+                consumers=consumers,
                 keys=self.keys,
                 burials=burials,
                 absences=absences,
                 now=self.around.now,
                 uptime=self.around.uptime,
             ).sweep,
-            "key repair": KeyRepair(
-                readers=self.readers,
-                verdicts=verdicts,
-                keys=self.keys,
-                changes=KeyChanges(self.connection),
-                now=self.around.now,
-                uptime=self.around.uptime,
-            ).sweep,
+            "key repair": self._key_repair(verdicts).sweep,
         }
         every = config.reconcile_interval
         return {
@@ -85,3 +82,13 @@ class Upkeep:
             "advisories": loops.keep("advisories", advisories.run),
             **{name: loops.repeat(name, every, sweep) for name, sweep in sweeps.items()},
         }
+
+    def _key_repair(self, verdicts: Verdicts) -> KeyRepair:
+        return KeyRepair(
+            readers=self.readers,
+            verdicts=verdicts,
+            keys=self.keys,
+            changes=KeyChanges(self.connection),
+            now=self.around.now,
+            uptime=self.around.uptime,
+        )

@@ -28,12 +28,15 @@ from tests.given import (
     started,
     waiting,
 )
-from trellis_jobs.jetstream.stream_facts import QueueConsumer
+from trellis_jobs.jetstream.queue_consumers import QueueConsumer
 from trellis_jobs.model.concurrency import Concurrency
 from trellis_jobs.model.job_errors import Interruption, JobError
 from trellis_jobs.model.states import JobState
 
 QUEUE = QueueConsumer(
+    name="documents-render-report",
+    subject="trellis.work.documents.render-report.*",
+    delivered=0,
     pending=3,
     unanswered=0,
     asking=1,

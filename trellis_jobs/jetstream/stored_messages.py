@@ -19,13 +19,13 @@ if TYPE_CHECKING:
 
     from trellis_jobs.jetstream.connection import Connection
 
-_NO_MESSAGE: Final = frozenset({10037, 10057})
+_NO_MESSAGE: Final = frozenset({api.MESSAGE_NOT_FOUND, api.MESSAGE_NOT_DELETED})
 _NANOSECONDS: Final = 9
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 @dataclass(frozen=True, slots=True)
-class Stored:
+class StoredMessage:
     """`stored_ns` is the server's time, in nanoseconds since 1970."""
 
     subject: str
@@ -39,18 +39,18 @@ class Stored:
         return _EPOCH + timedelta(microseconds=self.stored_ns // 1000)
 
 
-async def at_sequence(connection: Connection, stream: str, sequence: int) -> Stored | None:
+async def at_sequence(connection: Connection, stream: str, sequence: int) -> StoredMessage | None:
     return await _get(connection, stream, {"seq": sequence})
 
 
-async def newest(connection: Connection, stream: str, subject: str) -> Stored | None:
+async def newest(connection: Connection, stream: str, subject: str) -> StoredMessage | None:
     """Of all messages under a subject, in which wildcards are allowed."""
     return await _get(connection, stream, {"last_by_subj": subject})
 
 
 async def next_from(
     connection: Connection, stream: str, subject: str, sequence: int
-) -> Stored | None:
+) -> StoredMessage | None:
     """The first under a subject that has this sequence or a later one."""
     return await _get(connection, stream, {"seq": sequence, "next_by_subj": subject})
 
@@ -60,12 +60,12 @@ async def delete(connection: Connection, stream: str, sequence: int) -> None:
     await _ask(connection, stream, "DELETE", {"seq": sequence, "no_erase": True})
 
 
-async def _get(connection: Connection, stream: str, wanted: dict[str, Any]) -> Stored | None:
+async def _get(connection: Connection, stream: str, wanted: dict[str, Any]) -> StoredMessage | None:
     answer = await _ask(connection, stream, "GET", wanted)
     if answer is None:
         return None
     message: dict[str, Any] = answer["message"]
-    return Stored(
+    return StoredMessage(
         message["subject"],
         int(message["seq"]),
         _nanoseconds(message["time"]),

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import logging
 from dataclasses import dataclass
-from datetime import timedelta
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
-from trellis_jobs.contract.topology import ENQUEUING, LOG, WORK, consumer_name
-from trellis_jobs.errors import InfrastructureMissing, NotConfirmed, RequestRefused
+from trellis_jobs.contract.topology import ENQUEUING, LOG, WORK
+from trellis_jobs.errors import InfrastructureMissing, NotConfirmed
 from trellis_jobs.jetstream import api, stored_messages
 from trellis_jobs.jetstream.connection import ConnectionLost, NoResponders
 from trellis_jobs.jetstream.event_publish import Refused, read_answer
@@ -24,12 +23,12 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from trellis_jobs.jetstream.connection import Connection
-    from trellis_jobs.jetstream.stored_messages import Stored
+    from trellis_jobs.jetstream.queue_consumers import QueueConsumer
+    from trellis_jobs.jetstream.stored_messages import StoredMessage
     from trellis_jobs.model.identity import JobAddress
 
 log = logging.getLogger(__name__)
 
-_PAGE: Final = 256
 _OF_THE_SERVER: Final = "nats-"
 
 
@@ -52,18 +51,6 @@ class NoWork:
     sequence: int
     stored_at: datetime
     reason: str
-
-
-@dataclass(frozen=True, slots=True)
-class QueueConsumer:
-    """`delivered`: the newest message that was delivered at all; `unanswered` how many wait."""
-
-    name: str
-    subject: str
-    ack_wait: timedelta
-    delivery_limit: int | None
-    delivered: int
-    unanswered: int
 
 
 class WorkMessages:
@@ -122,29 +109,6 @@ class WorkMessages:
         headers |= {h.RUN_SEQUENCE: str(run), h.EXPECTED_SEQUENCE: "0"}
         return await self._publish(subjects.work(job), first.data, headers)
 
-    async def consumer(self, service: str, job_type: str) -> QueueConsumer | None:
-        name = consumer_name(service, job_type)
-        try:
-            info = await api.request(self._connection, f"CONSUMER.INFO.{WORK}.{name}")
-        except RequestRefused as refusal:
-            if refusal.code in (api.CONSUMER_NOT_FOUND, api.STREAM_NOT_FOUND):
-                return None
-            raise
-        return _consumer(info)
-
-    async def limited_consumers(self) -> list[QueueConsumer]:
-        """Those of all queues, foreign ones too, that stop delivering after so many times."""
-        found: list[dict[str, Any]] = []
-        while True:
-            listed = await api.request(
-                self._connection, f"CONSUMER.LIST.{WORK}", {"offset": len(found)}
-            )
-            page = listed.get("consumers") or []
-            found += page
-            if len(page) < _PAGE or len(found) >= int(listed.get("total", 0)):
-                break
-        return [each for each in map(_consumer, found) if each.delivery_limit is not None]
-
     async def _publish(self, subject: str, data: bytes, headers: dict[str, str]) -> bool:
         """An answer that is lost, or "not now", leaves it to the next look."""
         try:
@@ -159,7 +123,7 @@ class WorkMessages:
         return not isinstance(answer, Refused) and answer is not None
 
 
-def _read(stored: Stored) -> WorkMessage | NoWork:
+def _read(stored: StoredMessage) -> WorkMessage | NoWork:
     parsed, run = subjects.parse(stored.subject), h.source_sequence(stored.headers)
     if not isinstance(parsed, subjects.WorkSubject) or run is None:
         return NoWork(stored.sequence, stored.stored_at, "it names no job, or no event of the log")
@@ -171,16 +135,3 @@ def _read(stored: Stored) -> WorkMessage | NoWork:
         return NoWork(stored.sequence, stored.stored_at, reason)
     identity = work_identity(stored.sequence, stored.stored_ns)
     return WorkMessage(parsed.job, run, entry.event, stored.sequence, identity, stored.stored_at)
-
-
-def _consumer(info: dict[str, Any]) -> QueueConsumer:
-    config: dict[str, Any] = info["config"]
-    limit = int(config.get("max_deliver", -1))
-    return QueueConsumer(
-        info["name"],
-        config.get("filter_subject") or subjects.ALL_WORK,
-        timedelta(microseconds=int(config.get("ack_wait", 0)) / 1000),
-        limit if limit > 0 else None,
-        int(info["delivered"]["stream_seq"]),
-        int(info["num_ack_pending"]),
-    )

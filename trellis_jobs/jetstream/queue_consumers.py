@@ -1,0 +1,87 @@
+"""The consumers of the work queue as the server has them: for those who look after queues."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any, Final
+
+from trellis_jobs.contract.topology import WORK, consumer_name
+from trellis_jobs.errors import RequestRefused
+from trellis_jobs.jetstream import api
+from trellis_jobs.model import subjects
+
+if TYPE_CHECKING:
+    from trellis_jobs.jetstream.connection import Connection
+
+_PAGE: Final = 256
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QueueConsumer:
+    """`delivered` is the newest message that was delivered at all; `pending` how many never were.
+
+    `unanswered`: deliveries that wait for their answer. `asking`: pulls that wait for work, so
+    workers with a free hand.
+    """
+
+    name: str
+    subject: str
+    ack_wait: timedelta
+    delivery_limit: int | None
+    delivered: int
+    pending: int
+    unanswered: int
+    asking: int
+    is_paused: bool
+    pause_remaining: timedelta | None
+
+
+class QueueConsumers:
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+
+    async def of(self, service: str, job_type: str) -> QueueConsumer | None:
+        """None when no worker of the queue was ever started."""
+        name = consumer_name(service, job_type)
+        try:
+            info = await api.request(self._connection, f"CONSUMER.INFO.{WORK}.{name}")
+        except RequestRefused as refusal:
+            if refusal.code in (api.CONSUMER_NOT_FOUND, api.STREAM_NOT_FOUND):
+                return None
+            raise
+        return _read(info)
+
+    async def with_a_limit(self) -> list[QueueConsumer]:
+        """Those of all queues, foreign ones too, that stop delivering after so many times."""
+        found: list[dict[str, Any]] = []
+        while True:
+            listed = await api.request(
+                self._connection, f"CONSUMER.LIST.{WORK}", {"offset": len(found)}
+            )
+            page = listed.get("consumers") or []
+            found += page
+            if len(page) < _PAGE or len(found) >= int(listed.get("total", 0)):
+                break
+        return [each for each in map(_read, found) if each.delivery_limit is not None]
+
+
+def _read(info: dict[str, Any]) -> QueueConsumer:
+    config: dict[str, Any] = info["config"]
+    limit, remaining = int(config.get("max_deliver", -1)), info.get("pause_remaining")
+    return QueueConsumer(
+        name=info["name"],
+        subject=config.get("filter_subject") or subjects.ALL_WORK,
+        ack_wait=_duration(config.get("ack_wait", 0)),
+        delivery_limit=limit if limit > 0 else None,
+        delivered=int(info["delivered"]["stream_seq"]),
+        pending=int(info.get("num_pending", 0)),
+        unanswered=int(info.get("num_ack_pending", 0)),
+        asking=int(info.get("num_waiting", 0)),
+        is_paused=bool(info.get("paused")),
+        pause_remaining=None if remaining is None else _duration(remaining),
+    )
+
+
+def _duration(nanoseconds: int) -> timedelta:
+    return timedelta(microseconds=nanoseconds // 1000)
