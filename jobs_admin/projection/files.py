@@ -33,7 +33,7 @@ class FileReplaced(AdminError):
     """Another file is at this path now: the one that is open is no longer read by anybody."""
 
     def __init__(self, path: Path) -> None:
-        super().__init__(f"{path} was replaced")
+        super().__init__(f"{path} was replaced or deleted")
 
 
 class FileMissing(AdminError):

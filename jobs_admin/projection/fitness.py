@@ -29,7 +29,7 @@ async def why_unfit(path: Path, feed: LogFeed) -> str | None:
     Raises FileDamaged, and ProjectionUnusable for a database that is somebody else's.
     """
     if file_id(path) is None:
-        return "there is no file yet"
+        return "there is no file"
     with noticing_damage():
         try:
             place = await fit_place(path)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from contextlib import AsyncExitStack, aclosing, asynccontextmanager
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from jobs_admin.errors import ProjectionRebuilding
@@ -29,6 +30,12 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 
+@dataclass(frozen=True, slots=True)
+class _OpenFile:
+    intake: Intake
+    watch: FileWatch
+
+
 class Projector:
     """`position` is how far the projection is.
 
@@ -42,8 +49,7 @@ class Projector:
         self._feed = feed
         self._path = path
         self._opened = AsyncExitStack()
-        self._intake: Intake | None = None
-        self._watch: FileWatch | None = None
+        self._file: _OpenFile | None = None
         self._is_open = asyncio.Event()
         self._was_open = False
         self._moved = asyncio.Event()
@@ -83,29 +89,26 @@ class Projector:
 
     def look_at_file(self, damage: FileDamaged | None = None) -> None:
         """Somebody who reads the file could not."""
-        if self._watch is not None:
-            self._watch.look(damage)
+        if self._file is not None:
+            self._file.watch.look(damage)
 
     async def forget(self, up_to: Mapping[JobAddress, int], read_job: ReadJob) -> None:
         """Take out jobs that retention took out of the log up to there, but for what is left."""
-        if self._intake is not None and self._watch is not None:
-            self._watch.wrote()
-            await self._intake.forget(up_to, read_job)
-            self._watch.wrote()
+        file = self._file
+        if file is not None:
+            file.watch.wrote()
+            await file.intake.forget(up_to, read_job)
+            file.watch.wrote()
 
     async def _run(self, until: int | None) -> bool:
         """Whether that was all; else the file or the log is another now."""
-        if self._intake is None or self._watch is None:
-            await self._open()
-            return False
+        file = self._file or await self._open()
         try:
             with noticing_damage():
-                await _first_of(
-                    self._follow(self._intake, self._watch, until), self._watch.until_trouble()
-                )
+                await _first_of(self._follow(file, until), file.watch.until_trouble())
         except FileReplaced as replaced:
             await self._close()
-            log.warning("the projection is opened again", extra={"reason": str(replaced)})
+            log.info("the projection is opened again", extra={"reason": str(replaced)})
         except FileDamaged as damage:
             await self._close()
             await self._mend(damage)
@@ -119,14 +122,14 @@ class Projector:
             return True
         return False
 
-    async def _follow(self, intake: Intake, watch: FileWatch, until: int | None) -> None:
+    async def _follow(self, file: _OpenFile, until: int | None) -> None:
         if until is not None and self.position >= until:
             return
-        async with aclosing(self._feed.batches(intake.place)) as batches:
+        async with aclosing(self._feed.batches(file.intake.place)) as batches:
             async for batch in batches:
-                watch.wrote()
-                await intake.take_in(batch)
-                watch.wrote()
+                file.watch.wrote()
+                await file.intake.take_in(batch)
+                file.watch.wrote()
                 self._announce(batch[-1].sequence)
                 if until is not None and self.position >= until:
                     return
@@ -141,20 +144,21 @@ class Projector:
         if reason is None:
             await self._open()
 
-    async def _open(self) -> None:
+    async def _open(self) -> _OpenFile:
         await self._make_fit()
         with noticing_damage():
             projection = await self._opened.enter_async_context(Projection.open(self._path))
-            self._intake = Intake(projection, await projection.place())
-        self._watch = FileWatch(self._path)
+            intake = Intake(projection, await projection.place())
+        file = self._file = _OpenFile(intake, FileWatch(self._path))
         self.rebuilding = None
         self._was_open = True
         self._is_open.set()
-        self._announce(self._intake.place.sequence)
+        self._announce(intake.place.sequence)
+        return file
 
     async def _close(self) -> None:
         self._is_open.clear()
-        self._intake = self._watch = None
+        self._file = None
         await self._opened.aclose()
 
     async def _make_fit(self) -> None:

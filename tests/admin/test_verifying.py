@@ -177,6 +177,6 @@ async def test_status_of_what_does_not_fit_ends_with_one_and_says_why(
 ) -> None:
     code, said = await ask(server.url, path.with_name("nothing.sqlite"), "status")
     assert code == 1
-    assert "there is no file yet" in said
+    assert "there is no file" in said
     code, said = await ask("nats://127.0.0.1:1", path, "status")
     assert code == 4
