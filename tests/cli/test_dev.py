@@ -108,6 +108,7 @@ async def test_a_server_that_does_not_answer_is_said_in_one_line(tmp_path: Path)
     with running(tmp_path, "dev", "--nats", "nats://127.0.0.1:1") as dev:
         assert await dev.until_exit() == 4
         assert "error: no NATS server answers" in dev.said
+        assert "untold, it has one of its own" in dev.said
         assert "Traceback" not in dev.said
 
 
@@ -175,6 +176,13 @@ async def test_an_admin_runtime_that_is_there_is_enough(
             async with AdminClient.connect(server.url) as admin:
                 with pytest.raises(ServiceMissing):
                     await admin.health()
+
+
+async def test_keys_for_another_server_are_not_shown_to_its_own(tmp_path: Path) -> None:
+    key = tmp_path / "key"
+    key.write_text("no seed at all")
+    with running(tmp_path, "dev", *FAST, env={"NATS_NKEY": str(key)}) as dev:
+        await dev.until_says(" completed ")
 
 
 async def test_it_works_in_a_plain_locale(tmp_path: Path) -> None:

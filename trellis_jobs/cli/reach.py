@@ -89,7 +89,7 @@ class Reach:
         return replace(known, **{name: value for name, value in said.items() if value is not None})
 
     def environment(self) -> dict[str, str]:
-        """The same for another command, in its environment."""
+        """The same for another command; what is not said here, it should not find elsewhere."""
         said = {
             "NATS_URL": self.nats,
             "NATS_CONTEXT": self.context,
@@ -99,7 +99,7 @@ class Reach:
             "NATS_CERT": _path(self.tlscert),
             "NATS_KEY": _path(self.tlskey),
         }
-        return {name: value for name, value in said.items() if value is not None}
+        return {name: value or "" for name, value in said.items()}
 
     def _of_context(self) -> Access:
         """A server that is named stands for itself, unless a context is named too."""

@@ -15,8 +15,9 @@ from jobs_admin.config import AdminConfig
 from jobs_admin.daemon import serving
 from jobs_admin.retention import policy
 from trellis_jobs.cli.reach import Reach
+from trellis_jobs.cli.showing.output import say
 from trellis_jobs.embedded import HOST, EmbeddedServer, EmbeddedServerFailed
-from trellis_jobs.errors import JobsError, ServiceMissing
+from trellis_jobs.errors import JobsError, ServiceMissing, Unreachable
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -77,7 +78,7 @@ def _how_to_reach(server: EmbeddedServer, wanted: int | None) -> str:
 async def ground_at(reach: Reach) -> AsyncIterator[Ground]:
     """An admin runtime that is there already is enough."""
     hint = f"{_NEXT}, with the same options"
-    async with reach.connection() as watching:
+    async with _connection(reach) as watching:
         try:
             await AdminClient(watching).health()
         except ServiceMissing:
@@ -86,6 +87,16 @@ async def ground_at(reach: Reach) -> AsyncIterator[Ground]:
                     yield Ground(reach, watching, hint)
             return
         yield Ground(reach, watching, hint)
+
+
+@asynccontextmanager
+async def _connection(reach: Reach) -> AsyncIterator[Connection]:
+    try:
+        async with reach.connection() as connection:
+            yield connection
+    except Unreachable:
+        say("dev was told to use that server, perhaps by NATS_URL; untold, it has one of its own")
+        raise
 
 
 @asynccontextmanager

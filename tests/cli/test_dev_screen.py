@@ -1,0 +1,85 @@
+"""The screen of `dev`: whatever there is to show, it fits, and says what matters most."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from io import StringIO
+
+import pytest
+from rich.console import Console
+
+from tests.given import NOON, after, created, failed, retried, started
+from trellis_jobs.cli.dev.board import Board
+from trellis_jobs.cli.dev.screen import Surface, draw
+from trellis_jobs.model.events import Event
+from trellis_jobs.model.identity import JobAddress
+from trellis_jobs.model.job import Entry
+from trellis_jobs.model.states import JobState
+
+
+def board_with(*events: Event, since: datetime = NOON) -> Board:
+    board = Board(since)
+    for sequence, event in enumerate(events, start=1):
+        board.take(Entry(sequence, event))
+    return board
+
+
+def drawn(board: Board, width: int, height: int) -> list[str]:
+    page = StringIO()
+    surface = Surface(heading="dev", hint="next", now=after(10), width=width, height=height)
+    Console(file=page, width=width, height=height).print(draw(board, surface))
+    return page.getvalue().splitlines()
+
+
+def many_jobs(count: int, services: int, queues: int) -> list[Event]:
+    return [
+        created(job=JobAddress(f"service-{n % services}", f"queue-{n % queues}", f"{n:026}"))
+        for n in range(count)
+    ]
+
+
+@pytest.mark.parametrize("width", [80, 110, 200])
+@pytest.mark.parametrize("height", [24, 50])
+@pytest.mark.parametrize("queues", [1, 6, 60])
+def test_it_fits_whatever_there_is(width: int, height: int, queues: int) -> None:
+    board = board_with(*many_jobs(200, 3, queues))
+    board.stand("app:service", "broken: " + "very " * 200, is_alarm=True)
+    for _ in range(50):
+        board.tell("app:service", "what\nis said\nin several lines")
+    lines = drawn(board, width, height)
+    assert len(lines) <= height
+    assert all(len(line) <= width for line in lines)
+    assert any(f"{199:026}" in line for line in lines), "the newest job, with its whole id"
+    assert lines[-1].rstrip().endswith("in several lines")
+
+
+def test_queues_that_do_not_fit_are_counted() -> None:
+    lines = drawn(board_with(*many_jobs(60, 1, 60)), 100, 30)
+    shown = sum("queue-" in line for line in lines[: lines.index("")])
+    assert any(f"queue (and {60 - shown} more)" in line for line in lines)
+
+
+def test_a_queue_is_called_by_its_service_where_there_are_several() -> None:
+    assert not any("service-0/" in line for line in drawn(board_with(*many_jobs(4, 1, 2)), 120, 30))
+    assert any(
+        "service-1/queue-1" in line for line in drawn(board_with(*many_jobs(4, 2, 2)), 120, 30)
+    )
+
+
+def test_what_is_wrong_with_an_app_stands_above_all() -> None:
+    board = board_with()
+    board.stand("app:service", "works on greet")
+    board.stand("app:service", "ended with code 1: NameError: x", is_alarm=True)
+    assert drawn(board, 80, 24)[2].strip() == "app:service ended with code 1: NameError: x"
+
+
+def test_events_of_before_count_but_are_no_news() -> None:
+    board = board_with(created(), started(), failed(), since=after(60))
+    assert board.totals() == {JobState.FAILED: 1}
+    assert not board.news
+
+
+def test_a_job_that_runs_again_is_counted_once() -> None:
+    board = board_with(created(), started(), failed(), retried())
+    assert +board.totals() == {JobState.PENDING: 1}
+    assert [job.state for job in board.recent(5)] == [JobState.PENDING]
