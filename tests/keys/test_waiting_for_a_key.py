@@ -35,7 +35,7 @@ from tests.support.fault_proxy import FaultProxy, fault_proxy
 from tests.support.lab import Probe, probe
 from trellis_jobs import JobRef
 from trellis_jobs.embedded import EmbeddedServer
-from trellis_jobs.model.events import EventKind
+from trellis_jobs.model.events import EventKind, Started
 from trellis_jobs.model.states import JobState
 from trellis_jobs.worker import parking
 
@@ -82,6 +82,40 @@ async def test_a_long_wait_uses_no_try(server: EmbeddedServer) -> None:
         assert (await waiting.wait(timeout=10)).tries == 1
         assert (await holding.wait(timeout=10)).tries == 1
         assert await raw.kinds(waiting) == ["created", "started", "completed"]
+
+
+async def test_the_log_tells_a_wait_for_the_key_from_a_wait_for_a_worker(
+    server: EmbeddedServer,
+) -> None:
+    async with producer(server.url) as jobs, probe(server.url) as raw:
+        holding, waiting = [await jobs.calm.create(Errand(do="wait")) for _ in range(2)]
+        created = time.monotonic()
+        await until(lambda: time.monotonic() > created + 0.2, "both have waited for a worker")
+        async with worker(server.url, "calm") as working:
+            await working.until_running(holding)
+            await until_out(raw, jobs.calm, 2)
+            out = time.monotonic()
+            await until(lambda: time.monotonic() > out + 0.3, "it has waited for its key")
+            working.go.set()
+            await waiting.wait(timeout=10)
+            first, second = [await _waited_for_key(raw, ref) for ref in (holding, waiting)]
+            assert first == timedelta()
+            for_a_worker = await _until_started(raw, waiting) - second
+            assert second > timedelta()
+            assert for_a_worker >= timedelta(seconds=0.2)
+
+
+async def _waited_for_key(raw: Probe, ref: JobRef[Done]) -> timedelta:
+    entry = await raw.events.last(ref.address, EventKind.STARTED)
+    assert entry is not None
+    assert isinstance(entry.event, Started)
+    assert entry.event.waited_for_key is not None
+    return entry.event.waited_for_key
+
+
+async def _until_started(raw: Probe, ref: JobRef[Done]) -> timedelta:
+    created, started, *_ = await raw.events.history(ref.address)
+    return started.event.at - created.event.at
 
 
 async def test_fifty_jobs_that_wait_send_nothing_but_renewals(server: EmbeddedServer) -> None:

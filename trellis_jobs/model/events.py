@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, ClassVar, TypedDict
 from trellis_jobs.model.notes import NOTHING_NOTED, Notes
 
 if TYPE_CHECKING:
-    from datetime import datetime
+    from datetime import datetime, timedelta
 
     from trellis_jobs.model.attempts import Attempt
     from trellis_jobs.model.concurrency import Concurrency, QueuePolicy
@@ -112,7 +112,11 @@ class AttemptEvent(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Started(AttemptEvent):
+    """`waited_for_key`: how long its delivery did; None where there is no key, or nobody said."""
+
     kind: ClassVar[EventKind] = EventKind.STARTED
+
+    waited_for_key: timedelta | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

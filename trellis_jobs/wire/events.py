@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Final
 
 from trellis_jobs.errors import InvalidToken
@@ -35,6 +36,10 @@ from trellis_jobs.wire.fields import (
 
 if TYPE_CHECKING:
     from trellis_jobs.model.attempts import Attempt
+
+_MILLISECOND: Final = timedelta(milliseconds=1)
+# A hundred years: more is no duration any more, and twice that no date.
+_LONGEST_WAIT_MS: Final = timedelta(days=36_525) // _MILLISECOND
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,6 +100,8 @@ def _add_content(body: dict[str, Any], event: e.Event) -> None:
     match event:
         case e.Begun():
             body["payload"] = event.payload
+        case e.Started(waited_for_key=timedelta() as waited):
+            body["waitedForKeyMs"] = waited // _MILLISECOND
         case e.Completed():
             body["result"] = event.result
         case e.RetryScheduled() | e.Failed() | e.Dead() | e.Stale():
@@ -250,6 +257,15 @@ def _retry_scheduled(body: dict[str, Any], common: _Common) -> e.Event:
     )
 
 
+def _started(body: dict[str, Any], common: _Common) -> e.Event:
+    if "waitedForKeyMs" not in body:
+        return e.Started(**_said(body, common))
+    waited = count(body, "waitedForKeyMs")
+    if waited > _LONGEST_WAIT_MS:
+        raise BadField(f"waitedForKeyMs must be at most {_LONGEST_WAIT_MS}, found {waited}")
+    return e.Started(**_said(body, common), waited_for_key=waited * _MILLISECOND)
+
+
 def _completed(body: dict[str, Any], common: _Common) -> e.Event:
     return e.Completed(**_said(body, common), result=body.get("result"))
 
@@ -267,7 +283,7 @@ _STATES: Final = {state.value: state for state in JobState}
 _MAKERS: Final[Mapping[str, _Maker]] = {
     EventKind.CREATED: _begun(e.Created),
     EventKind.RETRIED: _begun(e.Retried, is_attributed=True),
-    EventKind.STARTED: _attempted(e.Started),
+    EventKind.STARTED: _started,
     EventKind.PROGRESS: _attempted(e.Progressed),
     EventKind.LOGGED: _attempted(e.Logged),
     EventKind.HEARTBEAT: _attempted(e.Heartbeat),

@@ -8,7 +8,7 @@ between the two: the guard is known before the slot is taken, and a refusal give
 from __future__ import annotations
 
 import logging
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Final
 
@@ -75,12 +75,18 @@ class Claims:
         self._desk = desk
 
     async def claim(
-        self, delivery: Delivery, *, patient: bool = False, seen_idle: bool = False
+        self,
+        delivery: Delivery,
+        *,
+        patient: bool = False,
+        seen_idle: bool = False,
+        waited: timedelta = timedelta(),
     ) -> Claimed | Waits | None:
         """Ours, with the `started` event in the log; or its key is taken; or None: answered.
 
         `patient`: it has waited long enough for those that come before it in its key. `seen_idle`:
         nobody ran the job while this delivery waited here, so whoever runs it now began later.
+        `waited`: for how long it was not its turn.
         """
         head: Head | None = await self._first_head(delivery)
         while head is not None:
@@ -94,7 +100,7 @@ class Claims:
             )
             outcome: Claimed | Waits | Head | Refused | None
             if isinstance(decision, Start):
-                outcome = await self._start(delivery, head, patient=patient)
+                outcome = await self._start(delivery, head, patient=patient, waited=waited)
             else:
                 outcome = await self._follow(delivery, head, decision)
             if isinstance(outcome, Refused):
@@ -130,7 +136,7 @@ class Claims:
         return True
 
     async def _start(
-        self, delivery: Delivery, head: Head, *, patient: bool
+        self, delivery: Delivery, head: Head, *, patient: bool, waited: timedelta
     ) -> Claimed | Waits | Head | Refused | None:
         attempt = Attempt(
             self._tools.surroundings.new_id(),
@@ -150,8 +156,10 @@ class Claims:
         if isinstance(taken, Contested):
             return await self._outdate(delivery, head, taken)
         said = self._said(delivery, head.standing.tries + 1)
-        held = taken.concurrency if isinstance(taken, HeldSlot) else None
-        answer = await self._append(head, e.Started(**said, attempt=attempt, concurrency=held))
+        started = e.Started(**said, attempt=attempt)
+        if isinstance(taken, HeldSlot):
+            started = replace(started, concurrency=taken.concurrency, waited_for_key=waited)
+        answer = await self._append(head, started)
         if not isinstance(answer, Refused):
             return Claimed(answer, attempt, taken)
         if isinstance(taken, HeldSlot):

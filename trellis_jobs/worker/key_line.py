@@ -22,12 +22,14 @@ if TYPE_CHECKING:
 class Parked:
     """A delivery that waits: renewed, but without a seat, a try or a task of its own.
 
-    `seen_idle`: since it came, the key was seen without a slot of its job, so the job did not run.
+    `since` is when it came, in seconds of uptime. `seen_idle`: since then the key was seen without
+    a slot of its job, so the job did not run.
     """
 
     delivery: Delivery
     waiting: Waiting
     lease: Lease
+    since: float
     seen_idle: bool = False
 
     @property

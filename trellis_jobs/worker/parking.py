@@ -129,8 +129,9 @@ class Parking:
             return None
 
     def _park(self, delivery: Delivery, line: KeyLine) -> None:
-        lease = Lease(delivery.reply, self._tools.ack_wait, self._tools.surroundings.uptime())
-        parked = Parked(delivery, waiting_of(delivery), lease)
+        now = self._tools.surroundings.uptime()
+        lease = Lease(delivery.reply, self._tools.ack_wait, now)
+        parked = Parked(delivery, waiting_of(delivery), lease, since=now)
         self._tools.leases.keep(lease)
         self._by_job[parked.job_id] = (line, parked)
         line.join(parked)
@@ -230,6 +231,7 @@ class Parking:
     async def _let_in(self, line: KeyLine, state: KeyState, turn: LetIn) -> None:
         if turn.patient:
             await self._tidy(line, state)
+        its_turn_at = self._tools.surroundings.uptime()
         await self._seats.take()
         self._drop_lapsed(line)
         parked = line.find(turn.job_id)
@@ -240,7 +242,10 @@ class Parking:
         claimed: Claimed | Waits | None = None
         try:
             claimed = await self._claims.claim(
-                parked.delivery, patient=turn.patient, seen_idle=parked.seen_idle
+                parked.delivery,
+                patient=turn.patient,
+                seen_idle=parked.seen_idle,
+                waited=timedelta(seconds=its_turn_at - parked.since),
             )
         finally:
             line.entering = None
