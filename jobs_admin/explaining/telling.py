@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 import orjson
@@ -25,24 +24,32 @@ def told_log(stored: Sequence[LogMessage]) -> list[dict[str, Any]]:
     job: Job | None = None
     told = []
     for message in stored:
-        entry: dict[str, Any] = {
-            "seq": message.sequence,
-            "subject": message.subject,
-            "storedAt": datetime.fromtimestamp(message.stored_ns / 1e9, UTC),
-        }
-        read = wire.read(message.subject, message.sequence, message.data, message.headers)
+        entry, read = told_message(message)
         if isinstance(read, Entry):
-            entry["event"] = orjson.loads(message.data)
             reduced = reduce(job, read)
             job = reduced.job
             if isinstance(reduced, Ignored):
                 entry["ignored"] = reduced.reason
             else:
                 entry["state"] = reduced.job.state
-        elif isinstance(read, Undecodable):
-            entry["undecodable"] = read.reason
         told.append(entry)
     return told
+
+
+def told_message(message: LogMessage) -> tuple[dict[str, Any], Entry | Undecodable]:
+    """One message by itself, and the event that was read from it."""
+    told: dict[str, Any] = {
+        "seq": message.sequence,
+        "subject": message.subject,
+        "storedAt": message.stored_at,
+    }
+    read = wire.read(message.subject, message.sequence, message.data, message.headers)
+    if isinstance(read, Entry):
+        told["event"] = orjson.loads(message.data)
+        return told, read
+    if not isinstance(read, Undecodable):
+        read = Undecodable(message.sequence, "a worker's heartbeat, and no event of a job")
+    return {**told, "undecodable": read.reason}, read
 
 
 def told_explanation(job: Job, explanation: Explanation) -> dict[str, Any]:

@@ -4,7 +4,8 @@
 1  refused, or failed: declared wrongly, not legal now, or the server side is not as it must be
 2  the command line itself is wrong
 3  there is no such job, or key
-4  no server answers, or no admin runtime: worth trying again later
+4  no server answers, or no admin runtime, or not in time: worth trying again later
+130  Ctrl-C, where the command had not come to its end
 """
 
 from __future__ import annotations
@@ -13,7 +14,14 @@ import sys
 from enum import IntEnum
 
 from jobs_admin.errors import NotFound
-from trellis_jobs.errors import JobNotFound, JobsError, NotConfirmed, ServiceMissing, Unreachable
+from trellis_jobs.errors import (
+    JobNotFound,
+    JobsError,
+    NotConfirmed,
+    ServiceMissing,
+    Unreachable,
+    WaitTimeout,
+)
 
 
 class Misused(JobsError):
@@ -26,6 +34,7 @@ class Exit(IntEnum):
     USAGE = 2
     NOT_FOUND = 3
     UNREACHABLE = 4
+    INTERRUPTED = 130
 
 
 def exit_of(error: JobsError) -> Exit:
@@ -34,7 +43,7 @@ def exit_of(error: JobsError) -> Exit:
             return Exit.USAGE
         case NotFound() | JobNotFound():
             return Exit.NOT_FOUND
-        case Unreachable() | ServiceMissing() | NotConfirmed():
+        case Unreachable() | ServiceMissing() | NotConfirmed() | WaitTimeout():
             return Exit.UNREACHABLE
         case _:
             return Exit.REFUSED

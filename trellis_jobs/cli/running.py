@@ -21,13 +21,20 @@ T = TypeVar("T")
 _LAST_MOMENTS: Final = 1.0
 
 
-def run(program: Coroutine[Any, Any, None]) -> None:
+def run(
+    program: Coroutine[Any, Any, Exit | None], *, when_interrupted: Exit = Exit.INTERRUPTED
+) -> None:
+    """`when_interrupted`: what Ctrl-C means, unless the program hears it itself."""
     with asyncio.Runner(loop_factory=_new_loop) as runner:
         code = Exit.OK
         try:
-            runner.run(program)
+            code = runner.run(program) or Exit.OK
         except JobsError as error:
             code = complain(error)
+        except KeyboardInterrupt:
+            code = when_interrupted
+        except BrokenPipeError:
+            _write_to_nobody()
         _leave_soon(code)
     sys.exit(code)
 
@@ -48,6 +55,11 @@ def collect_rarely() -> None:
     """
     gc.freeze()
     gc.set_threshold(50_000, 20, 20)
+
+
+def _write_to_nobody() -> None:
+    """Whoever read what we print has had enough: Python would complain of that at exit."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _new_loop() -> asyncio.AbstractEventLoop:

@@ -20,6 +20,7 @@ from trellis_jobs.wire.events import Undecodable
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator
+    from datetime import datetime
 
     from trellis_jobs.jetstream.connection import Connection
     from trellis_jobs.jetstream.log_feed import LogMessage
@@ -68,36 +69,46 @@ class Histories:
         raise NotConfirmed(what, _READS * PULL_SECONDS, job.job_id)
 
     async def follow(self, watched: str) -> AsyncGenerator[Entry, None]:
-        """What the log holds under these subjects, then what is added, without end.
+        """What the log holds under these subjects, then what is added, without end."""
+        async with aclosing(self.follow_messages(watched)) as messages:
+            async for message in messages:
+                entry = _read(message)
+                if entry is not None:
+                    yield entry
+
+    async def follow_messages(
+        self, watched: str, *, after: int = 0, since: datetime | None = None
+    ) -> AsyncGenerator[LogMessage, None]:
+        """The same, whether events or not: what follows a sequence, or was stored since a time.
 
         A lost connection, and a server that is not ready yet after it, is picked up where it broke.
         """
-        position = 0
+        position = after
         read_on = through_outages(
             self._connection,
             "the log",
-            lambda: self._messages_after(position, watched),
+            lambda: self._messages_after(position, watched, since),
             may_come_back=lambda: position > 0,
         )
         async with aclosing(read_on) as messages:
             async for message in messages:
                 position = message.sequence
-                entry = _read(message)
-                if entry is not None:
-                    yield entry
+                yield message
 
     async def _messages_after(
-        self, position: int, watched: str
+        self, position: int, watched: str, since: datetime | None
     ) -> AsyncGenerator[LogMessage, None]:
-        async with pulling_anew(self._connection, self._of(watched, position + 1)) as pull:
+        wanted = self._of(watched, position + 1, since)
+        async with pulling_anew(self._connection, wanted) as pull:
             async for each in pull.what_comes(at_once=_AT_ONCE):
                 yield log_message(*each)
 
-    def _of(self, watched: str, first: int = 1) -> ShortLived:
+    def _of(self, watched: str, first: int = 1, since: datetime | None = None) -> ShortLived:
         return ShortLived(
             stream=LOG,
             purpose="read",
             first=first,
+            since=since,
             subject=watched,
             idle=_IDLE,
             is_deleted=self._deletes_consumers,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from contextlib import aclosing
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Final, Literal
 
 from trellis_jobs.contract.topology import LOG
@@ -37,6 +37,10 @@ class LogMessage:
     pending: int
     data: bytes
     headers: Mapping[str, str] | None
+
+    @property
+    def stored_at(self) -> datetime:
+        return stored_messages.moment_of(self.stored_ns)
 
 
 @dataclass(frozen=True, slots=True)

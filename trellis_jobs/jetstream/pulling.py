@@ -31,7 +31,7 @@ from trellis_jobs.jetstream.delivery_info import DeliveryInfo, read_reply
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Mapping
-    from datetime import timedelta
+    from datetime import datetime, timedelta
 
     from nats.aio.msg import Msg
 
@@ -192,7 +192,7 @@ async def pulling(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShortLived:
-    """A consumer for one reading, from a sequence on, of all subjects or of one family.
+    """A consumer for one reading, from a sequence or a time on, of all subjects or of one family.
 
     The server removes it when nobody has pulled for `idle`. `is_deleted`: we do that at the end,
     and need the right to; without it the server says so aloud each time.
@@ -201,6 +201,7 @@ class ShortLived:
     stream: str
     purpose: str
     first: int = 1
+    since: datetime | None = None
     subject: str | None = None
     idle: timedelta
     is_deleted: bool
@@ -212,13 +213,18 @@ class ShortLived:
             "mem_storage": True,
             "num_replicas": 1,
             "inactive_threshold": int(self.idle.total_seconds() * 1e9),
-            "deliver_policy": "by_start_sequence" if self.first > 1 else "all",
+            **self._beginning(),
         }
-        if self.first > 1:
-            wanted["opt_start_seq"] = self.first
         if self.subject is not None:
             wanted["filter_subject"] = self.subject
         return wanted
+
+    def _beginning(self) -> dict[str, Any]:
+        if self.first > 1:
+            return {"deliver_policy": "by_start_sequence", "opt_start_seq": self.first}
+        if self.since is not None:
+            return {"deliver_policy": "by_start_time", "opt_start_time": self.since.isoformat()}
+        return {"deliver_policy": "all"}
 
 
 @asynccontextmanager

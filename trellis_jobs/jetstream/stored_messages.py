@@ -36,7 +36,11 @@ class StoredMessage:
 
     @property
     def stored_at(self) -> datetime:
-        return _EPOCH + timedelta(microseconds=self.stored_ns // 1000)
+        return moment_of(self.stored_ns)
+
+
+def moment_of(stored_ns: int) -> datetime:
+    return _EPOCH + timedelta(microseconds=stored_ns // 1000)
 
 
 async def at_sequence(connection: Connection, stream: str, sequence: int) -> StoredMessage | None:

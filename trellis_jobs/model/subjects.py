@@ -52,18 +52,30 @@ def history(job: JobAddress) -> str:
     return f"trellis.jobs.{job.service}.{job.job_type}.{job.job_id}.>"
 
 
+def of_id(job_id: str) -> str:
+    """Every event of the jobs with this id, whichever queue they are in."""
+    return f"trellis.jobs.*.*.{job_id}.*"
+
+
+def like(
+    service: str | None = None, job_type: str | None = None, kind: EventKind | None = None
+) -> str:
+    """Every event that is of these, of all jobs; presence has more tokens and is left out."""
+    return f"trellis.jobs.{service or '*'}.{job_type or '*'}.*.{kind.value if kind else '*'}"
+
+
 def of_service(service: str) -> str:
-    """Every event of every job of a service; presence has more tokens and is left out."""
-    return f"trellis.jobs.{service}.*.*.*"
+    """Every event of every job of a service."""
+    return like(service)
 
 
 def of_kind(service: str, job_type: str, kind: EventKind) -> str:
     """One kind of event of every job of a type."""
-    return f"trellis.jobs.{service}.{job_type}.*.{kind.value}"
+    return like(service, job_type, kind)
 
 
 def of_any_job(kind: EventKind) -> str:
-    return f"trellis.jobs.*.*.*.{kind.value}"
+    return like(kind=kind)
 
 
 def presence(service: str, job_type: str, instance: str) -> str:

@@ -30,7 +30,7 @@ def event_line(event: Event, job: Job, *, queue: str | None = None, short_id: bo
     line.append(f"  {queue or f'{event.job.service}/{event.job.job_type}':<{_QUEUE_WIDTH}}")
     line.append(f"  {job.id[-_ID_SHOWN:] if short_id else job.id}  ", "dim")
     line.append(f"{event.kind.value:<{_KIND_WIDTH}}", STYLES[job.state])
-    line.append(f"  {_said(event, job)}", "dim" if isinstance(event, e.Begun) else "")
+    line.append(f"  {event_words(event, job)}", "dim" if isinstance(event, e.Begun) else "")
     line.rstrip()
     return line
 
@@ -44,20 +44,23 @@ def progress_words(progress: Progress) -> str:
     return " ".join(word for word in (of, progress.step, progress.message) if word)
 
 
-def _said(event: Event, job: Job) -> str:
+def event_words(event: Event, job: Job | None = None) -> str:
+    """What it says besides its kind; `job` as it left it, where that is known."""
     match event:
         case e.Begun():
             return json.dumps(event.payload, ensure_ascii=False)
         case e.Started():
-            return f"try {job.tries}/{job.max_tries}"
+            return f"try {event.tries}/{job.max_tries}" if job else f"try {event.tries}"
         case e.RetryScheduled() | e.Failed() | e.Dead() | e.Stale():
-            return f"{_when(event, job)}: {event.error.type}: {event.error.message}"
+            return f"{_when(event)}: {event.error.type}: {event.error.message}"
         case e.Completed():
-            return f"in {_seconds(job):.1f} s, {_tries(job)}"
+            return f"in {_seconds(job):.1f} s, {_tries(event)}" if job else _tries(event)
         case e.AttemptEvent():
             return "; ".join(_noted(event.notes))
+        case e.StaleCompletionIgnored():
+            return event.reason
         case e.Decided():
-            return event.reason or ""
+            return " ".join(filter(None, (f"by {event.by}" if event.by else "", event.reason)))
         case _:
             return ""
 
@@ -67,16 +70,16 @@ def _noted(notes: Notes) -> list[str]:
     return [*(line.message for line in notes.lines), *progress]
 
 
-def _when(event: Event, job: Job) -> str:
+def _when(event: Event) -> str:
     if not isinstance(event, e.RetryScheduled):
-        return f"after {_tries(job)}"
+        return f"after {_tries(event)}"
     if event.next_attempt_at is None:
         return "at once"
     return f"in {(event.next_attempt_at - event.at).total_seconds():.1f} s"
 
 
-def _tries(job: Job) -> str:
-    return "1 try" if job.tries == 1 else f"{job.tries} tries"
+def _tries(event: Event) -> str:
+    return "1 try" if event.tries == 1 else f"{event.tries} tries"
 
 
 def _seconds(job: Job) -> float:

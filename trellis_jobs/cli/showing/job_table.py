@@ -4,23 +4,36 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from datetime import datetime
+from typing import Final
 
 from rich.table import Table
 
 from jobs_admin.views.jobs import JobView
-from trellis_jobs.cli.showing.output import Output, one_line, table
+from trellis_jobs.cli.showing.columns import Columns, Row, fitting
+from trellis_jobs.cli.showing.output import Output, console, one_line
 from trellis_jobs.cli.showing.states import state_text
+
+COLUMNS: Final = Columns(
+    names=("id", "queue", "state", "tries", "created", "changed", "key", "error"),
+    elastic="error",
+    shortened="queue",
+    gives_way=("key", "changed", "tries", "created"),
+)
 
 
 def job_table(jobs: Iterable[JobView], output: Output, now: datetime) -> Table:
-    shown = table("id", "queue", "state", "tries", "created", "error", elastic="error")
-    for job in jobs:
-        shown.add_row(
-            job.id,
-            f"{job.service}/{job.type}",
-            state_text(job.state),
-            f"{job.tries}/{job.max_tries}",
-            output.time(job.created_at, now),
-            one_line(job.last_error),
-        )
-    return shown
+    """The wider the terminal, the more is told of each; ids are always whole."""
+    return fitting(COLUMNS, [_row(job, output, now) for job in jobs], console().width)
+
+
+def _row(job: JobView, output: Output, now: datetime) -> Row:
+    return {
+        "id": job.id,
+        "queue": f"{job.service}/{job.type}",
+        "state": state_text(job.state),
+        "tries": f"{job.tries}/{job.max_tries}",
+        "created": output.time(job.created_at, now),
+        "changed": output.time(job.updated_at, now),
+        "key": job.concurrency.key if job.concurrency else "",
+        "error": one_line(job.last_error),
+    }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -43,11 +44,18 @@ class Output:
         return stamp(at) if self.absolute else ago(at, now)
 
 
+class _Console(Console):
+    def on_broken_pipe(self) -> None:
+        """A pipe that is closed ends the command, not in the middle of rich."""
+        raise BrokenPipeError
+
+
+@functools.cache
 def console() -> Console:
     """Colours as the terminal and NO_COLOR say; none in a pipe, where lines are not folded."""
     if sys.stdout.isatty():
-        return Console(highlight=False)
-    return Console(highlight=False, width=_PIPE_WIDTH)
+        return _Console(highlight=False)
+    return _Console(highlight=False, width=_PIPE_WIDTH)
 
 
 def table(
@@ -65,6 +73,11 @@ def table(
 def one_line(words: str | None, style: str = "") -> Text:
     """For an elastic column: what does not fit is cut, and never folded."""
     return Text(" ".join((words or "").split()), style, no_wrap=True, overflow="ellipsis")
+
+
+def print_line(line: Text) -> None:
+    """On a terminal, what does not fit is cut, and never folded."""
+    console().print(line, no_wrap=True, overflow="ellipsis")
 
 
 def print_json(body: Jsonable) -> None:
@@ -95,9 +108,9 @@ def progress_bar(what: str) -> Iterator[Bar]:
 
 
 def _plain(body: Any) -> Any:
-    """Answers of requests keep the names they have there, and leave out what they do not know."""
+    """Answers of requests are told as they were given: the same names, and nothing made up."""
     if isinstance(body, BaseModel):
-        return body.model_dump(mode="json", by_alias=True, exclude_none=True)
+        return body.model_dump(mode="json", by_alias=True, exclude_unset=True)
     if isinstance(body, Mapping):
         return {name: _plain(value) for name, value in body.items()}
     if isinstance(body, list | tuple):

@@ -1,0 +1,90 @@
+"""`trellis-jobs jobs get`."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Annotated
+
+import typer
+
+from jobs_admin.errors import NotFound
+from jobs_admin.views.jobs import ExplanationView, JobView
+from trellis_jobs.cli.exits import Exit, complain
+from trellis_jobs.cli.filters import moment
+from trellis_jobs.cli.jobs.folding import view_of
+from trellis_jobs.cli.jobs.log_reading import recorded
+from trellis_jobs.cli.jobs.naming import JobArguments, named
+from trellis_jobs.cli.jobs.reading import JobReader, reading
+from trellis_jobs.cli.jobs.sheet import Sheet
+from trellis_jobs.cli.reach import Reach
+from trellis_jobs.cli.running import run
+from trellis_jobs.cli.showing.output import Output, console, print_json
+from trellis_jobs.errors import JobNotFound, JobsError
+from trellis_jobs.model.identity import JobAddress
+from trellis_jobs.model.timeline import lived
+
+
+def get_jobs(
+    ids: JobArguments,
+    output: Output,
+    reach: Reach,
+    at: Annotated[
+        str | None,
+        typer.Option(
+            help="As it was then, by the server's clock: 10m, 2h, 3d ago, or RFC 3339.",
+            metavar="TIME",
+        ),
+    ] = None,
+    errors: Annotated[
+        bool, typer.Option("--errors", help="Every error of its run, with tracebacks.")
+    ] = False,
+) -> None:
+    """All there is to know of a job, on one screen.
+
+    Without an admin runtime it is read from the log itself. With --json, one document a job.
+    """
+    now = datetime.now(UTC)
+    then = moment("--at", at, now)
+    sheet = Sheet(output=output, now=then or now, errors=errors, is_terminal=console().is_terminal)
+    run(_get(reach, [named(each) for each in ids], sheet, then))
+
+
+async def _get(
+    reach: Reach, jobs: list[str | JobAddress], sheet: Sheet, then: datetime | None
+) -> Exit:
+    """Those that are there are shown, whichever of the others are not."""
+    code, is_first = Exit.OK, True
+    async with reading(reach) as reader:
+        for job in jobs:
+            try:
+                found = await (reader.job(job) if then is None else _as_it_was(reader, job, then))
+            except (NotFound, JobNotFound) as error:
+                code = complain(error)
+                continue
+            if sheet.output.json:
+                print_json(found)
+                continue
+            explanation = await _explanation(reader, found) if then is None else None
+            if not is_first:
+                console().print()
+            console().print(sheet.draw(found, explanation))
+            is_first = False
+    return code
+
+
+async def _as_it_was(reader: JobReader, job: str | JobAddress, then: datetime) -> JobView:
+    history = recorded(await reader.entries(job))
+    found = view_of(lived(each for each in history if each.stored_at <= then))
+    if found is None:
+        raise JobNotFound(job if isinstance(job, str) else job.job_id)
+    return found
+
+
+async def _explanation(reader: JobReader, job: JobView) -> ExplanationView | None:
+    """A sheet without it is still worth reading."""
+    if reader.admin is None:
+        return None
+    try:
+        return await reader.admin.explain(JobAddress(job.service, job.type, job.id))
+    except JobsError:
+        return None

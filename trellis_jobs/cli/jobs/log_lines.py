@@ -1,0 +1,94 @@
+"""`trellis-jobs jobs logs`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import aclosing
+from datetime import datetime
+from typing import Annotated, Final
+
+import typer
+from rich.text import Text
+
+from jobs_admin.views.jobs import LogLineView
+from trellis_jobs.cli.exits import Exit
+from trellis_jobs.cli.jobs.folding import log_lines
+from trellis_jobs.cli.jobs.log_reading import following, recorded
+from trellis_jobs.cli.jobs.naming import JobArgument, named
+from trellis_jobs.cli.jobs.reading import reading
+from trellis_jobs.cli.reach import Reach
+from trellis_jobs.cli.running import run
+from trellis_jobs.cli.showing.event_lines import clock
+from trellis_jobs.cli.showing.output import Output, console, print_json_line, say
+from trellis_jobs.cli.showing.times import stamp
+from trellis_jobs.model.identity import JobAddress
+from trellis_jobs.model.notes import LogLevel
+from trellis_jobs.model.timeline import lived
+
+_STYLES: Final = {LogLevel.WARN: "yellow", LogLevel.ERROR: "red"}
+_LEVEL_WIDTH: Final = 5
+
+
+def show_logs(
+    job: JobArgument,
+    output: Output,
+    reach: Reach,
+    follow: Annotated[
+        bool,
+        typer.Option("--follow", "-f", help="Go on until the job is over; read from the log."),
+    ] = False,
+) -> None:
+    """What a job's handler logged, in all of its runs; with --json, one line each."""
+    wanted = named(job)
+    if follow:
+        run(_follow(reach, wanted, _Printer(output)), when_interrupted=Exit.OK)
+    else:
+        run(_show(reach, wanted, _Printer(output)))
+
+
+class _Printer:
+    """Says when another run of the job begins to speak."""
+
+    def __init__(self, output: Output) -> None:
+        self._output = output
+        self._run = 0
+
+    def print(self, line: LogLineView) -> None:
+        if self._output.json:
+            print_json_line(line)
+            return
+        for text in self._texts(line):
+            console().print(text)
+
+    def _texts(self, line: LogLineView) -> Iterator[Text]:
+        if self._run not in (0, line.run_seq):
+            yield Text("the job was retried", "dim")
+        self._run = line.run_seq
+        level = LogLevel(line.level)
+        yield Text.assemble(
+            (f"{self._time(line.timestamp)}  ", "dim"),
+            (f"{level.value:<{_LEVEL_WIDTH}}  ", _STYLES.get(level, "dim")),
+            line.message,
+        )
+
+    def _time(self, at: datetime) -> str:
+        return stamp(at) if self._output.absolute else clock(at)
+
+
+async def _show(reach: Reach, job: str | JobAddress, printer: _Printer) -> None:
+    async with reading(reach) as reader:
+        told = lived(recorded(await reader.entries(job)))
+    lines = [line for each in told for line in log_lines(each)]
+    for line in lines:
+        printer.print(line)
+    if not lines:
+        say("The job has logged nothing.")
+
+
+async def _follow(reach: Reach, job: str | JobAddress, printer: _Printer) -> None:
+    async with reach.connection() as connection, aclosing(following(connection, job)) as news:
+        async for told, is_newest in news:
+            for line in log_lines(told):
+                printer.print(line)
+            if is_newest and told.job is not None and told.job.is_over:
+                return

@@ -1,0 +1,84 @@
+"""Reads that the admin runtime answers, or the log itself where no admin runtime does."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from typing import Final, TypeVar
+
+from jobs_admin.client import AdminClient
+from jobs_admin.errors import Unexpected
+from jobs_admin.views.jobs import JobView, LogEntry
+from trellis_jobs.cli.jobs.folding import view_of
+from trellis_jobs.cli.jobs.log_reading import entries_in_log, recorded
+from trellis_jobs.cli.reach import Reach
+from trellis_jobs.cli.showing.output import say
+from trellis_jobs.errors import JobNotFound, NotConfirmed, NotPermitted, ServiceMissing
+from trellis_jobs.jetstream.connection import Connection
+from trellis_jobs.model.identity import JobAddress
+from trellis_jobs.model.timeline import lived
+
+T = TypeVar("T")
+
+# It does not run, it does not answer, or its projection is not there yet.
+_NO_ANSWER: Final = (ServiceMissing, NotConfirmed, Unexpected)
+
+
+class JobReader:
+    """`admin` is None once it turned out that none answers; that is said once."""
+
+    def __init__(self, connection: Connection) -> None:
+        self.connection = connection
+        self.admin: AdminClient | None = AdminClient(connection)
+
+    async def job(self, job: str | JobAddress) -> JobView:
+        async def in_log() -> JobView:
+            return folded(await entries_in_log(self.connection, job), job)
+
+        return await self._ask(lambda admin: admin.get(job), in_log)
+
+    async def entries(self, job: str | JobAddress) -> list[LogEntry]:
+        """The whole log of a job; what is too large for an answer is read from the log itself."""
+
+        async def of_admin(admin: AdminClient) -> list[LogEntry]:
+            return [entry async for entry in admin.events(job)]
+
+        async def in_log() -> list[LogEntry]:
+            return await entries_in_log(self.connection, job)
+
+        told = await self._ask(of_admin, in_log)
+        if not any(entry.omitted for entry in told):
+            return told
+        try:
+            return await in_log()
+        except NotPermitted:
+            return told
+
+    async def _ask(
+        self, ask: Callable[[AdminClient], Awaitable[T]], in_log: Callable[[], Awaitable[T]]
+    ) -> T:
+        if self.admin is None:
+            return await in_log()
+        try:
+            return await ask(self.admin)
+        except _NO_ANSWER as error:
+            try:
+                found = await in_log()
+            except NotPermitted:
+                raise error from None
+            say(f"{error} The log itself was read instead.")
+            self.admin = None
+            return found
+
+
+@asynccontextmanager
+async def reading(reach: Reach) -> AsyncIterator[JobReader]:
+    async with reach.connection() as connection:
+        yield JobReader(connection)
+
+
+def folded(entries: list[LogEntry], job: str | JobAddress) -> JobView:
+    view = view_of(lived(recorded(entries)))
+    if view is None:
+        raise JobNotFound(job if isinstance(job, str) else job.job_id)
+    return view

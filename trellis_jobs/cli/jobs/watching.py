@@ -1,0 +1,121 @@
+"""`trellis-jobs jobs watch`: one job until it is over, straight from the log (design D22)."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import AbstractContextManager, aclosing, nullcontext
+from datetime import UTC, datetime, timedelta
+from typing import Annotated, Final
+
+import orjson
+import typer
+from rich.console import Group, RenderableType
+from rich.live import Live
+from rich.text import Text
+
+from jobs_admin.views.jobs import JobView
+from trellis_jobs.cli.exits import Exit
+from trellis_jobs.cli.jobs.log_reading import following
+from trellis_jobs.cli.jobs.naming import JobArgument, named
+from trellis_jobs.cli.jobs.story import event_text
+from trellis_jobs.cli.reach import Reach
+from trellis_jobs.cli.running import run
+from trellis_jobs.cli.showing.output import Output, console, one_line, print_json_line, print_line
+from trellis_jobs.cli.showing.progress import progress_text
+from trellis_jobs.cli.showing.states import STYLES
+from trellis_jobs.cli.showing.times import spell
+from trellis_jobs.errors import WaitTimeout
+from trellis_jobs.model.identity import JobAddress
+from trellis_jobs.model.job import Job
+from trellis_jobs.model.states import JobState
+from trellis_jobs.model.timeline import Happened
+from trellis_jobs.wire import jobs as wire
+
+_SHORTEST: Final = 0.01
+
+
+def watch(
+    job: JobArgument,
+    output: Output,
+    reach: Reach,
+    timeout: Annotated[
+        float | None,
+        typer.Option(
+            help="Seconds to wait for its end at most.", min=_SHORTEST, show_default=False
+        ),
+    ] = None,
+) -> None:
+    """Follow one job to its end, which is the exit code: 0 completed, 1 any other end.
+
+    It is read from the log itself, and needs no admin runtime. 3: there is no such job; 4: it was
+    not over in time, or no server answers. With --json, the job after each of its events.
+    """
+    run(_watch(reach, named(job), output, timeout))
+
+
+async def _watch(
+    reach: Reach, job: str | JobAddress, output: Output, timeout: float | None
+) -> Exit:
+    try:
+        async with asyncio.timeout(timeout):
+            end = await _until_over(reach, job, output)
+    except TimeoutError:
+        job_id = job if isinstance(job, str) else job.job_id
+        raise WaitTimeout(job_id, timeout or 0) from None
+    return Exit.OK if end.state is JobState.COMPLETED else Exit.REFUSED
+
+
+async def _until_over(reach: Reach, job: str | JobAddress, output: Output) -> Job:
+    view = _View(output)
+    async with reach.connection() as connection, aclosing(following(connection, job)) as news:
+        with view.shown():
+            async for told, is_newest in news:
+                view.show(told)
+                if is_newest and told.job is not None and told.job.is_over:
+                    return told.job
+    raise AssertionError("a job's log is followed without end")
+
+
+class _View:
+    """A picture that changes on a terminal; in a pipe a line for each event."""
+
+    def __init__(self, output: Output) -> None:
+        self._output = output
+        self._console = console()
+        self._is_picture = self._console.is_terminal and not output.json
+        self._job: Job | None = None
+
+    def shown(self) -> AbstractContextManager[object]:
+        if not self._is_picture:
+            return nullcontext()
+        return Live(console=self._console, get_renderable=self._picture)
+
+    def show(self, told: Happened) -> None:
+        self._job = told.job
+        if self._is_picture:
+            return
+        if not self._output.json:
+            print_line(event_text(told, self._output))
+        elif told.ignored is None and told.job is not None:
+            print_json_line(JobView.model_validate(wire.to_json(told.job)))
+
+    def _picture(self) -> RenderableType:
+        if self._job is None:
+            return Text("reading the log …", "dim")
+        return picture(self._job, datetime.now(UTC))
+
+
+def picture(job: Job, now: datetime) -> RenderableType:
+    """The state and for how long, how far it is, and how it ended."""
+    since = spell(max(timedelta(), (job.updated_at if job.is_over else now) - job.created_at))
+    queue = f"  {job.address.service}/{job.address.job_type}  "
+    state = (job.state.value, STYLES[job.state])
+    tries = f"  try {job.tries}/{job.max_tries}  {since}"
+    lines: list[RenderableType] = [Text.assemble((job.id, "bold"), queue, state, tries)]
+    if job.progress is not None:
+        lines.append(progress_text(job.progress))
+    if job.state is JobState.COMPLETED:
+        lines.append(one_line(orjson.dumps(job.result).decode()))
+    elif job.why is not None:
+        lines.append(one_line(job.why, STYLES[job.state]))
+    return Group(*lines)

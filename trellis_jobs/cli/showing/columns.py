@@ -1,0 +1,67 @@
+"""Tables that fit: on a narrow terminal columns give way, and what must be read whole stays so."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from rich.cells import cell_len
+from rich.table import Table
+from rich.text import Text
+
+GAP: Final = 2
+# An elastic column that is narrower than this says nothing.
+_LEAST_ELASTIC: Final = 12
+_LEAST_SHORTENED: Final = 8
+
+Row = Mapping[str, str | Text]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Columns:
+    """`elastic` takes the room that is left, `gives_way` are dropped one by one, then `shortened`.
+
+    All others are shown whole, whatever they cost.
+    """
+
+    names: Sequence[str]
+    elastic: str
+    shortened: str
+    gives_way: Sequence[str] = ()
+
+
+def fitting(columns: Columns, rows: Sequence[Row], room: int) -> Table:
+    widths = {name: _width(name, rows) for name in columns.names}
+    widths[columns.elastic] = min(widths[columns.elastic], _LEAST_ELASTIC)
+    shown = shown_in(columns, widths, room)
+    lacking = _total(shown, widths) - room
+    if lacking > 0:
+        widths[columns.shortened] = max(_LEAST_SHORTENED, widths[columns.shortened] - lacking)
+    table = Table(box=None, header_style="bold", padding=(0, GAP, 0, 0), pad_edge=False)
+    for name in shown:
+        if name == columns.elastic:
+            table.add_column(name, no_wrap=False, overflow="ellipsis")
+        else:
+            table.add_column(name, no_wrap=True, overflow="ellipsis", width=widths[name])
+    for row in rows:
+        table.add_row(*(row[name] for name in shown))
+    return table
+
+
+def shown_in(columns: Columns, widths: Mapping[str, int], room: int) -> list[str]:
+    """Which columns there is room for."""
+    shown = list(columns.names)
+    for name in columns.gives_way:
+        if _total(shown, widths) <= room:
+            break
+        shown.remove(name)
+    return shown
+
+
+def _total(shown: Sequence[str], widths: Mapping[str, int]) -> int:
+    return sum(widths[name] for name in shown) + GAP * (len(shown) - 1)
+
+
+def _width(name: str, rows: Sequence[Row]) -> int:
+    return max(cell_len(name), *(cell_len(str(row[name])) for row in rows), 0)
