@@ -45,7 +45,13 @@ def get_jobs(
     """
     now = datetime.now(UTC)
     then = moment("--at", at, now)
-    sheet = Sheet(output=output, now=then or now, errors=errors, is_terminal=console().is_terminal)
+    sheet = Sheet(
+        output=output,
+        now=then or now,
+        is_past=then is not None,
+        errors=errors,
+        is_terminal=console().is_terminal,
+    )
     run(_get(reach, [named(each) for each in ids], sheet, then))
 
 
