@@ -16,11 +16,11 @@ from trellis_jobs.cli.option_groups import grouped
 
 jobs = typer.Typer(help="Look at jobs, follow them, steer them.", no_args_is_help=True)
 jobs.command("list")(grouped(list_jobs))
-jobs.command("cancel")(grouped(cancel))
-jobs.command("retry")(grouped(retry))
 jobs.command("get")(grouped(get_jobs))
 jobs.command("events")(grouped(show_events))
 jobs.command("explain")(grouped(explain_job))
 jobs.command("logs")(grouped(show_logs))
 jobs.command("tail")(grouped(tail))
 jobs.command("watch")(grouped(watch))
+jobs.command("cancel")(grouped(cancel))
+jobs.command("retry")(grouped(retry))
