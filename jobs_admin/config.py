@@ -7,10 +7,12 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from enum import StrEnum
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from jobs_admin.retention.policy import RetentionPolicy, standard
-from trellis_jobs.jetstream.access import Access
+
+if TYPE_CHECKING:
+    from trellis_jobs.jetstream.access import Access
 
 # As it is called in answers, and where replicas share the requests.
 SERVICE_NAME: Final = "jobs-admin"
