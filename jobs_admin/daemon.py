@@ -37,7 +37,8 @@ from trellis_jobs.jetstream.connection import Connection
 from trellis_jobs.jetstream.event_log import EventLog
 from trellis_jobs.jetstream.history import Histories
 from trellis_jobs.jetstream.log_feed import LogFeed
-from trellis_jobs.jetstream.provision import Act, plan, provision
+from trellis_jobs.jetstream.planning import Act
+from trellis_jobs.jetstream.provision import plan, provision
 from trellis_jobs.jetstream.requests import Desk
 from trellis_jobs.jetstream.server import detect_features
 from trellis_jobs.model import subjects

@@ -45,6 +45,7 @@ MAY_IMPORT: Final[dict[str, tuple[str, ...]]] = {
 
 # A package that is not ours (or a module that means I/O), and the only layers that know it.
 KNOWN_BY: Final[dict[str, tuple[str, ...]]] = {
+    "jsonschema": ("trellis_jobs.contract",),
     "nats": ("trellis_jobs.jetstream",),
     "nkeys": ("trellis_jobs.jetstream",),
     "opentelemetry": ("trellis_jobs.telemetry",),
@@ -56,6 +57,7 @@ KNOWN_BY: Final[dict[str, tuple[str, ...]]] = {
         "jobs_admin",
     ),
     "pydantic": ("trellis_jobs.contract", "trellis_jobs.demo", "trellis_jobs.cli", "jobs_admin"),
+    "referencing": ("trellis_jobs.contract",),
     "rich": ("trellis_jobs.cli",),
     "aiosqlite": ("jobs_admin",),
     "sqlite3": ("jobs_admin",),

@@ -7,6 +7,7 @@ from typing import Any, Final
 
 import pytest
 
+from trellis_jobs.contract.contract_note import note_of
 from trellis_jobs.contract.declaration import JobType
 from trellis_jobs.contract.features import Features
 from trellis_jobs.contract.shapes import Shape
@@ -139,6 +140,7 @@ def test_the_consumer_of_a_queue_is_exactly_this() -> None:
         "ack_wait": 30_000_000_000,
         "max_deliver": -1,
         "max_ack_pending": -1,
+        "metadata": {"trellis.contract": note_of("helpdesk", queue())},
     }
 
 

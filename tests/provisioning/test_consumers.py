@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
+from dataclasses import replace
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -10,6 +12,7 @@ import pytest
 from tests.support.facts import until
 from tests.support.lab import LabJobs, Probe, Report, Task, bench, probe, producer, worker
 from trellis_jobs import ActiveJob, Jobs, Service, Workers, job
+from trellis_jobs.contract.contract_note import CONTRACT, read_note
 from trellis_jobs.contract.topology import Config, Topology, consumer_name, queue_consumer
 from trellis_jobs.embedded import EmbeddedServer
 from trellis_jobs.errors import InfrastructureMismatch
@@ -137,3 +140,42 @@ async def test_another_lease_is_brought_up_to_date_and_unknown_settings_survive(
     config = (await raw.consumer("work"))["config"]
     assert in_force["ack_wait"] == config["ack_wait"] == 1_000_000_000
     assert (config["description"], config["metadata"]["owner"]) == ("kept", "platform")
+
+
+async def contract_of(raw: Probe, queue: str) -> str:
+    metadata: dict[str, str] = (await raw.consumer(queue))["config"]["metadata"]
+    return metadata[CONTRACT]
+
+
+async def test_a_consumer_tells_what_its_queue_takes(server: EmbeddedServer, raw: Probe) -> None:
+    async with worker(server.url, "work"):
+        note = await contract_of(raw, "work")
+    queue = read_note({CONTRACT: note}, "lab", "work")
+    assert queue is not None
+    assert (queue.ack_wait, queue.retry.max_tries) == (timedelta(seconds=1), 3)
+    assert queue.payload.schema() == LabJobs.contract.queues["work"].payload.schema()
+
+
+async def test_a_newer_deploy_tells_the_newer_contract_and_a_pause_outlives_it(
+    server: EmbeddedServer, raw: Probe
+) -> None:
+    older = replace(LabJobs.contract.queues["work"], concurrency=7)
+    await ensure_consumer(raw.connection, queue_consumer("lab", older))
+    pause = {"pause_until": "2100-01-01T00:00:00Z"}
+    await api.request(raw.connection, "CONSUMER.PAUSE.JOBS_WORK.lab-work", pause)
+    await start(server)
+    after = await raw.consumer("work")
+    assert after["config"]["metadata"][CONTRACT] == DESIRED["metadata"][CONTRACT]
+    assert after["paused"]
+
+
+async def test_two_versions_at_once_do_not_fight_over_the_contract(
+    server: EmbeddedServer, raw: Probe
+) -> None:
+    """Only a start writes: what the second wrote stays, however long both run."""
+    other = queue_consumer("lab", replace(LabJobs.contract.queues["work"], concurrency=7))
+    async with worker(server.url, "work") as first:
+        await ensure_consumer(raw.connection, other)
+        ref = await first.jobs.work.create(Task())
+        await ref.wait(10)
+        assert await contract_of(raw, "work") == other["metadata"][CONTRACT]

@@ -22,7 +22,8 @@ from trellis_jobs.embedded import EmbeddedServer
 from trellis_jobs.errors import InfrastructureMismatch
 from trellis_jobs.jetstream import api
 from trellis_jobs.jetstream.consumers import ensure_consumer
-from trellis_jobs.jetstream.provision import Act, plan, provision
+from trellis_jobs.jetstream.planning import Act
+from trellis_jobs.jetstream.provision import plan, provision
 
 STREAMS = (LOG, WORK, ADVISORIES, KEYS)
 DESIRED = queue_consumer("lab", LabJobs.contract.queues["work"])

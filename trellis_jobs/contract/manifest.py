@@ -1,62 +1,186 @@
-"""A service's contract as a JSON document: the top-level `jobs` map of the original runtimes."""
+"""A service's contract as a JSON document, and back: the `jobs` map of the original runtimes."""
 
 from __future__ import annotations
 
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any, Final
+from typing import Annotated, Any, Final, Literal
 
-if TYPE_CHECKING:
-    from trellis_jobs.contract.declaration import JobType, ServiceContract
-    from trellis_jobs.contract.keying import Keying
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic.alias_generators import to_camel
+
+from trellis_jobs.contract.declaration import (
+    DEFAULT_ACK_WAIT,
+    DEFAULT_DELAYS,
+    DEFAULT_RETRY,
+    JobType,
+    ServiceContract,
+)
+from trellis_jobs.contract.keying import KeyConcurrency, Keying, QueueDepth, resolve
+from trellis_jobs.contract.schema_shapes import SchemaShape
+from trellis_jobs.errors import DeclarationError
+from trellis_jobs.model.retry import RetryPolicy
 
 FORMAT: Final = "trellis.jobs.service@v1"
+_MILLISECOND: Final = timedelta(milliseconds=1)
+_LONGEST: Final = timedelta.max // _MILLISECOND
+
+Milliseconds = Annotated[int, Field(ge=0, le=_LONGEST)]
+
+
+class _Part(BaseModel):
+    """Numbers are numbers, and what a later version adds is let pass."""
+
+    model_config = ConfigDict(
+        frozen=True, strict=True, alias_generator=to_camel, populate_by_name=True
+    )
+
+
+class TypeEntry(_Part):
+    """What is not said fits everything."""
+
+    json_schema: dict[str, Any] | bool = Field(default=True, alias="schema")
+
+
+class KeyEntry(_Part):
+    key: list[str]
+    max_active: int = 1
+    heartbeat_interval_ms: Milliseconds | None = None
+    heartbeat_ttl_ms: Milliseconds | None = None
+    stale_policy: str = "fail-stale"
+
+
+class DepthEntry(_Part):
+    max_queued_per_key: int = 0
+    when_full: str = "reject"
+
+
+class QueueEntry(_Part):
+    payload: TypeEntry
+    result: TypeEntry = TypeEntry()
+    max_deliver: int = DEFAULT_RETRY.max_tries
+    backoff_ms: list[Milliseconds] = [delay // _MILLISECOND for delay in DEFAULT_DELAYS]
+    ack_wait_ms: Milliseconds = DEFAULT_ACK_WAIT // _MILLISECOND
+    progress: bool = True
+    logs: bool = True
+    dlq: bool = True
+    concurrency: int = 1
+    default_deadline_ms: Milliseconds | None = None
+    timeout_ms: Milliseconds | None = None
+    delivery_limit: int | None = None
+    shared: bool | None = None
+    key_concurrency: KeyEntry | None = None
+    queue: DepthEntry | None = None
+
+
+class Manifest(_Part):
+    format: Literal["trellis.jobs.service@v1"] = FORMAT
+    service: str
+    jobs: dict[str, QueueEntry]
 
 
 def to_manifest(contract: ServiceContract) -> dict[str, Any]:
-    return {
-        "format": FORMAT,
-        "service": contract.service,
-        "jobs": {name: _queue(queue) for name, queue in sorted(contract.queues.items())},
-    }
+    entries = {name: _entry(queue) for name, queue in sorted(contract.queues.items())}
+    written = Manifest(service=contract.service, jobs=entries)
+    return written.model_dump(by_alias=True, exclude_none=True)
 
 
-def _queue(queue: JobType[Any, Any]) -> dict[str, Any]:
-    entry: dict[str, Any] = {
-        "payload": {"schema": queue.payload.schema()},
-        "result": {"schema": queue.result.schema()},
-        "maxDeliver": queue.retry.max_tries,
-        "backoffMs": [_milliseconds(delay) for delay in queue.retry.delays],
-        "ackWaitMs": _milliseconds(queue.ack_wait),
-        "progress": queue.progress,
-        "logs": queue.logs,
-        "dlq": queue.dead_letters,
-        "concurrency": queue.concurrency,
-    }
-    if queue.deadline is not None:
-        entry["defaultDeadlineMs"] = _milliseconds(queue.deadline)
-    if queue.timeout is not None:
-        entry["timeoutMs"] = _milliseconds(queue.timeout)
-    if queue.delivery_limit is not None:
-        entry["deliveryLimit"] = queue.delivery_limit
-    if queue.shared:
-        entry["shared"] = True
-    if queue.keying is not None:
-        entry |= _keying(queue.keying)
-    return entry
+def from_manifest(document: object) -> ServiceContract:
+    """Raises DeclarationError, which names the place, if it is no manifest or cannot work."""
+    try:
+        manifest = Manifest.model_validate(document)
+    except ValidationError as error:
+        raise DeclarationError(f"this is no manifest: {_first_problem(error)}") from None
+    queues = {name: _queue(name, entry) for name, entry in manifest.jobs.items()}
+    return ServiceContract(manifest.service, queues)
 
 
-def _keying(keying: Keying) -> dict[str, Any]:
-    return {
-        "keyConcurrency": {
-            "key": list(keying.template.segments),
-            "maxActive": keying.max_active,
-            "heartbeatIntervalMs": _milliseconds(keying.heartbeat_interval),
-            "heartbeatTtlMs": _milliseconds(keying.heartbeat_ttl),
-            "stalePolicy": keying.stale_policy.value,
-        },
-        "queue": {"maxQueuedPerKey": keying.max_queued, "whenFull": keying.when_full.value},
-    }
+def _entry(queue: JobType[Any, Any]) -> QueueEntry:
+    return QueueEntry(
+        payload=TypeEntry(schema=queue.payload.schema()),
+        result=TypeEntry(schema=queue.result.schema()),
+        max_deliver=queue.retry.max_tries,
+        backoff_ms=[_milliseconds(delay) for delay in queue.retry.delays],
+        ack_wait_ms=_milliseconds(queue.ack_wait),
+        progress=bool(queue.progress),
+        logs=bool(queue.logs),
+        dlq=bool(queue.dead_letters),
+        concurrency=queue.concurrency,
+        default_deadline_ms=None if queue.deadline is None else _milliseconds(queue.deadline),
+        timeout_ms=None if queue.timeout is None else _milliseconds(queue.timeout),
+        delivery_limit=queue.delivery_limit,
+        shared=queue.shared or None,
+        key_concurrency=None if queue.keying is None else _key_entry(queue.keying),
+        queue=None if queue.keying is None else _depth_entry(queue.keying),
+    )
+
+
+def _key_entry(keying: Keying) -> KeyEntry:
+    return KeyEntry(
+        key=list(keying.template.segments),
+        max_active=keying.max_active,
+        heartbeat_interval_ms=_milliseconds(keying.heartbeat_interval),
+        heartbeat_ttl_ms=_milliseconds(keying.heartbeat_ttl),
+        stale_policy=keying.stale_policy.value,
+    )
+
+
+def _depth_entry(keying: Keying) -> DepthEntry:
+    return DepthEntry(max_queued_per_key=keying.max_queued, when_full=keying.when_full.value)
+
+
+def _queue(name: str, entry: QueueEntry) -> JobType[Any, Any]:
+    ack_wait = entry.ack_wait_ms * _MILLISECOND
+    try:
+        return JobType(
+            name=name,
+            payload=SchemaShape(entry.payload.json_schema),
+            result=SchemaShape(entry.result.json_schema),
+            concurrency=entry.concurrency,
+            retry=RetryPolicy(
+                entry.max_deliver, tuple(delay * _MILLISECOND for delay in entry.backoff_ms)
+            ),
+            ack_wait=ack_wait,
+            delivery_limit=entry.delivery_limit,
+            timeout=_duration(entry.timeout_ms),
+            deadline=_duration(entry.default_deadline_ms),
+            progress=entry.progress,
+            logs=entry.logs,
+            dead_letters=entry.dlq,
+            shared=bool(entry.shared),
+            keying=_keying(entry, ack_wait),
+        )
+    except (DeclarationError, ValueError) as error:
+        raise DeclarationError(f"jobs.{name}: {error}") from error
+
+
+def _keying(entry: QueueEntry, ack_wait: timedelta) -> Keying | None:
+    """`queue` alone says nothing, as the original runtimes read it."""
+    said = entry.key_concurrency
+    if said is None:
+        return None
+    depth = entry.queue or DepthEntry()
+    return resolve(
+        KeyConcurrency(
+            said.key,
+            said.max_active,
+            _duration(said.heartbeat_interval_ms),
+            _duration(said.heartbeat_ttl_ms),
+            said.stale_policy,
+        ),
+        QueueDepth(depth.max_queued_per_key, depth.when_full),
+        ack_wait,
+    )
+
+
+def _duration(milliseconds: int | None) -> timedelta | None:
+    return None if milliseconds is None else milliseconds * _MILLISECOND
 
 
 def _milliseconds(duration: timedelta) -> int:
-    return round(duration / timedelta(milliseconds=1))
+    return round(duration / _MILLISECOND)
+
+
+def _first_problem(error: ValidationError) -> str:
+    problem = error.errors(include_url=False, include_input=False)[0]
+    place = ".".join(str(part) for part in problem["loc"])
+    return f"{place}: {problem['msg']}" if place else str(problem["msg"])

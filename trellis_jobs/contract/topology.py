@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Final
 
+from trellis_jobs.contract.contract_note import CONTRACT, note_of
 from trellis_jobs.model import subjects
 from trellis_jobs.model.events import EventKind
 
@@ -113,7 +114,10 @@ def consumer_name(service: str, job_type: str) -> str:
 
 
 def queue_consumer(service: str, queue: JobType[Any, Any]) -> Config:
-    """No `backoff`, which would replace ack_wait, and no limit unless asked (design D4, D6)."""
+    """No `backoff`, which would replace ack_wait, and no limit unless asked (design D4, D6).
+
+    Its metadata tell operators, who have not the service's code, what the queue takes.
+    """
     name = consumer_name(service, queue.name)
     return {
         "name": name,
@@ -125,6 +129,7 @@ def queue_consumer(service: str, queue: JobType[Any, Any]) -> Config:
         "ack_wait": nanoseconds(queue.ack_wait),
         "max_deliver": queue.delivery_limit or -1,
         "max_ack_pending": -1,
+        "metadata": {CONTRACT: note_of(service, queue)},
     }
 
 

@@ -15,6 +15,8 @@ from trellis_jobs.errors import (
 from trellis_jobs.jetstream import api
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from trellis_jobs.jetstream.connection import Connection
 
 log = logging.getLogger(__name__)
@@ -39,12 +41,13 @@ async def ensure_consumer(connection: Connection, desired: Config) -> Config:
     except RequestRefused as refusal:
         _explain(name, refusal)
     found = await _existing(connection, name)
-    _check_compatible(name, desired, found)
-    tuned = {key: desired[key] for key in _TUNABLE if desired[key] != found.get(key)}
-    if not tuned or not may_create:
+    if differences := unfit(desired, found):
+        raise InfrastructureMismatch(f"consumer {name} of {WORK}", differences)
+    behind = drift(desired, found)
+    if not behind or not may_create:
         return found
-    log.info("consumer settings updated", extra={"consumer": name, "settings": tuned})
-    return await _create(connection, call, "update", {**found, **tuned})
+    log.info("consumer settings updated", extra={"consumer": name, "settings": behind})
+    return await _create(connection, call, "update", _brought_up_to_date(desired, found))
 
 
 def _explain(name: str, refusal: RequestRefused) -> None:
@@ -78,11 +81,27 @@ async def _create(connection: Connection, call: str, action: str, config: Config
     return made
 
 
-def _check_compatible(name: str, desired: Config, found: Config) -> None:
-    differences = [
+def unfit(desired: Config, found: Config) -> list[str]:
+    """What is not changed under running jobs, and must be as it should."""
+    return _differences(_MUST_MATCH, desired, found)
+
+
+def drift(desired: Config, found: Config) -> list[str]:
+    """What a start of the service brings up to date."""
+    told, carried = desired.get("metadata") or {}, found.get("metadata") or {}
+    notes = [f"{key} is another" for key, note in told.items() if carried.get(key) != note]
+    return _differences(_TUNABLE, desired, found) + notes
+
+
+def _brought_up_to_date(desired: Config, found: Config) -> Config:
+    """What is found goes back as it came, so that what others set survives."""
+    metadata = {**(found.get("metadata") or {}), **(desired.get("metadata") or {})}
+    return {**found, **{key: desired[key] for key in _TUNABLE}, "metadata": metadata}
+
+
+def _differences(keys: Iterable[str], desired: Config, found: Config) -> list[str]:
+    return [
         f"{key} should be {desired.get(key)!r}, is {found.get(key)!r}"
-        for key in _MUST_MATCH
+        for key in keys
         if desired.get(key) != found.get(key)
     ]
-    if differences:
-        raise InfrastructureMismatch(f"consumer {name} of {WORK}", differences)

@@ -10,10 +10,9 @@ from __future__ import annotations
 import asyncio
 import logging
 from dataclasses import dataclass, field
-from enum import StrEnum
-from typing import TYPE_CHECKING, Any, Final
+from typing import Final
 
-from trellis_jobs.contract.topology import LOG, TO_WORK, WORK, Config, Topology
+from trellis_jobs.contract.topology import LOG, WORK, Topology
 from trellis_jobs.errors import (
     InfrastructureMismatch,
     InfrastructureMissing,
@@ -22,24 +21,13 @@ from trellis_jobs.errors import (
 )
 from trellis_jobs.jetstream import api
 from trellis_jobs.jetstream.connection import Connection, ConnectionLost, NoResponders
+from trellis_jobs.jetstream.planning import Act, Change, survey
 from trellis_jobs.model import subjects
 from trellis_jobs.model.events import EventKind
 from trellis_jobs.model.identity import JobAddress
 
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
-
 log = logging.getLogger(__name__)
 
-_OTHER_SOURCE: Final = "other sources enqueue jobs again, or never"
-_OF_THE_SOURCE: Final = ("deliver_subject", "ack_policy", "filter_subjects")
-DANGEROUS: Final[Mapping[str, str]] = {
-    "retention": "another retention drops jobs that are not done, or keeps them for ever",
-    "subjects": "other subjects miss events, or take in messages that are none",
-    "sources": _OTHER_SOURCE,
-    "storage": "storage can be changed only by deleting what is stored",
-    **dict.fromkeys(_OF_THE_SOURCE, _OTHER_SOURCE),
-}
 # Somebody else made the same thing in between; theirs is judged like any other.
 _OVERTAKEN: Final = frozenset(
     {api.STREAM_NAME_IN_USE, api.CONSUMER_EXISTS, api.CONSUMER_NAME_IN_USE}
@@ -48,30 +36,6 @@ _ROUNDS: Final = 5
 _GROWN_WITHIN: Final = 30.0
 _LOOK: Final = 0.1
 _LEADER_ELECTION: Final = (0.05, 0.2, 0.5)
-# One consumer for each queue, and one for each read of a job's history: "no limit" (-1) means a
-# thousand to servers from 2.15 on. Servers take this only when a stream is made.
-_WHEN_MADE: Final[Mapping[str, Config]] = {
-    LOG: {"max_consumers": 100_000},
-    WORK: {"max_consumers": 100_000},
-}
-_MISSING: Final = object()
-
-
-class Act(StrEnum):
-    CREATED = "created"
-    UPDATED = "updated"
-    KEPT = "kept"
-
-
-@dataclass(frozen=True, slots=True)
-class Change:
-    """One stream or consumer; `call` and `body` are the request that makes it so."""
-
-    act: Act
-    name: str
-    details: tuple[str, ...] = ()
-    call: str = field(default="", repr=False, compare=False)
-    body: Config | None = field(default=None, repr=False, compare=False)
 
 
 @dataclass(slots=True)
@@ -102,16 +66,11 @@ async def provision(connection: Connection, topology: Topology) -> Report:
 
 async def plan(connection: Connection, topology: Topology) -> list[Change]:
     """What `provision` would do, in that order; only reads, and refuses what it would refuse."""
-    found = {
-        config["name"]: await _config(connection, f"STREAM.INFO.{config['name']}")
-        for config in topology.streams()
-    }
-    changes = []
-    for desired in topology.streams():
-        changes.append(_judge_stream(desired, found[desired["name"]], topology))
-        if desired["name"] == LOG and _sources_durably(found[WORK]):
-            changes += await _judge_to_work(connection, topology)
-    return changes
+    planned = await survey(connection, topology)
+    for change in planned:
+        if change.act is Act.REFUSED:
+            raise InfrastructureMismatch(change.what, change.details)
+    return planned
 
 
 async def _carry_out(connection: Connection, change: Change) -> None:
@@ -158,87 +117,3 @@ async def require_log(connection: Connection, service: str) -> None:
         except NoResponders:
             await asyncio.sleep(pause)
     raise InfrastructureMissing(f"stream {LOG} with direct access")
-
-
-def _judge_stream(desired: Config, found: Config | None, topology: Topology) -> Change:
-    name = desired["name"]
-    if found is None:
-        body = desired | _WHEN_MADE.get(name, {})
-        return Change(Act.CREATED, name, call=f"STREAM.CREATE.{name}", body=body)
-    differing = {
-        key: value
-        for key, value in desired.items()
-        if not _same(key, value, found.get(key, _MISSING), topology)
-    }
-    _refuse(f"stream {name}", DANGEROUS.keys() & differing.keys(), desired, found)
-    if not differing:
-        return Change(Act.KEPT, name, _could_grow(desired, found))
-    details = tuple(_describe(key, value, found.get(key)) for key, value in differing.items())
-    # What is found goes back as it came, so that settings this library does not know survive.
-    body = {**found, **differing}
-    return Change(Act.UPDATED, name, details, f"STREAM.UPDATE.{name}", body)
-
-
-async def _judge_to_work(connection: Connection, topology: Topology) -> list[Change]:
-    desired = topology.to_work()
-    if desired is None:
-        return []
-    name = f"{LOG}/{TO_WORK}"
-    found = await _config(connection, f"CONSUMER.INFO.{LOG}.{TO_WORK}")
-    if found is None:
-        body = {"stream_name": LOG, "action": "create", "config": desired}
-        return [Change(Act.CREATED, name, call=f"CONSUMER.CREATE.{LOG}.{TO_WORK}", body=body)]
-    differing = [key for key in _OF_THE_SOURCE if desired[key] != found.get(key)]
-    _refuse(f"consumer {TO_WORK} of {LOG}", differing, desired, found)
-    return [Change(Act.KEPT, name)]
-
-
-def _refuse(what: str, differing: Iterable[str], desired: Config, found: Config) -> None:
-    differences = [
-        f"{_describe(key, desired[key], found.get(key))} ({DANGEROUS[key]})"
-        for key in sorted(differing)
-    ]
-    if differences:
-        raise InfrastructureMismatch(what, differences)
-
-
-async def _config(connection: Connection, call: str) -> Config | None:
-    """The settings in force, or None when there is no such stream or consumer."""
-    try:
-        config: Config = (await api.request(connection, call))["config"]
-    except RequestRefused as refusal:
-        if refusal.code in (api.STREAM_NOT_FOUND, api.CONSUMER_NOT_FOUND):
-            return None
-        raise
-    return config
-
-
-def _same(key: str, desired: Any, found: Any, topology: Topology) -> bool:
-    if key == "sources" and isinstance(found, list):
-        return _essence(desired) == _essence(found)
-    if key == "num_replicas" and topology.replicas is None:
-        return True  # growing stops publishes for seconds, shrinking loses safety: only when told
-    if found is _MISSING:
-        return desired is False  # the server leaves false out
-    return bool(desired == found)
-
-
-def _essence(sources: list[Config]) -> list[tuple[str, list[Mapping[str, str]]]]:
-    """Plain sourcing that an older server began with is kept: changing it would replay jobs."""
-    return [(source["name"], source.get("subject_transforms") or []) for source in sources]
-
-
-def _sources_durably(work: Config | None) -> bool:
-    return work is None or any("consumer" in source for source in work.get("sources") or ())
-
-
-def _could_grow(desired: Config, found: Config) -> tuple[str, ...]:
-    has, could = found["num_replicas"], desired["num_replicas"]
-    if could <= has:
-        return ()
-    log.warning("%s has %d replicas, this cluster can hold %d", found["name"], has, could)
-    return (f"num_replicas is {has}, the cluster can hold {could}: set replicas to change it",)
-
-
-def _describe(key: str, desired: object, found: object) -> str:
-    return f"{key} should be {desired!r}, is {found!r}"

@@ -1,0 +1,206 @@
+"""A manifest is a contract without its code: read back, it says and checks the same."""
+
+from __future__ import annotations
+
+import copy
+import json
+from dataclasses import replace
+from datetime import date, datetime, timedelta
+from pathlib import Path
+from typing import Annotated, Any, Final
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pydantic import BaseModel, Field, PlainValidator
+
+from trellis_jobs.contract.contract_note import CONTRACT, LARGEST, note_of, read_note
+from trellis_jobs.contract.declaration import JobType, ServiceContract
+from trellis_jobs.contract.keying import KeyConcurrency, QueueDepth, resolve
+from trellis_jobs.contract.manifest import from_manifest, to_manifest
+from trellis_jobs.contract.schema_shapes import SchemaShape
+from trellis_jobs.contract.shapes import DoesNotFit, Shape
+from trellis_jobs.errors import DeclarationError
+from trellis_jobs.model.retry import RetryPolicy
+
+GOLDEN: Final = Path(__file__).parents[2] / "contracts" / "vectors" / "service-manifest.json"
+MILLISECOND: Final = timedelta(milliseconds=1)
+
+milliseconds = st.integers(1, 10**9).map(lambda n: n * MILLISECOND)
+shapes = st.sampled_from([Shape(str), Shape(int), Shape(dict[str, list[float]]), Shape(type(None))])
+keyings = st.builds(
+    lambda segments, active, queued, full: resolve(
+        KeyConcurrency(segments, active), QueueDepth(queued, full), timedelta(seconds=30)
+    ),
+    st.lists(st.sampled_from(["tickets", "/origin", "/a/0"]), min_size=1, max_size=3),
+    st.integers(1, 1000),
+    st.integers(0, 1000),
+    st.sampled_from(["reject", "coalesce", "replace-oldest"]),
+)
+queues: st.SearchStrategy[JobType[Any, Any]] = st.builds(
+    JobType,
+    name=st.just("sync"),
+    payload=shapes,
+    result=shapes,
+    concurrency=st.integers(1, 100),
+    retry=st.builds(
+        RetryPolicy, st.integers(1, 100), st.lists(milliseconds, max_size=6).map(tuple)
+    ),
+    ack_wait=st.integers(100, 10**9).map(lambda n: n * MILLISECOND),
+    delivery_limit=st.none() | st.integers(1, 100),
+    timeout=st.none() | milliseconds,
+    deadline=st.none() | milliseconds,
+    progress=st.booleans(),
+    logs=st.booleans(),
+    dead_letters=st.booleans(),
+    shared=st.booleans(),
+)
+
+
+@given(queue=queues, keying=st.none() | keyings)
+def test_a_manifest_read_and_written_again_is_the_same(
+    queue: JobType[Any, Any], keying: Any
+) -> None:
+    if keying is not None:
+        queue = replace(queue, keying=keying, ack_wait=timedelta(seconds=30))
+    written = to_manifest(ServiceContract("helpdesk", {"sync": queue}))
+    read = from_manifest(json.loads(json.dumps(written)))
+    assert to_manifest(read) == written
+    again = read.queues["sync"]
+    assert replace(again, payload=queue.payload, result=queue.result) == queue
+
+
+def test_the_golden_manifest_is_read_and_written_again_as_it_was() -> None:
+    golden = json.loads(GOLDEN.read_text(encoding="utf-8"))
+    assert to_manifest(from_manifest(golden)) == golden
+
+
+def test_a_manifest_of_the_original_runtimes_may_leave_out_what_has_a_default() -> None:
+    least = {
+        "format": "trellis.jobs.service@v1",
+        "service": "documents",
+        "jobs": {"sync": {"payload": {"schema": {"type": "object"}}, "docs": {"summary": "?"}}},
+    }
+    queue = from_manifest(least).queues["sync"]
+    assert (queue.retry.max_tries, queue.concurrency, queue.keying) == (5, 1, None)
+
+
+class Ticket(BaseModel):
+    origin: str
+    due: datetime
+    day: date | None = None
+    wait: timedelta | None = None
+    parts: list[Annotated[int, Field(ge=1)]] = []
+
+
+FITTING: Final = {"origin": "eu", "due": "2026-11-16T12:00:00Z"}
+
+
+@pytest.mark.parametrize(
+    ("payload", "place"),
+    [
+        (FITTING, None),
+        (FITTING | {"day": "2026-11-16", "wait": "PT3S", "parts": [1, 2]}, None),
+        ({"origin": "eu"}, "'due' is a required property"),
+        (FITTING | {"origin": 3}, "origin: 3 is not of type 'string'"),
+        (FITTING | {"due": "tomorrow"}, "due: 'tomorrow' is not a 'date-time'"),
+        (FITTING | {"day": "16.11."}, "day: "),
+        (FITTING | {"wait": "three"}, "wait: "),
+        (FITTING | {"parts": [1, 0]}, "parts.1: 0 is less than the minimum of 1"),
+        ("eu", "value: 'eu' is not of type 'object'"),
+    ],
+)
+def test_a_schema_lets_in_what_the_type_itself_would(payload: Any, place: str | None) -> None:
+    declared = Shape(Ticket)
+    known = SchemaShape(json.loads(json.dumps(declared.schema())))
+    if place is None:
+        declared.from_json(payload)
+        assert known.to_json(payload) == known.from_json(payload) == payload
+        return
+    with pytest.raises(DoesNotFit):
+        declared.from_json(payload)
+    for reads in (known.to_json, known.from_json):
+        with pytest.raises(DoesNotFit) as refused:
+            reads(payload)
+        assert place in str(refused.value)
+
+
+def test_what_json_cannot_say_is_refused_whatever_the_schema() -> None:
+    with pytest.raises(DoesNotFit, match="nan"):
+        SchemaShape(True).to_json(float("nan"))
+
+
+def test_a_schema_that_names_others_elsewhere_is_not_followed_there() -> None:
+    shape = SchemaShape({"$ref": "http://127.0.0.1:9/other.json"})
+    with pytest.raises(DoesNotFit, match="the schema cannot be followed"):
+        shape.to_json(1)
+
+
+@pytest.mark.parametrize(
+    ("change", "complaint"),
+    [
+        (lambda m: m.pop("service"), "service: Field required"),
+        (lambda m: m.update(format="other@v1"), "format: "),
+        (lambda m: m["jobs"]["sync"].update(ackWaitMs="30000"), "jobs.sync.ackWaitMs: "),
+        (lambda m: m["jobs"]["sync"].update(ackWaitMs=10**30), "jobs.sync.ackWaitMs: "),
+        (lambda m: m["jobs"]["sync"].update(concurrency=0), "jobs.sync: queue 'sync': concurrency"),
+        (lambda m: m["jobs"]["sync"].update(payload={"schema": {"type": 3}}), "the schema is none"),
+        (lambda m: m["jobs"].update({"a.b": m["jobs"]["sync"]}), "jobs.a.b: queue name 'a.b'"),
+        (
+            lambda m: m["jobs"]["sync"].update(keyConcurrency={"key": ["/~2"]}),
+            "jobs.sync: key pointer '/~2' has a bad escape",
+        ),
+        (lambda m: m.update(service="workers"), "'workers'"),
+    ],
+)
+def test_what_is_no_manifest_is_refused_by_its_place(change: Any, complaint: str) -> None:
+    queue = JobType(name="sync", payload=Shape(str), result=Shape(str))
+    document = copy.deepcopy(to_manifest(ServiceContract("helpdesk", {"sync": queue})))
+    change(document)
+    with pytest.raises(DeclarationError) as refused:
+        from_manifest(document)
+    assert complaint in str(refused.value)
+
+
+@pytest.mark.parametrize("document", [None, [], "x", 17])
+def test_what_is_not_even_an_object_is_no_manifest(document: object) -> None:
+    with pytest.raises(DeclarationError, match="this is no manifest"):
+        from_manifest(document)
+
+
+def test_a_note_holds_one_queue_and_is_the_same_whoever_writes_it() -> None:
+    queue = JobType(name="sync", payload=Shape(Ticket), result=Shape(str))
+    note = note_of("helpdesk", queue)
+    read = read_note({CONTRACT: note, "owner": "us"}, "helpdesk", "sync")
+    assert read is not None
+    assert note_of("helpdesk", read) == note
+    assert read_note({"owner": "us"}, "helpdesk", "sync") is None
+
+
+def test_a_note_about_another_queue_is_not_believed() -> None:
+    note = note_of("helpdesk", JobType(name="sync", payload=Shape(str), result=Shape(str)))
+    for service, job_type in (("helpdesk", "other"), ("shop", "sync")):
+        with pytest.raises(DeclarationError, match="it is about helpdesk/sync"):
+            read_note({CONTRACT: note}, service, job_type)
+    with pytest.raises(DeclarationError, match="not JSON"):
+        read_note({CONTRACT: "{"}, "helpdesk", "sync")
+
+
+class Odd:
+    pass
+
+
+ODD: Final[Any] = Annotated[Odd, PlainValidator(lambda value: value)]
+HUGE: Final[Any] = Annotated[str, Field(description="x" * LARGEST)]
+
+
+@pytest.mark.parametrize("payload", [ODD, HUGE])
+def test_a_type_without_a_schema_or_with_too_large_a_one_is_left_open(payload: Any) -> None:
+    queue = JobType(name="sync", payload=Shape(payload), result=Shape(str), concurrency=3)
+    note = note_of("helpdesk", queue)
+    assert len(note) < 1000
+    read = read_note({CONTRACT: note}, "helpdesk", "sync")
+    assert read is not None
+    assert isinstance(read.payload, SchemaShape)
+    assert read.payload.is_open
+    assert read.concurrency == 3

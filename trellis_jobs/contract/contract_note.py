@@ -1,0 +1,54 @@
+"""A queue's part of its service's manifest, as its consumer on the server carries it."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Final
+
+from trellis_jobs.contract.declaration import ServiceContract
+from trellis_jobs.contract.manifest import from_manifest, to_manifest
+from trellis_jobs.contract.schema_shapes import SchemaShape
+from trellis_jobs.errors import DeclarationError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from trellis_jobs.contract.declaration import JobType
+
+# The key in the consumer's metadata; what it holds is a manifest with one queue.
+CONTRACT: Final = "trellis.contract"
+# A list of consumers brings along the notes of all, and the server takes 128 KB for each.
+LARGEST: Final = 16 * 1024
+
+
+def note_of(service: str, queue: JobType[Any, Any]) -> str:
+    """Without the schemas where they are too large, or where a type has none."""
+    try:
+        whole = _written(service, queue)
+    except (DeclarationError, TypeError, ValueError):
+        whole = None
+    if whole is not None and len(whole) <= LARGEST:
+        return whole
+    anything = SchemaShape(True)
+    return _written(service, replace(queue, payload=anything, result=anything))
+
+
+def read_note(metadata: Mapping[str, str], service: str, job_type: str) -> JobType[Any, Any] | None:
+    """None where there is no note; raises DeclarationError where there is one of something else."""
+    note = metadata.get(CONTRACT)
+    if note is None:
+        return None
+    try:
+        contract = from_manifest(json.loads(note))
+    except ValueError as error:
+        raise DeclarationError(f"it is not JSON ({error})") from error
+    if contract.service != service or job_type not in contract.queues:
+        raise DeclarationError(f"it is about {contract.service}/{', '.join(contract.queues)}")
+    return contract.queues[job_type]
+
+
+def _written(service: str, queue: JobType[Any, Any]) -> str:
+    """The same contract is the same text, whoever writes it."""
+    manifest = to_manifest(ServiceContract(service, {queue.name: queue}))
+    return json.dumps(manifest, separators=(",", ":"), sort_keys=True)
