@@ -14,6 +14,7 @@ from trellis_jobs.cli.jobs import jobs
 from trellis_jobs.cli.keys import keys
 from trellis_jobs.cli.option_groups import grouped
 from trellis_jobs.cli.projection import projection
+from trellis_jobs.cli.queues import queues
 from trellis_jobs.cli.services import services
 from trellis_jobs.cli.worker import worker
 from trellis_jobs.cli.workers import workers
@@ -33,6 +34,7 @@ app.add_typer(jobs, name="jobs")
 app.add_typer(dlq, name="dlq")
 app.add_typer(keys, name="keys")
 app.add_typer(workers, name="workers")
+app.add_typer(queues, name="queues")
 app.add_typer(admin, name="admin")
 app.add_typer(projection, name="projection")
 

@@ -3,7 +3,7 @@
 0  done, or stopped by a signal as asked
 1  refused, or failed: declared wrongly, not legal now, or the server side is not as it must be
 2  the command line itself is wrong
-3  there is no such job, or key
+3  there is no such job, key or queue
 4  no server answers, or no admin runtime, or not in time: worth trying again later
 130  Ctrl-C, where the command had not come to its end
 """
@@ -28,6 +28,10 @@ class Misused(JobsError):
     """The command line itself is wrong; the message says what to say instead."""
 
 
+class Missing(JobsError):
+    """There is no such thing; the message says what there is."""
+
+
 class Exit(IntEnum):
     OK = 0
     REFUSED = 1
@@ -41,7 +45,7 @@ def exit_of(error: JobsError) -> Exit:
     match error:
         case Misused():
             return Exit.USAGE
-        case NotFound() | JobNotFound():
+        case NotFound() | JobNotFound() | Missing():
             return Exit.NOT_FOUND
         case Unreachable() | ServiceMissing() | NotConfirmed() | WaitTimeout():
             return Exit.UNREACHABLE

@@ -13,6 +13,43 @@ LEVEL_2_14: Final = 4
 
 
 @dataclass(frozen=True, slots=True)
+class Feature:
+    """`without`: what it means that a server does not have it."""
+
+    name: str
+    version: str
+    level: int
+    without: str
+
+    def __str__(self) -> str:
+        return f"{self.name} ({self.version}): {self.without}"
+
+
+FEATURES: Final = (
+    Feature(
+        "guarded appends",
+        "2.11",
+        LEVEL_2_11,
+        "events are appended after a read instead, so two writers of one job can race",
+    ),
+    Feature("message TTL", "2.11", LEVEL_2_11, "worker heartbeats stay in the log until purged"),
+    Feature("consumer pause", "2.11", LEVEL_2_11, "queues cannot be paused"),
+    Feature(
+        "atomic batches",
+        "2.12",
+        LEVEL_2_12,
+        "a replaced job may run beside its replacement",
+    ),
+    Feature(
+        "durable sourcing",
+        "2.14",
+        LEVEL_2_14,
+        "finished jobs may be enqueued again after a server restart; workers drop them",
+    ),
+)
+
+
+@dataclass(frozen=True, slots=True)
 class Features:
     version: str
     level: int
@@ -26,6 +63,10 @@ class Features:
         return self.level >= LEVEL_2_11
 
     @property
+    def consumer_pause(self) -> bool:
+        return self.level >= LEVEL_2_11
+
+    @property
     def atomic_batches(self) -> bool:
         return self.level >= LEVEL_2_12
 
@@ -33,21 +74,9 @@ class Features:
     def durable_sourcing(self) -> bool:
         return self.level >= LEVEL_2_14
 
+    def missing(self) -> list[Feature]:
+        return [feature for feature in FEATURES if self.level < feature.level]
+
     def lacks(self) -> list[str]:
         """What this server cannot do, and what that means, for the log at start."""
-        missing = []
-        if not self.guarded_appends:
-            missing.append(
-                "guarded appends (2.11): events are appended after a read instead, "
-                "so two writers of one job can race"
-            )
-        if not self.message_ttl:
-            missing.append("message TTL (2.11): worker heartbeats stay in the log until purged")
-        if not self.atomic_batches:
-            missing.append("atomic batches (2.12): a replaced job may run beside its replacement")
-        if not self.durable_sourcing:
-            missing.append(
-                "durable sourcing (2.14): finished jobs may be enqueued again after a server "
-                "restart; workers drop them"
-            )
-        return missing
+        return [str(feature) for feature in self.missing()]

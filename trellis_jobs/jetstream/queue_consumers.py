@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Final
 
-from trellis_jobs.contract.topology import WORK, consumer_name
+from trellis_jobs.contract.topology import WORK, Config, consumer_name
 from trellis_jobs.errors import RequestRefused
 from trellis_jobs.jetstream import api
 from trellis_jobs.model import subjects
@@ -22,7 +22,7 @@ class QueueConsumer:
     """`delivered` is the newest message that was delivered at all; `pending` how many never were.
 
     `unanswered`: deliveries that wait for their answer. `asking`: pulls that wait for work, so
-    workers with a free hand.
+    workers with a free hand. `config`: all its settings, as the server has them.
     """
 
     name: str
@@ -35,6 +35,7 @@ class QueueConsumer:
     asking: int
     is_paused: bool
     pause_remaining: timedelta | None
+    config: Config = field(repr=False)
 
 
 class QueueConsumers:
@@ -52,8 +53,8 @@ class QueueConsumers:
             raise
         return _read(info)
 
-    async def with_a_limit(self) -> list[QueueConsumer]:
-        """Those of all queues, foreign ones too, that stop delivering after so many times."""
+    async def all(self) -> list[QueueConsumer]:
+        """Those of all queues, foreign ones too."""
         found: list[dict[str, Any]] = []
         while True:
             listed = await api.request(
@@ -63,7 +64,11 @@ class QueueConsumers:
             found += page
             if len(page) < _PAGE or len(found) >= int(listed.get("total", 0)):
                 break
-        return [each for each in map(_read, found) if each.delivery_limit is not None]
+        return [_read(each) for each in found]
+
+    async def with_a_limit(self) -> list[QueueConsumer]:
+        """Those that stop delivering after so many times."""
+        return [each for each in await self.all() if each.delivery_limit is not None]
 
 
 def _read(info: dict[str, Any]) -> QueueConsumer:
@@ -80,6 +85,7 @@ def _read(info: dict[str, Any]) -> QueueConsumer:
         asking=int(info.get("num_waiting", 0)),
         is_paused=bool(info.get("paused")),
         pause_remaining=None if remaining is None else _duration(remaining),
+        config=config,
     )
 
 

@@ -90,6 +90,15 @@ def work_of_type(service: str, job_type: str) -> str:
     return f"trellis.work.{service}.{job_type}.*"
 
 
+def queue_of(work_filter: str) -> tuple[str, str] | None:
+    """Service and type whose work a consumer takes, by what it filters."""
+    match work_filter.split("."):
+        case ["trellis", "work", service, job_type, "*"]:
+            return service, job_type
+        case _:
+            return None
+
+
 def key_state(key: KeyAddress) -> str:
     return f"$KV.JOBS_KEYS.{key.service}.{key.job_type}.{key.hash}"
 

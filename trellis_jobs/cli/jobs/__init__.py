@@ -7,6 +7,7 @@ import typer
 from trellis_jobs.cli.jobs.events import show_events
 from trellis_jobs.cli.jobs.explaining import explain_job
 from trellis_jobs.cli.jobs.getting import get_jobs
+from trellis_jobs.cli.jobs.creating import create_job
 from trellis_jobs.cli.jobs.listing import list_jobs
 from trellis_jobs.cli.jobs.log_lines import show_logs
 from trellis_jobs.cli.jobs.steering import cancel, retry
@@ -24,3 +25,4 @@ jobs.command("tail")(grouped(tail))
 jobs.command("watch")(grouped(watch))
 jobs.command("cancel")(grouped(cancel))
 jobs.command("retry")(grouped(retry))
+jobs.command("create")(grouped(create_job))

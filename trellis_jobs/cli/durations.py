@@ -1,0 +1,41 @@
+"""Durations as people type them: 90s, 10m, 2h, 3d."""
+
+from __future__ import annotations
+
+import re
+from datetime import datetime, timedelta
+from typing import Final
+
+import typer
+
+_WRITTEN: Final = re.compile(r"(\d+(?:\.\d+)?)(s|m|h|d)")
+_UNITS: Final = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days"}
+
+
+def read_duration(text: str) -> timedelta | None:
+    """None where it is something else."""
+    written = _WRITTEN.fullmatch(text)
+    try:
+        return timedelta(**{_UNITS[written[2]]: float(written[1])}) if written else None
+    except OverflowError:
+        return None
+
+
+def duration(option: str, text: str) -> timedelta:
+    read = read_duration(text)
+    if not read:
+        raise typer.BadParameter(f"{text!r} is no duration such as 90s, 10m, 2h", param_hint=option)
+    return read
+
+
+def moment_ahead(option: str, text: str, now: datetime) -> datetime:
+    """`10m` is in ten minutes."""
+    try:
+        read = read_duration(text)
+        said = datetime.fromisoformat(text) if read is None else now + read
+    except (ValueError, OverflowError):
+        raise typer.BadParameter(
+            f"{text!r} is neither a duration (10m, 2h, 3d) nor a time (2026-05-01T12:00:00Z)",
+            param_hint=option,
+        ) from None
+    return said if said.tzinfo else said.astimezone()

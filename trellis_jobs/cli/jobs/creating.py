@@ -1,0 +1,215 @@
+"""`trellis-jobs jobs create`: a job of any queue, let in as its own service would let it in."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Annotated, Any
+
+import orjson
+import typer
+from pydantic.alias_generators import to_camel
+
+from trellis_jobs.cli.contracts import ContractSource
+from trellis_jobs.cli.durations import duration, moment_ahead
+from trellis_jobs.cli.exits import Exit
+from trellis_jobs.cli.queue_names import QueueArgument, QueueName, queue_name
+from trellis_jobs.cli.reach import Reach
+from trellis_jobs.cli.running import run
+from trellis_jobs.cli.showing.event_lines import event_line
+from trellis_jobs.cli.showing.output import Output, console, print_json, say
+from trellis_jobs.contract.declaration import JobType
+from trellis_jobs.contract.schema_shapes import SchemaShape
+from trellis_jobs.contract.shapes import DoesNotFit
+from trellis_jobs.errors import NotAdmitted, PayloadInvalid, WaitTimeout
+from trellis_jobs.jetstream.connection import Connection
+from trellis_jobs.jetstream.event_log import EventLog
+from trellis_jobs.jetstream.key_bucket import KeyBucket
+from trellis_jobs.jetstream.queue_keys import QueueKeys
+from trellis_jobs.jetstream.server import detect_features
+from trellis_jobs.model.identity import JobAddress
+from trellis_jobs.model.job import Job, reduce
+from trellis_jobs.model.json_values import Json
+from trellis_jobs.model.states import JobState
+from trellis_jobs.producer.submission import Producer
+from trellis_jobs.surroundings import Surroundings
+from trellis_jobs.telemetry import Telemetry
+
+
+@dataclass(frozen=True, slots=True)
+class _Wanted:
+    queue: QueueName
+    payload: Json
+    job_id: str | None
+    deadline: datetime | None
+    wait: bool
+    timeout: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class _Outcome:
+    """What the queue's policy made of it: accepted, replaced, coalesced or rejected."""
+
+    name: str
+    job: JobAddress
+    more: dict[str, Any]
+
+    def to_json(self) -> dict[str, Any]:
+        told = {"service": self.job.service, "type": self.job.job_type, "id": self.job.job_id}
+        return {"outcome": self.name, **told, **self.more}
+
+
+def create_job(
+    queue: QueueArgument,
+    payload: Annotated[
+        str,
+        typer.Argument(metavar="JSON", help="The payload; @FILE reads a file, - standard input."),
+    ],
+    source: ContractSource,
+    output: Output,
+    reach: Reach,
+    job_id: Annotated[
+        str | None, typer.Option("--id", help="The job's id; refused if there is one with it.")
+    ] = None,
+    deadline: Annotated[
+        str | None,
+        typer.Option(help="Not to be begun after it: 10m, 2h, or RFC 3339.", metavar="TIME"),
+    ] = None,
+    wait: Annotated[
+        bool, typer.Option("--wait", help="Follow it to its end: 0 if it completes, else 1.")
+    ] = False,
+    timeout: Annotated[
+        str | None, typer.Option(help="Wait no longer than that: 30s, 10m.", metavar="DURATION")
+    ] = None,
+) -> None:
+    """Create a job of any queue.
+
+    What the queue takes is read from the server, where its workers have told it, from a service
+    whose code is here (--app), or from a manifest (--contract).
+    """
+    wanted = _Wanted(
+        queue_name(queue),
+        read_payload(payload),
+        job_id,
+        None if deadline is None else moment_ahead("--deadline", deadline, datetime.now(UTC)),
+        wait,
+        None if timeout is None else duration("--timeout", timeout).total_seconds(),
+    )
+    run(_create(reach, source, wanted, output))
+
+
+def read_payload(text: str) -> Json:
+    try:
+        if text == "-":
+            text = sys.stdin.read()
+        elif text.startswith("@"):
+            text = Path(text[1:]).read_text(encoding="utf-8")
+        read: Json = orjson.loads(text)
+    except (OSError, UnicodeDecodeError) as error:
+        raise typer.BadParameter(f"it cannot be read: {error}", param_hint="JSON") from None
+    except orjson.JSONDecodeError as error:
+        raise typer.BadParameter(
+            f"{error} (text needs quotes of its own: '\"…\"')", param_hint="JSON"
+        ) from None
+    return read
+
+
+async def _create(
+    reach: Reach, source: ContractSource, wanted: _Wanted, output: Output
+) -> Exit | None:
+    async with reach.connection() as connection:
+        queue = await source.queue(connection, wanted.queue)
+        if isinstance(queue.payload, SchemaShape) and queue.payload.is_open:
+            say(f"what {wanted.queue} takes is not known here, so the payload is not checked")
+        events = EventLog(connection, await detect_features(connection))
+        try:
+            outcome = await _submit(connection, events, queue, wanted)
+        except NotAdmitted as refusal:
+            if not output.json:
+                raise
+            print_json({"outcome": "rejected", **_camel(asdict(refusal.full))})
+            return Exit.REFUSED
+        if not wanted.wait:
+            _show(outcome, output)
+            return None
+        if not output.json:
+            _show(outcome, output)
+        job = await _follow(events, outcome.job, wanted.timeout, quietly=output.json)
+    return _show_end(outcome, job, output)
+
+
+async def _submit(
+    connection: Connection, events: EventLog, queue: JobType[Any, Any], wanted: _Wanted
+) -> _Outcome:
+    around, service = Surroundings(), wanted.queue.service
+    keys = {}
+    if queue.keying is not None:
+        bucket = KeyBucket(connection, around.now)
+        keys = {queue.name: QueueKeys(service, queue, queue.keying, bucket, events, around.now)}
+    producer = Producer(service, events, keys, Telemetry(), around)
+    try:
+        payload = queue.payload.from_json(wanted.payload)
+    except DoesNotFit as misfit:
+        raise PayloadInvalid(queue.name, str(misfit)) from misfit
+    request = producer.request(queue, payload, job_id=wanted.job_id, deadline=wanted.deadline)
+    try:
+        created = await producer.create(request)
+    except NotAdmitted as refusal:
+        if not refusal.coalesced:
+            raise
+        existing = JobAddress(service, queue.name, refusal.existing_job_id)
+        return _Outcome("coalesced", existing, {"key": refusal.key})
+    more: dict[str, Any] = {"seq": created.sequence}
+    if request.key is not None:
+        more["key"] = request.key.display
+    if created.replaced is not None:
+        more["replacedJobId"] = created.replaced
+    return _Outcome("replaced" if created.replaced else "accepted", created.address, more)
+
+
+async def _follow(
+    events: EventLog, address: JobAddress, timeout: float | None, *, quietly: bool
+) -> Job:
+    """From its first event to its last, as the log has them."""
+    job: Job | None = None
+    try:
+        async with asyncio.timeout(timeout):
+            async for entry in events.follow(address):
+                job = reduce(job, entry).job
+                if job is not None and not quietly:
+                    console().print(event_line(entry.event, job), soft_wrap=True)
+                if job is not None and job.is_over:
+                    return job
+    except TimeoutError:
+        raise WaitTimeout(address.job_id, timeout or 0) from None
+    raise AssertionError("a log that is followed does not end")
+
+
+def _show(outcome: _Outcome, output: Output) -> None:
+    if output.json:
+        print_json(outcome.to_json())
+        return
+    job = outcome.job
+    words = {
+        "accepted": "created",
+        "replaced": f"created, in the place of {outcome.more.get('replacedJobId')}:",
+        "coalesced": "not created: the queue leaves the work to",
+    }
+    print(f"{words[outcome.name]} {job.service}/{job.job_type} {job.job_id}")
+
+
+def _show_end(outcome: _Outcome, job: Job, output: Output) -> Exit:
+    is_done = job.state is JobState.COMPLETED
+    if output.json:
+        ended = {"result": job.result} if is_done else {"error": job.why}
+        print_json({**outcome.to_json(), "state": job.state.value, "tries": job.tries, **ended})
+    elif is_done:
+        console().print(orjson.dumps(job.result).decode(), soft_wrap=True, markup=False)
+    return Exit.OK if is_done else Exit.REFUSED
+
+
+def _camel(values: dict[str, Any]) -> dict[str, Any]:
+    return {to_camel(name): value for name, value in values.items()}

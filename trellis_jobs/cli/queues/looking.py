@@ -1,0 +1,52 @@
+"""Ask the server, and the admin runtime if one answers, about all queues at once."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Final
+
+from jobs_admin.client import AdminClient
+from jobs_admin.views.services import StatsView
+from trellis_jobs.cli.queues.rows import QueueRow, rows
+from trellis_jobs.contract.declaration import ServiceContract
+from trellis_jobs.errors import JobsError
+from trellis_jobs.jetstream.connection import Connection
+from trellis_jobs.jetstream.queues import ServerQueue, list_queues, oldest_waiting
+
+# It is asked twice before it counts as away.
+PATIENCE: Final = 0.5
+
+
+@dataclass(frozen=True, slots=True)
+class Looked:
+    """`missing`: why the admin runtime told nothing."""
+
+    rows: list[QueueRow]
+    stats: StatsView | None
+    missing: str | None
+
+
+async def look_at_queues(connection: Connection, declared: ServiceContract | None = None) -> Looked:
+    (stats, missing), queues = await asyncio.gather(
+        _stats(AdminClient(connection, timeout=PATIENCE)), list_queues(connection)
+    )
+    ages = await asyncio.gather(*(_oldest(connection, queue) for queue in queues))
+    oldest = {queue.name: age for queue, age in zip(queues, ages, strict=True)}
+    return Looked(rows(queues, oldest, stats, declared), stats, missing)
+
+
+async def _stats(admin: AdminClient) -> tuple[StatsView | None, str | None]:
+    try:
+        return await admin.stats(), None
+    except JobsError as error:
+        return None, str(error)
+
+
+async def _oldest(connection: Connection, queue: ServerQueue) -> datetime | None:
+    """Not everybody who may list queues may read what is in them."""
+    try:
+        return await oldest_waiting(connection, queue)
+    except JobsError:
+        return None

@@ -1,0 +1,83 @@
+"""`trellis-jobs queues pause` and `resume`: hand out nothing, and again."""
+
+from __future__ import annotations
+
+import getpass
+from datetime import UTC, datetime, timedelta
+from typing import Annotated
+
+import typer
+
+from trellis_jobs.cli.contracts import known_queue
+from trellis_jobs.cli.durations import duration
+from trellis_jobs.cli.queue_names import QueueArgument, QueueName, queue_name
+from trellis_jobs.cli.queues.rows import ENDLESS
+from trellis_jobs.cli.reach import Reach
+from trellis_jobs.cli.running import run
+from trellis_jobs.cli.showing.output import Output, print_json, say
+from trellis_jobs.cli.showing.times import spell, stamp
+from trellis_jobs.errors import InfrastructureError
+from trellis_jobs.jetstream import queues as on_server
+from trellis_jobs.jetstream.server import detect_features
+
+
+def pause_queue(
+    queue: QueueArgument,
+    output: Output,
+    reach: Reach,
+    reason: Annotated[str, typer.Option(help="Why; shown to whoever asks why nothing runs.")],
+    lasting: Annotated[
+        str | None,
+        typer.Option("--for", help="Ends by itself after that: 10m, 2h.", metavar="DURATION"),
+    ] = None,
+    by: Annotated[str | None, typer.Option(help="Who pauses it. Default: your login name.")] = None,
+) -> None:
+    """Let no worker begin jobs of a queue; what runs goes on, and new jobs wait."""
+    length = ENDLESS if lasting is None else duration("--for", lasting)
+    run(_pause(reach, queue_name(queue), length, (reason, by or _login()), output))
+
+
+def resume_queue(queue: QueueArgument, output: Output, reach: Reach) -> None:
+    """Let workers begin its jobs again. One that is not paused stays as it is."""
+    run(_resume(reach, queue_name(queue), output))
+
+
+async def _pause(
+    reach: Reach, name: QueueName, length: timedelta, note: tuple[str, str], output: Output
+) -> None:
+    until = datetime.now(UTC) + length
+    async with reach.connection() as connection:
+        features = await detect_features(connection)
+        queue = await known_queue(connection, name)
+        await on_server.pause(connection, features, queue, until)
+        try:
+            await on_server.note_pause(connection, queue, *note)
+        except InfrastructureError as error:
+            say(f"the queue is paused, but why could not be recorded: {error}")
+    waiting = queue.consumer.pending
+    if output.json:
+        told = {"service": name.service, "type": name.job_type, "paused": True, "depth": waiting}
+        print_json(told if length is ENDLESS else {**told, "pausedUntil": stamp(until)})
+        return
+    ends = "until it is resumed" if length is ENDLESS else f"for {spell(length)}"
+    print(f"{name} is paused {ends}; {waiting} jobs wait, {queue.consumer.unanswered} are out")
+
+
+async def _resume(reach: Reach, name: QueueName, output: Output) -> None:
+    async with reach.connection() as connection:
+        features = await detect_features(connection)
+        queue = await known_queue(connection, name)
+        await on_server.resume(connection, features, queue)
+    if output.json:
+        print_json({"service": name.service, "type": name.job_type, "paused": False})
+    elif queue.consumer.is_paused:
+        print(f"{name} is resumed; {queue.consumer.pending} jobs wait")
+    else:
+        print(f"{name} was not paused")
+
+
+def _login() -> str:
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):
+        return "operator"

@@ -1,0 +1,137 @@
+"""What is told of one queue: from the server, from its contract, from the admin runtime."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any, Final
+
+from jobs_admin.views.services import StatsView, TypeStats
+from trellis_jobs.cli.showing.times import stamp
+from trellis_jobs.contract.declaration import ServiceContract
+from trellis_jobs.errors import DeclarationError
+from trellis_jobs.jetstream.queues import ServerQueue
+
+_MILLISECOND: Final = timedelta(milliseconds=1)
+# A pause without an end is one of a hundred years to the server.
+ENDLESS: Final = timedelta(days=36_500)
+_NEARLY_ENDLESS: Final = ENDLESS / 2
+
+
+@dataclass(frozen=True, slots=True)
+class QueueRow:
+    """`queue` is None where only code declares it; `stats` where no admin runtime answers."""
+
+    service: str
+    job_type: str
+    queue: ServerQueue | None
+    oldest_at: datetime | None
+    drift: tuple[str, ...]
+    stats: TypeStats | None
+
+    @property
+    def name(self) -> str:
+        return f"{self.service}/{self.job_type}"
+
+    @property
+    def retry(self) -> int | None:
+        return None if self.stats is None else self.stats.states.get("retry", 0)
+
+    @property
+    def is_unattended(self) -> bool:
+        """Work waits, none is being done, and nobody asks for it."""
+        if self.queue is None or self.queue.consumer.is_paused:
+            return False
+        has = self.queue.consumer
+        return has.pending > 0 and has.asking == 0 and has.unanswered == 0
+
+    def paused_until(self, now: datetime) -> datetime | None:
+        """None if it is not paused, or without an end."""
+        remaining = self.queue.consumer.pause_remaining if self.queue else None
+        return None if remaining is None or remaining > _NEARLY_ENDLESS else now + remaining
+
+    def to_json(self, now: datetime) -> dict[str, Any]:
+        told: dict[str, Any] = {"service": self.service, "type": self.job_type}
+        if self.queue is not None:
+            told |= _of_the_server(self.queue)
+            told["unattended"] = self.is_unattended
+            until = self.paused_until(now)
+            if until is not None:
+                told["pausedUntil"] = stamp(until)
+        if self.oldest_at is not None:
+            told["oldestAt"] = stamp(self.oldest_at)
+            told["oldestAgeMs"] = max(0, (now - self.oldest_at) // _MILLISECOND)
+        if self.stats is not None:
+            told |= {"states": self.stats.states, "perMinute": self.stats.per_minute}
+        return {**told, "drift": list(self.drift)}
+
+
+def rows(
+    queues: Iterable[ServerQueue],
+    oldest: Mapping[str, datetime | None],
+    stats: StatsView | None,
+    declared: ServiceContract | None,
+) -> list[QueueRow]:
+    """Those the server knows, and those that only the code declares."""
+    known = {queue.name: queue for queue in queues}
+    told = {f"{each.service}/{each.type}": each for each in stats.types} if stats else {}
+    made = [
+        QueueRow(
+            queue.service,
+            queue.job_type,
+            queue,
+            oldest.get(name),
+            tuple(drift_of(queue, declared)),
+            told.get(name) or _nothing(queue, stats),
+        )
+        for name, queue in known.items()
+    ]
+    if declared is not None:
+        made += [
+            QueueRow(declared.service, job_type, None, None, (_NEVER_STARTED,), None)
+            for job_type in declared.queues
+            if f"{declared.service}/{job_type}" not in known
+        ]
+    return sorted(made, key=lambda row: (row.service, row.job_type))
+
+
+_NEVER_STARTED: Final = "declared, and the server has no consumer: no worker of it ever started"
+
+
+def drift_of(queue: ServerQueue, declared: ServiceContract | None = None) -> list[str]:
+    """What is in force against the code at hand, else against what the service has told."""
+    if declared is not None and declared.service == queue.service:
+        in_code = declared.queues.get(queue.job_type)
+        if in_code is None:
+            return ["on the server, and declared no more"]
+        return queue.differs_from(in_code, elsewhere=True)
+    try:
+        contract = queue.contract()
+    except DeclarationError as error:
+        return [f"its contract cannot be read: {error}"]
+    return [] if contract is None else queue.differs_from(contract, elsewhere=False)
+
+
+def _nothing(queue: ServerQueue, stats: StatsView | None) -> TypeStats | None:
+    """A queue that never had a job is known to have none, if anybody knows."""
+    if stats is None:
+        return None
+    return TypeStats(service=queue.service, type=queue.job_type, states={}, per_minute={})
+
+
+def _of_the_server(queue: ServerQueue) -> dict[str, Any]:
+    has = queue.consumer
+    told: dict[str, Any] = {
+        "depth": has.pending,
+        "inFlight": has.unanswered,
+        "asking": has.asking,
+        "ackWaitMs": has.ack_wait // _MILLISECOND,
+        "paused": has.is_paused,
+    }
+    more = {
+        "deliveryLimit": has.delivery_limit,
+        "pauseReason": queue.paused_because,
+        "pausedBy": queue.paused_by,
+    }
+    return told | {name: value for name, value in more.items() if value is not None}

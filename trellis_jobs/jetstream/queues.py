@@ -1,0 +1,132 @@
+"""The queues that the server knows: their consumers, with what is in force and what they carry."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from trellis_jobs.contract.contract_note import read_note
+from trellis_jobs.contract.topology import WORK, Config, queue_consumer
+from trellis_jobs.errors import InfrastructureMissing, RequestRefused, ServerTooOld
+from trellis_jobs.jetstream import api, stored_messages
+from trellis_jobs.jetstream.consumers import drift, unfit
+from trellis_jobs.jetstream.queue_consumers import QueueConsumer, QueueConsumers
+from trellis_jobs.model import subjects
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from datetime import datetime
+
+    from trellis_jobs.contract.declaration import JobType
+    from trellis_jobs.contract.features import Features
+    from trellis_jobs.jetstream.connection import Connection
+
+# In the consumer's metadata: why it is paused, and who paused it.
+_REASON: Final = "trellis.paused.reason"
+_BY: Final = "trellis.paused.by"
+
+
+@dataclass(frozen=True, slots=True)
+class ServerQueue:
+    service: str
+    job_type: str
+    consumer: QueueConsumer
+
+    @property
+    def config(self) -> Config:
+        return self.consumer.config
+
+    @property
+    def name(self) -> str:
+        return f"{self.service}/{self.job_type}"
+
+    @property
+    def paused_because(self) -> str | None:
+        return self._noted(_REASON)
+
+    @property
+    def paused_by(self) -> str | None:
+        return self._noted(_BY)
+
+    def contract(self) -> JobType[Any, Any] | None:
+        """As its service has told it; raises DeclarationError where it cannot be read."""
+        return read_note(self._metadata, self.service, self.job_type)
+
+    def differs_from(self, declared: JobType[Any, Any], *, elsewhere: bool) -> list[str]:
+        """`elsewhere`: declared in code, so that what the server was told may be another."""
+        desired = queue_consumer(self.service, declared)
+        if not elsewhere:
+            del desired["metadata"]
+        return unfit(desired, self.config) + drift(desired, self.config)
+
+    @property
+    def _metadata(self) -> Mapping[str, str]:
+        return self.config.get("metadata") or {}
+
+    def _noted(self, key: str) -> str | None:
+        return (self._metadata.get(key) or None) if self.consumer.is_paused else None
+
+
+async def list_queues(connection: Connection) -> list[ServerQueue]:
+    """All of them, by name; what else consumes the work queue is left out."""
+    try:
+        consumers = await QueueConsumers(connection).all()
+    except RequestRefused as refusal:
+        if refusal.code == api.STREAM_NOT_FOUND:
+            raise InfrastructureMissing(f"stream {WORK}") from refusal
+        raise
+    found = [queue for queue in map(_read, consumers) if queue is not None]
+    return sorted(found, key=lambda queue: (queue.service, queue.job_type))
+
+
+async def find_queue(connection: Connection, service: str, job_type: str) -> ServerQueue | None:
+    """None when no worker of the queue was ever started."""
+    consumer = await QueueConsumers(connection).of(service, job_type)
+    queue = None if consumer is None else _read(consumer)
+    # a-b/c and a/b-c would have the same consumer.
+    return queue if queue and (queue.service, queue.job_type) == (service, job_type) else None
+
+
+async def oldest_waiting(connection: Connection, queue: ServerQueue) -> datetime | None:
+    """When the first that nobody has been given yet came into the work queue."""
+    if queue.consumer.pending == 0:
+        return None
+    work = subjects.work_of_type(queue.service, queue.job_type)
+    first = await stored_messages.next_from(connection, WORK, work, queue.consumer.delivered + 1)
+    return first.stored_at if first else None
+
+
+async def pause(
+    connection: Connection, features: Features, queue: ServerQueue, until: datetime
+) -> None:
+    """No worker gets anything new until then; what runs goes on, and what is created waits."""
+    if not features.consumer_pause:
+        raise ServerTooOld("pausing a queue", "2.11", features.version)
+    await api.request(connection, _pause_call(queue), {"pause_until": until.isoformat()})
+
+
+async def resume(connection: Connection, features: Features, queue: ServerQueue) -> None:
+    if not features.consumer_pause:
+        raise ServerTooOld("pausing a queue", "2.11", features.version)
+    await api.request(connection, _pause_call(queue))
+
+
+async def note_pause(connection: Connection, queue: ServerQueue, reason: str, by: str) -> None:
+    """Kept with the consumer, for whoever asks why nothing runs."""
+    metadata = {**(queue.config.get("metadata") or {}), _REASON: reason, _BY: by}
+    name, filtered = queue.config["name"], queue.config["filter_subject"]
+    body = {
+        "stream_name": WORK,
+        "action": "update",
+        "config": {**queue.config, "metadata": metadata},
+    }
+    await api.request(connection, f"CONSUMER.CREATE.{WORK}.{name}.{filtered}", body)
+
+
+def _pause_call(queue: ServerQueue) -> str:
+    return f"CONSUMER.PAUSE.{WORK}.{queue.config['name']}"
+
+
+def _read(consumer: QueueConsumer) -> ServerQueue | None:
+    of = subjects.queue_of(consumer.subject)
+    return None if of is None else ServerQueue(*of, consumer)
