@@ -10,6 +10,7 @@ from trellis_jobs.cli.admin import admin
 from trellis_jobs.cli.dev import dev
 from trellis_jobs.cli.dlq import dlq
 from trellis_jobs.cli.exits import complain
+from trellis_jobs.cli.infra import infra
 from trellis_jobs.cli.jobs import jobs
 from trellis_jobs.cli.keys import keys
 from trellis_jobs.cli.option_groups import grouped
@@ -35,6 +36,7 @@ app.add_typer(dlq, name="dlq")
 app.add_typer(keys, name="keys")
 app.add_typer(workers, name="workers")
 app.add_typer(queues, name="queues")
+app.add_typer(infra, name="infra")
 app.add_typer(admin, name="admin")
 app.add_typer(projection, name="projection")
 

@@ -1,0 +1,188 @@
+"""`trellis-jobs infra`: what jobs need on the server, against what is there."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Annotated, Any, Final
+
+import typer
+from rich.table import Table
+from rich.text import Text
+
+from trellis_jobs.cli.contracts import App
+from trellis_jobs.cli.exits import Exit
+from trellis_jobs.cli.loading import load_service
+from trellis_jobs.cli.option_groups import grouped
+from trellis_jobs.cli.reach import Reach
+from trellis_jobs.cli.running import run
+from trellis_jobs.cli.showing.output import Output, console, print_json, say
+from trellis_jobs.contract.topology import (
+    ADVISORIES,
+    KEYS,
+    LOG,
+    TO_WORK,
+    WORK,
+    Config,
+    Topology,
+    queue_consumer,
+)
+from trellis_jobs.jetstream.connection import Connection
+from trellis_jobs.jetstream.consumers import ensure_consumer
+from trellis_jobs.jetstream.planning import Act, Change, survey, survey_queue
+from trellis_jobs.jetstream.provision import provision
+from trellis_jobs.jetstream.server import detect_features
+
+PURPOSES: Final[Mapping[str, str]] = {
+    LOG: "every event of every job",
+    f"{LOG}/{TO_WORK}": "remembers what the work queue has taken over",
+    WORK: "jobs that wait for a worker",
+    ADVISORIES: "the server's notices of exhausted deliveries",
+    KEYS: "who holds which key",
+}
+_OF_A_QUEUE: Final = "hands work to the queue's workers"
+_STYLES: Final = {"create": "green", "update": "yellow", "refuse": "red", "keep": "dim"}
+_PLANNED: Final = {
+    Act.CREATED: "create",
+    Act.UPDATED: "update",
+    Act.KEPT: "keep",
+    Act.REFUSED: "refuse",
+}
+
+infra = typer.Typer(
+    help="What jobs need on the server: streams, the bucket of keys, consumers of queues.",
+    no_args_is_help=True,
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wanted:
+    app: App = None
+    replicas: Annotated[
+        int | None,
+        typer.Option(
+            help="So many of each stream, up or down. Without it what is there keeps its own.",
+            min=1,
+            max=5,
+        ),
+    ] = None
+
+    def consumers(self) -> list[Config]:
+        if self.app is None:
+            return []
+        contract = load_service(self.app).contract
+        return [queue_consumer(contract.service, queue) for queue in contract.queues.values()]
+
+
+@infra.command("plan")
+@grouped
+def plan_all(wanted: Wanted, output: Output, reach: Reach) -> None:
+    """What `apply` would do, and why; changes nothing."""
+    run(_plan(reach, wanted, output))
+
+
+@infra.command("check")
+@grouped
+def check_all(wanted: Wanted, output: Output, reach: Reach) -> None:
+    """Whether everything is there and as it should be: ends with 1 if not; changes nothing."""
+    run(_check(reach, wanted, output))
+
+
+@infra.command("apply")
+@grouped
+def apply_all(
+    wanted: Wanted,
+    output: Output,
+    reach: Reach,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask before.")] = False,
+) -> None:
+    """Make what is missing, and bring up to date what is behind.
+
+    It asks only if something that is in use would change. What would endanger jobs is refused, and
+    then nothing is changed at all.
+    """
+    run(_apply(reach, wanted, output, yes=yes))
+
+
+async def _plan(reach: Reach, wanted: Wanted, output: Output) -> None:
+    async with reach.connection() as connection:
+        _show(await _survey(connection, wanted), output)
+
+
+async def _check(reach: Reach, wanted: Wanted, output: Output) -> Exit:
+    async with reach.connection() as connection:
+        changes = await _survey(connection, wanted)
+    _show(changes, output)
+    return Exit.OK if all(change.act is Act.KEPT for change in changes) else Exit.REFUSED
+
+
+async def _apply(reach: Reach, wanted: Wanted, output: Output, *, yes: bool) -> Exit | None:
+    async with reach.connection() as connection:
+        changes = await _survey(connection, wanted)
+        acts = {change.act for change in changes}
+        if Act.REFUSED in acts or acts == {Act.KEPT}:
+            _show(changes, output)
+            return Exit.REFUSED if Act.REFUSED in acts else None
+        if Act.UPDATED in acts and not yes and not _is_agreed(changes):
+            say("nothing was changed")
+            return Exit.REFUSED
+        await provision(connection, await _topology(connection, wanted))
+        for desired in wanted.consumers():
+            await ensure_consumer(connection, desired)
+    _show(changes, output, done=True)
+    return None
+
+
+async def _survey(connection: Connection, wanted: Wanted) -> list[Change]:
+    changes = await survey(connection, await _topology(connection, wanted))
+    return changes + [await survey_queue(connection, each) for each in wanted.consumers()]
+
+
+async def _topology(connection: Connection, wanted: Wanted) -> Topology:
+    return Topology(await detect_features(connection), wanted.replicas)
+
+
+def _is_agreed(changes: Iterable[Change]) -> bool:
+    """Where nobody can be asked, nothing that is in use is changed."""
+    for change in changes:
+        if change.act is Act.UPDATED:
+            say(f"{change.what}: {'; '.join(change.details)}")
+    if not sys.stdin.isatty():
+        say("this changes what is in use, and nobody can be asked here: add --yes")
+        return False
+    return typer.confirm("change what is in use?", err=True)
+
+
+def _show(changes: list[Change], output: Output, *, done: bool = False) -> None:
+    if output.json:
+        unchanged = all(change.act is Act.KEPT for change in changes)
+        print_json({"unchanged": unchanged, "changes": [_to_json(each, done) for each in changes]})
+        return
+    console().print(change_table(changes, done=done))
+
+
+def change_table(changes: Iterable[Change], *, done: bool) -> Table:
+    shown = Table(box=None, header_style="bold", padding=(0, 2, 0, 0))
+    for column in ("", "what", "why"):
+        shown.add_column(column, no_wrap=column != "why")
+    for change in changes:
+        shown.add_row(
+            Text(_act(change, done), _STYLES[_PLANNED[change.act]]), change.name, _why(change)
+        )
+    return shown
+
+
+def _act(change: Change, done: bool) -> str:
+    return change.act.value if done else _PLANNED[change.act]
+
+
+def _why(change: Change) -> str:
+    if change.details:
+        return "; ".join(change.details)
+    purpose = PURPOSES.get(change.name, _OF_A_QUEUE)
+    return f"missing: {purpose}" if change.act is Act.CREATED else purpose
+
+
+def _to_json(change: Change, done: bool) -> dict[str, Any]:
+    return {"act": _act(change, done), "name": change.name, "details": list(change.details)}
