@@ -9,6 +9,7 @@ import typer
 from trellis_jobs.cli.admin import admin
 from trellis_jobs.cli.dev import dev
 from trellis_jobs.cli.dlq import dlq
+from trellis_jobs.cli.doctor import doctor
 from trellis_jobs.cli.exits import complain
 from trellis_jobs.cli.infra import infra
 from trellis_jobs.cli.jobs import jobs
@@ -31,6 +32,7 @@ app = typer.Typer(
 app.command()(grouped(worker))
 app.command()(grouped(dev))
 app.command()(grouped(services))
+app.command()(grouped(doctor))
 app.add_typer(jobs, name="jobs")
 app.add_typer(dlq, name="dlq")
 app.add_typer(keys, name="keys")

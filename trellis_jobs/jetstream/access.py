@@ -5,6 +5,7 @@ from __future__ import annotations
 import ssl
 from dataclasses import dataclass, field
 from typing import Any
+from urllib.parse import urlsplit
 
 from trellis_jobs.errors import CredentialsUnusable, without_secrets
 
@@ -47,6 +48,22 @@ class Access:
 
     def __str__(self) -> str:
         return without_secrets(self.servers)
+
+    def identity(self) -> str:
+        """Who we are to the server, without what proves it."""
+        user, colon, _ = (
+            urlsplit(self.servers.split(",")[0]).netloc.rpartition("@")[0].partition(":")
+        )
+        known = {
+            f"credentials file {self.credentials}": self.credentials,
+            f"nkey file {self.nkey}": self.nkey,
+            f"user {self.user}": self.user,
+            "a token": self.token or (user and not colon),
+            f"user {user}": user,
+            f"certificate {self.tls.certificate if self.tls else ''}": self.tls
+            and self.tls.certificate,
+        }
+        return next((words for words, given in known.items() if given), "no credentials")
 
     def client_options(self) -> dict[str, Any]:
         """As nats-py calls them; what is not given is left to it."""

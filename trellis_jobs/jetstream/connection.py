@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import logging
 import re
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
@@ -126,6 +126,28 @@ class Connection:
     @property
     def server_version(self) -> str:
         return plain_version(self._client.connected_server_version)
+
+    @property
+    def greeting(self) -> Mapping[str, Any]:
+        """What the server said of itself when it let us in."""
+        return self._client.greeting
+
+    @property
+    def is_encrypted(self) -> bool:
+        return self._client.is_encrypted
+
+    @property
+    def address(self) -> str:
+        """Of the server we are connected to: host and port."""
+        url = self._client.connected_url
+        return f"{url.hostname}:{url.port}" if url else "nowhere"
+
+    async def round_trip(self) -> float:
+        """Seconds that a ping takes."""
+        try:
+            return await self._client.rtt()
+        except (NatsError, TimeoutError) as error:
+            raise ConnectionLost(str(error)) from error
 
     @property
     def max_payload(self) -> int:

@@ -89,7 +89,9 @@ def unfit(desired: Config, found: Config) -> list[str]:
 def drift(desired: Config, found: Config) -> list[str]:
     """What a start of the service brings up to date."""
     told, carried = desired.get("metadata") or {}, found.get("metadata") or {}
-    notes = [f"{key} is another" for key, note in told.items() if carried.get(key) != note]
+    notes = [
+        f"{key} is of another version" for key, note in told.items() if carried.get(key) != note
+    ]
     return _differences(_TUNABLE, desired, found) + notes
 
 
@@ -101,7 +103,12 @@ def _brought_up_to_date(desired: Config, found: Config) -> Config:
 
 def _differences(keys: Iterable[str], desired: Config, found: Config) -> list[str]:
     return [
-        f"{key} should be {desired.get(key)!r}, is {found.get(key)!r}"
+        f"{key} should be {_shown(key, desired)}, is {_shown(key, found)}"
         for key in keys
         if desired.get(key) != found.get(key)
     ]
+
+
+def _shown(key: str, config: Config) -> str:
+    value = config.get(key)
+    return f"{value / 1e9:g} s" if key == "ack_wait" and value else repr(value)

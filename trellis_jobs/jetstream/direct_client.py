@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
 
 from nats.aio.client import Client
 from nats.aio.msg import Msg
@@ -42,6 +42,17 @@ class DirectClient(Client):
         super().__init__()
         self._loop = asyncio.get_running_loop()
         self._receivers: dict[int, Receive] = {}
+
+    @property
+    def greeting(self) -> Mapping[str, Any]:
+        return self._server_info
+
+    @property
+    def is_encrypted(self) -> bool:
+        writer = getattr(self._transport, "_io_writer", None)
+        if writer is None:  # a websocket tells by its address
+            return bool(self.connected_url and self.connected_url.scheme == "wss")
+        return writer.get_extra_info("ssl_object") is not None
 
     async def subscribe_directly(
         self, subject: str, receive: Receive, group: str = ""

@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import logging
 import re
-from typing import Any, Final
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, Any, Final
 
 import orjson
 
@@ -14,6 +15,9 @@ from trellis_jobs.errors import InfrastructureError, NotConfirmed
 from trellis_jobs.jetstream import api
 from trellis_jobs.jetstream.access import Access
 from trellis_jobs.jetstream.connection import Connection, ConnectionLost, NoResponders
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
 
 log = logging.getLogger(__name__)
 
@@ -39,24 +43,36 @@ async def detect_features(connection: Connection) -> Features:
 
 
 async def detect_replicas(access: Access, system_account: str) -> int:
-    """3 when at least three JetStream servers are current, else 1; asks the system account.
+    """3 when at least three JetStream servers are current, else 1; asks the system account."""
+    try:
+        async with _system(access, system_account) as system:
+            return await _ask_replicas(system)
+    except (ConnectionLost, NoResponders, InfrastructureError, orjson.JSONDecodeError) as error:
+        return _undetected(error)
 
-    The account is given as a URL with user and password, or as a credentials file for the servers.
-    """
+
+async def writes_at_once(access: Access, system_account: str) -> bool | None:
+    """Whether the server has on disk what it confirms; None where it does not tell."""
+    try:
+        async with _system(access, system_account) as system:
+            config = (await _jsz(system)).get("config") or {}
+    except (ConnectionLost, NoResponders, InfrastructureError, orjson.JSONDecodeError):
+        return None
+    return bool(config.get("sync_always")) if config else None
+
+
+@asynccontextmanager
+async def _system(access: Access, system_account: str) -> AsyncIterator[Connection]:
+    """It is given as a URL with user and password, or as a credentials file for the servers."""
     is_url = "://" in system_account
     probe = Access(
         servers=system_account if is_url else access.servers,
         credentials=None if is_url else system_account,
         tls=access.tls,
     )
+    system = await Connection.open(probe, name="jobs replica probe")
     try:
-        system = await Connection.open(probe, name="jobs replica probe")
-    except InfrastructureError as error:
-        return _undetected(error)
-    try:
-        return await _ask_replicas(system)
-    except (ConnectionLost, NoResponders, InfrastructureError, orjson.JSONDecodeError) as error:
-        return _undetected(error)
+        yield system
     finally:
         await system.close()
 
@@ -66,12 +82,19 @@ async def _ask_replicas(system: Connection) -> int:
     replicas = 1
     for pause in _LOOKS:
         await asyncio.sleep(pause)
-        message = await system.ask(_JSZ, b'{"leader_only": true}', timeout=_JSZ_TIMEOUT)
-        answer: dict[str, Any] = orjson.loads(message.data)
+        answer = await _jsz(system, b'{"leader_only": true}')
         replicas = replicas_from_jsz(answer)
         if replicas == _REPLICATED or 1 + len(_peers(answer)) < _REPLICATED:
             break
     return replicas
+
+
+async def _jsz(system: Connection, wanted: bytes = b"") -> dict[str, Any]:
+    answer: dict[str, Any] = orjson.loads(
+        (await system.ask(_JSZ, wanted, timeout=_JSZ_TIMEOUT)).data
+    )
+    data: dict[str, Any] = answer.get("data", answer)
+    return data
 
 
 def replicas_from_jsz(answer: dict[str, Any]) -> int:

@@ -1,0 +1,81 @@
+"""`trellis-jobs doctor`: everything that jobs depend on, looked at once."""
+
+from __future__ import annotations
+
+from typing import Annotated, Final
+
+import typer
+from rich.table import Table
+from rich.text import Text
+
+from trellis_jobs.cli.contracts import App
+from trellis_jobs.cli.doctor.findings import Diagnosis, Level
+from trellis_jobs.cli.doctor.looking import diagnose
+from trellis_jobs.cli.exits import Exit
+from trellis_jobs.cli.loading import load_service
+from trellis_jobs.cli.logs import LogFormat, LogLevel, set_up_logs
+from trellis_jobs.cli.reach import Reach
+from trellis_jobs.cli.running import run
+from trellis_jobs.cli.showing.output import Output, console, print_json
+from trellis_jobs.contract.declaration import ServiceContract
+
+_SIGNS: Final = {
+    Level.FINE: Text("ok", "green"),
+    Level.NOTE: Text("note", "cyan"),
+    Level.ATTENTION: Text("attend", "yellow"),
+    Level.BROKEN: Text("broken", "bold red"),
+}
+
+
+def doctor(
+    output: Output,
+    reach: Reach,
+    app: App = None,
+    system_account: Annotated[
+        str | None,
+        typer.Option(
+            help="A URL with user and password, or a credentials file, of the system account: it "
+            "may ask how the server stores.",
+            metavar="URL|FILE",
+        ),
+    ] = None,
+) -> None:
+    """Look at everything that jobs depend on, and say what to do.
+
+    Nothing is changed. Ends with 0 if all is well, 1 if there is something to do, 4 if no server
+    answers.
+    """
+    set_up_logs(LogFormat.TEXT, LogLevel.ERROR)
+    declared = None if app is None else load_service(app).contract
+    run(_doctor(reach, declared, system_account, output))
+
+
+async def _doctor(
+    reach: Reach, declared: ServiceContract | None, system_account: str | None, output: Output
+) -> Exit:
+    diagnosis = await diagnose(reach.access(), declared, system_account)
+    if output.json:
+        print_json(diagnosis.to_json())
+    else:
+        _show(diagnosis)
+    return diagnosis.exit
+
+
+def _show(diagnosis: Diagnosis) -> None:
+    shown = console()
+    shown.print(_table(diagnosis))
+    to_do = diagnosis.to_do()
+    shown.print("\nWhat to do:" if to_do else "\nNothing to do.", style="bold")
+    listed = Table.grid(padding=(0, 1))
+    for number, remedy in enumerate(to_do, start=1):
+        listed.add_row(f"{number}.", Text(remedy))
+    shown.print(listed)
+
+
+def _table(diagnosis: Diagnosis) -> Table:
+    table = Table.grid(padding=(0, 2, 0, 0))
+    for section in diagnosis.sections:
+        for index, finding in enumerate(section.findings):
+            title = Text(section.name if index == 0 else "", "bold")
+            table.add_row(title, _SIGNS[finding.level], Text(finding.says))
+    return table

@@ -1,0 +1,149 @@
+"""What the facts of an installation mean: no questions are asked here."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from datetime import timedelta
+from typing import Final
+
+from jobs_admin.health import HealthStatus
+from jobs_admin.views.services import CheckView, HealthView
+from trellis_jobs.cli.doctor.findings import Finding, attention, broken, fine, note
+from trellis_jobs.cli.queues.rows import QueueRow
+from trellis_jobs.cli.showing.times import spell
+from trellis_jobs.contract.features import FEATURES, Features
+from trellis_jobs.jetstream.abilities import Ability
+from trellis_jobs.jetstream.planning import Act, Change
+from trellis_jobs.jetstream.server_facts import Replication
+
+# Deadlines, retries and leases are compared over machines: so much is not noticed.
+CLOCK_ALLOWED: Final = timedelta(seconds=1)
+SLOW_ROUND_TRIP: Final = 0.1
+_REPLICATED: Final = 3
+_UPGRADE: Final = "upgrade nats-server to 2.14 or later"
+
+
+def judge_round_trip(seconds: float) -> Finding:
+    took = f"round trip {seconds * 1000:.1f} ms"
+    if seconds < SLOW_ROUND_TRIP:
+        return fine(took)
+    return attention(took, "run workers nearer to the server: each job takes several round trips")
+
+
+def judge_features(features: Features) -> list[Finding]:
+    missing = features.missing()
+    present = [feature.name for feature in FEATURES if feature not in missing]
+    found = [attention(f"lacks {feature}", _UPGRADE) for feature in missing]
+    return [fine(f"has {', '.join(present)}"), *found] if present else found
+
+
+def judge_streams(changes: Iterable[Change], *, wanted: str = "") -> list[Finding]:
+    return [_judge_change(change, wanted) for change in changes]
+
+
+def _judge_change(change: Change, wanted: str) -> Finding:
+    details, command = "; ".join(change.details), f"trellis-jobs infra apply{wanted}"
+    match change.act:
+        case Act.CREATED:
+            return broken(f"{change.name} is missing", f"make what is missing: {command}")
+        case Act.REFUSED:
+            return broken(
+                f"{change.name} is not as jobs need it: {details}",
+                f"{change.name} has to be made anew by hand, see docs/provisioning.md",
+            )
+        case Act.UPDATED:
+            return attention(f"{change.name}: {details}", f"bring it up to date: {command}")
+        case Act.KEPT:
+            return fine(f"{change.name} is as it should be")
+
+
+def judge_replication(streams: Sequence[Replication], cluster: str | None) -> list[Finding]:
+    if not streams:
+        return []
+    found = [
+        attention(
+            f"{stream.stream}: {', '.join(stream.behind)} lag behind or are away",
+            "see to the servers that lag behind or are away",
+        )
+        for stream in streams
+        if stream.behind
+    ]
+    few = [stream.stream for stream in streams if stream.replicas < _REPLICATED]
+    if cluster is None:
+        found.append(note("one server: its loss stops all jobs until it is back"))
+    elif few:
+        found.append(
+            attention(
+                f"in cluster {cluster}, and {', '.join(few)} have fewer than 3 replicas",
+                "let the loss of a server stop nothing: trellis-jobs infra apply --replicas 3",
+            )
+        )
+    else:
+        found.append(fine(f"every stream has {min(s.replicas for s in streams)} replicas"))
+    return found
+
+
+def judge_sync(is_always: bool | None) -> Finding:
+    if is_always is None:
+        return note("whether it writes to disk at once is not known: --system-account lets it tell")
+    if is_always:
+        return fine("every write is on disk before it is confirmed")
+    return attention(
+        "writes are confirmed before they are on disk: a power cut loses the last seconds",
+        "set `sync_interval: always` in the server's jetstream block",
+    )
+
+
+def judge_queues(rows: Sequence[QueueRow]) -> list[Finding]:
+    if not rows:
+        return [note("no worker has ever started, so there is no queue")]
+    found = [finding for row in rows for finding in _judge_queue(row)]
+    quiet = len(rows) - len({finding.says.split(":")[0] for finding in found})
+    return [fine(f"{quiet} of {len(rows)} queues need nothing"), *found]
+
+
+def _judge_queue(row: QueueRow) -> list[Finding]:
+    found = []
+    if row.drift:
+        remedy = f"restart the workers of {row.service}, or `trellis-jobs infra apply --app`"
+        found.append(attention(f"{row.name}: {'; '.join(row.drift)}", remedy))
+    if row.queue is None:
+        return found
+    if row.queue.consumer.is_paused:
+        why = f" ({row.queue.paused_because})" if row.queue.paused_because else ""
+        found.append(note(f"{row.name}: paused{why}, {row.queue.consumer.pending} jobs wait"))
+    if row.is_unattended:
+        waiting = f"{row.queue.consumer.pending} jobs wait and no worker asks for them"
+        found.append(broken(f"{row.name}: {waiting}", f"start workers of {row.name}"))
+    return found
+
+
+def judge_abilities(found: Iterable[Ability]) -> list[Finding]:
+    told = []
+    for can, words in ((True, "may"), (False, "may not"), (None, "no answer whether they may")):
+        names = [ability.name for ability in found if ability.allowed is can]
+        if names:
+            told.append((fine if can else note)(f"{words}: {', '.join(names)}"))
+    return told
+
+
+def judge_health(health: HealthView) -> list[Finding]:
+    found = [_judge_check(check) for check in health.checks if check.status is not HealthStatus.OK]
+    projection = health.check("projection")
+    lag = projection.lag_seconds if projection else None
+    behind = "" if lag is None else f", {spell(timedelta(seconds=lag))} behind the log"
+    return [fine(f"answers, mode {health.mode.value}{behind}"), *found]
+
+
+def _judge_check(check: CheckView) -> Finding:
+    why = check.error or check.last_error or "see `trellis-jobs admin` and its log"
+    return attention(f"{check.name} is degraded: {why}", f"see to the admin runtime: {check.name}")
+
+
+def judge_clock(ahead: timedelta) -> Finding:
+    words = (
+        f"the server's clock is {spell(abs(ahead))} {'ahead' if ahead > timedelta() else 'back'}"
+    )
+    if abs(ahead) <= CLOCK_ALLOWED:
+        return fine(words)
+    return attention(words, "set the clocks (NTP): deadlines and ages are compared over machines")

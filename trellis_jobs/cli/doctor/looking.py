@@ -1,0 +1,173 @@
+"""Look at an installation step by step: a step that fails is told, and the others go on."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import Final
+
+from jobs_admin.client import AdminClient
+from trellis_jobs.cli.doctor import judging
+from trellis_jobs.cli.doctor.findings import (
+    Diagnosis,
+    Finding,
+    Section,
+    attention,
+    broken,
+    fine,
+    note,
+)
+from trellis_jobs.cli.exits import exit_of
+from trellis_jobs.cli.queues.looking import look_at_queues
+from trellis_jobs.contract.declaration import ServiceContract
+from trellis_jobs.contract.features import Features
+from trellis_jobs.contract.topology import Topology
+from trellis_jobs.errors import InfrastructureError, JobsError, NotPermitted, ServiceMissing
+from trellis_jobs.jetstream import server_facts
+from trellis_jobs.jetstream.abilities import abilities
+from trellis_jobs.jetstream.access import Access
+from trellis_jobs.jetstream.connection import Connection, ConnectionLost
+from trellis_jobs.jetstream.planning import survey
+from trellis_jobs.jetstream.server import detect_features, writes_at_once
+from trellis_jobs.surroundings import utc_now
+
+_PATIENCE: Final = 5.0
+_ADMIN_PATIENCE: Final = 1.0
+_SERVICES_TRIED: Final = 20
+_NO_DAEMON: Final = (
+    "run `trellis-jobs admin serve`: without it no deadline is kept, no lost work found"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Subject:
+    """What is looked at; `declared` is the code at hand, `system_account` may ask the server."""
+
+    access: Access
+    connection: Connection
+    features: Features
+    declared: ServiceContract | None
+    system_account: str | None
+
+
+async def diagnose(
+    access: Access, declared: ServiceContract | None, system_account: str | None
+) -> Diagnosis:
+    try:
+        connection = await Connection.open(access, name="trellis-jobs doctor", insist=False)
+    except InfrastructureError as error:
+        remedy = "check --nats, --context and the credentials, and that the server runs"
+        lost = Section("connection", (broken(str(error), remedy),))
+        return Diagnosis((lost,), exit_of(error))
+    try:
+        return await _look(access, connection, declared, system_account)
+    finally:
+        await connection.close()
+
+
+async def _look(
+    access: Access,
+    connection: Connection,
+    declared: ServiceContract | None,
+    system_account: str | None,
+) -> Diagnosis:
+    features = await detect_features(connection)
+    subject = Subject(access, connection, features, declared, system_account)
+    return Diagnosis(tuple([await _section(name, step, subject) for name, step in _STEPS.items()]))
+
+
+async def _section(
+    name: str, step: Callable[[Subject], Awaitable[list[Finding]]], subject: Subject
+) -> Section:
+    try:
+        async with asyncio.timeout(_PATIENCE):
+            return Section(name, tuple(await step(subject)))
+    except NotPermitted as denied:
+        return Section(name, (note(f"not looked at: {denied}"),))
+    except (JobsError, ConnectionLost) as error:
+        return Section(name, (broken(str(error), f"see to this first: {error}"),))
+    except TimeoutError:
+        inbox = subject.access.inbox_prefix or "_INBOX"
+        silent = f"no answer within {_PATIENCE:g} s"
+        remedy = f"see whether these credentials may subscribe to {inbox}.>, and how busy it is"
+        return Section(name, (broken(silent, remedy),))
+
+
+async def _connection(subject: Subject) -> list[Finding]:
+    connection = subject.connection
+    account = await server_facts.account_of(connection)
+    of_account = f", account {account}" if account else ""
+    encrypted = "encrypted" if connection.is_encrypted else "not encrypted"
+    return [
+        fine(f"{connection.address}, {encrypted}"),
+        fine(f"{subject.access.identity()}{of_account}"),
+        judging.judge_round_trip(await connection.round_trip()),
+    ]
+
+
+async def _server(subject: Subject) -> list[Finding]:
+    greeting, features = subject.connection.greeting, subject.features
+    cluster = f", cluster {greeting['cluster']}" if greeting.get("cluster") else ""
+    always = None
+    if subject.system_account is not None:
+        always = await writes_at_once(subject.access, subject.system_account)
+    return [
+        fine(f"nats-server {features.version}{cluster}"),
+        *judging.judge_features(features),
+        judging.judge_sync(always),
+    ]
+
+
+async def _streams(subject: Subject) -> list[Finding]:
+    changes = await survey(subject.connection, Topology(subject.features))
+    names = [change.name for change in changes if "/" not in change.name]
+    asked = (server_facts.replication_of(subject.connection, name) for name in names)
+    there = [each for each in await asyncio.gather(*asked) if each is not None]
+    cluster = subject.connection.greeting.get("cluster")
+    return judging.judge_streams(changes) + judging.judge_replication(there, cluster)
+
+
+async def _queues(subject: Subject) -> list[Finding]:
+    looked = await look_at_queues(subject.connection, subject.declared)
+    return judging.judge_queues(looked.rows)
+
+
+async def _permissions(subject: Subject) -> list[Finding]:
+    found = await abilities(subject.connection, subject.features, await _services(subject))
+    return judging.judge_abilities(found)
+
+
+async def _services(subject: Subject) -> list[str]:
+    """Of queues that it may see, and of the code at hand."""
+    declared = {subject.declared.service} if subject.declared else set()
+    try:
+        looked = await look_at_queues(subject.connection)
+    except JobsError:
+        return sorted(declared)
+    return sorted(declared | {row.service for row in looked.rows})[:_SERVICES_TRIED]
+
+
+async def _admin(subject: Subject) -> list[Finding]:
+    admin = AdminClient(subject.connection, timeout=_ADMIN_PATIENCE)
+    try:
+        health = await admin.health()
+    except ServiceMissing:
+        return [attention("no admin runtime answers", _NO_DAEMON)]
+    return judging.judge_health(health)
+
+
+async def _clock(subject: Subject) -> list[Finding]:
+    ahead = await server_facts.clock_difference(subject.connection, utc_now)
+    return [judging.judge_clock(ahead)]
+
+
+_STEPS: Final[dict[str, Callable[[Subject], Awaitable[list[Finding]]]]] = {
+    "connection": _connection,
+    "server": _server,
+    "streams": _streams,
+    "queues": _queues,
+    "permissions": _permissions,
+    "admin": _admin,
+    "clock": _clock,
+}

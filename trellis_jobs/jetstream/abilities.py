@@ -1,0 +1,99 @@
+"""What these credentials let one do, tried with requests that can change nothing.
+
+Each is one that the server (or the admin runtime) refuses for another reason than a lack of
+rights: a body that contradicts its subject, a consumer that there is not, a stream it is not for.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+import orjson
+
+from trellis_jobs.contract.topology import LOG, WORK
+from trellis_jobs.errors import NotPermitted
+from trellis_jobs.jetstream import api
+from trellis_jobs.jetstream.connection import ConnectionLost, NoResponders
+from trellis_jobs.model import subjects
+from trellis_jobs.model.events import EventKind
+from trellis_jobs.model.identity import JobAddress
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from trellis_jobs.contract.features import Features
+    from trellis_jobs.jetstream.connection import Connection
+
+_PATIENCE: Final = 1.0
+_NOBODY: Final = "trellis-doctor"
+_ANOTHER: Final = {"stream_name": "none", "name": "none"}
+
+
+@dataclass(frozen=True, slots=True)
+class Ability:
+    """`allowed` is None where nothing answered, so that nobody knows."""
+
+    name: str
+    subject: str
+    allowed: bool | None
+
+
+@dataclass(frozen=True, slots=True)
+class _Try:
+    name: str
+    subject: str
+    body: dict[str, Any] | None = None
+    headers: dict[str, str] | None = None
+
+
+async def abilities(
+    connection: Connection, features: Features, services: Iterable[str]
+) -> list[Ability]:
+    tries = [*_tries(features), *map(_creating, services)]
+    return list(await asyncio.gather(*(_attempt(connection, each) for each in tries)))
+
+
+def _tries(features: Features) -> list[_Try]:
+    found = [
+        _Try("ask the admin runtime", subjects.rpc("Jobs.Health"), {}),
+        _Try("change jobs through it", subjects.rpc("Jobs.Cancel"), {}),
+        _Try("see streams", f"{api.PREFIX}.STREAM.INFO.{LOG}"),
+        _Try("list queues", f"{api.PREFIX}.CONSUMER.LIST.{WORK}"),
+        _Try(
+            "read all jobs from the log",
+            f"{api.PREFIX}.CONSUMER.CREATE.{LOG}.{_NOBODY}.{subjects.EVERYTHING}",
+            _ANOTHER,
+        ),
+        _Try("make and change streams", f"{api.PREFIX}.STREAM.UPDATE.{LOG}", _ANOTHER),
+        _Try(
+            "make consumers of queues",
+            f"{api.PREFIX}.CONSUMER.CREATE.{WORK}.{_NOBODY}."
+            f"{subjects.work_of_type(_NOBODY, _NOBODY)}",
+            _ANOTHER,
+        ),
+    ]
+    if features.consumer_pause:
+        found.append(_Try("pause queues", f"{api.PREFIX}.CONSUMER.PAUSE.{WORK}.{_NOBODY}"))
+    return found
+
+
+def _creating(service: str) -> _Try:
+    """The stream refuses what is meant for another."""
+    subject = subjects.lifecycle(JobAddress(service, _NOBODY, _NOBODY), EventKind.CREATED)
+    return _Try(f"create jobs of {service}", subject, headers={"Nats-Expected-Stream": "none"})
+
+
+async def _attempt(connection: Connection, each: _Try) -> Ability:
+    data = b"" if each.body is None else orjson.dumps(each.body)
+    allowed: bool | None = True
+    try:
+        await connection.ask(each.subject, data, headers=each.headers, timeout=_PATIENCE)
+    except NotPermitted:
+        allowed = False
+    except NoResponders:
+        allowed = True  # it got as far as nobody being there
+    except ConnectionLost:
+        allowed = None
+    return Ability(each.name, each.subject, allowed)
