@@ -18,6 +18,7 @@ from trellis_jobs.cli.option_groups import grouped
 from trellis_jobs.cli.projection import projection
 from trellis_jobs.cli.queues import queues
 from trellis_jobs.cli.services import services
+from trellis_jobs.cli.top import top
 from trellis_jobs.cli.worker import worker
 from trellis_jobs.cli.workers import workers
 from trellis_jobs.errors import JobsError
@@ -32,6 +33,7 @@ app = typer.Typer(
 app.command()(grouped(worker))
 app.command()(grouped(dev))
 app.command()(grouped(services))
+app.command()(grouped(top))
 app.command()(grouped(doctor))
 app.add_typer(jobs, name="jobs")
 app.add_typer(dlq, name="dlq")

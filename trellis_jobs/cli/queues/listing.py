@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
+from typing import Final
 
+from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
@@ -13,15 +16,30 @@ from trellis_jobs.cli.queues.looking import Looked, look_at_queues
 from trellis_jobs.cli.queues.rows import QueueRow
 from trellis_jobs.cli.reach import Reach
 from trellis_jobs.cli.running import run
-from trellis_jobs.cli.showing.output import Output, console, one_line, print_json, say, table
+from trellis_jobs.cli.showing.output import Output, console, fitting, print_json, say, table
 from trellis_jobs.cli.showing.times import spell, stamp
 from trellis_jobs.contract.declaration import ServiceContract
 
+_COLUMNS: Final = (
+    "queue",
+    "depth",
+    "out",
+    "retry",
+    "oldest",
+    "asking",
+    "ack wait",
+    "done/min",
+    "limit",
+)
+# On a narrow terminal these go first, so that names stay whole.
+_DISPENSABLE: Final = ("limit", "ack wait", "done/min", "asking", "retry")
+
 
 def list_all(output: Output, reach: Reach, app: App = None) -> None:
-    """Every queue: what waits, what is being done, and whether its settings are as declared.
+    """Every queue: what waits, what workers have out, whether anybody asks for more.
 
-    Straight from the server; retries and rates are from the admin runtime, if one answers.
+    Straight from the server; retries and rates are from the admin runtime, if one answers. Below
+    stand pauses, queues that nobody works on, and settings that are not as declared.
     """
     run(_list(reach, None if app is None else load_service(app).contract, output))
 
@@ -35,21 +53,35 @@ async def _list(reach: Reach, declared: ServiceContract | None, output: Output) 
     if output.json:
         print_json({"queues": [row.to_json(now) for row in looked.rows]})
         return
-    console().print(queue_table(looked, output, now))
-
-
-def queue_table(looked: Looked, output: Output, now: datetime) -> Table:
-    columns = ["queue", "depth", "in flight", "oldest", "asking", "ack wait"]
-    if looked.stats is not None:
-        columns[3:3] = ["retry"]
-        columns.append("done/min")
-    if any(row.queue and row.queue.consumer.delivery_limit for row in looked.rows):
-        columns.append("limit")
-    shown = table(*columns, "note", right=columns[1:], elastic="note")
+    shown = console()
+    shown.print(queue_table(shown, looked, output, now))
     for row in looked.rows:
-        cells = _cells(row, output, now)
-        shown.add_row(*(cells[column] for column in columns), note(row, output, now))
-    return shown
+        for words in notes(row, output, now):
+            shown.print(Text.assemble((f"{row.name}: ", "bold"), words))
+
+
+def queue_table(shown: Console, looked: Looked, output: Output, now: datetime) -> Table:
+    cells = [_cells(row, output, now) for row in looked.rows]
+
+    def build(columns: Sequence[str]) -> Table:
+        made = table(*columns, right=columns[1:])
+        for each in cells:
+            made.add_row(*(each[column] for column in columns))
+        return made
+
+    told = [name for name in _COLUMNS if name == "queue" or any(each[name] for each in cells)]
+    return fitting(shown, build, told, _DISPENSABLE)
+
+
+def notes(row: QueueRow, output: Output, now: datetime) -> list[Text]:
+    """What somebody should know of it, the worst first."""
+    found = []
+    if row.is_unattended:
+        found.append(Text("work waits, and no worker asks for it", "red"))
+    if row.queue is not None and row.queue.consumer.is_paused:
+        found.append(Text(f"paused {_pause(row, output, now)}", "yellow"))
+    found += [Text(difference, "yellow") for difference in row.drift]
+    return found
 
 
 def _cells(row: QueueRow, output: Output, now: datetime) -> dict[str, str]:
@@ -60,7 +92,7 @@ def _cells(row: QueueRow, output: Output, now: datetime) -> dict[str, str]:
     return {
         "queue": row.name,
         "depth": str(has.pending),
-        "in flight": str(has.unanswered),
+        "out": str(has.unanswered),
         "retry": "" if row.retry is None else str(row.retry),
         "oldest": _age(row.oldest_at, output, now),
         "asking": str(has.asking),
@@ -70,22 +102,18 @@ def _cells(row: QueueRow, output: Output, now: datetime) -> dict[str, str]:
     }
 
 
-_COLUMNS = ("depth", "in flight", "retry", "oldest", "asking", "ack wait", "done/min", "limit")
-
-
-def note(row: QueueRow, output: Output, now: datetime) -> Text:
-    """What somebody should know of it, the worst first."""
-    if row.queue is not None and row.queue.consumer.is_paused:
-        until = row.paused_until(now)
-        ends = "until resumed" if until is None else f"until {output.time(until, now)}"
-        why = f": {row.queue.paused_because}" if row.queue.paused_because else ""
-        return one_line(f"paused {ends}{why}", "yellow")
-    if row.is_unattended:
-        return one_line("no worker asks for it", "red")
-    return one_line("; ".join(row.drift), "yellow")
-
-
 def _age(at: datetime | None, output: Output, now: datetime) -> str:
     if at is None:
         return ""
-    return stamp(at) if output.absolute else spell(max(now - at, now - now))
+    return stamp(at) if output.absolute else spell(max(now - at, timedelta()))
+
+
+def _pause(row: QueueRow, output: Output, now: datetime) -> str:
+    until, queue = row.paused_until(now), row.queue
+    if until is None:
+        words = "until it is resumed"
+    else:
+        words = f"until {stamp(until)}" if output.absolute else f"for another {spell(until - now)}"
+    if queue is not None and queue.paused_because:
+        words += f": {queue.paused_because}"
+    return f"{words} ({queue.paused_by})" if queue is not None and queue.paused_by else words

@@ -1,0 +1,155 @@
+"""One frame of `top`: as high as there is room for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from datetime import timedelta
+from functools import partial
+from typing import Final
+
+from rich.console import Console, Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from jobs_admin.health import HealthStatus
+from jobs_admin.views.services import HealthView
+from trellis_jobs.cli.showing.output import fitting
+from trellis_jobs.cli.showing.states import STYLES
+from trellis_jobs.cli.showing.times import spell
+from trellis_jobs.cli.top.sight import Sight, TypeSight
+from trellis_jobs.model.states import JobState
+
+_STATES: Final = {
+    "pend": JobState.PENDING,
+    "act": JobState.ACTIVE,
+    "retry": JobState.RETRY,
+    "dead": JobState.DEAD,
+}
+_FAILURES: Final = ("retry", "failed", "dead", "stale")
+# On a narrow terminal these go first.
+_DISPENSABLE: Final = ("new/m", "depth", "oldest", "work", "err/m")
+# Heading, health, totals, a blank line, the table's head, and what is left out.
+_FRAME_LINES: Final = 6
+
+
+def frame(sight: Sight, heading: str, shown: Console) -> RenderableType:
+    """On a terminal it fits; in a pipe it is whole."""
+    room = max(1, shown.size.height - _FRAME_LINES) if shown.is_terminal else len(sight.types)
+    by_weight = sorted(sight.types, key=lambda each: (-each.weight, each.name))
+    types = sorted(by_weight[:room], key=lambda each: each.name)
+    left_out = len(sight.types) - len(types)
+    return Group(
+        _line(f"{heading}   {sight.at.astimezone():%H:%M:%S}", "bold"),
+        health_line(sight),
+        _totals(sight),
+        Text(),
+        fitting(shown, partial(_table, types, sight), [*_STATES, *_COLUMNS], _DISPENSABLE),
+        Text(f"and {left_out} more with less to do" if left_out else "", "dim"),
+    )
+
+
+def health_line(sight: Sight) -> Text:
+    if sight.health is None:
+        return _line(f"no numbers of jobs: {sight.trouble or 'the admin runtime is silent'}", "red")
+    degraded = [c for c in sight.health.checks if c.status is not HealthStatus.OK]
+    if degraded:
+        told = "; ".join(f"{c.name}: {c.error or c.last_error or 'degraded'}" for c in degraded)
+        return _line(f"admin runtime degraded: {told}", "yellow")
+    return _line(f"admin runtime ok{_lag(sight.health)}", "green")
+
+
+def _lag(health: HealthView) -> str:
+    projection = health.check("projection")
+    if projection is None or projection.lag_seconds is None:
+        return ""
+    return f", {spell(timedelta(seconds=projection.lag_seconds))} behind the log"
+
+
+def _totals(sight: Sight) -> Text:
+    counted = Text(no_wrap=True, overflow="ellipsis")
+    for state in JobState:
+        total = sum(each.state(state.value) or 0 for each in sight.types)
+        if total:
+            counted.append(f"{total:,} {state.value}  ", STYLES[state])
+    return counted
+
+
+def _table(types: list[TypeSight], sight: Sight, columns: Sequence[str]) -> Table:
+    table = Table(box=None, header_style="bold", padding=(0, 1, 0, 0))
+    table.add_column("type", no_wrap=True)
+    for column in columns:
+        table.add_column(column, justify="right", no_wrap=True)
+    for each in types:
+        cells = [_cell(column, each, sight) for column in columns]
+        table.add_row(Text(each.name, _name_style(each)), *cells)
+    return table
+
+
+def _cell(column: str, each: TypeSight, sight: Sight) -> Text:
+    state = _STATES.get(column)
+    if state is None:
+        return _COLUMNS[column](each, sight)
+    return _count(each.state(state.value), STYLES[state])
+
+
+def _oldest(each: TypeSight, sight: Sight) -> Text:
+    """Since when the first has waited: the server's word, else the projection's."""
+    at = each.row.oldest_at if each.row else None
+    if at is None and each.stats is not None and each.row is None:
+        at = each.stats.oldest_pending_at
+    return Text("" if at is None else spell(max(sight.at - at, timedelta())))
+
+
+def _depth(each: TypeSight, sight: Sight) -> Text:
+    queue = each.row.queue if each.row else None
+    return _count(None if queue is None else queue.consumer.pending, "")
+
+
+def _errors(each: TypeSight, sight: Sight) -> Text:
+    return _rate(each.per_minute(*_FAILURES), "red")
+
+
+def _done(each: TypeSight, sight: Sight) -> Text:
+    return _rate(each.per_minute("completed"), "green")
+
+
+def _new(each: TypeSight, sight: Sight) -> Text:
+    return _rate(each.per_minute("created", "retried"), "")
+
+
+def _workers(each: TypeSight, sight: Sight) -> Text:
+    unattended = each.row is not None and each.row.is_unattended
+    return _count(
+        each.workers, "bold red" if unattended else "", zero="bold red" if unattended else "dim"
+    )
+
+
+_COLUMNS: Final[dict[str, Callable[[TypeSight, Sight], Text]]] = {
+    "depth": _depth,
+    "oldest": _oldest,
+    "new/m": _new,
+    "done/m": _done,
+    "err/m": _errors,
+    "work": _workers,
+}
+
+
+def _name_style(each: TypeSight) -> str:
+    """Paused in yellow, without anybody in red."""
+    if each.row is None or each.row.queue is None:
+        return ""
+    if each.row.queue.consumer.is_paused:
+        return "yellow"
+    return "red" if each.row.is_unattended else ""
+
+
+def _count(number: int | None, style: str, zero: str = "dim") -> Text:
+    return Text("" if number is None else f"{number:,}", style if number else zero)
+
+
+def _rate(per_minute: float | None, style: str) -> Text:
+    return Text("" if per_minute is None else f"{per_minute:g}", style if per_minute else "dim")
+
+
+def _line(words: str, style: str) -> Text:
+    return Text(words, style, no_wrap=True, overflow="ellipsis")

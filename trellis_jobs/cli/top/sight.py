@@ -1,0 +1,101 @@
+"""What `top` shows, asked for at once: queues, workers, how the admin runtime fares."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any, TypeVar
+
+from jobs_admin.client import AdminClient
+from jobs_admin.views.services import HealthView, ServiceView, TypeStats
+from trellis_jobs.cli.queues.looking import PATIENCE, look_at_queues
+from trellis_jobs.cli.queues.rows import QueueRow
+from trellis_jobs.errors import JobsError
+from trellis_jobs.jetstream.connection import Connection
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class TypeSight:
+    """One job type: from its consumer on the server, and from the admin runtime's numbers."""
+
+    name: str
+    row: QueueRow | None
+    stats: TypeStats | None
+    workers: int | None
+
+    @property
+    def weight(self) -> int:
+        """How much is going on; what does not fit on a screen is that of the least."""
+        live = sum(self.state(state) or 0 for state in ("pending", "active", "retry"))
+        return live + (self.row.queue.consumer.pending if self.row and self.row.queue else 0)
+
+    def state(self, state: str) -> int | None:
+        return None if self.stats is None else self.stats.states.get(state, 0)
+
+    def per_minute(self, *kinds: str) -> float | None:
+        if self.stats is None:
+            return None
+        return round(sum(self.stats.per_minute.get(kind, 0.0) for kind in kinds), 2)
+
+    def to_json(self, now: datetime) -> dict[str, Any]:
+        service, _, job_type = self.name.partition("/")
+        told = self.row.to_json(now) if self.row else {"service": service, "type": job_type}
+        if self.stats is not None:
+            told |= {"states": self.stats.states, "perMinute": self.stats.per_minute}
+        return told if self.workers is None else {**told, "workers": self.workers}
+
+
+@dataclass(frozen=True, slots=True)
+class Sight:
+    """`trouble`: why there is nothing from the admin runtime, or nothing new at all."""
+
+    at: datetime
+    types: tuple[TypeSight, ...]
+    health: HealthView | None
+    trouble: str | None
+
+    def to_json(self) -> dict[str, Any]:
+        told: dict[str, Any] = {"types": [each.to_json(self.at) for each in self.types]}
+        return {**told, "health": self.health} if self.health else told
+
+
+async def see(connection: Connection) -> Sight:
+    admin = AdminClient(connection, timeout=PATIENCE)
+    looked, services, health = await asyncio.gather(
+        look_at_queues(connection),
+        _if_told(admin.list_services(limit=500)),
+        _if_told(admin.health()),
+    )
+    rows = {row.name: row for row in looked.rows}
+    types = looked.stats.types if looked.stats else ()
+    stats = {f"{each.service}/{each.type}": each for each in types}
+    workers = _workers(services.entries) if services else None
+    seen = tuple(
+        TypeSight(
+            name,
+            rows.get(name),
+            rows[name].stats if name in rows else stats[name],
+            None if workers is None else workers.get(name, 0),
+        )
+        for name in sorted(rows.keys() | stats.keys())
+    )
+    return Sight(datetime.now(UTC), seen, health, looked.missing)
+
+
+def _workers(services: tuple[ServiceView, ...]) -> dict[str, int]:
+    return {
+        f"{service.name}/{each.type}": each.live_workers
+        for service in services
+        for each in service.types
+    }
+
+
+async def _if_told(asked: Awaitable[T]) -> T | None:
+    try:
+        return await asked
+    except JobsError:
+        return None
