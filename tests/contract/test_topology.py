@@ -167,7 +167,16 @@ def test_durations_are_exact_in_nanoseconds(duration: timedelta, expected: int) 
 @pytest.mark.parametrize(
     ("level", "lacking"),
     [
-        (0, ["guarded appends", "message TTL", "atomic batches", "durable sourcing"]),
+        (
+            0,
+            [
+                "guarded appends",
+                "message TTL",
+                "consumer pause",
+                "atomic batches",
+                "durable sourcing",
+            ],
+        ),
         (1, ["atomic batches", "durable sourcing"]),
         (2, ["durable sourcing"]),
         (3, ["durable sourcing"]),

@@ -20,7 +20,13 @@ from trellis_jobs.model.events import EventKind
 from trellis_jobs.model.states import JobState
 
 LACKS = {
-    "2.10.26": {"guarded appends", "message TTL", "atomic batches", "durable sourcing"},
+    "2.10.26": {
+        "guarded appends",
+        "message TTL",
+        "consumer pause",
+        "atomic batches",
+        "durable sourcing",
+    },
     "2.11.11": {"atomic batches", "durable sourcing"},
     "2.12.8": {"durable sourcing"},
     "2.14.6": set(),
