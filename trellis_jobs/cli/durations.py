@@ -30,9 +30,18 @@ def duration(option: str, text: str) -> timedelta:
 
 def moment_ahead(option: str, text: str, now: datetime) -> datetime:
     """`10m` is in ten minutes."""
+    return _moment(option, text, now, 1)
+
+
+def moment_ago(option: str, text: str, now: datetime) -> datetime:
+    """`10m` is ten minutes before now."""
+    return _moment(option, text, now, -1)
+
+
+def _moment(option: str, text: str, now: datetime, direction: int) -> datetime:
     try:
         read = read_duration(text)
-        said = datetime.fromisoformat(text) if read is None else now + read
+        said = datetime.fromisoformat(text) if read is None else now + direction * read
     except (ValueError, OverflowError):
         raise typer.BadParameter(
             f"{text!r} is neither a duration (10m, 2h, 3d) nor a time (2026-05-01T12:00:00Z)",

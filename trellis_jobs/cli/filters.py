@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from typing import Annotated, Final
 
 import orjson
 import typer
 
 from jobs_admin.client import JobQuery, Scalar
+from trellis_jobs.cli.durations import moment_ago
 from trellis_jobs.model.states import JobState
 
 PANEL: Final = "Which jobs"
-_AGE: Final = re.compile(r"(\d+(?:\.\d+)?)(s|m|h|d)")
-_UNITS: Final = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days"}
 
 Service = Annotated[
     str | None, typer.Option("--service", help="Of this service.", rich_help_panel=PANEL)
@@ -80,20 +78,7 @@ class Filters:
 
 
 def moment(option: str, text: str | None, now: datetime) -> datetime | None:
-    """`10m` is ten minutes before now."""
-    if text is None:
-        return None
-    age = _AGE.fullmatch(text)
-    if age is not None:
-        return now - timedelta(**{_UNITS[age[2]]: float(age[1])})
-    try:
-        said = datetime.fromisoformat(text)
-    except ValueError:
-        raise typer.BadParameter(
-            f"{text!r} is neither an age (10m, 2h, 3d) nor a time (2026-05-01T12:00:00Z)",
-            param_hint=option,
-        ) from None
-    return said if said.tzinfo else said.astimezone()
+    return None if text is None else moment_ago(option, text, now)
 
 
 def _field(text: str) -> tuple[str, Scalar]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any, Final
@@ -11,6 +10,7 @@ import typer
 from rich.table import Table
 from rich.text import Text
 
+from trellis_jobs.cli.consent import Yes, ask, check_askable
 from trellis_jobs.cli.contracts import App
 from trellis_jobs.cli.exits import Exit
 from trellis_jobs.cli.loading import load_service
@@ -95,7 +95,7 @@ def apply_all(
     wanted: Wanted,
     output: Output,
     reach: Reach,
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask before.")] = False,
+    yes: Yes = False,
 ) -> None:
     """Make what is missing, and bring up to date what is behind.
 
@@ -124,9 +124,8 @@ async def _apply(reach: Reach, wanted: Wanted, output: Output, *, yes: bool) -> 
         if Act.REFUSED in acts or acts == {Act.KEPT}:
             _show(changes, output)
             return Exit.REFUSED if Act.REFUSED in acts else None
-        if Act.UPDATED in acts and not yes and not _is_agreed(changes):
-            say("nothing was changed")
-            return Exit.REFUSED
+        if Act.UPDATED in acts and not yes:
+            _ask(changes)
         await provision(connection, await _topology(connection, wanted))
         for desired in wanted.consumers():
             await ensure_consumer(connection, desired)
@@ -143,15 +142,12 @@ async def _topology(connection: Connection, wanted: Wanted) -> Topology:
     return Topology(await detect_features(connection), wanted.replicas)
 
 
-def _is_agreed(changes: Iterable[Change]) -> bool:
-    """Where nobody can be asked, nothing that is in use is changed."""
-    for change in changes:
-        if change.act is Act.UPDATED:
-            say(f"{change.what}: {'; '.join(change.details)}")
-    if not sys.stdin.isatty():
-        say("this changes what is in use, and nobody can be asked here: add --yes")
-        return False
-    return typer.confirm("change what is in use?", err=True)
+def _ask(changes: Iterable[Change]) -> None:
+    updated = [change for change in changes if change.act is Act.UPDATED]
+    for change in updated:
+        say(f"{change.what}: {'; '.join(change.details)}")
+    check_askable(False, "change what is in use")
+    ask("change what is in use?")
 
 
 def _show(changes: list[Change], output: Output, *, done: bool = False) -> None:

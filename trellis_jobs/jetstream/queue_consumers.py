@@ -35,7 +35,7 @@ class QueueConsumer:
     asking: int
     is_paused: bool
     pause_remaining: timedelta | None
-    config: Config = field(repr=False)
+    config: Config = field(default_factory=dict, repr=False)
 
 
 class QueueConsumers:

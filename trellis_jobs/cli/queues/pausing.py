@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import getpass
 from datetime import UTC, datetime, timedelta
 from typing import Annotated
 
 import typer
 
+from trellis_jobs.cli.authorship import By, person
 from trellis_jobs.cli.contracts import known_queue
 from trellis_jobs.cli.durations import duration
 from trellis_jobs.cli.queue_names import QueueArgument, QueueName, queue_name
@@ -34,7 +34,7 @@ def pause_queue(
 ) -> None:
     """Let no worker begin jobs of a queue; what runs goes on, and new jobs wait."""
     length = ENDLESS if lasting is None else duration("--for", lasting)
-    run(_pause(reach, queue_name(queue), length, (reason, by or _login()), output))
+    run(_pause(reach, queue_name(queue), length, (reason, person(by) or "operator"), output))
 
 
 def resume_queue(queue: QueueArgument, output: Output, reach: Reach) -> None:
@@ -74,10 +74,3 @@ async def _resume(reach: Reach, name: QueueName, output: Output) -> None:
         print(f"{name} is resumed; {queue.consumer.pending} jobs wait")
     else:
         print(f"{name} was not paused")
-
-
-def _login() -> str:
-    try:
-        return getpass.getuser()
-    except (KeyError, OSError):
-        return "operator"
