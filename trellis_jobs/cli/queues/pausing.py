@@ -30,7 +30,7 @@ def pause_queue(
         str | None,
         typer.Option("--for", help="Ends by itself after that: 10m, 2h.", metavar="DURATION"),
     ] = None,
-    by: Annotated[str | None, typer.Option(help="Who pauses it. Default: your login name.")] = None,
+    by: By = None,
 ) -> None:
     """Let no worker begin jobs of a queue; what runs goes on, and new jobs wait."""
     length = ENDLESS if lasting is None else duration("--for", lasting)
