@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import typer
 
+from trellis_jobs.cli.jobs.creating import create_job
 from trellis_jobs.cli.jobs.events import show_events
 from trellis_jobs.cli.jobs.explaining import explain_job
 from trellis_jobs.cli.jobs.getting import get_jobs
-from trellis_jobs.cli.jobs.creating import create_job
 from trellis_jobs.cli.jobs.listing import list_jobs
 from trellis_jobs.cli.jobs.log_lines import show_logs
 from trellis_jobs.cli.jobs.steering import cancel, retry
