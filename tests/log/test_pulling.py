@@ -56,8 +56,10 @@ async def connected(server: EmbeddedServer) -> AsyncIterator[Connection]:
         config = {"name": STREAM, "subjects": ["pulled.>"], "storage": "memory"}
         await api.request(connection, f"STREAM.CREATE.{STREAM}", config)
         await fill(connection)
-        yield connection
-        await api.request(connection, f"STREAM.DELETE.{STREAM}")
+        try:
+            yield connection
+        finally:
+            await api.request(connection, f"STREAM.DELETE.{STREAM}")
 
 
 async def fill(connection: Connection) -> None:
