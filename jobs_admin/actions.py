@@ -93,9 +93,9 @@ class Actions:
         legal_from: frozenset[JobState],
     ) -> Done | NotLegal | NoSuchJob:
         """Decided on the whole history, and again whenever the job has moved meanwhile."""
-        raced = False
+        raced, newest = False, 0
         while True:
-            entries = await self._events.history(address)
+            entries = await self._events.history(address, at_least=newest)
             job = fold(entries)
             if job is None:
                 return NoSuchJob()
@@ -109,7 +109,7 @@ class Actions:
             if isinstance(appended, Head):
                 await self._leave_key(job, appended.standing.state)
                 return Done(appended)
-            raced = True
+            raced, newest = True, appended.last_sequence
 
     async def _leave_key(self, job: Job, became: JobState) -> None:
         """A job that is over waits for nothing; the slot of one that ran is left to its worker."""

@@ -8,12 +8,14 @@ from contextlib import asynccontextmanager
 
 import pytest
 
+from tests import given
 from tests.admin.projection_lab import LogLab, log_lab
 from tests.given import REPORT
 from tests.keys import keyed_lab
 from tests.keys.keyed_lab import Sync
 from tests.support.facts import until
 from tests.support.fault_proxy import fault_proxy
+from tests.support.lab import probe
 from trellis_jobs.embedded import EmbeddedServer
 from trellis_jobs.errors import NotConfirmed
 from trellis_jobs.jetstream.connection import Connection
@@ -21,6 +23,7 @@ from trellis_jobs.jetstream.history import Histories
 from trellis_jobs.jetstream.key_changes import KeyChanges
 from trellis_jobs.model import subjects
 from trellis_jobs.model.events import EventKind
+from trellis_jobs.model.standing import Head
 
 SOMEWHERE = subjects.lifecycle(REPORT, EventKind.STARTED)
 # More than one pull.
@@ -117,3 +120,28 @@ async def test_a_look_at_all_keys_that_breaks_off_counts_for_nothing(
         are_all, changed = await changes.since_last()
         assert (are_all, len(changed)) == (True, 1)
         assert await changes.since_last() == (False, {})
+
+
+async def test_a_history_that_must_reach_an_event_is_read_until_it_does(
+    server: EmbeddedServer,
+) -> None:
+    """As if the replica that is asked had not got it yet."""
+    async with log_lab(server.url), probe(server.url) as raw, opened(server.url) as listening:
+        reads: list[str] = []
+        await listening.subscribe(
+            "$JS.API.CONSUMER.CREATE.JOBS.>", lambda message: reads.append(message.subject)
+        )
+        await listening.flush()
+        created = await raw.events.try_append(None, given.created())
+        assert isinstance(created, Head)
+        reading = asyncio.create_task(raw.events.history(REPORT, at_least=created.sequence + 1))
+        await until(lambda: len(reads) > 1, "the first read was not enough")
+        await raw.events.try_append(created, given.started())
+        assert [entry.event.kind for entry in await reading] == ["created", "started"]
+
+
+async def test_a_history_that_left_the_log_is_not_waited_for_without_end(
+    server: EmbeddedServer,
+) -> None:
+    async with log_lab(server.url), probe(server.url) as raw:
+        assert await raw.events.history(REPORT, at_least=4711) == []

@@ -179,8 +179,9 @@ class EventLog:
         decoded = None if message is None else _decode(job, message)
         return decoded if isinstance(decoded, Entry) else None
 
-    async def history(self, job: JobAddress) -> list[Entry]:
-        return await self._histories.events(job)
+    async def history(self, job: JobAddress, *, at_least: int = 0) -> list[Entry]:
+        """Every event, up to that sequence at least unless it has left the log."""
+        return await self._histories.events(job, at_least=at_least)
 
     def follow(self, job: JobAddress) -> AsyncIterator[Entry]:
         """The job's events from the first one on, and then as they happen."""
@@ -319,7 +320,7 @@ class EventLog:
         decoded = _decode(job, newest)
         if isinstance(decoded, Entry) and decoded.standing is not None and not shared:
             return Latest(Head(decoded.sequence, decoded.standing), decoded.event.context)
-        folded = fold(await self.history(job))
+        folded = fold(await self.history(job, at_least=sequence_of(newest)))
         if folded is None:
             return None
         return Latest(Head(sequence_of(newest), folded.standing), folded.context)

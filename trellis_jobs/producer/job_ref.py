@@ -142,7 +142,8 @@ class JobRef(Generic[R_co]):
     async def events(self) -> list[Event]:
         """Every event so far, oldest first."""
         async with self._patiently(f"a read of the history of job {self.id}"):
-            return [entry.event for entry in await self._events.history(self.address)]
+            entries = await self._events.history(self.address, at_least=self._since)
+            return [entry.event for entry in entries]
 
     async def watch(self) -> AsyncIterator[Job]:
         """The job after each of its events, from the first one until it is over."""
@@ -189,8 +190,8 @@ class JobRef(Generic[R_co]):
             raise JobNotFound(self.id)
         return latest
 
-    async def _folded(self) -> Job:
-        job = fold(await self._events.history(self.address))
+    async def _folded(self, at_least: int = 0) -> Job:
+        job = fold(await self._events.history(self.address, at_least=at_least or self._since))
         if job is None:
             raise JobNotFound(self.id)
         return job
@@ -226,7 +227,7 @@ class JobRef(Generic[R_co]):
             entry = await self._events.last(self.address, EventKind.COMPLETED)
             if entry is not None and isinstance(entry.event, Completed):
                 return self._queue.result.from_json(entry.event.result)
-        job = await self._folded()
+        job = await self._folded(head.sequence)
         if job.state is JobState.COMPLETED:
             return self._queue.result.from_json(job.result)
         raise _ENDS[job.state](self.id, job.state, job.why)
