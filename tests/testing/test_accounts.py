@@ -8,7 +8,11 @@ from contextlib import ExitStack
 
 import pytest
 
+from tests.support.facts import until
+from tests.support.lab import probe
 from tests.testing.troupe import Part, Troupe
+from trellis_jobs.contract.topology import ADVISORIES, KEYS, LOG, WORK
+from trellis_jobs.jetstream import api
 from trellis_jobs.testing import Accounts, assert_enqueued, drain, refute_enqueued
 
 
@@ -64,6 +68,17 @@ async def test_the_key_of_one_test_is_not_that_of_another(accounts: Accounts) ->
         ):
             await holding.jobs.alone.create(Part())
             await asking.jobs.alone.create(Part())
+
+
+async def test_streams_are_there_before_a_test_asks_for_its_account(accounts: Accounts) -> None:
+    with accounts.fresh(), accounts.fresh() as second:
+        async with probe(second) as raw:
+
+            async def names() -> bool:
+                listed = await api.request(raw.connection, "STREAM.NAMES")
+                return {LOG, WORK, KEYS, ADVISORIES} == set(listed["streams"] or ())
+
+            await until(names, "all streams are there")
 
 
 def test_no_server_runs_before_the_first_account_is_asked_for(accounts: Accounts) -> None:

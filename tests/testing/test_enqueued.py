@@ -79,6 +79,16 @@ async def test_what_does_not_match_is_not_there(post: Service[PostJobs]) -> None
         await refute_enqueued(queue, lambda p: p.weight > 1)
 
 
+@pytest.mark.parametrize("count", [0, 1, 3])
+async def test_more_or_fewer_than_asked_for_are_wrong(post: Service[PostJobs], count: int) -> None:
+    with pytest.raises(AssertionError, match=f"expected {count} jobs, found 2 among 2"):
+        await assert_enqueued(post.jobs.deliver, count=count)
+
+
+async def test_none_can_be_asked_for(post: Service[PostJobs]) -> None:
+    assert await assert_enqueued(post.jobs.deliver, {"weight": 9}, count=0) == []
+
+
 async def test_a_failure_shows_what_is_there_instead(post: Service[PostJobs]) -> None:
     with pytest.raises(AssertionError) as failure:
         await assert_enqueued(post.jobs.deliver, {"weight": 7}, count=2)

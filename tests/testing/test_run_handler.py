@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+from contextvars import ContextVar
 from datetime import UTC, datetime, timedelta
 from typing import Any, cast
 
 import pytest
 from pydantic import BaseModel
 
+from tests.support.facts import until
 from trellis_jobs import (
     ActiveJob,
     DeclarationError,
@@ -24,7 +26,7 @@ from trellis_jobs import (
     job,
 )
 from trellis_jobs.model.notes import LogLevel
-from trellis_jobs.testing import HandlerRun, run_handler
+from trellis_jobs.testing import HandlerRun, Said, run_handler
 
 
 class Order(BaseModel):
@@ -78,6 +80,7 @@ class Shop:
     def count_in_a_thread(self, active: ActiveJob[int]) -> int:
         for number in range(active.payload):
             if active.cancelled:
+                active.log("stopped")
                 self.told_at.append(number)
                 return number
             active.progress(current=number)
@@ -222,12 +225,17 @@ async def test_a_job_is_cancelled_at_the_very_word(shop: Shop) -> None:
 
 
 async def test_a_handler_in_a_thread_sees_its_cancellation_at_the_very_word(shop: Shop) -> None:
-    run = HandlerRun(
-        shop.jobs.count_in_a_thread, 9, cancel_when=lambda said: len(said.progress) == 4
-    )
+    asked: list[int] = []
+
+    def at_the_fourth(said: Said) -> bool:
+        asked.append(len(said.progress))
+        return asked[-1] == 4
+
     with pytest.raises(JobCancelled):
-        await run.run()
-    assert shop.told_at == [4]
+        await run_handler(shop.jobs.count_in_a_thread, 9, cancel_when=at_the_fourth)
+    # A thread cannot be stopped: the job is over before its handler has looked.
+    assert await until(lambda: shop.told_at) == [4]
+    assert asked == [1, 2, 3, 4]
 
 
 async def test_a_job_is_cancelled_from_the_test() -> None:
@@ -270,3 +278,18 @@ async def test_a_test_that_gives_up_stops_the_handler() -> None:
         async with asyncio.timeout(0.05):
             await run_handler(service.jobs.nobody, 1)
     assert stopped.is_set()
+
+
+async def test_nothing_of_a_run_is_left_in_the_test() -> None:
+    service, tone = Service(ShopJobs), ContextVar("tone", default="low")
+
+    @service.jobs.nobody.handle
+    async def sing(active: ActiveJob[int]) -> None:
+        tone.set("high")
+        for _ in range(2):
+            active.log("la")
+            await asyncio.sleep(0)
+
+    await run_handler(service.jobs.nobody, 1)
+    assert tone.get() == "low"
+    assert asyncio.all_tasks() == {asyncio.current_task()}

@@ -60,7 +60,6 @@ async def drain(service: Service[Any], *, delays: bool = False, timeout: float =
     live = runtime.connected
     log = ServiceLog(live.connection, service.name)
     await log.read_on()
-    before = {address for address, job in log.jobs.items() if job.is_over}
     happened: list[Entry] = []
     try:
         if _live(log, runtime):
@@ -70,7 +69,7 @@ async def drain(service: Service[Any], *, delays: bool = False, timeout: float =
     except TimeoutError:
         raise NotDrained(timeout, _live(log, runtime)) from None
     ended = {entry.event.job: log.jobs[entry.event.job] for entry in reversed(happened)}
-    jobs = [j for a, j in reversed(ended.items()) if j.is_over and a not in before]
+    jobs = [job for job in reversed(ended.values()) if job.is_over]
     left = [job for job in log.jobs.values() if not job.is_over]
     return Drained(tuple(jobs), tuple(left), tuple(entry.event for entry in happened))
 

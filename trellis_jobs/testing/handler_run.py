@@ -87,7 +87,7 @@ class HandlerRun(Generic[P, R]):
                 await worker.open()
                 ref = await self._create(doors)
                 self._interruptions.begin(ref, worker.running)
-                # A task of its own, as in a worker: to stop the handler is not to stop the test.
+                # A task, and so a context, of its own, as in a worker.
                 attempt = worker.deliver(ref.address, self._redelivered + 1)
                 await asyncio.create_task(attempt)
                 self.job = await ref.get()

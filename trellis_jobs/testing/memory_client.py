@@ -38,9 +38,13 @@ class MemoryClient(DirectClient):
 
     async def close(self) -> None:
         self._status = self.CLOSED
-        for subscription in list(self._subs.values()):
-            subscription._stop_processing()
-        self._receiving.cancel()
+        tasks = [self._receiving]
+        for subscription in self._subs.values():
+            if subscription._wait_for_msgs_task is not None:
+                tasks.append(subscription._wait_for_msgs_task)
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
 
     def _arrive(self, to: str, message: Message) -> None:
         for number, subscription in list(self._subs.items()):

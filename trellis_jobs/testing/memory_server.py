@@ -24,7 +24,6 @@ if TYPE_CHECKING:
 _DIRECT_GET: Final = f"{api.PREFIX}.DIRECT.GET."
 _CREATE: Final = f"{api.PREFIX}.CONSUMER.CREATE."
 _NEXT: Final = f"{api.PREFIX}.CONSUMER.MSG.NEXT."
-_NO_RESPONDERS: Final = b"NATS/1.0 503\r\n\r\n"
 _NOT_FOUND: Final = b"NATS/1.0 404 Message Not Found\r\n\r\n"
 
 
@@ -110,8 +109,6 @@ class MemoryServer:
             self._answer(message.reply, self._make_reader(stream, name, wanted, message.data))
         elif subject.startswith(_NEXT):
             self._pull(subject.rpartition(".")[2], json.loads(message.data), message.reply)
-        elif subject.startswith(api.PREFIX):
-            self._deliver(message.reply, Message(message.reply, headers=_NO_RESPONDERS))
         else:
             self._publish(message, headers)
 

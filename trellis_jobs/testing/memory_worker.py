@@ -110,7 +110,7 @@ class MemoryWorker:
     async def deliver(self, job: JobAddress, number: int) -> Waits | None:
         """One delivery, which leads to one attempt at most."""
         delivery = await self._delivery(job, number)
-        claimed = await self._claims.claim(delivery, patient=True)
+        claimed = await self._claims.claim(delivery)
         if isinstance(claimed, Claimed):
             await self._attempts.run(delivery, claimed)
         return claimed if isinstance(claimed, Waits) else None
