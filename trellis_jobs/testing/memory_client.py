@@ -38,10 +38,8 @@ class MemoryClient(DirectClient):
 
     async def close(self) -> None:
         self._status = self.CLOSED
-        tasks = [self._receiving]
-        for subscription in self._subs.values():
-            if subscription._wait_for_msgs_task is not None:
-                tasks.append(subscription._wait_for_msgs_task)
+        listening = (getattr(sub, "_wait_for_msgs_task", None) for sub in self._subs.values())
+        tasks: list[asyncio.Task[None]] = [self._receiving, *filter(None, listening)]
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
