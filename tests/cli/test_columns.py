@@ -1,0 +1,61 @@
+"""Which columns of a table give way on a narrow terminal, and that ids never do."""
+
+from __future__ import annotations
+
+import io
+
+import pytest
+from rich.console import Console
+
+from trellis_jobs.cli.showing.columns import Columns, Row, fitting, shown_in
+from trellis_jobs.cli.showing.output import one_line
+
+COLUMNS = Columns(
+    names=("id", "queue", "age", "key", "error"),
+    elastic="error",
+    shortened="queue",
+    gives_way=("key", "age"),
+)
+WIDTHS = {"id": 26, "queue": 10, "age": 6, "key": 8, "error": 12}
+
+
+@pytest.mark.parametrize(
+    ("room", "missing"),
+    [
+        (200, ()),
+        (70, ()),
+        (69, ("key",)),
+        (60, ("key",)),
+        (59, ("key", "age")),
+        (9, ("key", "age")),
+    ],
+)
+def test_columns_are_dropped_in_their_order_and_only_as_many_as_must(
+    room: int, missing: tuple[str, ...]
+) -> None:
+    assert shown_in(COLUMNS, WIDTHS, room) == [
+        name for name in COLUMNS.names if name not in missing
+    ]
+
+
+@pytest.mark.parametrize("room", [50, 60, 80, 130])
+def test_an_id_is_whole_whatever_else_is_cut(room: int) -> None:
+    row: Row = {
+        "id": "01JQEXAMP1E0000000000000AA",
+        "queue": "a-service-with-a-name/and-its-long-type",
+        "age": "3 min ago",
+        "key": "tickets:acme",
+        "error": one_line("RuntimeError: " + "much to say " * 20),
+    }
+    drawn = io.StringIO()
+    Console(file=drawn, width=room).print(fitting(COLUMNS, [row], room))
+    lines = drawn.getvalue().splitlines()
+    assert len(lines) == 2, "nothing is folded"
+    assert lines[1].startswith("01JQEXAMP1E0000000000000AA ")
+    assert all(len(line) <= room for line in lines)
+
+
+def test_a_table_without_rows_has_its_head() -> None:
+    drawn = io.StringIO()
+    Console(file=drawn, width=80).print(fitting(COLUMNS, [], 80))
+    assert drawn.getvalue().split() == list(COLUMNS.names)
