@@ -66,6 +66,20 @@ async def test_a_tail_tells_what_happens_from_then_on_until_it_is_interrupted(
         assert "Traceback" not in tail.said
 
 
+async def test_a_tail_outlives_its_server(
+    server: EmbeddedServer, service: Service[LibraryJobs], tmp_path: Path
+) -> None:
+    before = await service.jobs.lend.create(Book(title="before"))
+    with jobs(server, tmp_path, "tail", "--since", "10m") as tail:
+        await tail.until_says(before.id)
+        server.kill()
+        server.restart()
+        after = await service.jobs.lend.create(Book(title="after"))
+        await tail.until_says(after.id)
+        assert tail.said.count(before.id) == 1, "nothing is told twice"
+        assert "Traceback" not in tail.said
+
+
 async def test_a_tail_can_begin_in_the_past_and_end_after_so_many(
     server: EmbeddedServer, service: Service[LibraryJobs]
 ) -> None:

@@ -18,7 +18,7 @@ from trellis_jobs.cli.showing.progress import progress_text
 from trellis_jobs.cli.showing.states import STYLES
 from trellis_jobs.cli.showing.times import ago, spell, stamp
 from trellis_jobs.model.notes import Progress
-from trellis_jobs.model.states import OVER
+from trellis_jobs.model.states import JobState
 
 _ONE_LINE: Final = 60
 
@@ -131,7 +131,7 @@ def _key(job: JobView) -> Iterator[Field]:
     held = job.concurrency
     if held is None:
         return
-    holds = f", held by {held.instance_id}" if held.instance_id and job.state not in OVER else ""
+    holds = f", held by {held.instance_id}" if job.state is JobState.ACTIVE else ""
     yield "key", f"{held.key}{holds}"
 
 
