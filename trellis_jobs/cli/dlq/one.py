@@ -83,7 +83,7 @@ def _error(error: ErrorView, output: Output, now: datetime) -> RenderableType:
     )
     if error.traceback is None:
         return head
-    return Group(head, Padding(Text(error.traceback.rstrip(), "dim"), (0, 0, 0, 2)))
+    return Group(head, Padding(Text(error.traceback.rstrip(), "dim"), (0, 0, 0, 2), expand=False))
 
 
 def _what_to_do(job: JobView, explained: ExplanationView) -> Iterator[RenderableType]:
