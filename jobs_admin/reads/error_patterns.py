@@ -8,8 +8,8 @@ from typing import Final
 _LONGEST: Final = 300
 _QUOTES: Final = frozenset("'\"`")
 _QUOTED: Final = re.compile(r"""(?<!\w)(?:'[^']+'|"[^"]+"|`[^`]+`)(?!\w)""")
-# Long words with a digit are ids (ULIDs, UUIDs, hexadecimal numbers); of short ones (c-17, utf8) the
-# digits go. What hangs on to one goes with it: 10.0.0.7:5432, 12:30:01, the rest of a UUID.
+# Long words with a digit are ids (ULIDs, UUIDs, hexadecimal numbers); of short ones (c-17, utf8)
+# the digits go. What hangs on to one goes with it: 10.0.0.7:5432, 12:30:01, the rest of a UUID.
 _VALUE: Final = re.compile(r"(?:\b(?=[A-Za-z_]*\d)\w{6,}|\d\w*)(?:[.,:-]\w+)*")
 # What a server answered tells errors apart, unlike other numbers.
 _STATUS: Final = re.compile(r"[45]\d\d\W*")

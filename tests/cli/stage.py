@@ -11,7 +11,7 @@ from typing import Any
 
 from jobs_admin.client import AdminClient
 from jobs_admin.views.jobs import JobView
-from tests.cli.command import running
+from tests.cli.command import Command, running
 from tests.cli.shell import Ended, at_terminal, shell
 from tests.support.lab import Task, until_state, worker
 from trellis_jobs.embedded import EmbeddedServer
@@ -20,9 +20,10 @@ from trellis_jobs.model.states import JobState
 
 @dataclass(frozen=True)
 class Stage:
-    """Commands are run against this server unless they say otherwise."""
+    """Commands are run against this server; `admin` is the admin runtime's process."""
 
     url: str
+    admin: Command
 
     def shell(self, *arguments: str, stdin: str = "") -> Ended:
         return shell(*arguments, stdin=stdin, env={"NATS_URL": self.url})
@@ -52,7 +53,7 @@ def stage(folder: Path) -> Iterator[Stage]:
         running(folder, *serve, "--nats", server.url) as admin,
     ):
         asyncio.run(admin.until_says("admin runtime started"))
-        yield Stage(server.url)
+        yield Stage(server.url, admin)
 
 
 async def _die(url: str, errors: tuple[str, ...]) -> list[str]:

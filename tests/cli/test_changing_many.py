@@ -4,12 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import getpass
+import re
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 
+import orjson
 import pytest
 
+from jobs_admin.client import AdminClient
+from tests.cli.command import running
+from tests.cli.shell import shell
 from tests.cli.stage import Stage, stage
+from tests.support.facts import until
 from tests.support.lab import Task, producer
 from trellis_jobs.model.states import JobState
 
@@ -58,7 +65,7 @@ def test_a_filter_changes_all_that_match_and_no_others(there: Stage) -> None:
 def test_a_filter_means_only_jobs_that_can_be_changed_so(there: Stage) -> None:
     created = asyncio.run(_create(there, 3))
     [dead] = there.dead("of the same queue")
-    ended = there.shell("jobs", "cancel", "--type", "mute", "--type", "mute", "--yes", "--json")
+    ended = there.shell("jobs", "cancel", "--type", "mute", "--yes", "--json")
     assert ended.code == 0
     assert (ended.json["asked"], ended.json["done"]) == (3, 3)
     assert {there.job(each).state for each in created} == {JobState.CANCELLED}
@@ -74,29 +81,18 @@ async def _create(there: Stage, count: int) -> list[str]:
         return [(await jobs.mute.create(Task())).id for _ in range(count)]
 
 
-@pytest.mark.parametrize(
-    ("arguments", "advice"),
-    [
-        (("dlq", "replay", "--yes"), "say which jobs to replay"),
-        (("dlq", "replay", "01J", "--service", "lab", "--yes"), "leave out the ids"),
-        (("dlq", "replay", "01J", "--everything", "--yes"), "leave out the ids"),
-        (("jobs", "cancel", "--everything", "--type", "single", "--yes"), "leave it out"),
-        (("jobs", "cancel", "01J", "--state", "active", "--yes"), "leave out the ids"),
-        (("jobs", "cancel", "--state", "dead", "--yes"), "pending or active or retry"),
-        (("dlq", "replay", "a b", "--yes"), "SERVICE/TYPE/ID"),
-        (("dlq", "replay", "--error", "x"), "add --yes"),
-        (("jobs", "cancel", "--since", "yesterday", "--yes"), "yesterday"),
-        (("dlq", "replay", "01J", "--rate", "0", "--yes"), "--rate"),
-    ],
-)
-def test_what_is_not_clear_is_refused_before_anything_is_touched(
-    arguments: tuple[str, ...], advice: str
-) -> None:
-    """There is no server at all: nobody asks for one."""
-    nowhere = Stage("nats://127.0.0.1:1")
-    ended = nowhere.shell(*arguments)
-    assert (ended.code, ended.out) == (2, "")
-    assert advice in ended.err
+def test_what_is_not_clear_is_refused_before_anybody_is_asked() -> None:
+    """There is no server at all, and that is not said."""
+    nowhere = {"NATS_URL": "nats://127.0.0.1:1"}
+    for arguments, advice in {
+        ("dlq", "replay", "--yes"): "say which jobs to replay",
+        ("dlq", "dismiss", "--error", "x"): "add --yes",
+        ("jobs", "cancel", "--since", "yesterday", "--yes"): "yesterday",
+        ("jobs", "retry", "01J", "--rate", "0", "--yes"): "--rate",
+    }.items():
+        ended = shell(*arguments, env=nowhere)
+        assert (ended.code, ended.out) == (2, "")
+        assert advice in ended.err
 
 
 def test_everything_must_be_asked_for_and_is_then_done(tmp_path: Path) -> None:
@@ -153,14 +149,53 @@ def test_a_job_in_another_state_refuses_and_the_command_says_so(there: Stage) ->
     assert reasons == {dead: ("wrong-state", "pending"), "nope": ("not-found", None)}
 
 
+def test_an_interruption_finishes_what_is_under_way_and_tells_how_far_it_came(
+    there: Stage, tmp_path: Path
+) -> None:
+    ids = there.dead(*["interrupted"] * 40)
+    replay = ("dlq", "replay", "--error", "interrupted", "--yes", "--rate", "20")
+    with running(tmp_path, *replay, "--nats", there.url) as command:
+        asyncio.run(_until_some_are_replayed(there, ids))
+        command.send(signal.SIGINT)
+        assert asyncio.run(command.until_exit()) == 1
+        said = command.said
+    found = re.search(r"replayed (\d+) of 40 jobs\n", said)
+    assert found is not None, said
+    done = int(found[1])
+    assert f"stopped: interrupted; {40 - done} jobs left as they were" in said
+    states = [there.job(each).state for each in ids]
+    assert states == [JobState.DEAD] * (40 - done) + [JobState.PENDING] * done
+
+
+def test_an_admin_runtime_that_dies_in_the_middle_ends_it_with_4(tmp_path: Path) -> None:
+    here, there = tmp_path / "here", tmp_path / "there"
+    here.mkdir()
+    there.mkdir()
+    replay = ("dlq", "replay", "--error", "cut short", "--yes", "--rate", "20", "--json")
+    with stage(there) as alone:
+        ids = alone.dead(*["cut short"] * 40)
+        with running(here, *replay, "--nats", alone.url) as command:
+            asyncio.run(_until_some_are_replayed(alone, ids))
+            alone.admin.send(signal.SIGKILL)
+            assert asyncio.run(command.until_exit()) == 4, command.said
+            told, _, stopped = command.said.partition("}\nstopped: ")
+    assert "left as they were" in stopped
+    counts = orjson.loads(f"{told}}}")
+    assert 0 < counts["done"] < 40
+    assert counts["done"] + counts["unclear"] < counts["asked"] == 40
+
+
+async def _until_some_are_replayed(there: Stage, ids: list[str]) -> None:
+    """The newest goes first."""
+    async with AdminClient.connect(there.url) as admin:
+
+        async def replayed() -> bool:
+            return (await admin.get(ids[-2])).state is JobState.PENDING
+
+        await until(replayed, "some are replayed")
+
+
 def test_ids_of_no_job_at_all_end_with_3(there: Stage) -> None:
     ended = there.shell("jobs", "cancel", "nope", "nor-this", "--yes")
     assert ended.code == 3
     assert "not found 2\n" in ended.out
-
-
-def test_without_an_admin_runtime_nothing_is_begun(there: Stage, tmp_path: Path) -> None:
-    for verb in (("jobs", "cancel"), ("dlq", "replay")):
-        ended = Stage("nats://127.0.0.1:1").shell(*verb, "01J", "--yes")
-        assert ended.code == 4
-        assert ended.err.startswith("error: ")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import suppress
 from typing import Final
 
 # Timers are late by a little: that much may be made up for, and no more, so that nothing bursts.
@@ -16,15 +17,17 @@ class Pace:
         self._between = 0.0 if rate is None else 1 / rate
         self._next = 0.0
 
+    def next_at(self, now: float) -> float:
+        """When the next one may go; that may be past."""
+        due = max(self._next, now - _SLACK)
+        self._next = due + self._between
+        return due
+
     async def turn(self, stop: asyncio.Event) -> None:
         """Returns when it is time for the next one, or there will be none."""
         now = asyncio.get_running_loop().time()
-        due = max(self._next, now - _SLACK)
-        self._next = due + self._between
-        if due <= now:
-            return
-        try:
-            async with asyncio.timeout(due - now):
-                await stop.wait()
-        except TimeoutError:
-            return
+        due = self.next_at(now)
+        if due > now:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(due - now):
+                    await stop.wait()
