@@ -1,0 +1,82 @@
+"""`trellis-jobs dlq list` and `dlq show`: what died, and of what."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import pytest
+
+from tests.cli.stage import Stage, stage
+
+ERRORS = (
+    "503 for order 1",
+    "503 for order 22",
+    "no connection to 10.0.0.7:5432 although everybody else in this data centre has one",
+)
+
+
+@dataclass(frozen=True)
+class Night:
+    there: Stage
+    ids: list[str]
+
+
+@pytest.fixture(scope="module")
+def night(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Night]:
+    with stage(tmp_path_factory.mktemp("stage")) as made:
+        yield Night(made, made.dead(*ERRORS))
+
+
+def test_dead_jobs_are_listed_newest_first_with_what_killed_them(night: Night) -> None:
+    piped = night.there.shell("dlq", "list")
+    assert piped.code == 0
+    head, *rows, footer = piped.out.splitlines()
+    assert head.split() == ["id", "queue", "died", "tries", "error"]
+    assert [row.split()[0] for row in rows] == night.ids[::-1]
+    assert f"RuntimeError: {ERRORS[2]}" in rows[0]
+    assert footer == "3 of 3 dead jobs"
+    told = night.there.shell("dlq", "list", "--error", "503", "--limit", "1", "--json").json
+    assert (told["count"], [job["id"] for job in told["entries"]]) == (2, [night.ids[1]])
+
+
+@pytest.mark.parametrize("columns", [80, 130])
+def test_on_a_terminal_ids_are_whole_and_lines_fit(night: Night, columns: int) -> None:
+    for list_it in (("dlq", "list"), ("dlq", "list", "--group")):
+        shown = night.there.at_terminal(*list_it, columns=columns)
+        assert shown.code == 0
+        assert night.ids[2] in shown.plain
+        assert max(map(len, shown.plain.splitlines())) <= columns
+    assert ("tries" in night.there.at_terminal("dlq", "list", columns=columns).plain) == (
+        columns == 130
+    )
+
+
+def test_what_they_died_of_is_told_by_how_many_did(night: Night) -> None:
+    told = night.there.shell("dlq", "list", "--group", "--json").json
+    assert (told["count"], told["jobs"]) == (2, 3)
+    groups = [(group["jobs"], group["error"], group["exampleId"]) for group in told["entries"]]
+    assert groups[0] == (2, "RuntimeError: 503 for order *", night.ids[1])
+    shown = night.there.shell("dlq", "list", "--group").out
+    assert "2 of 2 groups, 3 dead jobs in all" in shown
+
+
+def test_one_is_shown_with_its_errors_and_what_to_do(night: Night) -> None:
+    shown = night.there.at_terminal("dlq", "show", night.ids[0], columns=130).plain
+    assert "503 for order 1" in shown
+    assert "Traceback (most recent call last):" in shown
+    assert '"text":"503 for order 1"' in shown
+    assert f"trellis-jobs dlq replay {night.ids[0]}" in shown
+    told = night.there.shell("dlq", "show", f"lab/single/{night.ids[0]}", "--json").json
+    assert told["job"]["errors"][0]["message"] == "503 for order 1"
+    assert told["explanation"]["because"] == "out-of-tries"
+
+
+def test_one_that_is_not_dead_is_said_not_to_be(night: Night) -> None:
+    [job] = night.there.dead("for another time")
+    assert night.there.shell("dlq", "dismiss", job, "--yes").code == 0
+    shown = night.there.shell("dlq", "show", job)
+    assert shown.code == 0
+    assert "It is not dead." in shown.out
+    assert "dlq replay" not in shown.out
+    assert night.there.shell("dlq", "show", "nope").code == 3

@@ -1,0 +1,96 @@
+"""`trellis-jobs keys`: who holds a key, who waits for it, and taking it from who is gone."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+
+import pytest
+
+from tests.admin.upkeep_lab import Care, WardProcess, producer, ward_process
+from tests.cli.stage import Stage, stage
+from tests.support.facts import until
+from trellis_jobs.cli.exits import Misused
+from trellis_jobs.cli.keys.names import KeyName, key_named
+
+KEY = ("ward/blocked", "ward:acme")
+
+
+@pytest.fixture(scope="module")
+def there(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
+    with stage(tmp_path_factory.mktemp("stage")) as made:
+        yield made
+
+
+async def _hold(url: str, process: WardProcess) -> tuple[str, str]:
+    """One holds the key, the other waits for it."""
+    async with producer(url) as jobs:
+        held = await jobs.blocked.create(Care())
+        await process.until_begun(held)
+        return held.id, (await jobs.blocked.create(Care())).id
+
+
+def test_a_key_from_hand_to_hand(there: Stage, tmp_path_factory: pytest.TempPathFactory) -> None:
+    with ward_process(there.url, tmp_path_factory.mktemp("ward"), "blocked") as process:
+        held, waits = asyncio.run(_hold(there.url, process))
+        _it_is_listed(there)
+        _it_is_shown(there, held, waits)
+        _it_is_not_taken_from_who_lives(there, held)
+        process.kill()
+    _it_is_taken_from_who_is_gone(there, held, waits)
+
+
+def _it_is_listed(there: Stage) -> None:
+    listed = there.shell("keys", "list", "--service", "ward", "--type", "blocked", "--json")
+    [key] = listed.json["entries"]
+    assert (key["key"], key["active"], key["waiting"]) == ("ward:acme", 1, 1)
+    assert there.shell("keys", "list", "--service", "nobody").out == "0 of 0 keys\n"
+    assert "ward:acme" in there.at_terminal("keys", "list").plain
+
+
+def _it_is_shown(there: Stage, held: str, waits: str) -> None:
+    shown = there.at_terminal("keys", "get", *KEY).plain
+    assert max(map(len, shown.splitlines())) <= 80
+    assert f"\n{held}  " in shown
+    assert f"\n1  {waits}  " in shown
+    assert "1 of 1 at once" in shown
+    told = there.shell("keys", "get", "ward", "blocked", "ward:acme", "--json").json
+    assert [slot["jobId"] for slot in told["active"]] == [held]
+    assert [job["jobId"] for job in told["queued"]] == [waits]
+    assert there.shell("keys", "get", "ward/blocked", "nobody's").code == 3
+
+
+def _it_is_not_taken_from_who_lives(there: Stage, held: str) -> None:
+    refused = there.shell("keys", "release", *KEY, held, "--yes")
+    assert (refused.code, refused.out) == (1, "")
+    assert "to stop the job, cancel it" in refused.err
+    assert there.shell("keys", "release", *KEY, held).code == 2
+    kept = there.at_terminal("keys", "release", *KEY, held, types="n\n")
+    assert kept.code == 1
+    assert f"release key 'ward:acme' of ward/blocked, held by job {held}?" in kept.plain
+    assert "nothing was changed" in kept.plain
+
+
+def _it_is_taken_from_who_is_gone(there: Stage, held: str, waits: str) -> None:
+    why = ("--by", "ann", "--reason", "its machine burnt down")
+
+    def released() -> str | None:
+        ended = there.shell("keys", "release", *KEY, held, "--yes", *why)
+        return ended.out if ended.code == 0 else None
+
+    shown = asyncio.run(until(released, "its lease is over"))
+    assert "nobody holds it" in shown
+    assert waits in shown
+    error = there.job(held).last_error or ""
+    assert "released by ann: its machine burnt down" in error
+
+
+@pytest.mark.parametrize("words", [["ward", "blocked", "a/b"], ["ward/blocked", "a/b"]])
+def test_a_key_may_have_slashes(words: list[str]) -> None:
+    assert key_named(words) == KeyName("ward", "blocked", "a/b")
+
+
+@pytest.mark.parametrize("words", [[], ["ward"], ["ward", "a"], ["a/b/c", "d"], list("abcd")])
+def test_which_key_is_meant_must_be_clear(words: list[str]) -> None:
+    with pytest.raises(Misused, match="SERVICE/TYPE KEY"):
+        key_named(words)

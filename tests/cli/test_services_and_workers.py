@@ -1,0 +1,90 @@
+"""`trellis-jobs services` and `workers list`: who works, on what, and what nobody works on."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.cli.command import running
+from tests.cli.shell import Ended, shell
+from tests.cli.stage import Stage, stage
+from tests.support.facts import until
+from tests.support.lab import Task, producer
+from trellis_jobs.embedded import EmbeddedServer
+
+RED = "\x1b[31m"
+SHOP = ("worker", "tests.cli.shop:service")
+
+
+@pytest.fixture(scope="module")
+def there(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
+    """A worker of the shop, and two jobs of the lab that nobody works on."""
+    with stage(tmp_path_factory.mktemp("stage")) as made:
+        asyncio.run(_create(made.url))
+        with running(tmp_path_factory.mktemp("shop"), *SHOP, "--nats", made.url):
+            asyncio.run(until(lambda: _workers(made.url)["workers"], "the shop was heard of"))
+            yield made
+
+
+async def _create(url: str) -> None:
+    async with producer(url) as jobs:
+        for _ in range(2):
+            await jobs.slow.create(Task())
+
+
+def _workers(url: str) -> dict[str, Any]:
+    told = shell("workers", "list", "--json", env={"NATS_URL": url}).json
+    assert isinstance(told, dict)
+    return told
+
+
+def test_types_are_told_with_their_workers_and_what_waits(there: Stage) -> None:
+    services = {each["name"]: each for each in there.shell("services", "--json").json["services"]}
+    [slow] = services["lab"]["types"]
+    assert (slow["type"], slow["pending"], slow["unattended"]) == ("slow", 2, True)
+    greet = next(of for of in services["shop"]["types"] if of["type"] == "greet")
+    assert (greet["liveWorkers"], greet["unattended"]) == (1, False)
+
+
+def test_what_nobody_works_on_is_red(there: Stage) -> None:
+    ended = there.at_terminal("services")
+    [slow] = [line for line in ended.out.splitlines() if "slow" in line]
+    [greet] = [line for line in ended.out.splitlines() if "greet" in line]
+    assert RED in slow
+    assert "none" in slow
+    assert RED not in greet
+    assert "1 type has work and no live worker" in ended.plain
+    assert "\x1b" not in there.shell("services").out
+
+
+def test_a_worker_is_one_row_with_all_its_types(there: Stage) -> None:
+    shown = there.shell("workers", "list")
+    [row] = [line for line in shown.out.splitlines() if "shop" in line]
+    assert "greet ×1, nap ×1, shrug ×1" in row
+    assert shown.err == ""
+    instances = {each["instanceId"] for each in _workers(there.url)["workers"]}
+    assert instances == {row.split()[0]}
+
+
+def test_without_an_admin_runtime_the_heartbeats_in_the_log_tell(
+    server: EmbeddedServer, tmp_path: Path
+) -> None:
+    with running(tmp_path, *SHOP, "--nats", server.url):
+
+        def heard() -> Ended | None:
+            ended = shell("workers", "list", "--json", env={"NATS_URL": server.url})
+            return ended if ended.code == 0 and len(ended.json["workers"]) == 3 else None
+
+        ended = asyncio.run(until(heard, "all three types were heard of"))
+    assert {each["jobType"] for each in ended.json["workers"]} == {"greet", "nap", "shrug"}
+    assert "heartbeats in the log" in ended.err
+
+
+def test_without_a_log_it_says_so(server: EmbeddedServer) -> None:
+    ended = shell("workers", "list", env={"NATS_URL": server.url})
+    assert ended.code == 1
+    assert "stream JOBS" in ended.err
