@@ -1,0 +1,115 @@
+"""Filters on the command line: times, payload fields, and what counts as narrowing."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta, timezone
+
+import pytest
+import typer
+
+from jobs_admin.client import JobQuery, Scalar
+from trellis_jobs.cli.filters import Filters, moment
+from trellis_jobs.model.states import JobState
+
+NOON = datetime(2026, 5, 1, 12, tzinfo=UTC)
+
+
+@pytest.mark.parametrize(
+    ("text", "at"),
+    [
+        ("30s", NOON - timedelta(seconds=30)),
+        ("10m", NOON - timedelta(minutes=10)),
+        ("1.5h", NOON - timedelta(minutes=90)),
+        ("3d", NOON - timedelta(days=3)),
+        ("2026-04-30T08:00:00Z", datetime(2026, 4, 30, 8, tzinfo=UTC)),
+        ("2026-04-30T08:00+02:00", datetime(2026, 4, 30, 6, tzinfo=UTC)),
+    ],
+)
+def test_a_time_is_an_age_or_a_moment(text: str, at: datetime) -> None:
+    assert moment("--since", text, NOON) == at
+
+
+def test_a_moment_without_a_zone_is_in_that_of_the_machine() -> None:
+    read = moment("--since", "2026-04-30T08:00", NOON)
+    assert read is not None
+    assert read.tzinfo is not None
+    assert read == datetime(2026, 4, 30, 8).astimezone()  # noqa: DTZ001 - the machine's own
+    assert moment("--since", "2026-04-30", NOON) is not None
+    assert moment("--since", None, NOON) is None
+
+
+@pytest.mark.parametrize("text", ["yesterday", "10", "10 m", "-5m", "", "1w", "99999999999d"])
+def test_what_is_no_time_is_said_with_what_is(text: str) -> None:
+    with pytest.raises(typer.BadParameter, match="10m, 2h, 3d") as refused:
+        moment("--until", text, NOON)
+    assert refused.value.param_hint == "--until"
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("customer.id=17", 17),
+        ("customer.id=1.5", 1.5),
+        ("customer.id=true", True),
+        ('customer.id="17"', "17"),
+        ("customer.id=c-17", "c-17"),
+        ("customer.id=a=b", "a=b"),
+        ("customer.id=", ""),
+        ("customer.id=[1]", "[1]"),
+        ("customer.id=null", "null"),
+    ],
+)
+def test_a_payload_field_has_the_type_that_its_value_reads_as(text: str, value: Scalar) -> None:
+    read = Filters(payload=[text]).query().payload
+    assert read == {"customer.id": value}
+    assert type(read["customer.id"]) is type(value)
+
+
+@pytest.mark.parametrize("text", ["customer.id", "=17", ""])
+def test_a_payload_field_without_a_name_or_value_is_refused(text: str) -> None:
+    with pytest.raises(typer.BadParameter, match="FIELD=VALUE"):
+        Filters(payload=[text]).query()
+
+
+def test_every_filter_is_asked_for() -> None:
+    filters = Filters(
+        service="shop",
+        type="charge",
+        since="2026-04-30T08:00:00Z",
+        until="2026-04-30T09:00:00Z",
+        key="acme",
+        id_prefix="01M7",
+        error="503",
+        payload=["a=1", "b=x"],
+    )
+    at = datetime(2026, 4, 30, 8, tzinfo=UTC)
+    assert filters.query([JobState.DEAD]) == JobQuery(
+        service="shop",
+        type="charge",
+        state=[JobState.DEAD],
+        since=at,
+        until=at.astimezone(timezone(timedelta(hours=1))) + timedelta(hours=1),
+        key="acme",
+        id_prefix="01M7",
+        error="503",
+        payload={"a": 1, "b": "x"},
+    )
+
+
+@pytest.mark.parametrize(
+    "filters",
+    [
+        Filters(service="shop"),
+        Filters(type="charge"),
+        Filters(since="1h"),
+        Filters(until="1h"),
+        Filters(key="acme"),
+        Filters(id_prefix="01"),
+        Filters(error="x"),
+        Filters(payload=["a=1"]),
+        Filters(service=""),
+    ],
+)
+def test_each_of_them_narrows(filters: Filters) -> None:
+    assert filters.is_narrow
+    assert not Filters().is_narrow

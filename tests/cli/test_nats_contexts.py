@@ -1,0 +1,137 @@
+"""The contexts of natscli: which one is used, what is taken from it, and what comes before it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pytest
+
+from tests.cli.shell import shell
+from trellis_jobs.cli import nats_contexts
+from trellis_jobs.cli.nats_contexts import ContextUnusable
+from trellis_jobs.cli.reach import DEFAULT_SERVER, Reach
+from trellis_jobs.embedded import EmbeddedServer
+from trellis_jobs.jetstream.access import Access, TlsFiles
+
+PROD = {"url": "nats://prod:4222", "creds": "/etc/prod.creds"}
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
+    made = tmp_path / "nats"
+    (made / "context").mkdir(parents=True)
+    return made
+
+
+def given(folder: Path, name: str, settings: dict[str, Any]) -> None:
+    (folder / "context" / f"{name}.json").write_bytes(orjson.dumps(settings))
+
+
+def select(folder: Path, name: str) -> None:
+    (folder / "context.txt").write_text(f"{name}\n")
+
+
+def test_without_any_the_server_is_the_one_of_this_machine() -> None:
+    assert nats_contexts.selected() is None
+    assert Reach().access() == Access(servers=DEFAULT_SERVER)
+
+
+def test_the_selected_one_is_used_unless_another_is_named(folder: Path) -> None:
+    given(folder, "prod", PROD)
+    given(folder, "lab", {"url": "nats://lab:4222"})
+    select(folder, "prod")
+    assert Reach().access() == Access(servers="nats://prod:4222", credentials="/etc/prod.creds")
+    assert Reach(context="lab").access() == Access(servers="nats://lab:4222")
+    assert nats_contexts.names() == ["lab", "prod"]
+
+
+def test_everything_in_it_is_used(folder: Path) -> None:
+    settings = {
+        "url": "tls://prod:4222",
+        "nkey": "~/seed.nk",
+        "user": "ann",
+        "password": "secret",
+        "token": "t",
+        "ca": "/ca.pem",
+        "cert": "/cert.pem",
+        "key": "/key.pem",
+        "inbox_prefix": "_INBOX_ann",
+        "creds": "",
+        "description": "natscli has more than we need",
+    }
+    given(folder, "prod", settings)
+    assert nats_contexts.access_of("prod") == Access(
+        servers="tls://prod:4222",
+        nkey=str(Path.home() / "seed.nk"),
+        user="ann",
+        password="secret",
+        token="t",
+        tls=TlsFiles(ca="/ca.pem", certificate="/cert.pem", key="/key.pem"),
+        inbox_prefix="_INBOX_ann",
+    )
+
+
+def test_what_the_command_line_says_comes_before_what_a_context_says(
+    folder: Path, tmp_path: Path
+) -> None:
+    given(folder, "prod", {**PROD, "user": "ann"})
+    select(folder, "prod")
+    creds = tmp_path / "mine.creds"
+    assert Reach(creds=creds).access() == Access(
+        servers="nats://prod:4222", credentials=str(creds), user="ann"
+    )
+    both = Reach(context="prod", nats="nats://other:4222").access()
+    assert (both.servers, both.credentials) == ("nats://other:4222", "/etc/prod.creds")
+
+
+def test_a_server_that_is_named_is_not_given_the_keys_of_the_selected_context(
+    folder: Path,
+) -> None:
+    given(folder, "prod", PROD)
+    select(folder, "prod")
+    assert Reach(nats="nats://other:4222").access() == Access(servers="nats://other:4222")
+
+
+@pytest.mark.parametrize(
+    "setting", ["nsc", "socks_proxy", "user_jwt", "jetstream_domain", "jetstream_api_prefix"]
+)
+def test_one_that_asks_for_what_we_cannot_do_is_refused(folder: Path, setting: str) -> None:
+    given(folder, "prod", {**PROD, setting: "x"})
+    with pytest.raises(ContextUnusable, match=f"'{setting}': not supported"):
+        nats_contexts.access_of("prod")
+    given(folder, "prod", {**PROD, setting: ""})
+    assert nats_contexts.access_of("prod").servers == "nats://prod:4222"
+
+
+@pytest.mark.parametrize(
+    ("content", "why"), [(b"{", "cannot be read"), (b"[1]", "is not a JSON object")]
+)
+def test_a_file_that_is_none_is_named(folder: Path, content: bytes, why: str) -> None:
+    file = folder / "context" / "prod.json"
+    file.write_bytes(content)
+    with pytest.raises(ContextUnusable, match=why) as refused:
+        nats_contexts.access_of("prod")
+    assert str(file) in str(refused.value)
+
+
+def test_one_that_is_missing_is_said_with_those_there_are(folder: Path) -> None:
+    with pytest.raises(ContextUnusable, match="known: none"):
+        nats_contexts.access_of("prod")
+    given(folder, "lab", PROD)
+    ended = shell("jobs", "list", "--context", "prod")
+    assert ended.code == 1
+    assert ended.err == "error: there is no NATS context 'prod'; known: lab\n"
+
+
+def test_a_command_reaches_the_server_of_its_context(folder: Path, server: EmbeddedServer) -> None:
+    """That there is no admin runtime is said by a server that was reached."""
+    given(folder, "here", {"url": server.url})
+    named = shell("jobs", "list", "--context", "here")
+    select(folder, "here")
+    selected = shell("jobs", "list")
+    for ended in (named, selected):
+        assert ended.code == 4
+        assert "admin runtime" in ended.err
