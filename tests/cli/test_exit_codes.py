@@ -1,0 +1,92 @@
+"""Exit codes that scripts rely on, of errors and of commands."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from jobs_admin.errors import Denied, Invalid, NotFound, ProjectionRebuilding, Unexpected
+from tests.cli.shell import shell
+from trellis_jobs.cli.exits import Exit, Misused, complain, exit_of
+from trellis_jobs.embedded import EmbeddedServer
+from trellis_jobs.errors import (
+    InfrastructureMissing,
+    JobNotFound,
+    JobsError,
+    NotConfirmed,
+    ServiceMissing,
+    Unreachable,
+)
+
+CODES: dict[JobsError, int] = {
+    Misused("say which"): 2,
+    NotFound("there is no job x"): 3,
+    JobNotFound("x"): 3,
+    Unreachable("nats://127.0.0.1:1", "refused"): 4,
+    ServiceMissing("rpc.v1.Jobs.List"): 4,
+    NotConfirmed("a request", 1.0): 4,
+    Invalid("it is over"): 1,
+    Denied("not you"): 1,
+    Unexpected("a mistake"): 1,
+    ProjectionRebuilding(1, 2): 1,
+    InfrastructureMissing("stream JOBS"): 1,
+}
+READS = (
+    ("jobs", "list"),
+    ("dlq", "list"),
+    ("dlq", "list", "--group"),
+    ("dlq", "show", "01J"),
+    ("keys", "list"),
+    ("keys", "get", "lab/work", "acme"),
+    ("services",),
+)
+CHANGES = (
+    ("jobs", "cancel", "01J", "--yes"),
+    ("jobs", "retry", "--error", "x", "--yes"),
+    ("dlq", "replay", "--everything", "--yes"),
+    ("dlq", "dismiss", "01J", "--dry-run"),
+    ("keys", "release", "lab/work", "acme", "01J", "--yes"),
+)
+
+
+@pytest.fixture(scope="module")
+def lone_server() -> Iterator[EmbeddedServer]:
+    with EmbeddedServer.start() as running:
+        yield running
+
+
+@pytest.mark.parametrize(("error", "code"), CODES.items(), ids=lambda it: type(it).__name__)
+def test_what_went_wrong_has_a_code(
+    error: JobsError, code: int, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert exit_of(error) == code
+    assert complain(error) is Exit(code)
+    assert capsys.readouterr().err == f"error: {error}\n"
+
+
+@pytest.mark.parametrize("command", [*READS, *CHANGES, ("workers", "list")], ids=" ".join)
+def test_without_a_server_a_command_ends_with_4(command: tuple[str, ...]) -> None:
+    ended = shell(*command, "--nats", "nats://127.0.0.1:1")
+    assert (ended.code, ended.out) == (4, "")
+    assert ended.err.startswith("error: ")
+    assert "127.0.0.1:1" in ended.err
+
+
+@pytest.mark.parametrize("command", [*READS, *CHANGES], ids=" ".join)
+def test_without_an_admin_runtime_a_command_ends_with_4(
+    lone_server: EmbeddedServer, command: tuple[str, ...]
+) -> None:
+    ended = shell(*command, "--nats", lone_server.url)
+    assert (ended.code, ended.out) == (4, "")
+    assert "trellis-jobs admin serve" in ended.err
+
+
+def test_a_command_line_that_is_wrong_ends_with_2() -> None:
+    for command in (
+        ("dlq", "list", "--limit", "0"),
+        ("jobs", "list", "--state", "x"),
+        ("dlq", "x"),
+    ):
+        ended = shell(*command)
+        assert (ended.code, ended.out) == (2, ""), command
