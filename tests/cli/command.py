@@ -16,7 +16,7 @@ from tests.support.facts import until
 
 ROOT: Final = Path(__file__).parents[2]
 COMMAND: Final = str(Path(sys.executable).with_name("trellis-jobs"))
-OURS: Final = ("NATS_", "TRELLIS_JOBS_", "NO_COLOR", "FORCE_COLOR")
+OURS: Final = ("NATS_", "TRELLIS_JOBS_", "NO_COLOR", "FORCE_COLOR", "COLUMNS", "LINES")
 
 
 def environment(more: Mapping[str, str] | None = None) -> dict[str, str]:
