@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import sys
+from contextlib import aclosing
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -16,11 +17,12 @@ from pydantic.alias_generators import to_camel
 from trellis_jobs.cli.contracts import ContractSource
 from trellis_jobs.cli.durations import duration, moment_ahead
 from trellis_jobs.cli.exits import Exit
+from trellis_jobs.cli.jobs.log_reading import following
+from trellis_jobs.cli.jobs.watching import watch_to_the_end
 from trellis_jobs.cli.queue_names import QueueArgument, QueueName, queue_name
 from trellis_jobs.cli.reach import Reach
 from trellis_jobs.cli.running import run
-from trellis_jobs.cli.showing.event_lines import event_line
-from trellis_jobs.cli.showing.output import Output, console, print_json, say
+from trellis_jobs.cli.showing.output import Output, print_json, say
 from trellis_jobs.contract.declaration import JobType
 from trellis_jobs.contract.schema_shapes import SchemaShape
 from trellis_jobs.contract.shapes import DoesNotFit
@@ -31,7 +33,7 @@ from trellis_jobs.jetstream.key_bucket import KeyBucket
 from trellis_jobs.jetstream.queue_keys import QueueKeys
 from trellis_jobs.jetstream.server import detect_features
 from trellis_jobs.model.identity import JobAddress
-from trellis_jobs.model.job import Job, reduce
+from trellis_jobs.model.job import Job
 from trellis_jobs.model.json_values import Json
 from trellis_jobs.model.states import JobState
 from trellis_jobs.producer.submission import Producer
@@ -132,13 +134,12 @@ async def _create(
                 raise
             print_json({"outcome": "rejected", **_camel(asdict(refusal.full))})
             return Exit.REFUSED
-        if not wanted.wait:
-            _show(outcome, output)
-            return None
-        if not output.json:
-            _show(outcome, output)
-        job = await _follow(events, outcome.job, wanted.timeout, quietly=output.json)
-    return _show_end(outcome, job, output)
+        if wanted.wait and output.json:
+            return _tell_end(outcome, await _end_of(connection, outcome.job, wanted.timeout))
+    _show(outcome, output)
+    if not wanted.wait:
+        return None
+    return await watch_to_the_end(reach, outcome.job, output, wanted.timeout)
 
 
 async def _submit(
@@ -170,22 +171,16 @@ async def _submit(
     return _Outcome("replaced" if created.replaced else "accepted", created.address, more)
 
 
-async def _follow(
-    events: EventLog, address: JobAddress, timeout: float | None, *, quietly: bool
-) -> Job:
-    """From its first event to its last, as the log has them."""
-    job: Job | None = None
+async def _end_of(connection: Connection, address: JobAddress, timeout: float | None) -> Job:
+    """As the log has it."""
     try:
-        async with asyncio.timeout(timeout):
-            async for entry in events.follow(address):
-                job = reduce(job, entry).job
-                if job is not None and not quietly:
-                    console().print(event_line(entry.event, job), soft_wrap=True)
-                if job is not None and job.is_over:
-                    return job
+        async with asyncio.timeout(timeout), aclosing(following(connection, address)) as news:
+            async for told, is_newest in news:
+                if is_newest and told.job is not None and told.job.is_over:
+                    return told.job
     except TimeoutError:
         raise WaitTimeout(address.job_id, timeout or 0) from None
-    raise AssertionError("a log that is followed does not end")
+    raise AssertionError("a job's log is followed without end")
 
 
 def _show(outcome: _Outcome, output: Output) -> None:
@@ -201,13 +196,10 @@ def _show(outcome: _Outcome, output: Output) -> None:
     print(f"{words[outcome.name]} {job.service}/{job.job_type} {job.job_id}")
 
 
-def _show_end(outcome: _Outcome, job: Job, output: Output) -> Exit:
+def _tell_end(outcome: _Outcome, job: Job) -> Exit:
     is_done = job.state is JobState.COMPLETED
-    if output.json:
-        ended = {"result": job.result} if is_done else {"error": job.why}
-        print_json({**outcome.to_json(), "state": job.state.value, "tries": job.tries, **ended})
-    elif is_done:
-        console().print(orjson.dumps(job.result).decode(), soft_wrap=True, markup=False)
+    ended = {"result": job.result} if is_done else {"error": job.why}
+    print_json({**outcome.to_json(), "state": job.state.value, "tries": job.tries, **ended})
     return Exit.OK if is_done else Exit.REFUSED
 
 

@@ -50,10 +50,10 @@ def watch(
     It is read from the log itself, and needs no admin runtime. 3: there is no such job; 4: it was
     not over in time, or no server answers. With --json, the job after each of its events.
     """
-    run(_watch(reach, named(job), output, timeout))
+    run(watch_to_the_end(reach, named(job), output, timeout))
 
 
-async def _watch(
+async def watch_to_the_end(
     reach: Reach, job: str | JobAddress, output: Output, timeout: float | None
 ) -> Exit:
     try:

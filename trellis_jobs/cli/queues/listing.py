@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
-from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
@@ -16,7 +14,8 @@ from trellis_jobs.cli.queues.looking import Looked, look_at_queues
 from trellis_jobs.cli.queues.rows import QueueRow
 from trellis_jobs.cli.reach import Reach
 from trellis_jobs.cli.running import run
-from trellis_jobs.cli.showing.output import Output, console, fitting, print_json, say, table
+from trellis_jobs.cli.showing.columns import Columns, fitting
+from trellis_jobs.cli.showing.output import Output, console, print_json, say
 from trellis_jobs.cli.showing.times import spell, stamp
 from trellis_jobs.contract.declaration import ServiceContract
 
@@ -54,23 +53,17 @@ async def _list(reach: Reach, declared: ServiceContract | None, output: Output) 
         print_json({"queues": [row.to_json(now) for row in looked.rows]})
         return
     shown = console()
-    shown.print(queue_table(shown, looked, output, now))
+    shown.print(queue_table(looked, output, now, shown.width))
     for row in looked.rows:
         for words in notes(row, output, now):
             shown.print(Text.assemble((f"{row.name}: ", "bold"), words))
 
 
-def queue_table(shown: Console, looked: Looked, output: Output, now: datetime) -> Table:
+def queue_table(looked: Looked, output: Output, now: datetime, room: int) -> Table:
     cells = [_cells(row, output, now) for row in looked.rows]
-
-    def build(columns: Sequence[str]) -> Table:
-        made = table(*columns, right=columns[1:])
-        for each in cells:
-            made.add_row(*(each[column] for column in columns))
-        return made
-
     told = [name for name in _COLUMNS if name == "queue" or any(each[name] for each in cells)]
-    return fitting(shown, build, told, _DISPENSABLE)
+    gives_way = [name for name in _DISPENSABLE if name in told]
+    return fitting(Columns(names=told, gives_way=gives_way, right=told[1:]), cells, room)
 
 
 def notes(row: QueueRow, output: Output, now: datetime) -> list[Text]:

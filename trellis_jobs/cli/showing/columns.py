@@ -22,28 +22,37 @@ Row = Mapping[str, str | Text]
 class Columns:
     """`elastic` takes the room that is left, `gives_way` are dropped one by one, then `shortened`.
 
-    All others are shown whole, whatever they cost.
+    All others are shown whole, whatever they cost. Those in `right` are numbers.
     """
 
     names: Sequence[str]
-    elastic: str
-    shortened: str
+    elastic: str | None = None
+    shortened: str | None = None
     gives_way: Sequence[str] = ()
+    right: Sequence[str] = ()
+    gap: int = GAP
 
 
 def fitting(columns: Columns, rows: Sequence[Row], room: int) -> Table:
     widths = {name: _width(name, rows) for name in columns.names}
-    widths[columns.elastic] = min(widths[columns.elastic], _LEAST_ELASTIC)
+    if columns.elastic is not None:
+        widths[columns.elastic] = min(widths[columns.elastic], _LEAST_ELASTIC)
     shown = shown_in(columns, widths, room)
-    lacking = _total(shown, widths) - room
-    if lacking > 0:
+    lacking = _total(shown, widths, columns.gap) - room
+    if lacking > 0 and columns.shortened is not None:
         widths[columns.shortened] = max(_LEAST_SHORTENED, widths[columns.shortened] - lacking)
-    table = Table(box=None, header_style="bold", padding=(0, GAP, 0, 0), pad_edge=False)
+    table = Table(box=None, header_style="bold", padding=(0, columns.gap, 0, 0), pad_edge=False)
     for name in shown:
         if name == columns.elastic:
             table.add_column(name, no_wrap=False, overflow="ellipsis")
         else:
-            table.add_column(name, no_wrap=True, overflow="ellipsis", width=widths[name])
+            table.add_column(
+                name,
+                no_wrap=True,
+                overflow="ellipsis",
+                width=widths[name],
+                justify="right" if name in columns.right else "left",
+            )
     for row in rows:
         table.add_row(*(row[name] for name in shown))
     return table
@@ -53,14 +62,14 @@ def shown_in(columns: Columns, widths: Mapping[str, int], room: int) -> list[str
     """Which columns there is room for."""
     shown = list(columns.names)
     for name in columns.gives_way:
-        if _total(shown, widths) <= room:
+        if _total(shown, widths, columns.gap) <= room:
             break
         shown.remove(name)
     return shown
 
 
-def _total(shown: Sequence[str], widths: Mapping[str, int]) -> int:
-    return sum(widths[name] for name in shown) + GAP * (len(shown) - 1)
+def _total(shown: Sequence[str], widths: Mapping[str, int], gap: int) -> int:
+    return sum(widths[name] for name in shown) + gap * (len(shown) - 1)
 
 
 def _width(name: str, rows: Sequence[Row]) -> int:

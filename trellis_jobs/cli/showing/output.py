@@ -70,20 +70,6 @@ def table(
     return made
 
 
-def fitting(
-    shown: Console,
-    build: Callable[[Sequence[str]], Table],
-    columns: Sequence[str],
-    dispensable: Sequence[str],
-) -> Table:
-    """With as many columns as there is room for: those that can be done without go in turn."""
-    for gone in range(len(dispensable) + 1):
-        made = build([column for column in columns if column not in dispensable[:gone]])
-        if shown.measure(made).maximum <= shown.width:
-            break
-    return made
-
-
 def one_line(words: str | None, style: str = "") -> Text:
     """For an elastic column: what does not fit is cut, and never folded."""
     return Text(" ".join((words or "").split()), style, no_wrap=True, overflow="ellipsis")

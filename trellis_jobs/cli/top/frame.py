@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from datetime import timedelta
-from functools import partial
 from typing import Final
 
 from rich.console import Console, Group, RenderableType
@@ -13,7 +12,7 @@ from rich.text import Text
 
 from jobs_admin.health import HealthStatus
 from jobs_admin.views.services import HealthView
-from trellis_jobs.cli.showing.output import fitting
+from trellis_jobs.cli.showing.columns import Columns, fitting
 from trellis_jobs.cli.showing.states import STYLES
 from trellis_jobs.cli.showing.times import spell
 from trellis_jobs.cli.top.sight import Sight, TypeSight
@@ -43,7 +42,7 @@ def frame(sight: Sight, heading: str, shown: Console) -> RenderableType:
         health_line(sight),
         _totals(sight),
         Text(),
-        fitting(shown, partial(_table, types, sight), [*_STATES, *_COLUMNS], _DISPENSABLE),
+        _table(types, sight, shown.width),
         Text(f"and {left_out} more with less to do" if left_out else "", "dim"),
     )
 
@@ -74,15 +73,15 @@ def _totals(sight: Sight) -> Text:
     return counted
 
 
-def _table(types: list[TypeSight], sight: Sight, columns: Sequence[str]) -> Table:
-    table = Table(box=None, header_style="bold", padding=(0, 1, 0, 0))
-    table.add_column("type", no_wrap=True)
-    for column in columns:
-        table.add_column(column, justify="right", no_wrap=True)
-    for each in types:
-        cells = [_cell(column, each, sight) for column in columns]
-        table.add_row(Text(each.name, _name_style(each)), *cells)
-    return table
+def _table(types: list[TypeSight], sight: Sight, room: int) -> Table:
+    numbers = [*_STATES, *_COLUMNS]
+    rows = [
+        {"type": Text(each.name, _name_style(each))}
+        | {column: _cell(column, each, sight) for column in numbers}
+        for each in types
+    ]
+    columns = Columns(names=["type", *numbers], gives_way=_DISPENSABLE, right=numbers, gap=1)
+    return fitting(columns, rows, room)
 
 
 def _cell(column: str, each: TypeSight, sight: Sight) -> Text:
