@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import signal
 import sys
 import termios
@@ -27,7 +28,7 @@ from trellis_jobs.worker.signals import listening
 
 _EVERY: Final = 1.0
 _PATIENCE: Final = 3.0
-_ENDS: Final = ("q", "Q", "\x03", "")
+_KEYS_AT_ONCE: Final = 64
 
 
 def top(output: Output, reach: Reach) -> None:
@@ -89,7 +90,13 @@ def _pressed(end: Callable[[], None]) -> Iterator[None]:
     loop, keyboard = asyncio.get_running_loop(), sys.stdin.fileno()
     before = termios.tcgetattr(keyboard)
     tty.setcbreak(keyboard)
-    loop.add_reader(keyboard, lambda: end() if sys.stdin.read(1) in _ENDS else None)
+
+    def read() -> None:
+        pressed = os.read(keyboard, _KEYS_AT_ONCE)
+        if not pressed or b"q" in pressed.lower():
+            end()
+
+    loop.add_reader(keyboard, read)
     try:
         yield
     finally:

@@ -1,0 +1,202 @@
+"""`trellis-jobs doctor`: what is well, what is not, and what to do."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Iterator
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from tests.cli.shell import shell
+from tests.cli.stage import Stage, stage
+from tests.cli.test_queues import consumer
+from tests.support.cluster import cluster
+from tests.support.lab import probe
+from tests.support.servers import start_version
+from trellis_jobs.cli.doctor import judging
+from trellis_jobs.cli.doctor.findings import Diagnosis, Level, Section, attention, broken, fine
+from trellis_jobs.cli.exits import Exit
+from trellis_jobs.cli.queues.rows import rows
+from trellis_jobs.embedded import HOST, EmbeddedServer
+from trellis_jobs.jetstream import api
+from trellis_jobs.jetstream.access import Access
+from trellis_jobs.jetstream.queues import ServerQueue
+from trellis_jobs.jetstream.server_facts import Replication
+
+PROOF = "s3cret"
+SECTIONS = ["connection", "server", "streams", "queues", "permissions", "admin", "clock"]
+
+
+@pytest.fixture(scope="module")
+def there(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
+    with stage(tmp_path_factory.mktemp("stage")) as made:
+        yield made
+
+
+def said(told: Any, section: str) -> list[str]:
+    [found] = [each for each in told["sections"] if each["name"] == section]
+    return [finding["says"] for finding in found["findings"]]
+
+
+def test_where_all_is_well_there_is_nothing_to_do(there: Stage) -> None:
+    ended = there.shell("doctor", "--json")
+    assert ended.code == 0, ended.out
+    told = ended.json
+    assert [each["name"] for each in told["sections"]] == SECTIONS
+    assert (told["ok"], told["toDo"]) == (True, [])
+    assert "not encrypted" in said(told, "connection")[0]
+    assert said(told, "connection")[1] == "no credentials, account $G"
+    assert "JOBS_WORK is as it should be" in said(told, "streams")
+    assert said(told, "admin")[0].startswith("answers, mode full")
+    on_a_terminal = there.at_terminal("doctor")
+    assert on_a_terminal.code == 0
+    assert "Nothing to do." in on_a_terminal.plain
+    assert all(len(line) <= 80 for line in on_a_terminal.plain.splitlines())
+
+
+def test_a_bare_server_gets_a_list_of_what_to_do_the_worst_first(server: EmbeddedServer) -> None:
+    ended = Stage(server.url).shell("doctor", "--json")
+    assert ended.code == 1
+    made, ran = ended.json["toDo"][0], ended.json["toDo"][-1]
+    assert made == "make what is missing: trellis-jobs infra apply"
+    assert ran.startswith("run `trellis-jobs admin serve`")
+    assert "JOBS is missing" in said(ended.json, "streams")
+    assert "stream JOBS_WORK is not there" in said(ended.json, "queues")[0]
+    assert "no admin runtime answers" in said(ended.json, "admin")
+
+
+def test_without_a_server_it_ends_with_4_and_no_secret_is_shown() -> None:
+    url = "nats://ann:s3cret@127.0.0.1:1"
+    for arguments in (("doctor",), ("doctor", "--json")):
+        ended = shell(*arguments, "--nats", url)
+        assert ended.code == 4
+        assert "no NATS server answers" in ended.out
+        assert "s3cret" not in ended.out + ended.err
+
+
+RIGHTS = {"publish": ["rpc.v1.Jobs.Health", "$SYS.REQ.USER.INFO"], "subscribe": ["_INBOX.>"]}
+CONFIG = f"""
+accounts {{
+    SYS: {{ users: [{{ user: sys, password: sys }}] }}
+    A: {{ jetstream: enabled, users: [
+        {{ user: operator, password: s3cret, permissions: {json.dumps(RIGHTS)} }}
+        {{ user: owner, password: s3cret }}
+    ] }}
+}}
+system_account: SYS
+"""
+
+
+def test_what_credentials_may_not_do_is_told_and_stops_no_other_check() -> None:
+    with EmbeddedServer.start(config=CONFIG) as server:
+        host = f"{HOST}:{server.port}"
+        ended = shell("doctor", "--json", "--nats", f"nats://operator:s3cret@{host}")
+        system = ("--system-account", f"nats://sys:sys@{host}")
+        owned = shell("doctor", "--json", "--nats", f"nats://owner:s3cret@{host}", *system)
+    told = ended.json
+    assert [each["name"] for each in told["sections"]] == SECTIONS
+    assert said(told, "connection")[1] == "user operator, account A"
+    may, may_not = said(told, "permissions")
+    assert may == "may: ask the admin runtime"
+    assert "make and change streams" in may_not
+    assert "not looked at" in said(told, "streams")[0]
+    assert "writes are confirmed before they are on disk" in " ".join(said(owned.json, "server"))
+    assert "make and change streams" in said(owned.json, "permissions")[0]
+    assert "s3cret" not in ended.out + owned.out + ended.err + owned.err
+
+
+def test_an_older_server_lacks_things_and_says_what_that_means() -> None:
+    with start_version("2.10.26") as server:
+        ended = Stage(server.url).shell("doctor", "--json")
+    assert ended.code == 1
+    assert any("queues cannot be paused" in each for each in said(ended.json, "server"))
+    assert "upgrade nats-server to 2.14 or later" in ended.json["toDo"]
+
+
+def test_probing_rights_leaves_nothing_behind(there: Stage) -> None:
+    def log_and_consumers() -> tuple[int, int]:
+        return asyncio.run(_counted(there.url))
+
+    before = log_and_consumers()
+    assert there.shell("doctor", "--app", "tests.cli.shop:service").code == 1
+    assert log_and_consumers() == before
+
+
+async def _counted(url: str) -> tuple[int, int]:
+    async with probe(url) as raw:
+        log = (await api.request(raw.connection, "STREAM.INFO.JOBS"))["state"]
+        work = (await api.request(raw.connection, "STREAM.INFO.JOBS_WORK"))["state"]
+        return int(log["last_seq"]), int(work["consumer_count"])
+
+
+def test_the_worst_comes_first_and_each_thing_once() -> None:
+    found = Diagnosis(
+        (
+            Section("a", (fine("x"), attention("y", "later"), attention("z", "later"))),
+            Section("b", (broken("w", "first"),)),
+        )
+    )
+    assert found.to_do() == ["first", "later"]
+    assert found.exit is Exit.REFUSED
+    assert Diagnosis((Section("a", (fine("x"),)),)).exit is Exit.OK
+
+
+@pytest.mark.parametrize(
+    ("ahead", "level"),
+    [
+        (timedelta(milliseconds=-900), Level.FINE),
+        (timedelta(seconds=1.5), Level.ATTENTION),
+        (timedelta(minutes=-5), Level.ATTENTION),
+    ],
+)
+def test_clocks_may_differ_by_a_second(ahead: timedelta, level: Level) -> None:
+    assert judging.judge_clock(ahead).level is level
+
+
+def test_replicas_that_lag_behind_and_too_few_in_a_cluster_want_attention() -> None:
+    healthy = Replication("JOBS", 3, "n1", ())
+    assert [f.level for f in judging.judge_replication([healthy], "c")] == [Level.FINE]
+    lagging = Replication("JOBS", 3, "n1", ("n2",))
+    assert "n2" in judging.judge_replication([lagging], "c")[0].says
+    single = Replication("JOBS", 1, None, ())
+    [few] = judging.judge_replication([single], "c")
+    assert "--replicas 3" in str(few.remedy)
+    assert judging.judge_replication([single], None)[0].level is Level.NOTE
+
+
+def test_work_that_nobody_asks_for_is_the_worst_a_queue_can_have() -> None:
+    made = rows([ServerQueue("lab", "work", consumer())], {}, None, None)
+    assert [f.level for f in judging.judge_queues(made)] == [Level.FINE, Level.BROKEN]
+    paused = rows([ServerQueue("lab", "work", consumer(is_paused=True))], {}, None, None)
+    assert [f.level for f in judging.judge_queues(paused)] == [Level.FINE, Level.NOTE]
+
+
+@pytest.mark.parametrize(
+    ("access", "identity"),
+    [
+        (Access(servers="nats://h:1"), "no credentials"),
+        (Access(servers="nats://ann:pw@h:1"), "user ann"),
+        (Access(servers="nats://s3cret@h:1"), "a token"),
+        (Access(servers="nats://h:1", token=PROOF), "a token"),
+        (Access(servers="nats://h:1", user="bob", password=PROOF), "user bob"),
+        (Access(servers="nats://h:1", credentials="/x/a.creds"), "credentials file /x/a.creds"),
+        (Access(servers="nats://h:1", nkey="/x/a.nk"), "nkey file /x/a.nk"),
+    ],
+)
+def test_who_one_is_is_told_without_what_proves_it(access: Access, identity: str) -> None:
+    assert access.identity() == identity
+
+
+def test_in_a_cluster_one_replica_is_too_few() -> None:
+    with cluster() as three:
+        asyncio.run(three.until_ready())
+        there = Stage(three.url)
+        there.shell("infra", "apply")
+        few = there.shell("doctor", "--json")
+        assert any("fewer than 3 replicas" in each for each in said(few.json, "streams"))
+        there.shell("infra", "apply", "--replicas", "3", "--yes")
+        grown = there.shell("doctor", "--json")
+        assert "every stream has 3 replicas" in said(grown.json, "streams")

@@ -1,0 +1,104 @@
+"""`trellis-jobs infra`: what jobs need on the server, against what is there."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from tests.cli.stage import Stage
+from tests.support.lab import probe
+from trellis_jobs.embedded import EmbeddedServer
+from trellis_jobs.jetstream import api
+
+APP = ("--app", "tests.cli.shop:service")
+STREAMS = ["JOBS", "JOBS/to-work", "JOBS_WORK", "JOBS_ADVISORIES", "KV_JOBS_KEYS"]
+QUEUES = [f"JOBS_WORK/shop-{name}" for name in ("greet", "nap", "shrug", "unhandled")]
+
+
+@pytest.fixture
+def there(server: EmbeddedServer) -> Stage:
+    return Stage(server.url)
+
+
+def acts(told: Any) -> dict[str, str]:
+    return {each["name"]: each["act"] for each in told["changes"]}
+
+
+def update_stream(there: Stage, name: str, **changes: Any) -> None:
+    async def update() -> None:
+        async with probe(there.url) as raw:
+            config = (await api.request(raw.connection, f"STREAM.INFO.{name}"))["config"]
+            await api.request(raw.connection, f"STREAM.UPDATE.{name}", config | changes)
+
+    asyncio.run(update())
+
+
+def test_what_is_missing_is_planned_then_made_then_kept(there: Stage) -> None:
+    plan = there.shell("infra", "plan", *APP, "--json")
+    assert (plan.code, plan.json["unchanged"]) == (0, False)
+    assert acts(plan.json) == dict.fromkeys([*STREAMS, *QUEUES], "create")
+    assert there.shell("infra", "check", *APP).code == 1
+
+    made = there.shell("infra", "apply", *APP, "--json")
+    assert made.code == 0, made.err
+    assert acts(made.json) == dict.fromkeys([*STREAMS, *QUEUES], "created")
+
+    check = there.shell("infra", "check", *APP, "--json")
+    assert (check.code, check.json["unchanged"]) == (0, True)
+    assert set(acts(check.json).values()) == {"keep"}
+    assert there.shell("infra", "apply", *APP).code == 0
+    queues = there.shell("queues", "list", "--json").json["queues"]
+    assert [each["drift"] for each in queues] == [[]] * len(QUEUES)
+
+
+def test_what_is_in_use_is_changed_only_when_somebody_agrees(there: Stage) -> None:
+    there.shell("infra", "apply")
+    update_stream(there, "JOBS_WORK", max_msgs=1000)
+    check = there.shell("infra", "check")
+    assert check.code == 1
+    assert "max_msgs should be -1, is 1000" in check.out
+
+    unasked = there.shell("infra", "apply")
+    assert unasked.code == 2
+    assert "nobody can be asked here" in unasked.err
+    refused = there.at_terminal("infra", "apply", types="n\n")
+    assert refused.code == 1
+    assert "nothing was changed" in refused.plain
+    assert there.shell("infra", "check").code == 1
+
+    agreed = there.at_terminal("infra", "apply", types="y\n")
+    assert agreed.code == 0
+    assert "updated" in agreed.plain
+    assert there.shell("infra", "check").code == 0
+
+
+def test_what_would_endanger_jobs_is_refused_and_everything_else_still_told(there: Stage) -> None:
+    there.shell("infra", "apply")
+    update_stream(there, "JOBS_ADVISORIES", subjects=["something.else"])
+    update_stream(there, "JOBS", allow_direct=False)
+    plan = there.shell("infra", "plan", "--json")
+    assert plan.code == 0
+    told = acts(plan.json)
+    assert (told["JOBS_ADVISORIES"], told["JOBS"], told["JOBS_WORK"]) == (
+        "refuse",
+        "update",
+        "keep",
+    )
+    assert there.shell("infra", "check").code == 1
+    assert there.shell("infra", "apply", "--yes").code == 1
+    assert acts(there.shell("infra", "plan", "--json").json) == told, "nothing was changed"
+
+
+def test_on_a_terminal_names_are_whole(there: Stage) -> None:
+    ended = there.at_terminal("infra", "plan", *APP, columns=60)
+    assert ended.code == 0
+    assert not [line for line in ended.plain.splitlines() if len(line) > 60]
+    assert all(name in ended.plain for name in [*STREAMS, *QUEUES])
+
+
+def test_without_a_server_it_ends_with_4(there: Stage) -> None:
+    for verb in ("plan", "check", "apply"):
+        ended = there.shell("infra", verb, "--nats", "nats://127.0.0.1:1")
+        assert (ended.code, ended.out) == (4, "")

@@ -1,0 +1,224 @@
+"""`trellis-jobs queues`: what waits where, and whether anybody works on it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from jobs_admin.views.services import StatsView, TypeStats
+from tests.cli.stage import Stage, stage
+from tests.support.facts import until
+from tests.support.lab import LabJobs, Task, bench, probe, producer, until_state, worker
+from tests.support.servers import start_version
+from trellis_jobs import Workers
+from trellis_jobs.cli.queues.listing import queue_table
+from trellis_jobs.cli.queues.looking import Looked
+from trellis_jobs.cli.queues.rows import rows
+from trellis_jobs.cli.showing.output import Output
+from trellis_jobs.contract.declaration import ServiceContract
+from trellis_jobs.contract.topology import queue_consumer
+from trellis_jobs.embedded import EmbeddedServer
+from trellis_jobs.jetstream.consumers import ensure_consumer
+from trellis_jobs.jetstream.queue_consumers import QueueConsumer
+from trellis_jobs.jetstream.queues import ServerQueue
+from trellis_jobs.model.states import JobState
+
+LIST = ("queues", "list")
+WORK = LabJobs.contract.queues["work"]
+NOW = datetime(2026, 11, 16, 12, tzinfo=UTC)
+
+
+@pytest.fixture(scope="module")
+def there(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
+    with stage(tmp_path_factory.mktemp("stage")) as made:
+        asyncio.run(_start_once(made.url))
+        yield made
+
+
+async def _start_once(url: str) -> None:
+    """So that the consumers of two queues are there, and work that nobody asks for."""
+    async with bench().service.connect(url, workers=Workers(queues=["work", "slow"])):
+        pass
+    async with producer(url) as jobs:
+        await jobs.work.create_many([Task(), Task()])
+
+    async with probe(url) as raw:
+
+        async def has_two() -> bool:
+            return bool((await raw.consumer("work"))["num_pending"] == 2)
+
+        await until(has_two, "both jobs wait")
+
+
+def queues_of(told: Any) -> dict[str, dict[str, Any]]:
+    return {f"{each['service']}/{each['type']}": each for each in told["queues"]}
+
+
+def test_every_queue_of_the_server_is_listed_with_what_waits(there: Stage) -> None:
+    ended = there.shell(*LIST, "--json")
+    assert (ended.code, ended.err) == (0, "")
+    work = queues_of(ended.json)["lab/work"]
+    assert (work["depth"], work["inFlight"], work["asking"]) == (2, 0, 0)
+    assert (work["unattended"], work["paused"], work["ackWaitMs"]) == (True, False, 1000)
+    assert work["states"]["pending"] == 2
+    assert work["oldestAgeMs"] > 0
+    assert queues_of(ended.json)["lab/slow"]["depth"] == 0
+
+
+def test_on_a_terminal_names_are_whole_and_trouble_stands_below(there: Stage) -> None:
+    ended = there.at_terminal(*LIST, columns=40)
+    assert ended.code == 0
+    lines = ended.plain.splitlines()
+    assert lines[0].split()[:3] == ["queue", "depth", "out"]
+    assert all(len(line.rstrip()) <= 40 for line in lines)
+    assert any(line.startswith("lab/work ") for line in lines)
+    assert "lab/work: work waits, and no worker asks" in ended.plain
+
+
+def test_settings_that_differ_from_the_contract_are_drift(there: Stage) -> None:
+    async def change(ack_wait: int) -> None:
+        """Somebody else's hand: the contract that the consumer tells stays what it is."""
+        async with probe(there.url) as raw:
+            desired = queue_consumer("lab", LabJobs.contract.queues["slow"])
+            await ensure_consumer(raw.connection, desired | {"ack_wait": ack_wait * 1_000_000_000})
+
+    asyncio.run(change(7))
+    drift = queues_of(there.shell(*LIST, "--json").json)["lab/slow"]["drift"]
+    assert drift == ["ack_wait should be 30 s, is 7 s"]
+    asyncio.run(change(30))
+    assert queues_of(there.shell(*LIST, "--json").json)["lab/slow"]["drift"] == []
+
+
+def test_code_at_hand_tells_which_queues_never_had_a_worker(there: Stage) -> None:
+    told = queues_of(there.shell(*LIST, "--json", "--app", "tests.cli.shop:service").json)
+    assert "no worker of it ever started" in told["shop/greet"]["drift"][0]
+    assert "lab/work" in told
+
+
+def test_a_paused_queue_hands_out_nothing_and_says_why(there: Stage) -> None:
+    pause = ("queues", "pause", "lab/slow", "--reason", "the bank is away", "--by", "ann")
+    ended = there.shell(*pause, "--for", "10m")
+    assert (ended.code, ended.out) == (0, "lab/slow is paused for 10 min; 0 jobs wait, 0 are out\n")
+    slow = queues_of(there.shell(*LIST, "--json").json)["lab/slow"]
+    assert (slow["paused"], slow["pauseReason"], slow["pausedBy"]) == (
+        True,
+        "the bank is away",
+        "ann",
+    )
+    assert slow["drift"] == []
+    asyncio.run(_until_paused_job_runs(there))
+    assert there.shell("queues", "resume", "lab/slow").out == "lab/slow was not paused\n"
+
+
+async def _until_paused_job_runs(there: Stage) -> None:
+    async with worker(there.url, "slow") as slow:
+        ref = await slow.jobs.slow.create(Task())
+        why = await asyncio.to_thread(there.shell, "jobs", "explain", ref.id)
+        assert "The queue lab/slow is paused" in why.out
+        assert not slow.runs
+        ended = await asyncio.to_thread(there.shell, "queues", "resume", "lab/slow", "--json")
+        assert ended.json == {"service": "lab", "type": "slow", "paused": False}
+        await until_state(ref, JobState.COMPLETED)
+
+
+def test_a_pause_without_an_end_lasts_until_it_is_resumed(there: Stage) -> None:
+    ended = there.shell("queues", "pause", "lab/slow", "--reason", "for now", "--json")
+    assert "pausedUntil" not in ended.json
+    assert "paused until it is resumed: for now" in there.shell(*LIST).out
+    there.shell("queues", "resume", "lab/slow")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "words"),
+    [
+        (("pause", "lab/nosuch", "--reason", "x"), 3, "known: lab/slow, lab/work"),
+        (("resume", "lab/nosuch"), 3, "known: lab/slow, lab/work"),
+        (("pause", "lab/slow"), 2, "--reason"),
+        (("pause", "lab/slow", "--reason", "x", "--for", "soon"), 2, "is no duration"),
+        (("list", "--nats", "nats://127.0.0.1:1"), 4, "no NATS server answers"),
+    ],
+)
+def test_what_cannot_be_done_is_said(
+    there: Stage, arguments: tuple[str, ...], code: int, words: str
+) -> None:
+    ended = there.shell("queues", *arguments)
+    assert (ended.code, ended.out) == (code, "")
+    assert words in ended.err
+
+
+def test_without_an_admin_runtime_the_server_alone_tells(server: EmbeddedServer) -> None:
+    asyncio.run(_start_once(server.url))
+    alone = Stage(server.url)
+    ended = alone.shell(*LIST, "--json")
+    assert ended.code == 0
+    assert "without retries and rates: nobody answers" in ended.err
+    work = queues_of(ended.json)["lab/work"]
+    assert work["depth"] == 2
+    assert "states" not in work
+
+
+def test_an_older_server_says_that_it_cannot_pause() -> None:
+    with start_version("2.10.26") as server:
+        asyncio.run(_start_once(server.url))
+        ended = Stage(server.url).shell("queues", "pause", "lab/work", "--reason", "x")
+    assert ended.code == 1
+    assert "pausing a queue needs nats-server 2.11, this one is 2.10.26" in ended.err
+
+
+def consumer(**changes: Any) -> QueueConsumer:
+    made = QueueConsumer(
+        name="lab-work",
+        subject="trellis.work.lab.work.*",
+        ack_wait=timedelta(seconds=1),
+        delivery_limit=None,
+        delivered=0,
+        pending=3,
+        unanswered=0,
+        asking=0,
+        is_paused=False,
+        pause_remaining=None,
+        config=queue_consumer("lab", WORK),
+    )
+    return replace(made, **changes)
+
+
+@pytest.mark.parametrize(
+    ("changes", "unattended"),
+    [({}, True), ({"asking": 1}, False), ({"unanswered": 1}, False), ({"pending": 0}, False)],
+)
+def test_a_queue_is_unattended_when_work_waits_and_nobody_asks_or_works(
+    changes: dict[str, int], unattended: bool
+) -> None:
+    [row] = rows([ServerQueue("lab", "work", consumer(**changes))], {}, None, None)
+    assert row.is_unattended is unattended
+
+
+def test_a_queue_that_the_code_declares_no_more_is_said() -> None:
+    queue = ServerQueue("lab", "gone", consumer())
+    made = rows([queue], {}, None, ServiceContract("lab", {"work": WORK}))
+    assert (made[0].name, made[0].drift) == (
+        "lab/gone",
+        ("on the server, and declared no more",),
+    )
+    assert "no worker of it ever started" in made[1].drift[0]
+
+
+def test_columns_give_way_before_a_name_is_cut() -> None:
+    stats = StatsView(
+        timestamp=NOW,
+        window_minutes=5,
+        states={},
+        per_minute={},
+        oldest_pending_age_ms=0,
+        types=(TypeStats(service="lab", type="work", states={"retry": 2}, per_minute={}),),
+    )
+    looked = Looked(rows([ServerQueue("lab", "work", consumer())], {}, stats, None), stats, None)
+    wide = queue_table(looked, Output(), NOW, 100)
+    narrow = queue_table(looked, Output(), NOW, 20)
+    assert [str(column.header) for column in wide.columns][-1] == "done/min"
+    assert [str(column.header) for column in narrow.columns] == ["queue", "depth", "out"]

@@ -1,0 +1,122 @@
+"""`trellis-jobs top`: job types, live, on one screen."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+from collections.abc import Iterator
+from dataclasses import replace
+from datetime import timedelta
+
+import pytest
+from rich.console import Console
+
+from jobs_admin.views.services import TypeStats
+from tests.cli.shell import shell
+from tests.cli.stage import Stage, stage
+from tests.cli.terminal import on_a_terminal
+from tests.cli.test_queues import NOW, _start_once, consumer
+from tests.support.facts import until
+from trellis_jobs.cli.queues.rows import rows
+from trellis_jobs.cli.top.frame import frame
+from trellis_jobs.cli.top.sight import Sight, TypeSight
+from trellis_jobs.embedded import EmbeddedServer
+from trellis_jobs.jetstream.queues import ServerQueue
+
+
+@pytest.fixture(scope="module")
+def there(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
+    with stage(tmp_path_factory.mktemp("stage")) as made:
+        asyncio.run(_start_once(made.url))
+        yield made
+
+
+def test_in_a_pipe_it_is_one_look(there: Stage) -> None:
+    there.dead("the bank is away")
+    ended = there.shell("top")
+    assert (ended.code, ended.err) == (0, "")
+    lines = ended.out.splitlines()
+    assert lines[1].startswith("admin runtime ok")
+    assert lines[2].split() == ["2", "pending", "1", "dead"]
+    [single] = [line.split() for line in lines if line.startswith("lab/single")]
+    assert single[1:5] == ["0", "0", "0", "1"]
+
+
+def test_as_json_too(there: Stage) -> None:
+    ended = there.shell("top", "--json")
+    types = {each["type"]: each for each in ended.json["types"]}
+    assert (types["work"]["depth"], types["work"]["states"]["pending"]) == (2, 2)
+    assert "workers" in types["work"]
+    assert ended.json["health"]["status"] == "ok"
+
+
+@pytest.mark.parametrize("ending", ["q", "SIGINT", "SIGTERM"])
+async def test_on_a_terminal_it_goes_on_until_told(there: Stage, ending: str) -> None:
+    with on_a_terminal("top", "--nats", there.url, columns=80) as (process, terminal):
+        await until(lambda: terminal.text.count("q ends") > 1, "it is drawn again")
+        if ending == "q":
+            os.write(terminal._master, b"xq")
+        else:
+            process.send_signal(signal.Signals[ending])
+        await until(lambda: process.poll() is not None, "it ends")
+        assert process.returncode == 0
+        assert "lab/work" in terminal.plain_text
+        assert "Traceback" not in terminal.plain_text
+
+
+def test_without_an_admin_runtime_the_server_alone_tells(server: EmbeddedServer) -> None:
+    asyncio.run(_start_once(server.url))
+    ended = Stage(server.url).shell("top")
+    assert ended.code == 0
+    assert "no numbers of jobs: nobody answers" in ended.out
+    [work] = [line.split() for line in ended.out.splitlines() if line.startswith("lab/work")]
+    assert work[1] == "2"
+
+
+def test_without_a_server_it_ends_with_4() -> None:
+    ended = shell("top", "--nats", "nats://127.0.0.1:1")
+    assert (ended.code, ended.out) == (4, "")
+
+
+def sight_of(count: int) -> Sight:
+    queues = [ServerQueue("lab", f"t{n:03}", consumer(pending=n)) for n in range(count)]
+    made = rows(queues, {"lab/t007": NOW - timedelta(hours=2)}, None, None)
+    types = tuple(
+        TypeSight(
+            row.name,
+            row,
+            TypeStats(
+                service="lab", type=row.job_type, states={"dead": 1}, per_minute={"retry": 2}
+            ),
+            1,
+        )
+        for row in made
+    )
+    return Sight(NOW, types, None, "nobody answers")
+
+
+def drawn(sight: Sight, *, width: int, height: int) -> list[str]:
+    shown = Console(width=width, height=height, force_terminal=True, color_system=None)
+    with shown.capture() as captured:
+        shown.print(frame(sight, "top", shown))
+    return captured.get().splitlines()
+
+
+@pytest.mark.parametrize("height", [8, 24, 60])
+@pytest.mark.parametrize("width", [40, 80, 130])
+def test_a_frame_fits_any_terminal_and_shows_what_has_most_to_do(width: int, height: int) -> None:
+    lines = drawn(sight_of(100), width=width, height=height)
+    assert len(lines) <= height
+    assert all(len(line) <= width for line in lines)
+    assert any(line.startswith("lab/t099 ") for line in lines)
+    assert lines[-1].startswith("and ")
+
+
+def test_a_frame_tells_ages_errors_and_the_dead() -> None:
+    sight = sight_of(8)
+    assert not any("more with less" in line for line in drawn(sight, width=130, height=40))
+    [line] = [each for each in drawn(sight, width=130, height=40) if each.startswith("lab/t007")]
+    assert line.split() == ["lab/t007", "0", "0", "0", "1", "7", "2", "h", "0", "0", "2", "1"]
+    assert "nobody answers" in drawn(sight, width=130, height=40)[1]
+    assert replace(sight, types=()).to_json() == {"types": []}
