@@ -19,17 +19,23 @@ from trellis_jobs.model.states import JobState
 
 
 @dataclass(frozen=True)
-class Stage:
-    """Commands are run against this server; `admin` is the admin runtime's process."""
+class Place:
+    """Commands are run against this server."""
 
     url: str
-    admin: Command
 
     def shell(self, *arguments: str, stdin: str = "") -> Ended:
         return shell(*arguments, stdin=stdin, env={"NATS_URL": self.url})
 
     def at_terminal(self, *arguments: str, types: str = "", columns: int = 80) -> Ended:
         return at_terminal(*arguments, types=types, columns=columns, env={"NATS_URL": self.url})
+
+
+@dataclass(frozen=True)
+class Stage(Place):
+    """`admin` is the admin runtime's process."""
+
+    admin: Command
 
     def dead(self, *errors: str) -> list[str]:
         """Jobs that died of these, in this order."""

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from tests.cli.shell import shell
-from tests.cli.stage import Stage, stage
+from tests.cli.stage import Place, Stage, stage
 from tests.cli.test_queues import consumer
 from tests.support.cluster import cluster
 from tests.support.lab import probe
@@ -58,7 +58,7 @@ def test_where_all_is_well_there_is_nothing_to_do(there: Stage) -> None:
 
 
 def test_a_bare_server_gets_a_list_of_what_to_do_the_worst_first(server: EmbeddedServer) -> None:
-    ended = Stage(server.url).shell("doctor", "--json")
+    ended = Place(server.url).shell("doctor", "--json")
     assert ended.code == 1
     made, ran = ended.json["toDo"][0], ended.json["toDo"][-1]
     assert made == "make what is missing: trellis-jobs infra apply"
@@ -110,7 +110,7 @@ def test_what_credentials_may_not_do_is_told_and_stops_no_other_check() -> None:
 
 def test_an_older_server_lacks_things_and_says_what_that_means() -> None:
     with start_version("2.10.26") as server:
-        ended = Stage(server.url).shell("doctor", "--json")
+        ended = Place(server.url).shell("doctor", "--json")
     assert ended.code == 1
     assert any("queues cannot be paused" in each for each in said(ended.json, "server"))
     assert "upgrade nats-server to 2.14 or later" in ended.json["toDo"]
@@ -193,7 +193,7 @@ def test_who_one_is_is_told_without_what_proves_it(access: Access, identity: str
 def test_in_a_cluster_one_replica_is_too_few() -> None:
     with cluster() as three:
         asyncio.run(three.until_ready())
-        there = Stage(three.url)
+        there = Place(three.url)
         there.shell("infra", "apply")
         few = there.shell("doctor", "--json")
         assert any("fewer than 3 replicas" in each for each in said(few.json, "streams"))

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.cli.stage import Stage
+from tests.cli.stage import Place
 from tests.support.lab import probe
 from trellis_jobs.embedded import EmbeddedServer
 from trellis_jobs.jetstream import api
@@ -18,15 +18,15 @@ QUEUES = [f"JOBS_WORK/shop-{name}" for name in ("greet", "nap", "shrug", "unhand
 
 
 @pytest.fixture
-def there(server: EmbeddedServer) -> Stage:
-    return Stage(server.url)
+def there(server: EmbeddedServer) -> Place:
+    return Place(server.url)
 
 
 def acts(told: Any) -> dict[str, str]:
     return {each["name"]: each["act"] for each in told["changes"]}
 
 
-def update_stream(there: Stage, name: str, **changes: Any) -> None:
+def update_stream(there: Place, name: str, **changes: Any) -> None:
     async def update() -> None:
         async with probe(there.url) as raw:
             config = (await api.request(raw.connection, f"STREAM.INFO.{name}"))["config"]
@@ -35,7 +35,7 @@ def update_stream(there: Stage, name: str, **changes: Any) -> None:
     asyncio.run(update())
 
 
-def test_what_is_missing_is_planned_then_made_then_kept(there: Stage) -> None:
+def test_what_is_missing_is_planned_then_made_then_kept(there: Place) -> None:
     plan = there.shell("infra", "plan", *APP, "--json")
     assert (plan.code, plan.json["unchanged"]) == (0, False)
     assert acts(plan.json) == dict.fromkeys([*STREAMS, *QUEUES], "create")
@@ -53,7 +53,7 @@ def test_what_is_missing_is_planned_then_made_then_kept(there: Stage) -> None:
     assert [each["drift"] for each in queues] == [[]] * len(QUEUES)
 
 
-def test_what_is_in_use_is_changed_only_when_somebody_agrees(there: Stage) -> None:
+def test_what_is_in_use_is_changed_only_when_somebody_agrees(there: Place) -> None:
     there.shell("infra", "apply")
     update_stream(there, "JOBS_WORK", max_msgs=1000)
     check = there.shell("infra", "check")
@@ -74,7 +74,7 @@ def test_what_is_in_use_is_changed_only_when_somebody_agrees(there: Stage) -> No
     assert there.shell("infra", "check").code == 0
 
 
-def test_what_would_endanger_jobs_is_refused_and_everything_else_still_told(there: Stage) -> None:
+def test_what_would_endanger_jobs_is_refused_and_everything_else_still_told(there: Place) -> None:
     there.shell("infra", "apply")
     update_stream(there, "JOBS_ADVISORIES", subjects=["something.else"])
     update_stream(there, "JOBS", allow_direct=False)
@@ -91,14 +91,14 @@ def test_what_would_endanger_jobs_is_refused_and_everything_else_still_told(ther
     assert acts(there.shell("infra", "plan", "--json").json) == told, "nothing was changed"
 
 
-def test_on_a_terminal_names_are_whole(there: Stage) -> None:
+def test_on_a_terminal_names_are_whole(there: Place) -> None:
     ended = there.at_terminal("infra", "plan", *APP, columns=60)
     assert ended.code == 0
     assert not [line for line in ended.plain.splitlines() if len(line) > 60]
     assert all(name in ended.plain for name in [*STREAMS, *QUEUES])
 
 
-def test_without_a_server_it_ends_with_4(there: Stage) -> None:
+def test_without_a_server_it_ends_with_4(there: Place) -> None:
     for verb in ("plan", "check", "apply"):
         ended = there.shell("infra", verb, "--nats", "nats://127.0.0.1:1")
         assert (ended.code, ended.out) == (4, "")

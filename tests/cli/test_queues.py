@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from jobs_admin.views.services import StatsView, TypeStats
-from tests.cli.stage import Stage, stage
+from tests.cli.stage import Place, Stage, stage
 from tests.support.facts import until
 from tests.support.lab import LabJobs, Task, bench, probe, producer, until_state, worker
 from tests.support.servers import start_version
@@ -153,7 +153,7 @@ def test_what_cannot_be_done_is_said(
 
 def test_without_an_admin_runtime_the_server_alone_tells(server: EmbeddedServer) -> None:
     asyncio.run(_start_once(server.url))
-    alone = Stage(server.url)
+    alone = Place(server.url)
     ended = alone.shell(*LIST, "--json")
     assert ended.code == 0
     assert "without retries and rates: nobody answers" in ended.err
@@ -165,7 +165,7 @@ def test_without_an_admin_runtime_the_server_alone_tells(server: EmbeddedServer)
 def test_an_older_server_says_that_it_cannot_pause() -> None:
     with start_version("2.10.26") as server:
         asyncio.run(_start_once(server.url))
-        ended = Stage(server.url).shell("queues", "pause", "lab/work", "--reason", "x")
+        ended = Place(server.url).shell("queues", "pause", "lab/work", "--reason", "x")
     assert ended.code == 1
     assert "pausing a queue needs nats-server 2.11, this one is 2.10.26" in ended.err
 

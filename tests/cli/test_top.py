@@ -14,7 +14,7 @@ from rich.console import Console
 
 from jobs_admin.views.services import TypeStats
 from tests.cli.shell import shell
-from tests.cli.stage import Stage, stage
+from tests.cli.stage import Place, Stage, stage
 from tests.cli.terminal import on_a_terminal
 from tests.cli.test_queues import NOW, _start_once, consumer
 from tests.support.facts import until
@@ -67,7 +67,7 @@ async def test_on_a_terminal_it_goes_on_until_told(there: Stage, ending: str) ->
 
 def test_without_an_admin_runtime_the_server_alone_tells(server: EmbeddedServer) -> None:
     asyncio.run(_start_once(server.url))
-    ended = Stage(server.url).shell("top")
+    ended = Place(server.url).shell("top")
     assert ended.code == 0
     assert "no numbers of jobs: nobody answers" in ended.out
     [work] = [line.split() for line in ended.out.splitlines() if line.startswith("lab/work")]
