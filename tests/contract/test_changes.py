@@ -1,0 +1,170 @@
+"""Every field of a queue, changed both ways: an update, or a migration, and why."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import pytest
+from pydantic import BaseModel
+
+from trellis_jobs import Jobs, KeyConcurrency, QueueDepth, job
+from trellis_jobs.contract.changes import JUDGES, Weight, changes, is_migration
+from trellis_jobs.contract.manifest import to_manifest
+
+UPDATE, MIGRATION = Weight.UPDATE, Weight.MIGRATION
+
+
+class Order(BaseModel):
+    number: int
+    note: str = ""
+
+
+class ShopJobs(Jobs, service="shop"):
+    ship = job(Order, int)
+    everything = job(
+        Order,
+        int,
+        timeout=60,
+        deadline=600,
+        delivery_limit=20,
+        shared=True,
+        key=KeyConcurrency(["/number"]),
+        queue=QueueDepth(max_queued_per_key=5),
+    )
+
+
+MANIFEST: Final = to_manifest(ShopJobs.contract)
+ENTRY: Final[dict[str, Any]] = MANIFEST["jobs"]["everything"]
+
+
+def one_queue(entry: dict[str, Any] | None) -> dict[str, Any]:
+    return {**MANIFEST, "jobs": {} if entry is None else {"ship": entry}}
+
+
+def with_field(field: str, value: Any) -> dict[str, Any]:
+    group, dot, member = field.partition(".")
+    if not dot:
+        changed = {**ENTRY, field: value}
+        return {name: kept for name, kept in changed.items() if kept is not None}
+    return {**ENTRY, group: {**ENTRY[group], member: value}}
+
+
+CASES: Final = [
+    ("maxDeliver", 5, 6, UPDATE),
+    ("maxDeliver", 5, 4, MIGRATION),
+    ("backoffMs", [1000], [1000, 5000], UPDATE),
+    ("backoffMs", [1000, 5000], [2000, 5000], UPDATE),
+    ("backoffMs", [1000, 5000], [1000], MIGRATION),
+    ("backoffMs", [1000, 5000], [500, 9000], MIGRATION),
+    ("ackWaitMs", 30_000, 60_000, UPDATE),
+    ("ackWaitMs", 60_000, 30_000, MIGRATION),
+    ("defaultDeadlineMs", 60_000, 90_000, UPDATE),
+    ("defaultDeadlineMs", 60_000, None, UPDATE),
+    ("defaultDeadlineMs", None, 60_000, MIGRATION),
+    ("defaultDeadlineMs", 90_000, 60_000, MIGRATION),
+    ("timeoutMs", 60_000, None, UPDATE),
+    ("timeoutMs", 60_000, 90_000, UPDATE),
+    ("timeoutMs", None, 60_000, MIGRATION),
+    ("timeoutMs", 90_000, 60_000, MIGRATION),
+    ("deliveryLimit", 10, 20, UPDATE),
+    ("deliveryLimit", 10, None, UPDATE),
+    ("deliveryLimit", None, 10, MIGRATION),
+    ("deliveryLimit", 20, 10, MIGRATION),
+    ("concurrency", 1, 4, UPDATE),
+    ("concurrency", 4, 1, UPDATE),
+    ("progress", False, True, UPDATE),
+    ("progress", True, False, MIGRATION),
+    ("logs", False, True, UPDATE),
+    ("logs", True, False, MIGRATION),
+    ("dlq", False, True, UPDATE),
+    ("dlq", True, False, MIGRATION),
+    ("shared", None, True, UPDATE),
+    ("shared", True, None, MIGRATION),
+    ("docs", "ships an order", "ships orders", UPDATE),
+    ("keyConcurrency.key", ["/number"], ["/note"], MIGRATION),
+    ("keyConcurrency.maxActive", 1, 2, UPDATE),
+    ("keyConcurrency.maxActive", 2, 1, MIGRATION),
+    ("keyConcurrency.heartbeatIntervalMs", 10_000, 5_000, UPDATE),
+    ("keyConcurrency.heartbeatIntervalMs", 5_000, 10_000, MIGRATION),
+    ("keyConcurrency.heartbeatTtlMs", 60_000, 90_000, UPDATE),
+    ("keyConcurrency.heartbeatTtlMs", 90_000, 60_000, MIGRATION),
+    ("keyConcurrency.stalePolicy", "fail-stale", "block", MIGRATION),
+    ("queue.maxQueuedPerKey", 1, 2, UPDATE),
+    ("queue.maxQueuedPerKey", 2, 1, MIGRATION),
+    ("queue.whenFull", "reject", "coalesce", UPDATE),
+    ("queue.whenFull", "reject", "replace-oldest", UPDATE),
+    ("queue.whenFull", "coalesce", "reject", MIGRATION),
+    ("queue.whenFull", "coalesce", "replace-oldest", MIGRATION),
+    ("somethingNew", None, 1, MIGRATION),
+    ("payload", {"schema": {"type": "string"}}, {"schema": {}}, UPDATE),
+    ("payload", {"schema": {}}, {"schema": {"type": "string"}}, MIGRATION),
+    ("result", {"schema": {"type": "integer"}}, {"schema": {"type": "number"}}, UPDATE),
+    ("result", {"schema": {"type": "number"}}, {"schema": {"type": "integer"}}, MIGRATION),
+]
+
+
+@pytest.mark.parametrize(("field", "old", "new", "weight"), CASES)
+def test_a_field_that_changes_is_an_update_or_a_migration(
+    field: str, old: Any, new: Any, weight: Weight
+) -> None:
+    [change] = changes(one_queue(with_field(field, old)), one_queue(with_field(field, new)))
+    assert (change.field, change.old, change.new, change.weight) == (field, old, new, weight)
+    assert change.why
+
+
+def test_every_field_of_a_manifest_has_a_rule_and_a_case() -> None:
+    flat = {
+        f"{name}.{member}" if name in ("keyConcurrency", "queue") else name
+        for name, value in ENTRY.items()
+        for member in (value if isinstance(value, dict) else [""])
+    }
+    assert flat <= JUDGES.keys()
+    assert {field for field, *_ in CASES} == JUDGES.keys() | {"somethingNew"}
+
+
+def test_a_queue_that_comes_is_an_update_and_one_that_goes_a_migration() -> None:
+    [came] = changes(one_queue(None), one_queue(ENTRY))
+    [went] = changes(one_queue(ENTRY), one_queue(None))
+    assert (came.weight, went.weight) == (UPDATE, MIGRATION)
+
+
+def test_a_renamed_queue_is_a_migration() -> None:
+    renamed = {**MANIFEST, "jobs": {"dispatch": ENTRY}}
+    assert is_migration(changes(one_queue(ENTRY), renamed))
+
+
+def test_a_key_for_a_queue_that_had_none_is_a_migration() -> None:
+    unkeyed = {name: value for name, value in ENTRY.items() if name != "keyConcurrency"}
+    assert is_migration(changes(one_queue(unkeyed), one_queue(ENTRY)))
+    assert is_migration(changes(one_queue(ENTRY), one_queue(unkeyed)))
+
+
+def test_the_same_contract_changes_nothing() -> None:
+    assert changes(MANIFEST, MANIFEST) == []
+
+
+def test_another_service_is_no_change_of_this_one() -> None:
+    [change] = changes(MANIFEST, {**MANIFEST, "service": "store"})
+    assert change.weight is MIGRATION
+
+
+class Before(BaseModel):
+    number: int
+    lines: list[str] = []
+
+
+class WithDefault(Before):
+    note: str = "none"
+
+
+class WithDemand(Before):
+    note: str
+
+
+@pytest.mark.parametrize(("new", "weight"), [(WithDefault, UPDATE), (WithDemand, MIGRATION)])
+def test_a_new_field_needs_a_default(new: type[BaseModel], weight: Weight) -> None:
+    old_entry = {**ENTRY, "payload": {"schema": Before.model_json_schema()}}
+    new_entry = {**ENTRY, "payload": {"schema": new.model_json_schema()}}
+    [change] = changes(one_queue(old_entry), one_queue(new_entry))
+    assert change.weight is weight
+    assert weight is UPDATE or "needs 'note'" in change.why
