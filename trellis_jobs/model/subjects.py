@@ -69,6 +69,15 @@ def of_service(service: str) -> str:
     return like(service)
 
 
+def all_of_service(service: str) -> str:
+    """The same and whatever else is under the service's name: what it may publish."""
+    return f"trellis.jobs.{service}.>"
+
+
+def presence_of_service(service: str) -> str:
+    return f"trellis.jobs.workers.{service}.>"
+
+
 def of_kind(service: str, job_type: str, kind: EventKind) -> str:
     """One kind of event of every job of a type."""
     return like(service, job_type, kind)
@@ -110,6 +119,10 @@ def key_address(subject: str) -> KeyAddress | None:
             return KeyAddress(service, job_type, key_hash)
         case _:
             return None
+
+
+def keys_of_service(service: str) -> str:
+    return f"$KV.JOBS_KEYS.{service}.>"
 
 
 def keys_of_type(service: str, job_type: str) -> str:
