@@ -136,6 +136,13 @@ async def test_without_reload_an_app_that_ends_ends_all(project: Project) -> Non
         assert "ZeroDivisionError" in last
 
 
+async def test_a_name_that_is_none_is_refused_before_anything_starts(tmp_path: Path) -> None:
+    with running(tmp_path, "dev", "--app", "app") as dev:
+        assert await dev.until_exit() == 2
+        assert "is not of the form MODULE:SERVICE" in " ".join(dev.said.split())
+        assert "nats-server" not in dev.said
+
+
 async def test_without_reload_a_save_changes_nothing(project: Project) -> None:
     project.save("print('hello', job.payload)")
     async with project.dev("--no-reload") as (dev, jobs):

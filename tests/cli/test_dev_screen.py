@@ -73,6 +73,13 @@ def test_what_is_wrong_with_an_app_stands_above_all() -> None:
     assert drawn(board, 80, 24)[2].strip() == "app:service ended with code 1: NameError: x"
 
 
+def test_whoever_has_no_jobs_is_told_how_to_make_one() -> None:
+    board = board_with()
+    assert "no jobs yet" in "\n".join(drawn(board, 80, 24))
+    board.expect("shop", ["bill"])
+    assert "no jobs yet: trellis-jobs jobs create shop/bill PAYLOAD" in drawn(board, 80, 24)
+
+
 def test_events_of_before_count_but_are_no_news() -> None:
     board = board_with(created(), started(), failed(), since=after(60))
     assert board.totals() == {JobState.FAILED: 1}

@@ -20,9 +20,7 @@ class CannotLoad(JobsError):
 
 def load_service(named: str) -> Service[Any]:
     """Import like `python -m` does: the current directory counts."""
-    module_name, colon, path = named.partition(":")
-    if not (module_name and colon and path):
-        raise typer.BadParameter(f"{named!r} is not of the form MODULE:SERVICE")
+    module_name, path = split_name(named)
     found = _import(module_name)
     for attribute in path.split("."):
         try:
@@ -32,6 +30,13 @@ def load_service(named: str) -> Service[Any]:
     if not isinstance(found, Service):
         raise CannotLoad(f"{named} is a {type(found).__name__}, not a trellis_jobs.Service")
     return found
+
+
+def split_name(named: str) -> tuple[str, str]:
+    module_name, colon, path = named.partition(":")
+    if not (module_name and colon and path):
+        raise typer.BadParameter(f"{named!r} is not of the form MODULE:SERVICE")
+    return module_name, path
 
 
 def _import(module_name: str) -> Any:

@@ -9,6 +9,7 @@ import typer
 
 from trellis_jobs.cli.dev.ground import USUAL_PORT, ground_at, own_ground
 from trellis_jobs.cli.dev.session import DEMO, Session
+from trellis_jobs.cli.loading import split_name
 from trellis_jobs.cli.reach import Reach
 from trellis_jobs.cli.running import run
 
@@ -67,6 +68,8 @@ def dev(
     if reach.is_told and (data, port) != (None, None):
         own = "--data" if data is not None else "--port"
         raise typer.BadParameter(f"{own} is for a server of its own: not together with --nats")
+    for named in app or ():
+        split_name(named)
     is_demo = demo and not app
     session = Session(
         ground=ground_at(reach) if reach.is_told else own_ground(data, port),

@@ -71,7 +71,7 @@ def draw(board: Board, surface: Surface) -> RenderableType:
         *apps,
         _queues(board, queues, surface.now),
         Text(),
-        _jobs(board, surface, jobs),
+        _jobs(board, surface, jobs) if board.totals() else _nothing_yet(board),
         Text(),
         *_tail(board, surface, room - jobs),
     )
@@ -139,6 +139,12 @@ def _jobs(board: Board, surface: Surface, rows: int) -> Table:
     for _ in range(rows - len(jobs)):
         table.add_row()
     return table
+
+
+def _nothing_yet(board: Board) -> Text:
+    queue = next((f"{each.service}/{each.name}" for each in board.queues.values()), None)
+    command = f": trellis-jobs jobs create {queue} PAYLOAD" if queue else ""
+    return Text(f"no jobs yet{command}", "dim", no_wrap=True, overflow="ellipsis")
 
 
 def _age(job: Job, now: datetime) -> str:
