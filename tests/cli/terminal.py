@@ -18,6 +18,7 @@ from typing import Final
 from tests.cli.command import COMMAND, ROOT, environment
 
 _FRAMES: Final = 40_000
+_HOME: Final = "\x1b[H"
 _ESCAPES: Final = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 
 
@@ -32,7 +33,8 @@ class Terminal:
     @property
     def plain_text(self) -> str:
         """Of the last frames: whoever draws a screen again and again sends a lot."""
-        return _ESCAPES.sub("", self.text[-_FRAMES:]).replace("\r", "")
+        frames = self.text[-_FRAMES:].replace(_HOME, "\n")
+        return _ESCAPES.sub("", frames).replace("\r", "")
 
     def _collect(self) -> None:
         while True:
@@ -51,7 +53,7 @@ def on_a_terminal(
     process = subprocess.Popen(
         (COMMAND, *arguments),
         cwd=cwd,
-        env=environment({"TERM": "xterm-256color"}),
+        env=environment({"TERM": "xterm-256color", "COLUMNS": "", "LINES": ""}),
         stdin=slave,
         stdout=slave,
         stderr=slave,
