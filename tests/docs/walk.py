@@ -61,7 +61,7 @@ class Walk:
         if _LOOKS.search(typed):
             await until(lambda: shape(self._run(typed)) == shape(printed) or None, self._told(said))
             said = self._run(typed)
-        assert shape(said) == shape(printed), typed
+        assert shape(said) == shape(printed), f"{typed} printed\n{said}"
         self.ids |= dict(zip(_ULID.findall(printed), _ULID.findall(said), strict=True))
 
     async def _start_dev(self, typed: str, printed: str) -> None:
