@@ -4,17 +4,22 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from jobs_admin.views.services import WorkerView
 from tests.cli.command import running
 from tests.cli.shell import Ended, shell
 from tests.cli.stage import Stage, stage
 from tests.support.facts import until
-from tests.support.lab import Task, producer
+from tests.support.lab import Task, producer, worker
+from trellis_jobs.cli.workers import heard_in_the_log
 from trellis_jobs.embedded import EmbeddedServer
+from trellis_jobs.jetstream.connection import Connection
+from trellis_jobs.surroundings import utc_now
 
 RED = "\x1b[31m"
 SHOP = ("worker", "tests.cli.shop:service")
@@ -82,6 +87,19 @@ def test_without_an_admin_runtime_the_heartbeats_in_the_log_tell(
         ended = asyncio.run(until(heard, "all three types were heard of"))
     assert {each["jobType"] for each in ended.json["workers"]} == {"greet", "nap", "shrug"}
     assert "heartbeats in the log" in ended.err
+
+
+async def test_who_was_not_heard_of_for_long_is_gone(server: EmbeddedServer) -> None:
+    """Servers before 2.11 keep heartbeats for ever."""
+    async with worker(server.url, "work"):
+        connection = await Connection.open(server.url, name="test")
+
+        async def heard() -> list[WorkerView]:
+            return await heard_in_the_log(connection, utc_now())
+
+        await until(heard, "the worker was heard of")
+        assert await heard_in_the_log(connection, utc_now() + timedelta(minutes=2)) == []
+        await connection.close()
 
 
 def test_without_a_log_it_says_so(server: EmbeddedServer) -> None:

@@ -44,7 +44,7 @@ async def _list(reach: Reach, output: Output) -> None:
             found = await _known_to(AdminClient(connection))
         except ServiceMissing:
             say("no admin runtime runs: these are the heartbeats in the log itself")
-            found = await _in_the_log(connection, utc_now())
+            found = await heard_in_the_log(connection, utc_now())
     if output.json:
         print_json({"workers": found})
         return
@@ -58,7 +58,7 @@ async def _known_to(admin: AdminClient) -> list[WorkerView]:
     return [worker async for service in admin.services() for worker in service.workers]
 
 
-async def _in_the_log(connection: Connection, now: datetime) -> list[WorkerView]:
+async def heard_in_the_log(connection: Connection, now: datetime) -> list[WorkerView]:
     return [
         WorkerView(
             service=heard.beat.service,

@@ -18,7 +18,6 @@ from trellis_jobs.model.identity import JobAddress
 
 # Half of what an admin runtime answers at once, so that others are answered too.
 AT_ONCE: Final = 32
-_PAGE: Final = 200
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +31,7 @@ class Sweep:
     tally: Tally
     moved: Callable[[], None]
     stop: asyncio.Event = field(default_factory=asyncio.Event)
+    page: int = 200
 
     async def run(self, targets: Targets) -> None:
         self.moved()
@@ -54,7 +54,7 @@ class Sweep:
             for name in targets.jobs:
                 yield name
             return
-        async for job in self.admin.jobs(targets.query, page=_PAGE):
+        async for job in self.admin.jobs(targets.query, page=self.page):
             yield JobAddress(job.service, job.type, job.id)
 
     async def _change(self, job: str | JobAddress) -> None:
