@@ -50,16 +50,17 @@ async def _die(lab: AdminLab, *errors: str) -> list[str]:
 async def test_dead_jobs_are_grouped_by_what_killed_them_the_most_frequent_first(
     lab: AdminLab,
 ) -> None:
-    ids = await _die(lab, "503 for order 1", "Order 'a' is GONE", "503 for order 2")
+    died = ("503 for order 2", "Order 'a' is GONE", "503 for order 1", "503 for order 3")
+    ids = await _die(lab, *died)
     await lab.jobs.work.create(Task())
     jobs = [await lab.client.get(each) for each in ids]
     found = await lab.client.group_dead()
-    assert (found.count, found.jobs, found.next_offset) == (2, 3, None)
+    assert (found.count, found.jobs, found.next_offset) == (2, 4, None)
     often, once = found.entries
-    assert (often.service, often.type, often.jobs) == ("lab", "single", 2)
+    assert (often.service, often.type, often.jobs) == ("lab", "single", 3)
     assert often.error == "RuntimeError: 503 for order *"
-    assert often.example_id == ids[2]
-    assert (often.oldest_at, often.newest_at) == (jobs[0].completed_at, jobs[2].completed_at)
+    assert often.example_id == ids[3]
+    assert (often.oldest_at, often.newest_at) == (jobs[0].completed_at, jobs[3].completed_at)
     assert (once.error, once.jobs) == ("RuntimeError: Order * is GONE", 1)
 
 
