@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Iterable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import timedelta
@@ -14,10 +14,12 @@ import orjson
 from jobs_admin.client import AdminClient
 from jobs_admin.config import AdminConfig, Mode
 from jobs_admin.daemon import Daemon, serving
+from tests.support.facts import until
 from tests.support.lab import LabJobs, producer
 from trellis_jobs.jetstream.connection import Connection
 from trellis_jobs.jetstream.requests import Reply, call
 from trellis_jobs.model import subjects
+from trellis_jobs.model.states import JobState
 from trellis_jobs.surroundings import Surroundings, utc_now
 
 
@@ -90,3 +92,13 @@ async def admin_lab(
         stranger_at(url) as stranger,
     ):
         yield AdminLab(url, path, daemon, client, stranger, jobs)
+
+
+async def until_shown(client: AdminClient, ids: Iterable[str], state: JobState) -> None:
+    """The projection has what the log has of these jobs."""
+    for job_id in ids:
+
+        async def there(job_id: str = job_id) -> bool:
+            return (await client.get(job_id)).state is state
+
+        await until(there, f"{job_id} is shown as {state}")

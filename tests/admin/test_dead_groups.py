@@ -6,8 +6,8 @@ import pytest
 
 from jobs_admin.client import JobQuery
 from jobs_admin.reads.error_patterns import pattern_of
-from tests.admin.admin_lab import AdminLab
-from tests.support.lab import Task, until_state, worker
+from tests.admin.admin_lab import AdminLab, until_shown
+from tests.support.lab import Task, dead_jobs
 from trellis_jobs.model.states import JobState
 
 SAME = [
@@ -40,11 +40,9 @@ def test_what_a_server_answered_and_words_tell_errors_apart(one: str, other: str
 
 
 async def _die(lab: AdminLab, *errors: str) -> list[str]:
-    async with worker(lab.url, "single") as bench:
-        refs = [await bench.jobs.single.create(Task(do="always fail", text=e)) for e in errors]
-        for ref in refs:
-            await until_state(ref, JobState.DEAD)
-    return [ref.id for ref in refs]
+    ids = await dead_jobs(lab.url, *errors)
+    await until_shown(lab.client, ids, JobState.DEAD)
+    return ids
 
 
 async def test_dead_jobs_are_grouped_by_what_killed_them_the_most_frequent_first(

@@ -11,9 +11,10 @@ from typing import Any
 
 from jobs_admin.client import AdminClient
 from jobs_admin.views.jobs import JobView
+from tests.admin.admin_lab import until_shown
 from tests.cli.command import Command, running
 from tests.cli.shell import Ended, at_terminal, shell
-from tests.support.lab import Task, until_state, worker
+from tests.support.lab import dead_jobs
 from trellis_jobs.embedded import EmbeddedServer
 from trellis_jobs.model.states import JobState
 
@@ -38,8 +39,14 @@ class Stage(Place):
     admin: Command
 
     def dead(self, *errors: str) -> list[str]:
-        """Jobs that died of these, in this order."""
-        return asyncio.run(_die(self.url, errors))
+        """Jobs that died of these, in this order, and are known to have."""
+        return asyncio.run(self._dead(errors))
+
+    async def _dead(self, errors: tuple[str, ...]) -> list[str]:
+        ids = await dead_jobs(self.url, *errors)
+        async with AdminClient.connect(self.url) as admin:
+            await until_shown(admin, ids, JobState.DEAD)
+        return ids
 
     def job(self, job_id: str) -> JobView:
         return asyncio.run(self._asked(lambda admin: admin.get(job_id)))
@@ -60,11 +67,3 @@ def stage(folder: Path) -> Iterator[Stage]:
     ):
         asyncio.run(admin.until_says("admin runtime started"))
         yield Stage(server.url, admin)
-
-
-async def _die(url: str, errors: tuple[str, ...]) -> list[str]:
-    async with worker(url, "single") as bench:
-        refs = [await bench.jobs.single.create(Task(do="always fail", text=e)) for e in errors]
-        for ref in refs:
-            await until_state(ref, JobState.DEAD)
-    return [ref.id for ref in refs]

@@ -13,6 +13,7 @@ import orjson
 import pytest
 
 from jobs_admin.client import AdminClient
+from tests.admin.admin_lab import until_shown
 from tests.cli.command import running
 from tests.cli.shell import shell
 from tests.cli.stage import Stage, stage
@@ -78,7 +79,10 @@ def test_a_filter_means_only_jobs_that_can_be_changed_so(there: Stage) -> None:
 
 async def _create(there: Stage, count: int) -> list[str]:
     async with producer(there.url) as jobs:
-        return [(await jobs.mute.create(Task())).id for _ in range(count)]
+        ids = [(await jobs.mute.create(Task())).id for _ in range(count)]
+    async with AdminClient.connect(there.url) as admin:
+        await until_shown(admin, ids, JobState.PENDING)
+    return ids
 
 
 def test_what_is_not_clear_is_refused_before_anybody_is_asked() -> None:

@@ -15,6 +15,8 @@ ERRORS = (
     "no connection to 10.0.0.7:5432 although everybody else in this data centre has one",
 )
 
+ABSOLUTE = ("dlq", "list", "--group", "--absolute")
+
 
 @dataclass(frozen=True)
 class Night:
@@ -42,7 +44,7 @@ def test_dead_jobs_are_listed_newest_first_with_what_killed_them(night: Night) -
 
 @pytest.mark.parametrize("columns", [80, 130])
 def test_on_a_terminal_ids_are_whole_and_lines_fit(night: Night, columns: int) -> None:
-    for list_it in (("dlq", "list"), ("dlq", "list", "--group")):
+    for list_it in (("dlq", "list"), ("dlq", "list", "--group"), ABSOLUTE):
         shown = night.there.at_terminal(*list_it, columns=columns)
         assert shown.code == 0
         assert night.ids[2] in shown.plain

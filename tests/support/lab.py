@@ -173,3 +173,12 @@ async def until_state(ref: JobRef[Any], state: JobState) -> Job:
         return found if found.state is state else None
 
     return await until(there, f"{ref} is {state}")
+
+
+async def dead_jobs(url: str, *errors: str) -> list[str]:
+    """The ids of jobs that died of these, one after the other."""
+    async with worker(url, "single") as made:
+        refs = [await made.jobs.single.create(Task(do="always fail", text=e)) for e in errors]
+        for ref in refs:
+            await until_state(ref, JobState.DEAD)
+    return [ref.id for ref in refs]

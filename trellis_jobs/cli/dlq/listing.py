@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from datetime import datetime
 from typing import Annotated, Final
 
@@ -21,6 +21,7 @@ from trellis_jobs.cli.showing.output import Output, console, one_line, print_jso
 from trellis_jobs.surroundings import utc_now
 
 _WIDE: Final = 100
+_SHORTEST_QUEUE: Final = 12
 
 
 def list_dead(
@@ -58,7 +59,7 @@ async def _list_groups(reach: Reach, query: JobQuery, limit: int, output: Output
         return
     out = console()
     if page.entries:
-        out.print(group_table(page.entries, output, utc_now()))
+        out.print(group_table(page.entries, output, utc_now(), width=out.width))
     shown = f"{len(page.entries):,} of {page.count:,} groups"
     out.print(f"{shown}, {page.jobs:,} dead jobs in all", style="dim")
 
@@ -78,9 +79,12 @@ def dead_table(jobs: Iterable[JobView], output: Output, now: datetime, *, is_wid
     return shown
 
 
-def group_table(groups: Iterable[DeadGroupView], output: Output, now: datetime) -> Table:
+def group_table(
+    groups: Sequence[DeadGroupView], output: Output, now: datetime, *, width: int
+) -> Table:
     """Two lines each: since when and until when, and under the error a job that has it."""
     shown = table("jobs", "queue", "died", "error", right=("jobs",), elastic=("error", "queue"))
+    shown.columns[1].max_width = max(_SHORTEST_QUEUE, width - _beside_the_queue(groups, output))
     for group in groups:
         shown.add_row(
             f"{group.jobs:,}",
@@ -89,3 +93,9 @@ def group_table(groups: Iterable[DeadGroupView], output: Output, now: datetime) 
             Group(one_line(group.error or "(none)"), Text(group.example_id, "dim")),
         )
     return shown
+
+
+def _beside_the_queue(groups: Sequence[DeadGroupView], output: Output) -> int:
+    """What a line needs so that ids are whole: how many jobs, when they died, and an id."""
+    jobs, time = 9, 26 if output.absolute else 16
+    return jobs + time + max(len(group.example_id) for group in groups) + 4
