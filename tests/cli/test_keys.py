@@ -7,11 +7,14 @@ from collections.abc import Iterator
 
 import pytest
 
+from jobs_admin.client import AdminClient
+from tests.admin.admin_lab import until_shown
 from tests.admin.upkeep_lab import Care, WardProcess, producer, ward_process
 from tests.cli.stage import Stage, stage
 from tests.support.facts import until
 from trellis_jobs.cli.exits import Misused
 from trellis_jobs.cli.keys.names import KeyName, key_named
+from trellis_jobs.model.states import JobState
 
 KEY = ("ward/blocked", "ward:acme")
 
@@ -27,7 +30,10 @@ async def _hold(url: str, process: WardProcess) -> tuple[str, str]:
     async with producer(url) as jobs:
         held = await jobs.blocked.create(Care())
         await process.until_begun(held)
-        return held.id, (await jobs.blocked.create(Care())).id
+        waits = await jobs.blocked.create(Care())
+    async with AdminClient.connect(url) as admin:
+        await until_shown(admin, [waits.id], JobState.PENDING)
+    return held.id, waits.id
 
 
 def test_a_key_from_hand_to_hand(there: Stage, tmp_path_factory: pytest.TempPathFactory) -> None:
