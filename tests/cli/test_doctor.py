@@ -84,6 +84,7 @@ accounts {{
     A: {{ jetstream: enabled, users: [
         {{ user: operator, password: s3cret, permissions: {json.dumps(RIGHTS)} }}
         {{ user: owner, password: s3cret }}
+        {{ user: deaf, password: s3cret, permissions: {{ subscribe: "other.>" }} }}
     ] }}
 }}
 system_account: SYS
@@ -94,6 +95,7 @@ def test_what_credentials_may_not_do_is_told_and_stops_no_other_check() -> None:
     with EmbeddedServer.start(config=CONFIG) as server:
         host = f"{HOST}:{server.port}"
         ended = shell("doctor", "--json", "--nats", f"nats://operator:s3cret@{host}")
+        deaf = shell("doctor", "--json", "--nats", f"nats://deaf:s3cret@{host}")
         system = ("--system-account", f"nats://sys:sys@{host}")
         owned = shell("doctor", "--json", "--nats", f"nats://owner:s3cret@{host}", *system)
     told = ended.json
@@ -105,6 +107,8 @@ def test_what_credentials_may_not_do_is_told_and_stops_no_other_check() -> None:
     assert "not looked at" in said(told, "streams")[0]
     assert "writes are confirmed before they are on disk" in " ".join(said(owned.json, "server"))
     assert "make and change streams" in said(owned.json, "permissions")[0]
+    assert [each["name"] for each in deaf.json["sections"]] == SECTIONS
+    assert any("may subscribe to _INBOX.>" in each for each in deaf.json["toDo"])
     assert "s3cret" not in ended.out + owned.out + ended.err + owned.err
 
 

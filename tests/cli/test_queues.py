@@ -103,7 +103,7 @@ def test_code_at_hand_tells_which_queues_never_had_a_worker(there: Stage) -> Non
 def test_a_paused_queue_hands_out_nothing_and_says_why(there: Stage) -> None:
     pause = ("queues", "pause", "lab/slow", "--reason", "the bank is away", "--by", "ann")
     ended = there.shell(*pause, "--for", "10m")
-    assert (ended.code, ended.out) == (0, "lab/slow is paused for 10 min; 0 jobs wait, 0 are out\n")
+    assert (ended.code, ended.out) == (0, "lab/slow is paused for 10 min; 0 waiting, 0 out\n")
     slow = queues_of(there.shell(*LIST, "--json").json)["lab/slow"]
     assert (slow["paused"], slow["pauseReason"], slow["pausedBy"]) == (
         True,

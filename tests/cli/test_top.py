@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import signal
 from collections.abc import Iterator
 from dataclasses import replace
 from datetime import timedelta
+from pathlib import Path
 
 import pytest
 from rich.console import Console
 
 from jobs_admin.views.services import TypeStats
+from tests.admin.admin_lab import daemon_at
 from tests.cli.shell import shell
 from tests.cli.stage import Place, Stage, stage
 from tests.cli.terminal import on_a_terminal
@@ -21,7 +24,7 @@ from tests.support.facts import until
 from trellis_jobs.cli.queues.rows import rows
 from trellis_jobs.cli.top.frame import frame
 from trellis_jobs.cli.top.sight import Sight, TypeSight
-from trellis_jobs.embedded import EmbeddedServer
+from trellis_jobs.embedded import HOST, EmbeddedServer
 from trellis_jobs.jetstream.queues import ServerQueue
 
 
@@ -72,6 +75,34 @@ def test_without_an_admin_runtime_the_server_alone_tells(server: EmbeddedServer)
     assert "no numbers of jobs: nobody answers" in ended.out
     [work] = [line.split() for line in ended.out.splitlines() if line.startswith("lab/work")]
     assert work[1] == "2"
+
+
+RIGHTS = {"publish": ["rpc.v1.Jobs.>"], "subscribe": ["_INBOX.>"]}
+CONFIG = f"""
+authorization {{ users: [
+    {{ user: owner, password: pw }}
+    {{ user: operator, password: pw, permissions: {json.dumps(RIGHTS)} }}
+] }}
+"""
+
+
+async def test_an_operator_without_rights_on_streams_sees_the_numbers_of_jobs(
+    tmp_path: Path,
+) -> None:
+    with EmbeddedServer.start(config=CONFIG) as server:
+        owner, operator = (
+            f"nats://{name}:pw@{HOST}:{server.port}" for name in ("owner", "operator")
+        )
+        await _start_once(owner)
+        async with daemon_at(owner, tmp_path / "jobs.sqlite"):
+            ended = await asyncio.to_thread(Place(operator).shell, "top", "--json")
+        refused = await asyncio.to_thread(Place(operator).shell, "top")
+    assert ended.code == 0, ended.err
+    assert [(each["type"], each["states"]) for each in ended.json["types"]] == [
+        ("work", {"pending": 2})
+    ]
+    assert refused.code == 1
+    assert "these credentials may not publish to $JS.API.CONSUMER.LIST.JOBS_WORK" in refused.err
 
 
 def test_without_a_server_it_ends_with_4() -> None:

@@ -24,7 +24,7 @@ _UPGRADE: Final = "upgrade nats-server to 2.14 or later"
 
 
 def judge_round_trip(seconds: float) -> Finding:
-    took = f"round trip {seconds * 1000:.1f} ms"
+    took = f"round trip {seconds * 1000:.2f} ms"
     if seconds < SLOW_ROUND_TRIP:
         return fine(took)
     return attention(took, "run workers nearer to the server: each job takes several round trips")
@@ -111,9 +111,9 @@ def _judge_queue(row: QueueRow) -> list[Finding]:
         return found
     if row.queue.consumer.is_paused:
         why = f" ({row.queue.paused_because})" if row.queue.paused_because else ""
-        found.append(note(f"{row.name}: paused{why}, {row.queue.consumer.pending} jobs wait"))
+        found.append(note(f"{row.name}: paused{why}, {row.queue.consumer.pending} waiting"))
     if row.is_unattended:
-        waiting = f"{row.queue.consumer.pending} jobs wait and no worker asks for them"
+        waiting = f"{row.queue.consumer.pending} waiting, and no worker asks for them"
         found.append(broken(f"{row.name}: {waiting}", f"start workers of {row.name}"))
     return found
 

@@ -29,10 +29,10 @@ from trellis_jobs.jetstream.abilities import abilities
 from trellis_jobs.jetstream.access import Access
 from trellis_jobs.jetstream.connection import Connection, ConnectionLost
 from trellis_jobs.jetstream.planning import survey
-from trellis_jobs.jetstream.server import detect_features, writes_at_once
+from trellis_jobs.jetstream.server import detect_features, level_of, writes_at_once
 from trellis_jobs.surroundings import utc_now
 
-_PATIENCE: Final = 5.0
+_PATIENCE: Final = 3.0
 _ADMIN_PATIENCE: Final = 1.0
 _SERVICES_TRIED: Final = 20
 _NO_DAEMON: Final = (
@@ -72,9 +72,18 @@ async def _look(
     declared: ServiceContract | None,
     system_account: str | None,
 ) -> Diagnosis:
-    features = await detect_features(connection)
+    features = await _features(connection)
     subject = Subject(access, connection, features, declared, system_account)
-    return Diagnosis(tuple([await _section(name, step, subject) for name, step in _STEPS.items()]))
+    sections = (_section(name, step, subject) for name, step in _STEPS.items())
+    return Diagnosis(tuple(await asyncio.gather(*sections)))
+
+
+async def _features(connection: Connection) -> Features:
+    try:
+        async with asyncio.timeout(_PATIENCE):
+            return await detect_features(connection)
+    except TimeoutError:
+        return Features(connection.server_version, level_of(connection.server_version))
 
 
 async def _section(

@@ -29,17 +29,16 @@ class Looked:
 
 
 async def look_at_queues(connection: Connection, declared: ServiceContract | None = None) -> Looked:
-    (stats, missing), queues = await asyncio.gather(
-        _stats(AdminClient(connection, timeout=PATIENCE)), list_queues(connection)
-    )
+    (stats, missing), queues = await asyncio.gather(numbers(connection), list_queues(connection))
     ages = await asyncio.gather(*(_oldest(connection, queue) for queue in queues))
     oldest = {queue.name: age for queue, age in zip(queues, ages, strict=True)}
     return Looked(rows(queues, oldest, stats, declared), stats, missing)
 
 
-async def _stats(admin: AdminClient) -> tuple[StatsView | None, str | None]:
+async def numbers(connection: Connection) -> tuple[StatsView | None, str | None]:
+    """Those of the admin runtime, or why there are none."""
     try:
-        return await admin.stats(), None
+        return await AdminClient(connection, timeout=PATIENCE).stats(), None
     except JobsError as error:
         return None, str(error)
 

@@ -60,7 +60,7 @@ async def _pause(
         print_json(told if length is ENDLESS else {**told, "pausedUntil": stamp(until)})
         return
     ends = "until it is resumed" if length is ENDLESS else f"for {spell(length)}"
-    print(f"{name} is paused {ends}; {waiting} jobs wait, {queue.consumer.unanswered} are out")
+    print(f"{name} is paused {ends}; {waiting} waiting, {queue.consumer.unanswered} out")
 
 
 async def _resume(reach: Reach, name: QueueName, output: Output) -> None:
@@ -71,6 +71,6 @@ async def _resume(reach: Reach, name: QueueName, output: Output) -> None:
     if output.json:
         print_json({"service": name.service, "type": name.job_type, "paused": False})
     elif queue.consumer.is_paused:
-        print(f"{name} is resumed; {queue.consumer.pending} jobs wait")
+        print(f"{name} is resumed; {queue.consumer.pending} waiting")
     else:
         print(f"{name} was not paused")

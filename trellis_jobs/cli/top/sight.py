@@ -10,9 +10,9 @@ from typing import Any, TypeVar
 
 from jobs_admin.client import AdminClient
 from jobs_admin.views.services import HealthView, ServiceView, TypeStats
-from trellis_jobs.cli.queues.looking import PATIENCE, look_at_queues
+from trellis_jobs.cli.queues.looking import PATIENCE, Looked, look_at_queues, numbers
 from trellis_jobs.cli.queues.rows import QueueRow
-from trellis_jobs.errors import JobsError
+from trellis_jobs.errors import JobsError, NotPermitted
 from trellis_jobs.jetstream.connection import Connection
 
 T = TypeVar("T")
@@ -66,7 +66,7 @@ class Sight:
 async def see(connection: Connection) -> Sight:
     admin = AdminClient(connection, timeout=PATIENCE)
     looked, services, health = await asyncio.gather(
-        look_at_queues(connection),
+        _look(connection),
         _if_told(admin.list_services(limit=500)),
         _if_told(admin.health()),
     )
@@ -84,6 +84,17 @@ async def see(connection: Connection) -> Sight:
         for name in sorted(rows.keys() | stats.keys())
     )
     return Sight(datetime.now(UTC), seen, health, looked.missing)
+
+
+async def _look(connection: Connection) -> Looked:
+    """An operator may have no rights but to ask the admin runtime: that is enough for most."""
+    try:
+        return await look_at_queues(connection)
+    except NotPermitted:
+        stats, missing = await numbers(connection)
+        if stats is None:
+            raise
+        return Looked([], stats, missing)
 
 
 def _workers(services: tuple[ServiceView, ...]) -> dict[str, int]:
