@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import json
+import re
 from collections.abc import Iterator
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -18,11 +21,11 @@ from tests.support.servers import start_version
 from trellis_jobs import Workers
 from trellis_jobs.cli.queues.listing import queue_table
 from trellis_jobs.cli.queues.looking import Looked
-from trellis_jobs.cli.queues.rows import rows
+from trellis_jobs.cli.queues.rows import Numbers, rows
 from trellis_jobs.cli.showing.output import Output
 from trellis_jobs.contract.declaration import ServiceContract
 from trellis_jobs.contract.topology import queue_consumer
-from trellis_jobs.embedded import EmbeddedServer
+from trellis_jobs.embedded import HOST, EmbeddedServer
 from trellis_jobs.jetstream.consumers import ensure_consumer
 from trellis_jobs.jetstream.queue_consumers import QueueConsumer
 from trellis_jobs.jetstream.queues import ServerQueue
@@ -64,7 +67,8 @@ def test_every_queue_of_the_server_is_listed_with_what_waits(there: Stage) -> No
     assert (ended.code, ended.err) == (0, "")
     work = queues_of(ended.json)["lab/work"]
     assert (work["depth"], work["inFlight"], work["asking"]) == (2, 0, 0)
-    assert (work["unattended"], work["paused"], work["ackWaitMs"]) == (True, False, 1000)
+    assert (work["paused"], work["ackWaitMs"]) == (False, 1000)
+    assert work["unattended"] is (work["workers"] == 0)
     assert work["states"]["pending"] == 2
     assert work["oldestAgeMs"] > 0
     assert queues_of(ended.json)["lab/slow"]["depth"] == 0
@@ -77,7 +81,6 @@ def test_on_a_terminal_names_are_whole_and_trouble_stands_below(there: Stage) ->
     assert lines[0].split()[:3] == ["queue", "depth", "out"]
     assert all(len(line.rstrip()) <= 40 for line in lines)
     assert any(line.startswith("lab/work ") for line in lines)
-    assert "lab/work: work waits, and no worker asks" in ended.plain
 
 
 def test_settings_that_differ_from_the_contract_are_drift(there: Stage) -> None:
@@ -158,8 +161,9 @@ def test_without_an_admin_runtime_the_server_alone_tells(server: EmbeddedServer)
     assert ended.code == 0
     assert "without retries and rates: nobody answers" in ended.err
     work = queues_of(ended.json)["lab/work"]
-    assert work["depth"] == 2
+    assert (work["depth"], work["unattended"]) == (2, True)
     assert "states" not in work
+    assert "lab/work: work waits, and no worker asks" in alone.at_terminal(*LIST).plain
 
 
 def test_an_older_server_says_that_it_cannot_pause() -> None:
@@ -168,6 +172,36 @@ def test_an_older_server_says_that_it_cannot_pause() -> None:
         ended = Place(server.url).shell("queues", "pause", "lab/work", "--reason", "x")
     assert ended.code == 1
     assert "pausing a queue needs nats-server 2.11, this one is 2.10.26" in ended.err
+
+
+PAGE = Path(__file__).parents[2] / "docs" / "operate" / "monitoring.md"
+
+
+def rights_of(command: str) -> list[str]:
+    """As the page has them."""
+    rows_ = [line for line in PAGE.read_text(encoding="utf-8").splitlines() if "| `" in line[:3]]
+    [found] = [row for row in rows_ if row.startswith(f"| {command}") and "$JS" in row]
+    return [right for right in re.findall(r"`(.+?)`", found.split("|")[2]) if right[0] == "$"]
+
+
+def test_the_rights_that_the_page_names_are_enough() -> None:
+    listing, pausing = rights_of("`queues list`"), rights_of("`queues pause`")
+    publish = [*listing, *pausing]
+    rights = json.dumps({"publish": publish, "subscribe": ["_INBOX.>"]})
+    config = f"""authorization {{ users: [
+        {{ user: owner, password: pw }}
+        {{ user: steward, password: pw, permissions: {rights} }}
+    ] }}"""
+    with EmbeddedServer.start(config=config) as server:
+        owner, steward = (f"nats://{who}:pw@{HOST}:{server.port}" for who in ("owner", "steward"))
+        asyncio.run(_start_once(owner))
+        place = Place(steward)
+        paused = place.shell("queues", "pause", "lab/work", "--reason", "x")
+        assert (paused.code, paused.err) == (0, "")
+        work = queues_of(place.shell(*LIST, "--json").json)["lab/work"]
+        assert (work["pauseReason"], work["depth"]) == ("x", 2)
+        assert work["oldestAgeMs"] > 0
+        assert place.shell("queues", "resume", "lab/work").code == 0
 
 
 def consumer(**changes: Any) -> QueueConsumer:
@@ -187,14 +221,36 @@ def consumer(**changes: Any) -> QueueConsumer:
     return replace(made, **changes)
 
 
+def stats(**states: int) -> StatsView:
+    return StatsView(
+        timestamp=NOW,
+        window_minutes=5,
+        states={},
+        per_minute={},
+        oldest_pending_age_ms=0,
+        types=(TypeStats(service="lab", type="work", states=states, per_minute={}),),
+    )
+
+
 @pytest.mark.parametrize(
-    ("changes", "unattended"),
-    [({}, True), ({"asking": 1}, False), ({"unanswered": 1}, False), ({"pending": 0}, False)],
+    ("workers", "changes", "unattended"),
+    [
+        (None, {}, True),
+        (None, {"asking": 1}, False),
+        (None, {"unanswered": 1}, False),
+        (None, {"pending": 0}, False),
+        (0, {"unanswered": 1}, True),
+        (0, {"pending": 0, "unanswered": 1}, True),
+        (0, {"asking": 1}, False),
+        (1, {}, False),
+        (0, {"is_paused": True}, False),
+    ],
 )
-def test_a_queue_is_unattended_when_work_waits_and_nobody_asks_or_works(
-    changes: dict[str, int], unattended: bool
+def test_a_queue_is_unattended_when_work_waits_and_nobody_is_there(
+    workers: int | None, changes: dict[str, int], unattended: bool
 ) -> None:
-    [row] = rows([ServerQueue("lab", "work", consumer(**changes))], {}, None, None)
+    told = None if workers is None else Numbers(stats(), {"lab/work": workers})
+    [row] = rows([ServerQueue("lab", "work", consumer(**changes))], {}, told, None)
     assert row.is_unattended is unattended
 
 
@@ -209,15 +265,8 @@ def test_a_queue_that_the_code_declares_no_more_is_said() -> None:
 
 
 def test_columns_give_way_before_a_name_is_cut() -> None:
-    stats = StatsView(
-        timestamp=NOW,
-        window_minutes=5,
-        states={},
-        per_minute={},
-        oldest_pending_age_ms=0,
-        types=(TypeStats(service="lab", type="work", states={"retry": 2}, per_minute={}),),
-    )
-    looked = Looked(rows([ServerQueue("lab", "work", consumer())], {}, stats, None), stats, None)
+    told = Numbers(stats(retry=2), {})
+    looked = Looked(rows([ServerQueue("lab", "work", consumer())], {}, told, None), told, None)
     wide = queue_table(looked, Output(), NOW, 100)
     narrow = queue_table(looked, Output(), NOW, 20)
     assert [str(column.header) for column in wide.columns][-1] == "done/min"

@@ -141,9 +141,8 @@ def _judge_check(check: CheckView) -> Finding:
 
 
 def judge_clock(ahead: timedelta) -> Finding:
-    words = (
-        f"the server's clock is {spell(abs(ahead))} {'ahead' if ahead > timedelta() else 'back'}"
-    )
     if abs(ahead) <= CLOCK_ALLOWED:
-        return fine(words)
+        return fine(f"the server's clock differs by {spell(abs(ahead))}")
+    where = "ahead of" if ahead > timedelta() else "behind"
+    words = f"the server's clock is {spell(abs(ahead))} {where} this one"
     return attention(words, "set the clocks (NTP): deadlines and ages are compared over machines")

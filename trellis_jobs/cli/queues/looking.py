@@ -8,8 +8,8 @@ from datetime import datetime
 from typing import Final
 
 from jobs_admin.client import AdminClient
-from jobs_admin.views.services import StatsView
-from trellis_jobs.cli.queues.rows import QueueRow, rows
+from jobs_admin.views.services import ServiceView
+from trellis_jobs.cli.queues.rows import Numbers, QueueRow, rows
 from trellis_jobs.contract.declaration import ServiceContract
 from trellis_jobs.errors import JobsError
 from trellis_jobs.jetstream.connection import Connection
@@ -17,6 +17,7 @@ from trellis_jobs.jetstream.queues import ServerQueue, list_queues, oldest_waiti
 
 # It is asked twice before it counts as away.
 PATIENCE: Final = 0.5
+_SERVICES_AT_ONCE: Final = 500
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,23 +25,35 @@ class Looked:
     """`missing`: why the admin runtime told nothing."""
 
     rows: list[QueueRow]
-    stats: StatsView | None
+    numbers: Numbers | None
     missing: str | None
 
 
 async def look_at_queues(connection: Connection, declared: ServiceContract | None = None) -> Looked:
-    (stats, missing), queues = await asyncio.gather(numbers(connection), list_queues(connection))
+    (told, missing), queues = await asyncio.gather(numbers(connection), list_queues(connection))
     ages = await asyncio.gather(*(_oldest(connection, queue) for queue in queues))
     oldest = {queue.name: age for queue, age in zip(queues, ages, strict=True)}
-    return Looked(rows(queues, oldest, stats, declared), stats, missing)
+    return Looked(rows(queues, oldest, told, declared), told, missing)
 
 
-async def numbers(connection: Connection) -> tuple[StatsView | None, str | None]:
+async def numbers(connection: Connection) -> tuple[Numbers | None, str | None]:
     """Those of the admin runtime, or why there are none."""
+    admin = AdminClient(connection, timeout=PATIENCE)
     try:
-        return await AdminClient(connection, timeout=PATIENCE).stats(), None
+        stats, services = await asyncio.gather(
+            admin.stats(), admin.list_services(limit=_SERVICES_AT_ONCE)
+        )
     except JobsError as error:
         return None, str(error)
+    return Numbers(stats, _workers(services.entries)), None
+
+
+def _workers(services: tuple[ServiceView, ...]) -> dict[str, int]:
+    return {
+        f"{service.name}/{each.type}": each.live_workers
+        for service in services
+        for each in service.types
+    }
 
 
 async def _oldest(connection: Connection, queue: ServerQueue) -> datetime | None:

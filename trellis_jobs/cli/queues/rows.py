@@ -20,8 +20,19 @@ _NEARLY_ENDLESS: Final = ENDLESS / 2
 
 
 @dataclass(frozen=True, slots=True)
+class Numbers:
+    """What the admin runtime knows: jobs by state, and live workers of each queue."""
+
+    stats: StatsView
+    workers: Mapping[str, int]
+
+
+@dataclass(frozen=True, slots=True)
 class QueueRow:
-    """`queue` is None where only code declares it; `stats` where no admin runtime answers."""
+    """`queue` is None where only code declares it.
+
+    `stats` and `workers` are None where no admin runtime tells.
+    """
 
     service: str
     job_type: str
@@ -29,6 +40,7 @@ class QueueRow:
     oldest_at: datetime | None
     drift: tuple[str, ...]
     stats: TypeStats | None
+    workers: int | None = None
 
     @property
     def name(self) -> str:
@@ -40,11 +52,16 @@ class QueueRow:
 
     @property
     def is_unattended(self) -> bool:
-        """Work waits, none is being done, and nobody asks for it."""
-        if self.queue is None or self.queue.consumer.is_paused:
+        """Work waits, nobody asks for it, and nobody is there; or nothing is being done, at least.
+
+        What workers had when they died counts as being done until somebody takes it up.
+        """
+        if self.queue is None or self.queue.consumer.is_paused or self.queue.consumer.asking:
             return False
         has = self.queue.consumer
-        return has.pending > 0 and has.asking == 0 and has.unanswered == 0
+        if self.workers is None:
+            return has.pending > 0 and has.unanswered == 0
+        return has.pending + has.unanswered > 0 and self.workers == 0
 
     def paused_until(self, now: datetime) -> datetime | None:
         """None if it is not paused, or without an end."""
@@ -64,18 +81,21 @@ class QueueRow:
             told["oldestAgeMs"] = max(0, (now - self.oldest_at) // _MILLISECOND)
         if self.stats is not None:
             told |= {"states": self.stats.states, "perMinute": self.stats.per_minute}
+        if self.workers is not None:
+            told["workers"] = self.workers
         return {**told, "drift": list(self.drift)}
 
 
 def rows(
     queues: Iterable[ServerQueue],
     oldest: Mapping[str, datetime | None],
-    stats: StatsView | None,
+    numbers: Numbers | None,
     declared: ServiceContract | None,
 ) -> list[QueueRow]:
     """Those the server knows, and those that only the code declares."""
     known = {queue.name: queue for queue in queues}
-    told = {f"{each.service}/{each.type}": each for each in stats.types} if stats else {}
+    types = numbers.stats.types if numbers else ()
+    told = {f"{each.service}/{each.type}": each for each in types}
     made = [
         QueueRow(
             queue.service,
@@ -83,7 +103,8 @@ def rows(
             queue,
             oldest.get(name),
             tuple(drift_of(queue, declared)),
-            told.get(name) or _nothing(queue, stats),
+            told.get(name) or _nothing(queue, numbers),
+            None if numbers is None else numbers.workers.get(name, 0),
         )
         for name, queue in known.items()
     ]
@@ -113,9 +134,9 @@ def drift_of(queue: ServerQueue, declared: ServiceContract | None = None) -> lis
     return [] if contract is None else queue.differs_from(contract, elsewhere=False)
 
 
-def _nothing(queue: ServerQueue, stats: StatsView | None) -> TypeStats | None:
+def _nothing(queue: ServerQueue, numbers: Numbers | None) -> TypeStats | None:
     """A queue that never had a job is known to have none, if anybody knows."""
-    if stats is None:
+    if numbers is None:
         return None
     return TypeStats(service=queue.service, type=queue.job_type, states={}, per_minute={})
 

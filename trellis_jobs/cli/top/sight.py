@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any, TypeVar
+from typing import Any
 
 from jobs_admin.client import AdminClient
-from jobs_admin.views.services import HealthView, ServiceView, TypeStats
+from jobs_admin.views.services import HealthView, TypeStats
 from trellis_jobs.cli.queues.looking import PATIENCE, Looked, look_at_queues, numbers
 from trellis_jobs.cli.queues.rows import QueueRow
 from trellis_jobs.errors import JobsError, NotPermitted
 from trellis_jobs.jetstream.connection import Connection
-
-T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,21 +62,16 @@ class Sight:
 
 async def see(connection: Connection) -> Sight:
     admin = AdminClient(connection, timeout=PATIENCE)
-    looked, services, health = await asyncio.gather(
-        _look(connection),
-        _if_told(admin.list_services(limit=500)),
-        _if_told(admin.health()),
-    )
+    looked, health = await asyncio.gather(_look(connection), _health(admin))
     rows = {row.name: row for row in looked.rows}
-    types = looked.stats.types if looked.stats else ()
+    types = looked.numbers.stats.types if looked.numbers else ()
     stats = {f"{each.service}/{each.type}": each for each in types}
-    workers = _workers(services.entries) if services else None
     seen = tuple(
         TypeSight(
             name,
             rows.get(name),
             rows[name].stats if name in rows else stats[name],
-            None if workers is None else workers.get(name, 0),
+            None if looked.numbers is None else looked.numbers.workers.get(name, 0),
         )
         for name in sorted(rows.keys() | stats.keys())
     )
@@ -91,22 +83,14 @@ async def _look(connection: Connection) -> Looked:
     try:
         return await look_at_queues(connection)
     except NotPermitted:
-        stats, missing = await numbers(connection)
-        if stats is None:
+        told, missing = await numbers(connection)
+        if told is None:
             raise
-        return Looked([], stats, missing)
+        return Looked([], told, missing)
 
 
-def _workers(services: tuple[ServiceView, ...]) -> dict[str, int]:
-    return {
-        f"{service.name}/{each.type}": each.live_workers
-        for service in services
-        for each in service.types
-    }
-
-
-async def _if_told(asked: Awaitable[T]) -> T | None:
+async def _health(admin: AdminClient) -> HealthView | None:
     try:
-        return await asked
+        return await admin.health()
     except JobsError:
         return None
