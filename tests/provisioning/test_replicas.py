@@ -14,8 +14,8 @@ from trellis_jobs import Workers
 from trellis_jobs.contract.topology import ADVISORIES, KEYS, LOG, WORK
 from trellis_jobs.embedded import HOST, EmbeddedServer
 from trellis_jobs.jetstream import api
-from trellis_jobs.jetstream.connection import Connection
 from trellis_jobs.jetstream.access import access_to
+from trellis_jobs.jetstream.connection import Connection
 from trellis_jobs.jetstream.server import detect_replicas, replicas_from_jsz
 
 SECOND = 1_000_000_000
