@@ -7,7 +7,7 @@ PIP := -m pip --disable-pip-version-check -qq
 CODE := $(wildcard trellis_jobs jobs_admin pytest_trellis_jobs tests benchmarks examples)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup dev check lint types format test soak bench constraints clean
+.PHONY: help setup dev check lint types format test soak bench docs site constraints clean
 
 help:  ## list these verbs
 	@awk -F ':.*##' '/^[a-z]+:.*##/ { printf "  make %-12s%s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -39,6 +39,14 @@ soak: setup  ## kill the admin runtime again and again while it projects 50,000 
 
 bench: setup  ## run the benchmarks
 	$(BIN)/python -m benchmarks
+
+docs: setup  ## write the generated pages of the docs anew
+	$(BIN)/python -m tests.reference.write
+	$(BIN)/python -m tests.model.state_machine
+	$(BIN)/python -m tests.admin.write_contract
+
+site: setup  ## render the docs as a site, into build/site
+	$(BIN)/mkdocs build --strict
 
 constraints:  ## rewrite constraints.txt with the newest versions that fit
 	$(PYTHON) -m venv --clear .venv-fresh

@@ -1,4 +1,4 @@
-"""Writes docs/state_machine.md from the rules: `python -m tests.model.state_machine`."""
+"""Writes docs/explain/states.md from the rules: `python -m tests.model.state_machine`."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from trellis_jobs.model.events import EventKind
 from trellis_jobs.model.reducer import RULES, Rule, anyone, the_owner, the_owner_or_no_attempt
 from trellis_jobs.model.states import LIVE, JobState
 
-PAGE: Final = Path(__file__).parents[2] / "docs" / "state_machine.md"
+PAGE: Final = Path(__file__).parents[2] / "docs" / "explain" / "states.md"
 
 _PAGE: Final = """\
 # The states of a job

@@ -1,4 +1,4 @@
-"""What docs/provisioning.md promises is what the code does."""
+"""What docs/operate/provisioning.md promises is what the code does."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tests.provisioning.test_rights import PROVISION, attach, create, hear, prod
 from trellis_jobs.contract.features import LEVEL_2_11, LEVEL_2_12, LEVEL_2_14, Features
 from trellis_jobs.jetstream.planning import DANGEROUS
 
-PAGE = (Path(__file__).parents[2] / "docs" / "provisioning.md").read_text()
+PAGE = (Path(__file__).parents[2] / "docs" / "operate" / "provisioning.md").read_text()
 LEVELS = {"2.10": 0, "2.11": LEVEL_2_11, "2.12": LEVEL_2_12, "2.14": LEVEL_2_14, "2.15": 5}
 
 

@@ -49,7 +49,7 @@ def _judge_change(change: Change, wanted: str) -> Finding:
         case Act.REFUSED:
             return broken(
                 f"{change.name} is not as jobs need it: {details}",
-                f"{change.name} has to be made anew by hand, see docs/provisioning.md",
+                f"{change.name} has to be made anew by hand, see docs/operate/provisioning.md",
             )
         case Act.UPDATED:
             return attention(f"{change.name}: {details}", f"bring it up to date: {command}")

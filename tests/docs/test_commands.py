@@ -1,0 +1,65 @@
+"""Every `trellis-jobs` command that a page shows exists, with the options it is shown with."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+from typer.core import TyperGroup
+from typer.main import get_command
+
+from tests.docs.test_links import PAGES, ROOT
+from trellis_jobs.cli.app import app
+
+_BLOCK: Final = re.compile(r"^```(?:sh|bash|console)\n(.*?)^```", re.DOTALL | re.MULTILINE)
+_INLINE: Final = re.compile(r"`(trellis-jobs [^`]+)`")
+_ENDS: Final = frozenset({"|", "&&", "||", ";", "&", ">", ">>", "2>&1", "#", "…"})
+
+
+def commands(page: Path) -> Iterator[str]:
+    text = page.read_text(encoding="utf-8")
+    for block in _BLOCK.findall(text):
+        for line in block.replace("\\\n", " ").splitlines():
+            found = re.search(r"(?:^|[$|&;] *|/)(trellis-jobs .*)", line)
+            if found:
+                yield found[1]
+    yield from _INLINE.findall(text)
+
+
+def words(command: str) -> list[str]:
+    """Up to where the shell's own begins."""
+    kept: list[str] = []
+    for word in shlex.split(command, comments=True)[1:]:
+        if word in _ENDS:
+            break
+        kept.append(word)
+    return kept
+
+
+def complaint(command: str) -> str | None:
+    found: Any = get_command(app)
+    rest = words(command)
+    while isinstance(found, TyperGroup) and rest and not rest[0].startswith("-"):
+        name = rest.pop(0)
+        several = name.split("|")
+        if not all(each in found.commands for each in several):
+            return f"there is no {name!r}"
+        found = found.commands[several[0]]
+    known = {option for each in found.params for option in (*each.opts, *each.secondary_opts)}
+    for word in rest:
+        option = word.split("=")[0]
+        if option.startswith("--") and option not in known | {"--help"}:
+            return f"{found.name} has no option {option}"
+    return None
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_every_command_that_is_shown_exists(page: Path) -> None:
+    if page.name == "CHANGELOG.md":
+        pytest.skip("it tells of commands that were")
+    complaints = {each: complaint(each) for each in commands(page)}
+    assert {each: why for each, why in complaints.items() if why} == {}

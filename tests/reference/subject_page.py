@@ -1,0 +1,72 @@
+"""docs/reference/subjects.md: subjects, streams and consumers, from the topology."""
+
+from __future__ import annotations
+
+import json
+from typing import Final
+
+from pydantic import BaseModel
+
+from trellis_jobs import Jobs, job
+from trellis_jobs.contract.features import LEVEL_2_14, Features
+from trellis_jobs.contract.topology import Topology, advisory_consumer, queue_consumer
+from trellis_jobs.model import subjects
+
+_PAGE: Final = """\
+# Subjects, streams and consumers
+
+<!-- Generated from the topology by tests/reference/subject_page.py: make docs -->
+
+```text
+{grammar}
+```
+
+Streams and consumers exactly as they are asked for, on a server from 2.14 on; `num_replicas` is
+that of a single server. What is made when, and what happens to what is there already, is told in
+[provisioning](../operate/provisioning.md).
+
+{streams}
+
+## JOBS/to-work
+
+Remembers, on the server, what the work queue has sourced.
+
+{to_work}
+
+## JOBS_WORK/&lt;service&gt;-&lt;type&gt;
+
+One for each queue, made by the service itself; here for `helpdesk` / `sync-tickets`.
+
+{queue}
+
+## JOBS_ADVISORIES/jobs-advisories
+
+Of the admin runtime; all replicas share it.
+
+{advisories}
+"""
+
+
+class _Nothing(BaseModel): ...
+
+
+class _HelpdeskJobs(Jobs, service="helpdesk"):
+    sync_tickets = job(_Nothing)
+
+
+def page() -> str:
+    topology = Topology(Features("2.15.1", LEVEL_2_14))
+    to_work = topology.to_work()
+    assert to_work is not None
+    grammar = (subjects.__doc__ or "").split("\n\n", 1)[1].strip()
+    return _PAGE.format(
+        grammar=grammar,
+        streams="\n\n".join(f"## {each['name']}\n\n{_block(each)}" for each in topology.streams()),
+        to_work=_block(to_work),
+        queue=_block(queue_consumer("helpdesk", _HelpdeskJobs.sync_tickets)),
+        advisories=_block(advisory_consumer()),
+    )
+
+
+def _block(config: dict[str, object]) -> str:
+    return f"```json\n{json.dumps(config, indent=2)}\n```"
