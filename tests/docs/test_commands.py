@@ -13,7 +13,7 @@ from typer.core import TyperGroup
 from typer.main import get_command
 
 from tests.docs.test_links import PAGES, ROOT
-from trellis_jobs.cli.app import app
+from trellis_jobs.cli.app import command_line
 
 _BLOCK: Final = re.compile(r"^```(?:sh|bash|console)\n(.*?)^```", re.DOTALL | re.MULTILINE)
 _INLINE: Final = re.compile(r"`(trellis-jobs [^`]+)`")
@@ -41,7 +41,7 @@ def words(command: str) -> list[str]:
 
 
 def complaint(command: str) -> str | None:
-    found: Any = get_command(app)
+    found: Any = get_command(command_line())
     rest = words(command)
     while isinstance(found, TyperGroup) and rest and not rest[0].startswith("-"):
         name = rest.pop(0)

@@ -10,7 +10,7 @@ from typing import Any, Final, get_args
 from typer.core import TyperArgument, TyperCommand, TyperGroup, TyperOption
 from typer.main import get_command
 
-from trellis_jobs.cli.app import app
+from trellis_jobs.cli.app import command_line
 from trellis_jobs.cli.reach import Reach
 
 _PREFIX: Final = "TRELLIS_JOBS"
@@ -39,7 +39,7 @@ Every command that talks to a server takes these.
 
 
 def page() -> str:
-    commands = dict(_commands("trellis-jobs", get_command(app)))
+    commands = dict(_commands("trellis-jobs", get_command(command_line())))
     connected = next(each for each in commands.values() if _is_connected(each))
     options = {option.name: option for option in _options(connected)}
     return _PAGE.format(

@@ -3,50 +3,63 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Mapping
+from importlib import import_module
+from typing import Final
 
 import typer
 
-from trellis_jobs.cli.admin import admin
-from trellis_jobs.cli.dev import dev
-from trellis_jobs.cli.dlq import dlq
-from trellis_jobs.cli.doctor import doctor
 from trellis_jobs.cli.exits import complain
-from trellis_jobs.cli.infra import infra
-from trellis_jobs.cli.jobs import jobs
-from trellis_jobs.cli.keys import keys
 from trellis_jobs.cli.option_groups import grouped
-from trellis_jobs.cli.projection import projection
-from trellis_jobs.cli.queues import queues
-from trellis_jobs.cli.services import services
-from trellis_jobs.cli.top import top
-from trellis_jobs.cli.worker import worker
-from trellis_jobs.cli.workers import workers
 from trellis_jobs.errors import JobsError
 
-app = typer.Typer(
-    name="trellis-jobs",
-    help="Event-sourced background jobs on NATS JetStream.",
-    no_args_is_help=True,
-    context_settings={"auto_envvar_prefix": "TRELLIS_JOBS"},
-    pretty_exceptions_enable=False,
-)
-app.command()(grouped(worker))
-app.command()(grouped(dev))
-app.command()(grouped(services))
-app.command()(grouped(top))
-app.command()(grouped(doctor))
-app.add_typer(jobs, name="jobs")
-app.add_typer(dlq, name="dlq")
-app.add_typer(keys, name="keys")
-app.add_typer(workers, name="workers")
-app.add_typer(queues, name="queues")
-app.add_typer(infra, name="infra")
-app.add_typer(admin, name="admin")
-app.add_typer(projection, name="projection")
+# In the order of the help: a command is a module with a function or a group of that name.
+COMMANDS: Final[Mapping[str, str]] = {
+    name: f"trellis_jobs.cli.{name}"
+    for name in (
+        "worker",
+        "dev",
+        "services",
+        "top",
+        "doctor",
+        "jobs",
+        "dlq",
+        "keys",
+        "workers",
+        "queues",
+        "infra",
+        "admin",
+        "projection",
+    )
+}
+
+
+def command_line(wanted: str | None = None) -> typer.Typer:
+    """All commands, or the one that is wanted: to load the others takes longer than most run."""
+    app = typer.Typer(
+        name="trellis-jobs",
+        help="Event-sourced background jobs on NATS JetStream.",
+        no_args_is_help=True,
+        context_settings={"auto_envvar_prefix": "TRELLIS_JOBS"},
+        pretty_exceptions_enable=False,
+        callback=_nothing_in_common,
+    )
+    names = [wanted] if wanted is not None and wanted in COMMANDS else list(COMMANDS)
+    for name in names:
+        found = getattr(import_module(COMMANDS[name]), name)
+        if isinstance(found, typer.Typer):
+            app.add_typer(found, name=name)
+        else:
+            app.command()(grouped(found))
+    return app
 
 
 def main() -> None:
     try:
-        app()
+        command_line(sys.argv[1] if len(sys.argv) > 1 else None)()
     except JobsError as error:
         sys.exit(complain(error))
+
+
+def _nothing_in_common() -> None:
+    """A command of its own: typer takes an only command for the whole program otherwise."""
