@@ -61,6 +61,19 @@ async def test_a_running_handler_is_told_that_its_job_was_cancelled(lab: AdminLa
         await until(lambda: ref.id in bench.cancelled, "the handler is told")
 
 
+async def test_watching_a_job_that_was_retried_goes_on_to_its_new_end(lab: AdminLab) -> None:
+    async with worker(lab.url, "work"):
+        ref = await lab.jobs.work.create(Task(do="give up"))
+        await until_state(ref, JobState.FAILED)
+    await lab.client.retry(ref.id)
+    seen: list[JobState] = []
+    async for job in ref.watch():
+        seen.append(job.state)
+        if seen[-2:] == [JobState.FAILED, JobState.PENDING]:
+            await ref.cancel()
+    assert seen == ["pending", "active", "failed", "pending", "cancelled"]
+
+
 async def test_a_job_retried_runs_again_as_the_same_job(lab: AdminLab) -> None:
     async with worker(lab.url, "work", "single") as bench:
         failed = await lab.jobs.work.create(Task(do="give up"))

@@ -146,13 +146,16 @@ class JobRef(Generic[R_co]):
             return [entry.event for entry in entries]
 
     async def watch(self) -> AsyncIterator[Job]:
-        """The job after each of its events, from the first one until it is over."""
-        job: Job | None = None
+        """The job after each of its events, from the first one until it is over.
+
+        An end that an operator's retry has undone already is not the end.
+        """
+        job, newest = None, (await self._latest()).head.sequence
         async for entry in self._events.follow(self.address):
             job = reduce(job, entry).job
             if job is not None:
                 yield job
-            if job is not None and job.is_over:
+            if job is not None and job.is_over and entry.sequence >= newest:
                 return
 
     async def _leave_queue(self, keys: QueueKeys) -> None:
