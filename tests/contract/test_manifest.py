@@ -6,7 +6,9 @@ import copy
 import json
 from dataclasses import replace
 from datetime import date, datetime, timedelta
+from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
+from threading import Thread
 from typing import Annotated, Any, Final
 
 import pytest
@@ -130,10 +132,26 @@ def test_what_json_cannot_say_is_refused_whatever_the_schema() -> None:
         SchemaShape(True).to_json(float("nan"))
 
 
+class Elsewhere(BaseHTTPRequestHandler):
+    """Would answer with a schema that fits everything."""
+
+    asked = 0
+
+    def do_GET(self) -> None:
+        Elsewhere.asked += 1
+        self.send_response(200)
+        self.end_headers()
+        self.wfile.write(b"{}")
+
+
 def test_a_schema_that_names_others_elsewhere_is_not_followed_there() -> None:
-    shape = SchemaShape({"$ref": "http://127.0.0.1:9/other.json"})
-    with pytest.raises(DoesNotFit, match="the schema cannot be followed"):
-        shape.to_json(1)
+    with HTTPServer(("127.0.0.1", 0), Elsewhere) as server:
+        Thread(target=server.serve_forever, daemon=True).start()
+        shape = SchemaShape({"$ref": f"http://127.0.0.1:{server.server_port}/other.json"})
+        with pytest.raises(DoesNotFit, match="the schema cannot be followed"):
+            shape.to_json(1)
+        server.shutdown()
+    assert Elsewhere.asked == 0
 
 
 @pytest.mark.parametrize(
