@@ -180,6 +180,25 @@ def test_a_name_that_is_no_token_is_no_event(name: str, value: str) -> None:
     assert "cannot be a subject token" in reason(valid(EventKind.CREATED) | {name: value})
 
 
+COMMAND = "x 0\r\n\r\nPUB $JS.API.STREAM.DELETE.JOBS 0\r\n\r\nPUB y"
+
+
+@pytest.mark.parametrize("value", [COMMAND, "x" * 5000, "a.b", "*", ">", "", " "])
+@pytest.mark.parametrize("path", [("attempt", "instanceId"), ("attempt", "id")])
+def test_what_would_become_part_of_a_subject_must_be_a_token(
+    path: tuple[str, str], value: str
+) -> None:
+    body = valid(EventKind.STARTED)
+    body[path[0]][path[1]] = value
+    assert path[1] in reason(body)
+
+
+@pytest.mark.parametrize("value", [COMMAND, "x" * 5000, "a.b", ""])
+def test_the_hash_of_a_key_must_be_a_token(value: str) -> None:
+    body = {**valid(EventKind.STARTED), "concurrency": {"key": "a", "keyHash": value}}
+    assert "keyHash" in reason(body)
+
+
 def test_an_event_of_a_service_called_workers_is_no_event() -> None:
     assert "reserved" in reason(valid(EventKind.CREATED) | {"service": "workers"})
 

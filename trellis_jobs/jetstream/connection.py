@@ -16,7 +16,13 @@ from urllib.parse import urlsplit
 from nats.errors import Error as NatsError
 from nats.errors import OutboundBufferLimitError
 
-from trellis_jobs.errors import CredentialsRefused, NotPermitted, PayloadTooLarge, Unreachable
+from trellis_jobs.errors import (
+    CredentialsRefused,
+    InvalidToken,
+    NotPermitted,
+    PayloadTooLarge,
+    Unreachable,
+)
 from trellis_jobs.jetstream.access import Access, access_to
 from trellis_jobs.jetstream.direct_client import DirectClient, Receive, header_block
 
@@ -33,6 +39,8 @@ PING_INTERVAL: Final = 10
 RECONNECT_WAIT: Final[Any] = 0.25  # nats-py says int and takes any number
 SWEEP_INTERVAL: Final = 0.25
 _SCHEMES: Final = ("nats", "tls", "ws", "wss")
+# With a reply of ours it must fit into one line of the protocol (max_control_line, 4096 bytes).
+_LONGEST_SUBJECT: Final = 2048
 _DENIED: Final = re.compile(r'permissions violation for publish(?:ing)? to "([^"]+)"')
 
 Observer = Callable[[], None]
@@ -92,7 +100,7 @@ class Connection:
                     max_reconnect_attempts=-1 if insist else 1,
                     reconnect_time_wait=RECONNECT_WAIT,
                     ping_interval=PING_INTERVAL,
-                    skip_subject_validation=True,  # every token was checked where it became one
+                    skip_subject_validation=True,  # _check_subject is quicker
                     error_cb=relay.error,
                     disconnected_cb=relay.disconnected,
                     reconnected_cb=relay.reconnected,
@@ -233,6 +241,7 @@ class Connection:
 
         Of all subscribers with the same `group` one gets each message.
         """
+        _check_subject(subject)
         return await self._client.subscribe_directly(subject, receive, group)
 
     async def unsubscribe(self, subscription: Subscription) -> None:
@@ -285,6 +294,7 @@ class Connection:
         self, subject: str, data: bytes, reply: str, headers: dict[str, str] | None
     ) -> bool:
         """False when the buffer cannot take it now."""
+        _check_subject(subject)
         block = header_block(headers) if headers else b""
         size = len(block) + len(data)
         # Headers count too: a server that gets more than it takes closes the connection.
@@ -329,6 +339,12 @@ def _is_address(server: str) -> bool:
         return parts.scheme in _SCHEMES and bool(parts.hostname) and parts.port != 0
     except ValueError:
         return False
+
+
+def _check_subject(subject: str) -> None:
+    """The last line of defence: what ends a line of the protocol begins a command of its own."""
+    if " " in subject or not subject.isprintable() or len(subject) > _LONGEST_SUBJECT:
+        raise InvalidToken("subject", subject, "no server would take it for one")
 
 
 def plain_version(version: ServerVersion) -> str:

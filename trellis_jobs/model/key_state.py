@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from trellis_jobs.model.identity import check_service, check_token
+
 if TYPE_CHECKING:
     from datetime import datetime
 
@@ -19,6 +21,11 @@ class KeyAddress:
     service: str
     job_type: str
     hash: str
+
+    def __post_init__(self) -> None:
+        check_service(self.service)
+        check_token("job type", self.job_type)
+        check_token("key hash", self.hash)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -116,9 +116,16 @@ def key_address(subject: str) -> KeyAddress | None:
     """Whose state a subject of the bucket holds."""
     match subject.split("."):
         case ["$KV", "JOBS_KEYS", service, job_type, key_hash]:
-            return KeyAddress(service, job_type, key_hash)
+            return _key_address(service, job_type, key_hash)
         case _:
             return None
+
+
+def _key_address(service: str, job_type: str, key_hash: str) -> KeyAddress | None:
+    try:
+        return KeyAddress(service, job_type, key_hash)
+    except InvalidToken:
+        return None
 
 
 def keys_of_service(service: str) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from trellis_jobs.wire.fields import BadField, count, loads, moment, required
+from trellis_jobs.wire.fields import BadField, count, loads, moment, token
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -27,8 +27,8 @@ def decode(data: bytes) -> MaxDeliveries | str:
     try:
         body = loads(data)
         return MaxDeliveries(
-            required(body, "stream", str),
-            required(body, "consumer", str),
+            token(body, "stream"),
+            token(body, "consumer"),
             _either(body, "stream_seq", "streamSeq"),
             _either(body, "deliveries", "num_deliveries"),
             moment(body, "timestamp"),

@@ -6,7 +6,7 @@ from functools import lru_cache
 from typing import Any
 
 from trellis_jobs.model.attempts import Attempt
-from trellis_jobs.wire.fields import count, optional, required
+from trellis_jobs.wire.fields import as_token, count, optional, required
 
 
 def to_json(attempt: Attempt) -> dict[str, Any]:
@@ -33,5 +33,5 @@ def from_json(body: dict[str, Any]) -> Attempt | None:
 
 @lru_cache(maxsize=8192)
 def _attempt(attempt_id: str, instance: str, work: str, delivery: int) -> Attempt:
-    """Made once for all the events of an attempt that come soon after each other."""
-    return Attempt(attempt_id, instance, work, delivery)
+    """Checked and made once for all the events of an attempt that come soon after each other."""
+    return Attempt(as_token("id", attempt_id), as_token("instanceId", instance), work, delivery)

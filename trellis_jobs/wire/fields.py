@@ -8,6 +8,9 @@ from typing import Any, Final, TypeVar
 
 import orjson
 
+from trellis_jobs.errors import InvalidToken
+from trellis_jobs.model.identity import check_token
+
 T = TypeVar("T")
 
 _TOO_LARGE: Final = 2**63
@@ -60,6 +63,18 @@ def count(body: dict[str, Any], name: str, *, least: int = 0) -> int:
         return value
     found = required(body, name, int)
     raise BadField(f"{name} must be at least {least}, found {found}")
+
+
+def as_token(name: str, value: str) -> str:
+    """What becomes part of a subject somewhere: unchecked, it could be a command to the server."""
+    try:
+        return check_token(name, value)
+    except InvalidToken as error:
+        raise BadField(str(error)) from None
+
+
+def token(body: dict[str, Any], name: str) -> str:
+    return as_token(name, required(body, name, str))
 
 
 def moment(body: dict[str, Any], name: str) -> datetime:

@@ -1,0 +1,50 @@
+"""No text from a stranger becomes a command to the server, even where nobody checked it before."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+
+import pytest
+from nats.aio.msg import Msg
+
+from trellis_jobs.embedded import EmbeddedServer
+from trellis_jobs.errors import InvalidToken
+from trellis_jobs.jetstream.connection import Connection
+
+COMMAND = "anything 0\r\n\r\nPUB canary 0\r\n\r\nPUB y"
+SUBJECTS = (COMMAND, "two words", "a\tb", "a\x00b", "x" * 5000)
+
+
+async def publish(connection: Connection, subject: str) -> object:
+    await connection.publish(subject, b"")
+    return None
+
+
+async def publish_now(connection: Connection, subject: str) -> object:
+    return connection.publish_now(subject, b"")
+
+
+async def ask(connection: Connection, subject: str) -> object:
+    return await connection.ask(subject, timeout=1)
+
+
+async def subscribe(connection: Connection, subject: str) -> object:
+    return await connection.subscribe(subject, lambda _: None)
+
+
+@pytest.mark.parametrize("use", [publish, publish_now, ask, subscribe])
+@pytest.mark.parametrize("subject", SUBJECTS)
+async def test_a_subject_that_is_none_goes_nowhere(
+    server: EmbeddedServer, use: Callable[[Connection, str], Awaitable[object]], subject: str
+) -> None:
+    connection = await Connection.open(server.url, name="test")
+    try:
+        arrived: asyncio.Queue[Msg] = asyncio.Queue()
+        await connection.subscribe("canary", arrived.put_nowait)
+        with pytest.raises(InvalidToken, match="subject"):
+            await use(connection, subject)
+        await connection.publish("canary", b"ours")
+        assert (await arrived.get()).data == b"ours"
+    finally:
+        await connection.close()
