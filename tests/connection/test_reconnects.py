@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import signal
+
 from tests.support.facts import until
 from tests.support.fault_proxy import fault_proxy
 from tests.support.lab import probe
@@ -23,3 +26,23 @@ async def test_who_asked_twice_and_took_one_back_is_told_once(server: EmbeddedSe
         way.cut()
         await until(lambda: "last" in told, "the connection is back")
         assert told == ["observer", "last"]
+
+
+async def test_a_connection_that_was_thrown_out_comes_back_when_it_may() -> None:
+    """Its password changed on the server, and was changed back."""
+    config = "authorization { users: [ { user: ann, password: one }, { user: bob, password: b } ] }"
+    with EmbeddedServer.start(config=config) as server:
+        file = server.store / "nats.conf"
+        written = file.read_text()
+
+        def configure(text: str) -> None:
+            file.write_text(text)
+            os.kill(server.pid, signal.SIGHUP)
+
+        async with probe(server.url.replace("nats://", "nats://ann:one@")) as raw:
+            configure(written.replace("password: one", "password: two"))
+            await until(lambda: not raw.connection.is_up, "it is thrown out")
+            configure(written)
+            await until(lambda: raw.connection.is_up, "it is back")
+            await raw.connection.flush()
+            assert not raw.connection.is_closed

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from nats.aio.client import Client
 from nats.aio.msg import Msg
+from nats.errors import Error
+from nats.protocol.parser import PERMISSIONS_ERR
 
 if TYPE_CHECKING:
     from nats.aio.subscription import Subscription
@@ -90,6 +92,20 @@ class DirectClient(Client):
         if self._flush_queue.empty():
             self._flush_queue.put_nowait(self._loop.create_future())
         return True
+
+    async def _process_err(self, err_msg: str) -> None:
+        """nats-py closes for good after most errors of the server; ours comes back.
+
+        Credentials that were revoked may be given again, and what a server did not like about one
+        connection it need not mind about the next.
+        """
+        if PERMISSIONS_ERR in err_msg or not self.is_connected:
+            await super()._process_err(err_msg)
+            return
+        said = err_msg.strip("'")
+        self._err = Error(f"nats: {said}")
+        await self._error_cb(self._err)
+        await self._process_op_err(self._err)
 
     async def _process_msg(
         self, sid: int, subject: bytes, reply: bytes, data: bytes, headers: bytes
