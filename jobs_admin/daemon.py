@@ -31,8 +31,10 @@ from jobs_admin.rpc.key_methods import KeyMethods
 from jobs_admin.rpc.router import Router
 from jobs_admin.rpc.service_methods import ServiceMethods
 from jobs_admin.upkeep.upkeep import Upkeep
+from trellis_jobs.contract.rights import inbox_of
 from trellis_jobs.contract.topology import Topology
 from trellis_jobs.errors import InfrastructureMissing
+from trellis_jobs.jetstream.access import access_to
 from trellis_jobs.jetstream.connection import Connection
 from trellis_jobs.jetstream.event_log import EventLog
 from trellis_jobs.jetstream.history import Histories
@@ -97,7 +99,8 @@ async def serving(
     """Runs, and answers, until the block is left; requests under way are answered before."""
     around = surroundings or Surroundings()
     async with AsyncExitStack() as opened:
-        connection = await Connection.open(config.nats, name="jobs admin")
+        access = access_to(config.nats).answered_at(inbox_of(SERVICE_NAME))
+        connection = await Connection.open(access, name="jobs admin")
         opened.push_async_callback(connection.close)
         features = await detect_features(connection)
         await _require_streams(connection, features, make=config.provision)

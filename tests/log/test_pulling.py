@@ -241,7 +241,7 @@ async def test_a_consumer_is_deleted_at_the_end_if_that_was_asked_for(
     )
     async with connected(server) as connection:
         heard = list[str]()
-        subject = f"{api.PREFIX}.CONSUMER.DELETE.{STREAM}.*"
+        subject = f"$JS.API.CONSUMER.DELETE.{STREAM}.*"
         await connection.subscribe(subject, lambda message: heard.append(message.subject))
         async with pulling_anew(connection, wanted):
             name = await only_consumer(connection)

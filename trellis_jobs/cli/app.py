@@ -28,6 +28,7 @@ COMMANDS: Final[Mapping[str, str]] = {
         "workers",
         "queues",
         "infra",
+        "permissions",
         "admin",
         "projection",
     )

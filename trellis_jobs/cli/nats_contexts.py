@@ -13,10 +13,10 @@ from typing import Any, Final
 import orjson
 
 from trellis_jobs.errors import JobsError
-from trellis_jobs.jetstream.access import Access, TlsFiles
+from trellis_jobs.jetstream.access import API_PREFIX, Access, TlsFiles
 
 # What would have us connect otherwise than asked for, were it left out in silence.
-_UNSUPPORTED: Final = ("nsc", "socks_proxy", "user_jwt", "jetstream_domain", "jetstream_api_prefix")
+_UNSUPPORTED: Final = ("nsc", "socks_proxy", "user_jwt")
 
 
 class ContextUnusable(JobsError):
@@ -58,7 +58,13 @@ def access_of(name: str) -> Access:
         token=said("token"),
         tls=None if tls == TlsFiles() else tls,
         inbox_prefix=said("inbox_prefix"),
+        api_prefix=_api_prefix(said("jetstream_domain"), said("jetstream_api_prefix")),
     )
+
+
+def _api_prefix(domain: str | None, prefix: str | None) -> str:
+    """The domain counts first, as in natscli."""
+    return f"$JS.{domain}.API" if domain else prefix or API_PREFIX
 
 
 def _settings(name: str, file: Path) -> dict[str, Any]:

@@ -12,7 +12,7 @@ import typer
 
 from jobs_admin.client import AdminClient
 from trellis_jobs.cli import nats_contexts
-from trellis_jobs.jetstream.access import Access, TlsFiles
+from trellis_jobs.jetstream.access import API_PREFIX, Access, TlsFiles
 from trellis_jobs.jetstream.connection import Connection
 
 DEFAULT_SERVER: Final = "nats://127.0.0.1:4222"
@@ -30,6 +30,10 @@ def _file(flag: str, variable: str, what: str) -> Any:
         readable=True,
         rich_help_panel=_PANEL,
     )
+
+
+def _prefix(flag: str, variable: str, what: str) -> Any:
+    return typer.Option(flag, envvar=variable, help=what, metavar="PREFIX", rich_help_panel=_PANEL)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,6 +73,14 @@ class Reach:
     tlskey: Annotated[
         Path | None, _file("--tlskey", "NATS_KEY", "The key of that certificate.")
     ] = None
+    inbox_prefix: Annotated[
+        str | None,
+        _prefix("--inbox-prefix", "NATS_INBOX_PREFIX", "Where answers come to, if not _INBOX."),
+    ] = None
+    api_prefix: Annotated[
+        str | None,
+        _prefix("--api-prefix", "NATS_API_PREFIX", f"Of JetStream, if not {API_PREFIX}."),
+    ] = None
 
     @property
     def is_told(self) -> bool:
@@ -85,6 +97,8 @@ class Reach:
             "credentials": _path(self.creds),
             "nkey": _path(self.nkey),
             "tls": None if tls == TlsFiles() else tls,
+            "inbox_prefix": self.inbox_prefix,
+            "api_prefix": self.api_prefix,
         }
         return replace(known, **{name: value for name, value in said.items() if value is not None})
 
@@ -98,6 +112,8 @@ class Reach:
             "NATS_CA": _path(self.tlsca),
             "NATS_CERT": _path(self.tlscert),
             "NATS_KEY": _path(self.tlskey),
+            "NATS_INBOX_PREFIX": self.inbox_prefix,
+            "NATS_API_PREFIX": self.api_prefix,
         }
         return {name: value or "" for name, value in said.items()}
 

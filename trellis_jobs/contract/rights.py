@@ -26,24 +26,49 @@ if TYPE_CHECKING:
 
     from trellis_jobs.contract.declaration import ServiceContract
 
-_API: Final = "$JS.API"
-STREAMS: Final = (LOG, WORK, ADVISORIES, KEYS)
+API: Final = "$JS.API"
+_STREAMS: Final = (LOG, WORK, ADVISORIES, KEYS)
+# Who may make readers of the log by any name could give this one another filter, and no job starts.
+_THE_SOURCE: Final = f"CONSUMER.CREATE.{LOG}.{TO_WORK}"
+
+
+@dataclass(frozen=True, slots=True)
+class Grant:
+    """Subjects that go together, and what they are for; `is_local`: no other account has a part."""
+
+    purpose: str
+    publish: tuple[str, ...] = ()
+    subscribe: tuple[str, ...] = ()
+    is_local: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Rights:
-    """`answers`: may reply to whatever it was asked, wherever the answer is to go."""
+    """`denied`: not to be published to although a wildcard of a grant includes it.
 
-    publish: tuple[str, ...] = ()
-    subscribe: tuple[str, ...] = ()
+    `answers`: may reply to whatever it was asked, wherever the answer is to go.
+    """
+
+    grants: tuple[Grant, ...]
+    denied: tuple[str, ...] = ()
     answers: bool = False
 
+    @property
+    def publish(self) -> tuple[str, ...]:
+        return tuple(dict.fromkeys(each for grant in self.grants for each in grant.publish))
+
+    @property
+    def subscribe(self) -> tuple[str, ...]:
+        return tuple(dict.fromkeys(each for grant in self.grants for each in grant.subscribe))
+
     def __or__(self, other: Rights) -> Rights:
-        return Rights(
-            tuple(dict.fromkeys(self.publish + other.publish)),
-            tuple(dict.fromkeys(self.subscribe + other.subscribe)),
-            self.answers or other.answers,
+        """What either may: denied is only what neither was given by name."""
+        grants = tuple(dict.fromkeys(self.grants + other.grants))
+        named = {subject for grant in grants for subject in grant.publish}
+        denied = tuple(
+            each for each in dict.fromkeys(self.denied + other.denied) if each not in named
         )
+        return Rights(grants, denied, self.answers or other.answers)
 
 
 def inbox_of(name: str) -> str:
@@ -51,120 +76,159 @@ def inbox_of(name: str) -> str:
     return f"_INBOX_{name}"
 
 
-def own_inbox(name: str) -> Rights:
-    return Rights(subscribe=(f"{inbox_of(name)}.>",))
-
-
 def of_service(contract: ServiceContract) -> Rights:
     """To create, work on, look at and cancel its own jobs; its consumers too."""
     name = contract.service
-    rights = own_inbox(name) | _producing(name) | _presence(name)
-    for queue in contract.queues.values():
-        rights |= _working(name, queue.name)
+    grants = [_inbox(name), *_own_jobs(name), _presence(name)]
+    grants += [_working(name, queue) for queue in contract.queues]
     if any(queue.keying is not None for queue in contract.queues.values()):
-        rights |= _keys(name)
-    return rights
+        grants.append(_keys(name))
+    return Rights(tuple(grants), denied=_api([f"{_THE_SOURCE}.>"]))
 
 
-def of_provisioner() -> Rights:
+def of_provisioner(name: str) -> Rights:
     """To make the streams, and bring them up to date."""
-    calls = [f"STREAM.{verb}.{name}" for verb in ("INFO", "CREATE", "UPDATE") for name in STREAMS]
-    calls += [f"CONSUMER.INFO.{LOG}.{TO_WORK}", f"CONSUMER.CREATE.{LOG}.{TO_WORK}"]
-    calls += [f"STREAM.LEADER.STEPDOWN.{WORK}", "INFO"]
-    return Rights(publish=_api(calls))
+    calls = [f"STREAM.{verb}.{each}" for each in _STREAMS for verb in ("INFO", "CREATE", "UPDATE")]
+    source = [_THE_SOURCE, f"CONSUMER.INFO.{LOG}.{TO_WORK}"]
+    return Rights(
+        (
+            _inbox(name),
+            Grant("to learn what the server can", _api(["INFO"])),
+            Grant("to make the streams, and bring them up to date", _api(calls)),
+            Grant("to have the work queue take over from the log", _api(source)),
+            Grant("to have it go on when it has grown", _api([f"STREAM.LEADER.STEPDOWN.{WORK}"])),
+        )
+    )
 
 
 def of_admin(name: str) -> Rights:
     """The daemon: every job's events and work, every key; it makes and deletes no stream."""
-    return own_inbox(name) | Rights(
-        publish=(
-            subjects.EVERYTHING,
-            subjects.ALL_WORK,
-            f"$KV.{KEYS_BUCKET}.>",
-            f"$JS.ACK.{ADVISORIES}.{ADVISORY_CONSUMER}.>",
-            *_api(_admin_calls()),
-        ),
-        subscribe=(subjects.rpc("Jobs.*"),),
+    return Rights(
+        (_inbox(name), *_serving(), *_upkeep()),
+        denied=_api([_THE_SOURCE, f"{_THE_SOURCE}.>", f"CONSUMER.DELETE.{LOG}.{TO_WORK}"]),
         answers=True,
     )
 
 
 def of_operator(name: str, methods: Iterable[str]) -> Rights:
-    """To ask the admin runtime; nothing of JetStream."""
-    return own_inbox(name) | Rights(publish=tuple(subjects.rpc(method) for method in methods))
+    """To ask the admin runtime these; nothing of JetStream."""
+    asked = tuple(subjects.rpc(method) for method in methods)
+    return Rights((_inbox(name), Grant("to ask the admin runtime", asked)))
 
 
 def of_log_reader(name: str) -> Rights:
     """To read the log of every job, as it is and as it grows; changes nothing."""
     calls = [
+        f"STREAM.INFO.{LOG}",
+        f"DIRECT.GET.{LOG}.{subjects.EVERYTHING}",
         f"CONSUMER.CREATE.{LOG}.*.{subjects.EVERYTHING}",
         f"CONSUMER.MSG.NEXT.{LOG}.*",
-        f"DIRECT.GET.{LOG}.{subjects.EVERYTHING}",
-        f"STREAM.INFO.{LOG}",
     ]
-    return own_inbox(name) | Rights(publish=_api(calls), subscribe=(subjects.EVERYTHING,))
+    return Rights(
+        (
+            _inbox(name),
+            Grant("to read every job's events", _api(calls)),
+            Grant("to hear of them at once", subscribe=(subjects.EVERYTHING,)),
+        ),
+        denied=_api([f"{_THE_SOURCE}.>"]),
+    )
 
 
-def _producing(service: str) -> Rights:
+def _inbox(name: str) -> Grant:
+    own = f"{inbox_of(name)}.>"
+    return Grant("to be answered, in an inbox of its own", subscribe=(own,), is_local=True)
+
+
+def _own_jobs(service: str) -> tuple[Grant, ...]:
     own = subjects.all_of_service(service)
     calls = [
         f"DIRECT.GET.{LOG}.{own}",
         f"CONSUMER.CREATE.{LOG}.*.{own}",
         f"CONSUMER.MSG.NEXT.{LOG}.*",
     ]
-    return Rights(publish=(own, *_api(calls)), subscribe=(own,))
+    return (
+        Grant("to create and change its own jobs, and to hear of changes", (own,), (own,)),
+        Grant("to read its own jobs' events", _api(calls)),
+    )
 
 
-def _presence(service: str) -> Rights:
+def _presence(service: str) -> Grant:
     own = subjects.presence_of_service(service)
-    return Rights(publish=(own, *_api([f"DIRECT.GET.{LOG}.{own}"])))
+    return Grant("to tell that its workers live", (own, *_api([f"DIRECT.GET.{LOG}.{own}"])))
 
 
-def _working(service: str, queue: str) -> Rights:
+def _working(service: str, queue: str) -> Grant:
     name = consumer_name(service, queue)
     calls = [
         f"CONSUMER.CREATE.{WORK}.{name}.{subjects.work_of_type(service, queue)}",
         f"CONSUMER.INFO.{WORK}.{name}",
         f"CONSUMER.MSG.NEXT.{WORK}.{name}",
     ]
-    return Rights(publish=(*_api(calls), f"$JS.ACK.{WORK}.{name}.>"))
+    return Grant(f"to work on {queue}", (*_api(calls), f"$JS.ACK.{WORK}.{name}.>"))
 
 
-def _keys(service: str) -> Rights:
+def _keys(service: str) -> Grant:
     own = subjects.keys_of_service(service)
-    return Rights(publish=(own, *_api([f"DIRECT.GET.{KEYS}.{own}"])), subscribe=(own,))
+    read = _api([f"DIRECT.GET.{KEYS}.{own}"])
+    return Grant("to read and write its own keys, and to hear of them", (own, *read), (own,))
 
 
-def _admin_calls() -> list[str]:
-    return [
-        "INFO",
-        *(f"STREAM.INFO.{name}" for name in STREAMS),
-        f"STREAM.PURGE.{LOG}",
-        f"STREAM.MSG.GET.{LOG}",
-        f"STREAM.MSG.GET.{WORK}",
-        f"STREAM.MSG.DELETE.{WORK}",
-        f"DIRECT.GET.{LOG}",
-        f"DIRECT.GET.{LOG}.>",
-        f"DIRECT.GET.{KEYS}.>",
-        f"CONSUMER.INFO.{LOG}.{TO_WORK}",
-        f"CONSUMER.INFO.{WORK}.*",
-        f"CONSUMER.LIST.{WORK}",
-        f"CONSUMER.LIST.{ADVISORIES}",
-        f"CONSUMER.INFO.{ADVISORIES}.{ADVISORY_CONSUMER}",
-        f"CONSUMER.CREATE.{ADVISORIES}.{ADVISORY_CONSUMER}.>",
-        f"CONSUMER.MSG.NEXT.{ADVISORIES}.{ADVISORY_CONSUMER}",
-        *(
-            call
-            for stream in (LOG, KEYS)
-            for call in (
-                f"CONSUMER.CREATE.{stream}.*",
-                f"CONSUMER.CREATE.{stream}.*.>",
-                f"CONSUMER.MSG.NEXT.{stream}.*",
-                f"CONSUMER.DELETE.{stream}.*",
-            )
+def _serving() -> tuple[Grant, ...]:
+    return (
+        Grant("to be asked", subscribe=(subjects.rpc("Jobs.*"),)),
+        Grant("to end, retry and put back jobs", (subjects.EVERYTHING, subjects.ALL_WORK)),
+        Grant(
+            "to read the log, and to look up events",
+            _api(
+                [
+                    f"DIRECT.GET.{LOG}.>",
+                    f"STREAM.MSG.GET.{LOG}",
+                    f"CONSUMER.CREATE.{LOG}.*.{subjects.EVERYTHING}",
+                    *_reading(LOG),
+                ]
+            ),
         ),
-    ]
+        Grant(
+            "to read and repair keys",
+            (f"$KV.{KEYS_BUCKET}.>", *_api([f"DIRECT.GET.{KEYS}.>", *_reading(KEYS)])),
+        ),
+    )
+
+
+def _upkeep() -> tuple[Grant, ...]:
+    work = [f"STREAM.MSG.GET.{WORK}", f"STREAM.MSG.DELETE.{WORK}"]
+    queues = [f"CONSUMER.INFO.{WORK}.*", f"CONSUMER.LIST.{WORK}"]
+    mine = f"{ADVISORIES}.{ADVISORY_CONSUMER}"
+    calls = [f"CONSUMER.CREATE.{mine}.>", f"CONSUMER.INFO.{mine}", f"CONSUMER.MSG.NEXT.{mine}"]
+    return (
+        Grant("to remove jobs whose time is over", _api([f"STREAM.PURGE.{LOG}"])),
+        Grant("to look up work, and remove what was given up", _api(work)),
+        Grant("to know of every queue", _api(queues)),
+        Grant(
+            "to learn of exhausted deliveries",
+            (*_api(calls), f"$JS.ACK.{mine}.>"),
+        ),
+        Grant(
+            "to know how the streams are",
+            _api(
+                [
+                    "INFO",
+                    *(f"STREAM.INFO.{each}" for each in _STREAMS),
+                    f"CONSUMER.INFO.{LOG}.{TO_WORK}",
+                ]
+            ),
+        ),
+    )
+
+
+def _reading(stream: str) -> tuple[str, ...]:
+    """With consumers of its own, which it deletes when it has read."""
+    return (
+        f"CONSUMER.CREATE.{stream}.*",
+        f"CONSUMER.MSG.NEXT.{stream}.*",
+        f"CONSUMER.DELETE.{stream}.*",
+    )
 
 
 def _api(calls: Iterable[str]) -> tuple[str, ...]:
-    return tuple(f"{_API}.{call}" for call in calls)
+    return tuple(f"{API}.{call}" for call in calls)

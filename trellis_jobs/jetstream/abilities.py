@@ -7,14 +7,13 @@ rights: a body that contradicts its subject, a consumer that there is not, a str
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
 import orjson
 
 from trellis_jobs.contract.topology import LOG, WORK
 from trellis_jobs.errors import NotPermitted
-from trellis_jobs.jetstream import api
 from trellis_jobs.jetstream.connection import ConnectionLost, NoResponders
 from trellis_jobs.model import subjects
 from trellis_jobs.model.events import EventKind
@@ -51,32 +50,36 @@ class _Try:
 async def abilities(
     connection: Connection, features: Features, services: Iterable[str]
 ) -> list[Ability]:
-    tries = [*_tries(features), *map(_creating, services)]
+    tries = [*_requests(), *_calls(connection, features), *map(_creating, services)]
     return list(await asyncio.gather(*(_attempt(connection, each) for each in tries)))
 
 
-def _tries(features: Features) -> list[_Try]:
-    found = [
+def _requests() -> list[_Try]:
+    return [
         _Try("ask the admin runtime", subjects.rpc("Jobs.Health"), {}),
         _Try("change jobs through it", subjects.rpc("Jobs.Cancel"), {}),
-        _Try("see streams", f"{api.PREFIX}.STREAM.INFO.{LOG}"),
-        _Try("list queues", f"{api.PREFIX}.CONSUMER.LIST.{WORK}"),
+    ]
+
+
+def _calls(connection: Connection, features: Features) -> list[_Try]:
+    found = [
+        _Try("see streams", f"STREAM.INFO.{LOG}"),
+        _Try("list queues", f"CONSUMER.LIST.{WORK}"),
         _Try(
             "read all jobs from the log",
-            f"{api.PREFIX}.CONSUMER.CREATE.{LOG}.{_NOBODY}.{subjects.EVERYTHING}",
+            f"CONSUMER.CREATE.{LOG}.{_NOBODY}.{subjects.EVERYTHING}",
             _ANOTHER,
         ),
-        _Try("make and change streams", f"{api.PREFIX}.STREAM.UPDATE.{LOG}", _ANOTHER),
+        _Try("make and change streams", f"STREAM.UPDATE.{LOG}", _ANOTHER),
         _Try(
             "make consumers of queues",
-            f"{api.PREFIX}.CONSUMER.CREATE.{WORK}.{_NOBODY}."
-            f"{subjects.work_of_type(_NOBODY, _NOBODY)}",
+            f"CONSUMER.CREATE.{WORK}.{_NOBODY}.{subjects.work_of_type(_NOBODY, _NOBODY)}",
             _ANOTHER,
         ),
     ]
     if features.consumer_pause:
-        found.append(_Try("pause queues", f"{api.PREFIX}.CONSUMER.PAUSE.{WORK}.{_NOBODY}"))
-    return found
+        found.append(_Try("pause queues", f"CONSUMER.PAUSE.{WORK}.{_NOBODY}"))
+    return [replace(each, subject=connection.api(each.subject)) for each in found]
 
 
 def _creating(service: str) -> _Try:

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import re
 import ssl
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass, field, replace
+from typing import Any, Final
 from urllib.parse import urlsplit
 
-from trellis_jobs.errors import CredentialsUnusable, without_secrets
+from trellis_jobs.errors import CredentialsUnusable, InvalidToken, without_secrets
+
+API_PREFIX: Final = "$JS.API"
+_PREFIX: Final = re.compile(r"[^\s.*>]+(\.[^\s.*>]+)*")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,7 +38,8 @@ class Access:
     """`servers`: URLs, separated by commas; user and password, or a token, may be part of them.
 
     `credentials` is a credentials file, `nkey` a file with the seed of a user. `inbox_prefix` is
-    where answers come to, where permissions keep users out of each other's inboxes.
+    where answers come to, where permissions keep users out of each other's inboxes; `api_prefix`
+    where JetStream is asked, where it belongs to another account or domain.
     """
 
     servers: str
@@ -45,9 +50,19 @@ class Access:
     token: str | None = field(default=None, repr=False)
     tls: TlsFiles | None = None
     inbox_prefix: str | None = None
+    api_prefix: str = API_PREFIX
+
+    def __post_init__(self) -> None:
+        for name, prefix in (("inbox prefix", self.inbox_prefix), ("API prefix", self.api_prefix)):
+            if prefix is not None and not _PREFIX.fullmatch(prefix):
+                raise InvalidToken(name, prefix, "it is words joined by dots, none of them * or >")
 
     def __str__(self) -> str:
         return without_secrets(self.servers)
+
+    def answered_at(self, inbox_prefix: str) -> Access:
+        """With this inbox, unless somebody has said another."""
+        return replace(self, inbox_prefix=self.inbox_prefix or inbox_prefix)
 
     def identity(self) -> str:
         """Who we are to the server, without what proves it."""

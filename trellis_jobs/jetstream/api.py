@@ -12,7 +12,8 @@ from trellis_jobs.jetstream.connection import Connection, ConnectionLost, NoResp
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-PREFIX: Final = "$JS.API"
+    from nats.aio.msg import Msg
+
 TIMEOUT: Final = 5.0
 _ASK_TIMES: Final = 4
 
@@ -32,7 +33,7 @@ _NOT_ENABLED: Final = frozenset({10039, 10076})
 async def request(
     connection: Connection, call: str, body: Mapping[str, Any] | None = None
 ) -> dict[str, Any]:
-    """One `$JS.API` call; raises RequestRefused with JetStream's code when it says no.
+    """One call of JetStream's API; raises RequestRefused with JetStream's code when it says no.
 
     Asked again when nobody answers: in a cluster a stream without a leader just stays silent,
     and every call of ours may be made twice.
@@ -49,12 +50,19 @@ async def request(
     return answer
 
 
+async def newest(
+    connection: Connection, stream: str, subject: str, *, timeout: float = TIMEOUT
+) -> Msg:
+    """The newest message on a subject (wildcards allowed), from whichever replica answers."""
+    return await connection.ask(connection.api(f"DIRECT.GET.{stream}.{subject}"), timeout=timeout)
+
+
 async def _answer(connection: Connection, call: str, data: bytes) -> bytes:
     asked = 0
     while True:
         asked += 1
         try:
-            return (await connection.ask(f"{PREFIX}.{call}", data, timeout=TIMEOUT)).data
+            return (await connection.ask(connection.api(call), data, timeout=TIMEOUT)).data
         except NoResponders:
             raise _no_jetstream("nobody answers on its API") from None
         except ConnectionLost as error:

@@ -23,7 +23,7 @@ from trellis_jobs.errors import (
     PayloadTooLarge,
     Unreachable,
 )
-from trellis_jobs.jetstream.access import Access, access_to
+from trellis_jobs.jetstream.access import API_PREFIX, Access, access_to
 from trellis_jobs.jetstream.direct_client import DirectClient, Receive, header_block
 
 if TYPE_CHECKING:
@@ -65,10 +65,14 @@ class Connection:
     """Questions and answers share one inbox: an answer finds its question by the last token."""
 
     def __init__(
-        self, client: DirectClient, open_another: Callable[[], Coroutine[Any, Any, Connection]]
+        self,
+        client: DirectClient,
+        open_another: Callable[[], Coroutine[Any, Any, Connection]],
+        api_prefix: str = API_PREFIX,
     ) -> None:
         self.open_another = open_another
         self._client = client
+        self._api_prefix = api_prefix
         self._loop = asyncio.get_running_loop()
         self._inbox = client.new_inbox()
         self._questions: dict[str, _Question] = {}
@@ -114,7 +118,7 @@ class Connection:
             raise Unreachable(str(access), reason) from error
         client.options["max_reconnect_attempts"] = -1
         again = partial(cls.open, access, name=name, timeout=timeout)
-        connection = cls(client, again)
+        connection = cls(client, again, access.api_prefix)
         relay.connection = connection
         await connection.listen()
         return connection
@@ -184,6 +188,10 @@ class Connection:
             self._on_reconnect.pop(registration, None)
 
         return forget
+
+    def api(self, call: str) -> str:
+        """The subject on which JetStream is asked this."""
+        return f"{self._api_prefix}.{call}"
 
     def new_inbox(self) -> str:
         return self._client.new_inbox()

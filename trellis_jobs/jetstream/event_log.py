@@ -36,7 +36,6 @@ if TYPE_CHECKING:
 
 __all__ = [
     "ACK_TIMEOUT",
-    "DIRECT_GET",
     "FOREVER",
     "EventLog",
     "Latest",
@@ -47,7 +46,6 @@ __all__ = [
 
 log = logging.getLogger(__name__)
 
-DIRECT_GET: Final = f"{api.PREFIX}.DIRECT.GET.{LOG}"
 ACK_TIMEOUT: Final = 5.0
 FOREVER: Final = float("inf")
 _PAUSES: Final = (0.005, 0.02, 0.05, 0.1, 0.25)
@@ -301,7 +299,7 @@ class EventLog:
         """The newest message on a subject (wildcards allowed), from whichever replica answers."""
         for pause in (*_PAUSES, *_PAUSES, *_PAUSES):
             try:
-                message = await self._connection.ask(f"{DIRECT_GET}.{subject}", timeout=ACK_TIMEOUT)
+                message = await api.newest(self._connection, LOG, subject, timeout=ACK_TIMEOUT)
             except ConnectionLost as error:
                 if self._connection.is_closed:
                     raise NotConfirmed(f"a read of {subject}", 0) from error

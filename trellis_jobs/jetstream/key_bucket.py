@@ -43,7 +43,6 @@ if TYPE_CHECKING:
     from trellis_jobs.jetstream.key_turns import Moves
     from trellis_jobs.model.key_state import KeyAddress, KeyState
 
-_DIRECT_GET: Final = f"{api.PREFIX}.DIRECT.GET.{KEYS}"
 _ASK_TIMEOUT: Final = 5.0
 _ATTEMPTS: Final = 200
 _LONGEST_PAUSE: Final = 0.05
@@ -200,9 +199,10 @@ class KeyBucket:
         return await self._newest(subject)
 
     async def _newest(self, subject: str) -> Stored:
+        read = self._connection.api(f"DIRECT.GET.{KEYS}.{subject}")
         while True:
             try:
-                return read_stored(subject, await self._ask(f"{_DIRECT_GET}.{subject}"))
+                return read_stored(subject, await self._ask(read))
             except ConnectionLost as error:
                 await self._reconnected(f"a read of {subject}", error)
 

@@ -23,9 +23,7 @@ async def read_key_state(
     """With the limits under which it was last written; None when nothing ever was."""
     subject = subjects.key_state(address)
     try:
-        message = await connection.ask(
-            f"{api.PREFIX}.DIRECT.GET.{KEYS}.{subject}", timeout=api.TIMEOUT
-        )
+        message = await api.newest(connection, KEYS, subject)
     except (ConnectionLost, NoResponders) as error:
         raise NotConfirmed(f"a read of {subject}", api.TIMEOUT) from error
     stored = read_stored(subject, message)

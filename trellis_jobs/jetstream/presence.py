@@ -5,9 +5,11 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import TYPE_CHECKING, Final
 
+from trellis_jobs.contract.topology import LOG
 from trellis_jobs.errors import NotPermitted
+from trellis_jobs.jetstream import api
 from trellis_jobs.jetstream.connection import Connection, ConnectionLost, NoResponders
-from trellis_jobs.jetstream.event_log import DIRECT_GET, sequence_of
+from trellis_jobs.jetstream.event_log import sequence_of
 from trellis_jobs.model import subjects
 from trellis_jobs.wire import headers as h
 from trellis_jobs.wire import presence as wire
@@ -21,6 +23,7 @@ INTERVAL: Final = timedelta(seconds=10)
 # and an instance without one is gone.
 _INTERVALS_OF_LIFE: Final = 3
 _SHORTEST_TTL: Final = 1
+_PATIENCE: Final = 2.0
 
 
 class Presence:
@@ -49,7 +52,7 @@ class Presence:
             return False
         subject = subjects.presence(service, job_type, instance)
         try:
-            message = await self._connection.ask(f"{DIRECT_GET}.{subject}", timeout=2.0)
+            message = await api.newest(self._connection, LOG, subject, timeout=_PATIENCE)
         except (ConnectionLost, NoResponders, NotPermitted):
             return False
         return (message.headers or {}).get("Status") == "404"
@@ -61,7 +64,7 @@ class Presence:
         """
         subject = subjects.presence(service, job_type, instance)
         try:
-            message = await self._connection.ask(f"{DIRECT_GET}.{subject}", timeout=2.0)
+            message = await api.newest(self._connection, LOG, subject, timeout=_PATIENCE)
         except (ConnectionLost, NoResponders, NotPermitted):
             return None
         headers = message.headers or {}

@@ -107,10 +107,10 @@ async def _resume_source(connection: Connection, replicas: int) -> None:
 async def require_log(connection: Connection, service: str) -> None:
     """Fail unless the log is there, asking no more than what every service may: one read."""
     any_job = JobAddress(service, "any", "any")  # whether there is one does not matter
-    subject = f"{api.PREFIX}.DIRECT.GET.{LOG}.{subjects.lifecycle(any_job, EventKind.CREATED)}"
+    subject = subjects.lifecycle(any_job, EventKind.CREATED)
     for pause in _LEADER_ELECTION:
         try:
-            await connection.ask(subject, timeout=api.TIMEOUT)
+            await api.newest(connection, LOG, subject)
             return
         except (ConnectionLost, NotPermitted):
             return  # nothing was learnt; whatever is wrong will show

@@ -83,7 +83,7 @@ class Pulling:
         self.owed = 0
         self.inbox = connection.new_inbox()
         self._connection = connection
-        self._next = f"{api.PREFIX}.CONSUMER.MSG.NEXT.{stream}.{consumer}"
+        self._next = connection.api(f"CONSUMER.MSG.NEXT.{stream}.{consumer}")
         self._alone = alone
         self._number = 0
         self._arrived: deque[Msg | None] = deque()
@@ -238,7 +238,7 @@ async def pulling_anew(connection: Connection, wanted: ShortLived) -> AsyncItera
     finally:
         if wanted.is_deleted:
             # Nobody waits for the answer: if this is lost, the consumer ends by itself.
-            connection.publish_now(f"{api.PREFIX}.CONSUMER.DELETE.{wanted.stream}.{name}", b"")
+            connection.publish_now(connection.api(f"CONSUMER.DELETE.{wanted.stream}.{name}"), b"")
 
 
 async def _make(connection: Connection, name: str, wanted: ShortLived) -> int:

@@ -59,7 +59,7 @@ class WorkQueue:
         self._connection = connection
         self._receive = receive
         self._config = queue_consumer(service, queue)
-        self._next = f"{api.PREFIX}.CONSUMER.MSG.NEXT.{WORK}.{self._config['name']}"
+        self._next = connection.api(f"CONSUMER.MSG.NEXT.{WORK}.{self._config['name']}")
         self._inbox = connection.new_inbox()
         self._subscription: Subscription | None = None
         self._pulls: dict[str, _Pull] = {}

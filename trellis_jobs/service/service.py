@@ -9,6 +9,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Generic, TypeVar
 
+from trellis_jobs.contract.rights import inbox_of
 from trellis_jobs.contract.topology import Topology
 from trellis_jobs.errors import DeclarationError, NotPermitted
 from trellis_jobs.jetstream.access import Access, access_to
@@ -87,7 +88,7 @@ class Service(Generic[J]):
         if isinstance(workers, Workers) and not handlers:
             raise DeclarationError(f"service {self.name!r} has no handlers: nothing to work on")
         detected = 1
-        access = access_to(url, credentials)
+        access = access_to(url, credentials).answered_at(inbox_of(self.name))
         async with self._runtime.connection(access) as connection:
             if replicas is None and system_account is not None:
                 detected = await detect_replicas(access, system_account)

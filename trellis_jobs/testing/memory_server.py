@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from trellis_jobs.contract.topology import KEYS, KEYS_BUCKET, LOG
 from trellis_jobs.jetstream import api
+from trellis_jobs.jetstream.access import API_PREFIX
 from trellis_jobs.jetstream.direct_client import header_block
 from trellis_jobs.model import subjects
 from trellis_jobs.wire import headers as h
@@ -21,9 +22,9 @@ from trellis_jobs.wire import headers as h
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
-_DIRECT_GET: Final = f"{api.PREFIX}.DIRECT.GET."
-_CREATE: Final = f"{api.PREFIX}.CONSUMER.CREATE."
-_NEXT: Final = f"{api.PREFIX}.CONSUMER.MSG.NEXT."
+_DIRECT_GET: Final = f"{API_PREFIX}.DIRECT.GET."
+_CREATE: Final = f"{API_PREFIX}.CONSUMER.CREATE."
+_NEXT: Final = f"{API_PREFIX}.CONSUMER.MSG.NEXT."
 _NOT_FOUND: Final = b"NATS/1.0 404 Message Not Found\r\n\r\n"
 
 

@@ -1,0 +1,206 @@
+"""`trellis-jobs permissions`: the least rights of whoever connects, as configuration of NATS."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from functools import reduce
+from pathlib import Path
+from typing import Annotated, Any, Final
+
+import typer
+
+from jobs_admin.config import SERVICE_NAME
+from jobs_admin.rpc.contract import RPCS, Capability
+from trellis_jobs.cli.contracts import read_manifest
+from trellis_jobs.cli.loading import load_service
+from trellis_jobs.cli.showing.output import print_json
+from trellis_jobs.contract import rights
+from trellis_jobs.contract.declaration import ServiceContract
+from trellis_jobs.contract.nats_text import json_of, text_of
+from trellis_jobs.contract.nats_users import (
+    OPERATORS,
+    PLATFORM,
+    PLATFORM_API,
+    NatsUser,
+    in_accounts,
+    in_one_account,
+)
+from trellis_jobs.contract.rights import Rights, inbox_of
+from trellis_jobs.errors import InvalidToken
+from trellis_jobs.model.identity import check_token
+
+_CAPABILITIES: Final = {"read": Capability.READ, "mutate": Capability.MUTATE}
+_STREAM: Final = "stream"
+_WHO: Final = "Who"
+
+
+class Shape(StrEnum):
+    USERS = "users"
+    ACCOUNTS = "accounts"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Who:
+    """All of them in one configuration."""
+
+    service: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="A service: its code, as in app:service, or its manifest. May be repeated.",
+            metavar="MODULE:SERVICE|FILE",
+            rich_help_panel=_WHO,
+        ),
+    ] = None
+    admin: Annotated[
+        bool, typer.Option("--admin", help="The admin runtime.", rich_help_panel=_WHO)
+    ] = False
+    operator: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="Somebody who asks the admin runtime (read), changes jobs through it (mutate) or "
+            "reads the log (stream). May be repeated.",
+            metavar="[NAME=]read|mutate|stream[,…]",
+            rich_help_panel=_WHO,
+        ),
+    ] = None
+    provisioner: Annotated[
+        bool,
+        typer.Option("--provisioner", help="Who makes the streams.", rich_help_panel=_WHO),
+    ] = False
+    name: Annotated[
+        str | None,
+        typer.Option(
+            help="Of the admin runtime, the operator or the provisioner, if it is the only one.",
+            metavar="USER",
+            rich_help_panel=_WHO,
+        ),
+    ] = None
+
+    nkey: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="The public key by which a user is known, instead of a password. May be repeated.",
+            metavar="USER=KEY",
+            rich_help_panel=_WHO,
+        ),
+    ] = None
+
+    def users(self) -> list[NatsUser]:
+        keys = dict(_key(each) for each in self.nkey or ())
+        everybody = (*self._services(), *self._hosts(), *self._operators())
+        found = [replace(user, nkey=keys.pop(user.name, None)) for user in everybody]
+        names = [user.name for user in found]
+        if not names:
+            raise typer.BadParameter("say who: --service, --admin, --operator or --provisioner")
+        for name in names:
+            if names.count(name) > 1:
+                raise typer.BadParameter(f"{name!r} is the name of two users: give one another")
+        if self.name is not None and names.count(self.name) == 0:
+            raise typer.BadParameter("a service has the name of its contract", param_hint="--name")
+        if keys:
+            raise typer.BadParameter(f"nobody is called {', '.join(keys)}", param_hint="--nkey")
+        return found
+
+    def _services(self) -> Iterator[NatsUser]:
+        for named in self.service or ():
+            contract = _contract(named)
+            yield NatsUser(contract.service, rights.of_service(contract), contract.service)
+
+    def _hosts(self) -> Iterator[NatsUser]:
+        if self.admin:
+            name = _named(self.name or SERVICE_NAME)
+            yield NatsUser(name, rights.of_admin(name))
+        if self.provisioner:
+            name = _named(self.name or "provisioner")
+            yield NatsUser(name, rights.of_provisioner(name))
+
+    def _operators(self) -> Iterator[NatsUser]:
+        wanted: dict[str, list[str]] = {}
+        for each in self.operator or ():
+            name, equals, capabilities = each.rpartition("=")
+            who = _named(name if equals else self.name or "operator")
+            wanted.setdefault(who, []).extend(capabilities.split(","))
+        for name, granted in wanted.items():
+            yield NatsUser(name, _of_operator(name, granted), OPERATORS)
+
+
+def permissions(
+    who: Who,
+    shape: Annotated[
+        Shape,
+        typer.Option(
+            help="One account for all, or one for each service: what that closes is told in "
+            "docs/operate/permissions.md.",
+        ),
+    ] = Shape.USERS,
+    json: Annotated[
+        bool, typer.Option("--json", help="Print JSON; its `config` is for nats-server.")
+    ] = False,
+) -> None:
+    """The least rights of a service, of operators or of the admin runtime, for nats.conf."""
+    users = who.users()
+    settings = in_one_account(users) if shape is Shape.USERS else in_accounts(users)
+    if json:
+        told = [_connecting(user, shape) for user in users]
+        print_json({"shape": shape.value, "users": told, "config": json_of(settings)})
+        return
+    typer.echo("\n".join(_headings(users, shape)))
+    typer.echo(text_of(settings), nl=False)
+
+
+def _of_operator(name: str, capabilities: Sequence[str]) -> Rights:
+    parts = []
+    for capability in capabilities:
+        if capability == _STREAM:
+            parts.append(rights.of_log_reader(name))
+        elif capability in _CAPABILITIES:
+            needed = _CAPABILITIES[capability]
+            asked = [method for method, rpc in RPCS.items() if rpc.needs is needed]
+            parts.append(rights.of_operator(name, asked))
+        else:
+            known = ", ".join((*_CAPABILITIES, _STREAM))
+            raise typer.BadParameter(f"{capability!r} is none of {known}", param_hint="--operator")
+    return reduce(Rights.__or__, parts)
+
+
+def _contract(named: str) -> ServiceContract:
+    file = Path(named)
+    return read_manifest(file) if file.is_file() else load_service(named).contract
+
+
+def _key(given: str) -> tuple[str, str]:
+    name, equals, key = given.partition("=")
+    if not equals or not key.startswith("U"):
+        raise typer.BadParameter(
+            f"{given!r} is not of the form USER=KEY, a public key of a user beginning with U",
+            param_hint="--nkey",
+        )
+    return name, key
+
+
+def _named(name: str) -> str:
+    try:
+        return check_token("user", name)
+    except InvalidToken as error:
+        raise typer.BadParameter(str(error)) from None
+
+
+def _connecting(user: NatsUser, shape: Shape) -> dict[str, Any]:
+    """How it connects, so that its rights fit."""
+    of_account = {"account": user.account} if shape is Shape.ACCOUNTS else {}
+    prefixes = {"inboxPrefix": inbox_of(user.name), "apiPrefix": _api_prefix(user, shape)}
+    return {"name": user.name, **of_account, **prefixes}
+
+
+def _api_prefix(user: NatsUser, shape: Shape) -> str:
+    is_guest = shape is Shape.ACCOUNTS and user.account != PLATFORM
+    return PLATFORM_API if is_guest else rights.API
+
+
+def _headings(users: Iterable[NatsUser], shape: Shape) -> Iterator[str]:
+    for user in users:
+        prefix = _api_prefix(user, shape)
+        api = "" if prefix == rights.API else f" --api-prefix '{prefix}'"
+        yield f"# {user.name} connects with --inbox-prefix {inbox_of(user.name)}{api}"

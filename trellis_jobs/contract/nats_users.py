@@ -1,0 +1,140 @@
+"""Users of a NATS server with their rights, in two shapes of its configuration.
+
+users       one account for all; what each may is a matter of subjects
+accounts    the streams and the admin runtime in PLATFORM, and an account for each service: what
+            PLATFORM exports to it is all it can reach, also by way of a reply subject (design D20)
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Final
+
+from trellis_jobs.contract.nats_text import FromEnvironment, Noted
+from trellis_jobs.contract.rights import API, Grant, Rights
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+PLATFORM: Final = "PLATFORM"
+OPERATORS: Final = "OPERATORS"
+# Of JetStream in PLATFORM, for other accounts: what they ask on `$JS.API` is their own.
+PLATFORM_API: Final = f"$JS.{PLATFORM}.API"
+_PULL: Final = f"{API}.CONSUMER.MSG.NEXT."
+
+Settings = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class NatsUser:
+    """`account`: where it lives where there are accounts; `nkey`: its public key, if it has one."""
+
+    name: str
+    rights: Rights
+    account: str = PLATFORM
+    nkey: str | None = None
+
+
+def in_one_account(users: Iterable[NatsUser]) -> Settings:
+    return {"authorization": {"users": [_user(each) for each in users]}}
+
+
+def in_accounts(users: Iterable[NatsUser]) -> Settings:
+    """Users of one account share what it imports; each is held to its own rights within it."""
+    accounts: dict[str, list[NatsUser]] = {PLATFORM: []}
+    for user in users:
+        accounts.setdefault(user.account, []).append(user)
+    hosts = accounts.pop(PLATFORM)
+    needs = {account: list(_needs(guests)) for account, guests in accounts.items()}
+    platform: Settings = {
+        "jetstream": "enabled",
+        "exports": [_exports(account, grant) for account in needs for grant in needs[account]],
+        "users": [_user(each) for each in hosts],
+    }
+    guests = {
+        account: {"imports": [_imports(grant) for grant in needs[account]], "users": users}
+        for account, users in (
+            (account, [_user(_through_imports(each)) for each in members])
+            for account, members in accounts.items()
+        )
+    }
+    return {"accounts": {PLATFORM: _without_nothing(platform), **guests}}
+
+
+def imported_as(subject: str) -> str:
+    """What an account other than PLATFORM calls it."""
+    return f"{PLATFORM_API}{subject.removeprefix(API)}" if subject.startswith(API) else subject
+
+
+def _user(user: NatsUser) -> Settings:
+    variable = re.sub(r"\W", "_", user.name).upper()
+    password = FromEnvironment(f"{variable}_PASSWORD")
+    known_by = {"nkey": user.nkey} if user.nkey else {"user": user.name, "password": password}
+    return {**known_by, "permissions": _permissions(user.rights)}
+
+
+def _permissions(rights: Rights) -> Settings:
+    asks = [Noted(each.purpose, each.publish) for each in rights.grants if each.publish]
+    hears = [Noted(each.purpose, each.subscribe) for each in rights.grants if each.subscribe]
+    return {
+        "publish": {"allow": asks, **({"deny": list(rights.denied)} if rights.denied else {})},
+        "subscribe": {"allow": hears},
+        **({"allow_responses": True} if rights.answers else {}),
+    }
+
+
+def _through_imports(user: NatsUser) -> NatsUser:
+    grants = tuple(
+        replace(grant, publish=tuple(map(imported_as, grant.publish)))
+        for grant in user.rights.grants
+    )
+    denied = tuple(map(imported_as, user.rights.denied))
+    return replace(user, rights=replace(user.rights, grants=grants, denied=denied))
+
+
+def _needs(guests: Iterable[NatsUser]) -> Iterator[Grant]:
+    """Of the platform: every subject once, whoever of the account it is for."""
+    asked, heard = set[str](), set[str]()
+    for grant in (grant for guest in guests for grant in guest.rights.grants if not grant.is_local):
+        needed = replace(
+            grant,
+            publish=tuple(each for each in grant.publish if each not in asked),
+            subscribe=tuple(each for each in grant.subscribe if each not in heard),
+        )
+        asked.update(needed.publish)
+        heard.update(needed.subscribe)
+        if needed.publish or needed.subscribe:
+            yield needed
+
+
+def _exports(account: str, grant: Grant) -> Noted:
+    asked = [{"service": subject, **_answering(subject)} for subject in grant.publish]
+    heard = [{"stream": subject} for subject in grant.subscribe]
+    allowed = {"accounts": [account]}
+    return Noted(
+        f"{account}: {grant.purpose}", tuple({**each, **allowed} for each in (*asked, *heard))
+    )
+
+
+def _answering(subject: str) -> Settings:
+    """A pull is answered by every message it brings."""
+    return {"response_type": "Stream"} if subject.startswith(_PULL) else {}
+
+
+def _imports(grant: Grant) -> Noted:
+    asked = [
+        {"service": {"account": PLATFORM, "subject": subject}, **_renamed(subject)}
+        for subject in grant.publish
+    ]
+    heard = [{"stream": {"account": PLATFORM, "subject": subject}} for subject in grant.subscribe]
+    return Noted(grant.purpose, (*asked, *heard))
+
+
+def _renamed(subject: str) -> Settings:
+    name = imported_as(subject)
+    return {} if name == subject else {"to": name}
+
+
+def _without_nothing(settings: Settings) -> Settings:
+    return {name: value for name, value in settings.items() if value}
