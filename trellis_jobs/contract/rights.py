@@ -128,7 +128,8 @@ def of_log_reader(name: str) -> Rights:
         (
             _inbox(name),
             Grant("to read every job's events", _api(calls)),
-            Grant("to hear of them at once", subscribe=(subjects.EVERYTHING,)),
+            # Where there are accounts a server does not pass on what came from a third one.
+            Grant("to hear of them at once", subscribe=(subjects.EVERYTHING,), is_local=True),
         ),
         denied=_api([f"{_THE_SOURCE}.>"]),
     )

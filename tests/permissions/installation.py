@@ -1,0 +1,123 @@
+"""A server with exactly the configuration that `trellis-jobs permissions` prints."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from dataclasses import dataclass
+from typing import Any, Final
+
+import pytest
+
+from tests.cli.command import COMMAND, ROOT, environment
+from trellis_jobs.embedded import EmbeddedServer
+from trellis_jobs.jetstream.access import API_PREFIX, Access
+from trellis_jobs.jetstream.connection import Connection
+
+SHAPES: Final = ("users", "accounts")
+WHO: Final = (
+    *("--service", "tests.permissions.services:house"),
+    *("--service", "tests.permissions.services:garden"),
+    *("--operator", "reader=read", "--operator", "changer=mutate", "--operator", "watcher=stream"),
+    *("--admin", "--provisioner"),
+)
+# Those whom nobody holds to anything: one sees it all, one is alone in the account of the garden.
+ROOT_USER: Final = "root"
+CARELESS: Final = "careless"
+# What a service asks in vain when it starts: it goes on with what an operator made.
+ASKED_IN_VAIN: Final = re.compile(r"\$JS\.(PLATFORM\.)?API\.(INFO|STREAM\.INFO\.JOBS)")
+
+
+def printed(*arguments: str) -> str:
+    told = subprocess.run(
+        (COMMAND, "permissions", *arguments),
+        cwd=ROOT,
+        env=environment(),
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    return told.stdout
+
+
+@dataclass(frozen=True)
+class Installation:
+    """Every user's password is its name."""
+
+    shape: str
+    server: EmbeddedServer
+    prefixes: dict[str, str]
+
+    def access(self, name: str) -> Access:
+        inbox = None if name in (ROOT_USER, CARELESS) else f"_INBOX_{name}"
+        return Access(
+            servers=self.server.url,
+            user=name,
+            password=name,
+            inbox_prefix=inbox,
+            api_prefix=self.prefixes.get(name, API_PREFIX),
+        )
+
+    def command(self, name: str, *arguments: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            (COMMAND, *arguments),
+            cwd=ROOT,
+            env=self.surroundings(name),
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+        )
+
+    def surroundings(self, name: str) -> dict[str, str]:
+        """Of a command that is run as this user."""
+        access = self.access(name)
+        told = {
+            "NATS_URL": self.server.url.replace("://", f"://{name}:{name}@"),
+            "NATS_API_PREFIX": access.api_prefix,
+            "NATS_INBOX_PREFIX": access.inbox_prefix or "",
+        }
+        return environment(told)
+
+    @asynccontextmanager
+    async def connection(self, name: str) -> AsyncIterator[Connection]:
+        connection = await Connection.open(self.access(name), name=name)
+        try:
+            yield connection
+        finally:
+            await connection.close()
+
+    def violations(self, name: str) -> set[str]:
+        """What this user tried and might not, but for what a service tries when it starts."""
+        said = re.findall(
+            rf'user:{name}" - \w+ Violation - \w+ "([^"]+)', self.server.log.read_text()
+        )
+        return {subject for subject in said if not ASKED_IN_VAIN.fullmatch(subject)}
+
+
+@contextmanager
+def installed(shape: str) -> Iterator[Installation]:
+    told: dict[str, Any] = json.loads(printed(*WHO, "--shape", shape, "--json"))
+    prefixes = {user["name"]: str(user["apiPrefix"]) for user in told["users"]}
+    passwords = {f"{re.sub(r'-', '_', name).upper()}_PASSWORD": name for name in prefixes}
+    with pytest.MonkeyPatch.context() as patch:
+        for variable, password in passwords.items():
+            patch.setenv(variable, password)
+        with EmbeddedServer.start(config=_with_others(printed(*WHO, "--shape", shape))) as server:
+            made = Installation(shape, server, prefixes)
+            applied = made.command("provisioner", "infra", "apply", "--yes")
+            assert applied.returncode == 0, applied.stderr
+            yield made
+
+
+def _with_others(config: str) -> str:
+    """Whoever has no permissions may do anything in its account."""
+    anything = "{{ user: {0}, password: {0} }}".format
+    config = config.replace("users: [", f"users: [ {anything(ROOT_USER)}", 1)
+    before, garden, after = config.partition("\n  garden: {")
+    if garden:
+        after = after.replace("users: [", f"users: [ {anything(CARELESS)}", 1)
+    return before + garden + after

@@ -1,0 +1,115 @@
+"""Two services that share a server and must not reach each other: a house and its garden."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+from pydantic import BaseModel
+
+from tests.support.facts import until
+from trellis_jobs import (
+    ActiveJob,
+    JobRef,
+    Jobs,
+    KeyConcurrency,
+    QueueDepth,
+    Service,
+    Workers,
+    job,
+)
+from trellis_jobs.jetstream.access import Access
+
+
+class Chore(BaseModel):
+    """`room` is the key of those queues that have one."""
+
+    do: str = "answer"
+    room: str = "hall"
+
+
+class HouseJobs(Jobs, service="house"):
+    work = job(Chore, str, concurrency=10, ack_wait=1, backoff=[0.05], max_deliver=3)
+    keyed = job(
+        Chore,
+        str,
+        concurrency=10,
+        ack_wait=1,
+        key=KeyConcurrency(["room", "/room"]),
+        queue=QueueDepth(max_queued_per_key=1),
+    )
+    limited = job(Chore, str, ack_wait=1, delivery_limit=1)
+    unattended = job(Chore, str)
+
+
+class GardenJobs(Jobs, service="garden"):
+    work = job(Chore, str, ack_wait=1)
+    keyed = job(Chore, str, ack_wait=1, key=KeyConcurrency(["room", "/room"]))
+
+
+house = Service(HouseJobs)
+garden = Service(GardenJobs)
+
+
+@house.jobs.work.handle
+async def never_ends(_: ActiveJob[Chore]) -> str:
+    """What a worker in a process of its own does, until it is killed."""
+    await asyncio.Event().wait()
+    return ""
+
+
+@dataclass
+class Staff:
+    """Works in the house; `go` lets handlers end that were told to wait."""
+
+    jobs: HouseJobs
+    running: dict[str, ActiveJob[Chore]] = field(default_factory=dict)
+    told_to_stop: list[str] = field(default_factory=list)
+    go: asyncio.Event = field(default_factory=asyncio.Event)
+
+    async def handle(self, active: ActiveJob[Chore]) -> str:
+        self.running[active.id] = active
+        try:
+            await self._do(active)
+        except asyncio.CancelledError:
+            self.told_to_stop.append(active.id)
+            raise
+        finally:
+            del self.running[active.id]
+        return f"try {active.tries}"
+
+    async def until_running(self, ref: JobRef[Any]) -> None:
+        await until(lambda: ref.id in self.running, f"{ref} runs")
+
+    async def _do(self, active: ActiveJob[Chore]) -> None:
+        match active.payload.do:
+            case "wait":
+                await self.go.wait()
+            case "tell":
+                await active.progress(current=1, total=2, step="half")
+                await active.log("told")
+                await active.heartbeat()
+                await self.go.wait()
+            case "fail once" if active.tries == 1:
+                raise RuntimeError("not yet")
+
+
+@asynccontextmanager
+async def staff(access: Access, *queues: str) -> AsyncIterator[Staff]:
+    service = Service(HouseJobs, grace=1)
+    made = Staff(service.jobs)
+    for queue in (service.jobs.work, service.jobs.keyed, service.jobs.limited):
+        queue.handle(made.handle)
+    async with service.connect(access, workers=Workers(queues=queues)):
+        yield made
+
+
+@asynccontextmanager
+async def household(access: Access) -> AsyncIterator[HouseJobs]:
+    """Creates jobs and works on none."""
+    service = Service(HouseJobs)
+    async with service.connect(access, workers=False):
+        yield service.jobs

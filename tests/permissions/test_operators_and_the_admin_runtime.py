@@ -1,0 +1,256 @@
+"""The admin runtime looks after jobs, and operators do what they may, with the printed rights."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+from dataclasses import replace
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pytest
+
+from jobs_admin.client import AdminClient
+from jobs_admin.config import AdminConfig
+from jobs_admin.daemon import Daemon, serving
+from tests import given
+from tests.permissions.installation import ROOT_USER, Installation
+from tests.permissions.services import Chore, HouseJobs, household, staff
+from tests.support.facts import until
+from tests.support.lab import until_state
+from trellis_jobs import JobRef
+from trellis_jobs.errors import JobsError, NotPermitted
+from trellis_jobs.jetstream import api
+from trellis_jobs.jetstream.event_log import EventLog
+from trellis_jobs.jetstream.key_reading import read_key_state
+from trellis_jobs.jetstream.purging import is_left
+from trellis_jobs.jetstream.server import detect_features
+from trellis_jobs.model import subjects
+from trellis_jobs.model.events import EventKind
+from trellis_jobs.model.key_state import KeyAddress, KeyState
+from trellis_jobs.model.states import JobState
+from trellis_jobs.surroundings import Surroundings, utc_now
+from trellis_jobs.wire import keys as wire
+
+OFTEN = timedelta(seconds=0.2)
+SELDOM = timedelta(hours=1)
+BUSY = {"reconcile_interval": OFTEN, "reconcile_grace": OFTEN, "janitor_interval": OFTEN}
+
+
+@asynccontextmanager
+async def admin(
+    installation: Installation, folder: Path, *, ahead: timedelta = timedelta(0), **changes: Any
+) -> AsyncIterator[Daemon]:
+    config = AdminConfig(nats=installation.access("jobs-admin"), path=folder / "jobs.sqlite")
+    around, refused = (
+        Surroundings(now=lambda: utc_now() + ahead),
+        installation.violations("jobs-admin"),
+    )
+    async with serving(replace(config, **changes), around) as daemon:
+        yield daemon
+    assert installation.violations("jobs-admin") == refused
+
+
+@asynccontextmanager
+async def operator(installation: Installation, name: str) -> AsyncIterator[AdminClient]:
+    async with AdminClient.connect(installation.access(name), by=name, timeout=20) as client:
+        yield client
+
+
+def key_of(queue: str, room: str) -> KeyState:
+    keying = HouseJobs.contract.queues[queue].keying
+    assert keying is not None
+    key = keying.template.resolve({"room": room})
+    address = KeyAddress("house", queue, key.hash)
+    return KeyState(address=address, display=key.display, max_active=1, max_queued=1)
+
+
+async def test_operators_see_jobs_workers_keys_and_what_happened(
+    installation: Installation, tmp_path: Path
+) -> None:
+    async with (
+        staff(installation.access("house"), "keyed") as at_work,
+        admin(installation, tmp_path),
+        operator(installation, "reader") as reader,
+    ):
+        room = f"attic-{installation.shape}"
+        ref = await at_work.jobs.keyed.create(Chore(do="wait", room=room))
+        await at_work.until_running(ref)
+        assert (await reader.get(ref.id)).state is JobState.ACTIVE
+        assert (await reader.explain(ref.id)).state is JobState.ACTIVE
+        assert (await reader.health()).status == "ok"
+        assert len([entry async for entry in reader.events(ref.id)]) == 2
+        assert (await reader.get_key("house", "keyed", f"room:{room}")).active
+        services = {service.name: service async for service in reader.services()}
+        assert any(of.live_workers for of in services["house"].types if of.type == "keyed")
+        at_work.go.set()
+        await ref.wait(timeout=10)
+
+
+async def test_who_changes_jobs_need_not_read_them(
+    installation: Installation, tmp_path: Path
+) -> None:
+    async with (
+        household(installation.access("house")) as jobs,
+        admin(installation, tmp_path),
+        operator(installation, "changer") as changer,
+    ):
+        ref = await jobs.unattended.create(Chore())
+        assert (await changer.cancel(ref.id)).job.by == "changer"
+        assert (await ref.get()).state is JobState.CANCELLED
+
+
+async def test_a_dead_job_is_replayed_and_another_dismissed(
+    installation: Installation, tmp_path: Path
+) -> None:
+    async with (
+        household(installation.access("house")) as jobs,
+        admin(installation, tmp_path, **BUSY),
+        operator(installation, "changer") as changer,
+    ):
+        again, given_up = [await jobs.limited.create(Chore()) for _ in range(2)]
+        await take_and_forget(installation, again, given_up)
+        for ref in (again, given_up):
+            await until_state(ref, JobState.DEAD)
+        await changer.dismiss(given_up.id)
+        await changer.replay(again.id)
+        async with staff(installation.access("house"), "limited"):
+            assert await again.wait(timeout=10) == "try 1"
+        assert (await given_up.get()).state is JobState.DISMISSED
+
+
+async def take_and_forget(installation: Installation, *refs: JobRef[Any]) -> None:
+    """As a worker of the queue that dies before it says anything: the server gives them up."""
+    async with staff(installation.access("house"), "limited"):
+        pass  # makes the consumer
+    async with installation.connection("house") as connection:
+        taken: set[str] = set()
+        inbox = connection.new_inbox()
+        await connection.subscribe(inbox, lambda m: taken.add(m.subject.rsplit(".", 1)[-1]))
+        pull = orjson.dumps({"batch": len(refs), "expires": 5_000_000_000})
+        call = connection.api("CONSUMER.MSG.NEXT.JOBS_WORK.house-limited")
+        await connection.publish(call, pull, reply=inbox)
+        await until(lambda: {ref.id for ref in refs} <= taken, "they are taken")
+
+
+async def test_deliveries_that_the_server_gave_up_are_learnt_from_its_advisories(
+    installation: Installation, tmp_path: Path
+) -> None:
+    async with (
+        household(installation.access("house")) as jobs,
+        admin(installation, tmp_path, reconcile_interval=SELDOM),
+    ):
+        ref = await jobs.limited.create(Chore())
+        await take_and_forget(installation, ref)
+        job = await until_state(ref, JobState.DEAD)
+        assert job.last_error is not None
+        assert job.last_error.type == "deliveries_exhausted"
+
+
+async def test_work_that_was_lost_is_put_back_and_what_is_overdue_expires(
+    installation: Installation, tmp_path: Path
+) -> None:
+    mine = installation.access("house")
+    async with household(mine) as jobs, installation.connection(ROOT_USER) as root:
+        ref = await jobs.work.create(Chore())
+        late = await jobs.unattended.create(Chore(), deadline=utc_now() + timedelta(seconds=0.1))
+
+        async def is_there() -> bool:
+            sourced = {"last_by_subj": subjects.work(ref.address)}
+            answer = await root.ask("$JS.API.STREAM.MSG.GET.JOBS_WORK", orjson.dumps(sourced))
+            return b"error" not in answer.data
+
+        await until(is_there, "the work queue has it")
+        lost = {"filter": subjects.work(ref.address)}
+        await api.request(root, "STREAM.PURGE.JOBS_WORK", lost)
+        async with admin(installation, tmp_path, **BUSY), staff(mine, "work"):
+            assert await ref.wait(timeout=20) == "try 1"
+            await until_state(late, JobState.EXPIRED)
+
+
+async def test_a_job_whose_time_is_over_leaves_the_log(
+    installation: Installation, tmp_path: Path
+) -> None:
+    async with staff(installation.access("house"), "work") as at_work:
+        ref = await at_work.jobs.work.create(Chore())
+        await ref.wait(timeout=10)
+    later = {"ahead": timedelta(days=8), "retention_interval": OFTEN}
+    async with (
+        admin(installation, tmp_path, reconcile_interval=SELDOM, janitor_interval=SELDOM, **later),
+        installation.connection(ROOT_USER) as root,
+    ):
+
+        async def is_gone() -> bool:
+            return not await is_left(root, ref.address)
+
+        await until(is_gone, f"{ref} is purged")
+
+
+@asynccontextmanager
+async def a_slot_left_behind(installation: Installation, room: str) -> AsyncIterator[KeyState]:
+    """Of a job that is over, in a key that nobody renews."""
+    async with (
+        household(installation.access("house")) as jobs,
+        installation.connection(ROOT_USER) as root,
+    ):
+        ref, once = await jobs.keyed.create(Chore(room=room)), utc_now() - timedelta(hours=2)
+        await ref.cancel()
+        left = given.slot(ref.id, heartbeat_at=once, expires_at=once + OFTEN)
+        state = replace(key_of("keyed", room), active=(left,))
+        answer = await root.ask(subjects.key_state(state.address), wire.encode(state))
+        assert b"error" not in answer.data
+        yield state
+
+        async def is_empty() -> bool:
+            found = await read_key_state(root, state.address)
+            return isinstance(found, KeyState) and not found.active
+
+        await until(is_empty, "the slot is free")
+
+
+async def test_a_key_is_repaired(installation: Installation, tmp_path: Path) -> None:
+    async with (
+        admin(installation, tmp_path, **BUSY),
+        a_slot_left_behind(installation, f"cellar-{installation.shape}"),
+    ):
+        pass
+
+
+async def test_a_key_is_released_by_who_may_change_and_not_by_who_may_read(
+    installation: Installation, tmp_path: Path
+) -> None:
+    async with (
+        admin(installation, tmp_path / "runtime", reconcile_interval=SELDOM),
+        operator(installation, "reader") as reader,
+        operator(installation, "changer") as changer,
+        a_slot_left_behind(installation, f"loft-{installation.shape}") as state,
+    ):
+        key, holder = ("house", "keyed", state.display), state.active[0].job_id
+        with pytest.raises(NotPermitted):
+            await reader.release_key(*key, holder)
+
+        async def holders() -> list[str]:
+            with suppress(JobsError):  # the projection does not know the key yet
+                return [slot.job_id for slot in (await reader.get_key(*key)).active]
+            return []
+
+        assert await until(holders) == [holder]
+        assert (await changer.release_key(*key, holder)).active == ()
+
+
+async def test_who_may_watch_reads_every_jobs_log_and_asks_nobody(
+    installation: Installation,
+) -> None:
+    async with (
+        household(installation.access("house")) as jobs,
+        installation.connection("watcher") as connection,
+    ):
+        log = EventLog(connection, await detect_features(connection))
+        ref = await jobs.unattended.create(Chore())
+        await ref.cancel()
+        entries = await log.history(ref.address)
+        assert [each.event.kind for each in entries] == [EventKind.CREATED, EventKind.CANCELLED]
+        with pytest.raises(NotPermitted):
+            await AdminClient(connection).get(ref.id)
