@@ -78,7 +78,7 @@ async def test_operators_see_jobs_workers_keys_and_what_happened(
         room = f"attic-{installation.shape}"
         ref = await at_work.jobs.keyed.create(Chore(do="wait", room=room))
         await at_work.until_running(ref)
-        assert (await reader.get(ref.id)).state is JobState.ACTIVE
+        await until_seen(reader, ref, JobState.ACTIVE)
         assert (await reader.explain(ref.id)).state is JobState.ACTIVE
         assert (await reader.health()).status == "ok"
         assert len([entry async for entry in reader.events(ref.id)]) == 2
@@ -87,6 +87,15 @@ async def test_operators_see_jobs_workers_keys_and_what_happened(
         assert any(of.live_workers for of in services["house"].types if of.type == "keyed")
         at_work.go.set()
         await ref.wait(timeout=10)
+
+
+async def until_seen(reader: AdminClient, ref: JobRef[Any], state: JobState) -> None:
+    async def is_seen() -> bool:
+        with suppress(JobsError):  # until the projection knows it
+            return (await reader.get(ref.id)).state is state
+        return False
+
+    await until(is_seen, f"{ref} is seen to be {state}")
 
 
 async def test_who_changes_jobs_need_not_read_them(
