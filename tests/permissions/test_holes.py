@@ -6,8 +6,8 @@ client might publish there.
 
 from __future__ import annotations
 
-import asyncio
 import json
+import re
 import secrets
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
@@ -15,11 +15,11 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 import pytest
-from nats.aio.msg import Msg
 
 from tests.permissions.installation import CARELESS, ROOT_USER, Installation, installed
 from tests.permissions.services import Chore, household, staff
 from tests.support.facts import until
+from trellis_jobs.contract.topology import TO_WORK_DELIVERY
 from trellis_jobs.jetstream import api
 from trellis_jobs.jetstream.connection import Connection
 from trellis_jobs.model.states import JobState
@@ -35,6 +35,8 @@ TARGETS: Final = {
     "a purge": "$JS.API.STREAM.PURGE.VICTIM",
     "a deletion": "$JS.API.STREAM.DELETE.VICTIM",
 }
+OF_NO_INTEREST: Final = re.compile(r"\.(garden|workers)\.")
+BEATING: Final = {"idle_heartbeat": 100_000_000, "flow_control": True}
 every_target = pytest.mark.parametrize("target", TARGETS.values(), ids=TARGETS)
 
 
@@ -46,14 +48,14 @@ class Ground:
     installation: Installation
 
     async def all_streams(self) -> dict[str, Any]:
-        """What is in them of anybody but the garden."""
+        """What is in them of anybody but the garden, and of workers that come and go."""
         return {name: await self._stream(name) for name in STREAMS}
 
     async def _stream(self, name: str) -> Any:
         answer = await self.root.ask(f"$JS.API.STREAM.INFO.{name}", b'{"subjects_filter":">"}')
         info = json.loads(answer.data)
         found: dict[str, int] = info.get("state", {}).get("subjects") or {}
-        others = {each: count for each, count in found.items() if ".garden." not in each}
+        others = {each: n for each, n in found.items() if not OF_NO_INTEREST.search(each)}
         newest = await self.root.ask(f"$JS.API.DIRECT.GET.KV_JOBS_KEYS.{KEY}")
         return "error" in info, others, newest.data if name == "KV_JOBS_KEYS" else None
 
@@ -214,26 +216,41 @@ async def test_nobody_keeps_a_job_out_by_taking_its_ids_first(installation: Inst
         assert (await ref.get()).state is JobState.PENDING
 
 
-@pytest.mark.parametrize("beats", [False, True], ids=["messages", "heartbeats too"])
 @every_target
 async def test_nothing_is_written_by_having_it_pushed(
-    installation: Installation, target: str, beats: bool
+    installation: Installation, target: str
 ) -> None:
-    """Somebody listens there, or the server would push nothing."""
-    async with ground(installation) as at, meddler(installation) as spy:
-        before, pushed = await at.all_streams(), asyncio.Event()
-
-        def receive(message: Msg) -> None:
-            if not beats or (message.headers or {}).get("Status") == "100":
-                pushed.set()
-
-        await at.root.subscribe(target, receive)
+    """A server pushes where somebody listens to that very subject: wildcards do not count."""
+    async with (
+        ground(installation) as at,
+        meddler(installation) as spy,
+        staff(installation.access("house"), "keyed"),
+    ):
+        await at.root.subscribe(">", lambda _: None)
         await at.root.flush()
-        more = {"idle_heartbeat": 100_000_000, "flow_control": True} if beats else {}
+        before = await at.all_streams()
         if target == JOB:
             with pytest.raises(AssertionError, match="forms a cycle"):
-                await spy.make_reader(deliver_subject=target, **more)
+                await spy.make_reader(deliver_subject=target, **BEATING)
         else:
-            await spy.make_reader(deliver_subject=target, **more)
-            await pushed.wait()
+            name = await spy.make_reader(deliver_subject=target, **BEATING)
+            made = await api.request(at.root, f"CONSUMER.INFO.JOBS.{name}")
+            assert not made.get("push_bound")
+            assert made["delivered"]["consumer_seq"] == 0
         assert await at.all_streams() == before
+
+
+async def test_what_is_pushed_at_the_source_of_the_work_queue_changes_nothing(
+    installation: Installation,
+) -> None:
+    """There somebody does listen."""
+    async with (
+        meddler(installation) as spy,
+        staff(installation.access("house"), "work") as at_work,
+        installation.connection(ROOT_USER) as root,
+    ):
+        name = await spy.make_reader(deliver_subject=TO_WORK_DELIVERY, **BEATING)
+        made = await api.request(root, f"CONSUMER.INFO.JOBS.{name}")
+        assert made["delivered"]["consumer_seq"] == 1
+        refs = await at_work.jobs.work.create_many([Chore() for _ in range(10)])
+        assert [await ref.wait(timeout=10) for ref in refs] == ["try 1"] * 10

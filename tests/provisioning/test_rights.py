@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import AsyncIterator, Iterator, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Iterator
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
 from typing import Final
 
@@ -15,13 +15,16 @@ from nats.aio.msg import Msg
 from tests.keys import keyed_lab
 from tests.keys.keyed_lab import DeskJobs, Key, Sync
 from tests.support.facts import until
-from tests.support.lab import LabJobs, Task, bench, probe, producer, worker
+from tests.support.lab import LabJobs, Probe, Task, bench, probe, producer, worker
 from tests.support.worker_process import worker_process
 from trellis_jobs import JobCancelled, QueueFull, Service, Workers
+from trellis_jobs.contract.declaration import ServiceContract
+from trellis_jobs.contract.rights import of_provisioner, of_service
 from trellis_jobs.contract.topology import Topology, queue_consumer
 from trellis_jobs.embedded import HOST, EmbeddedServer
 from trellis_jobs.errors import InfrastructureMissing, NotPermitted
 from trellis_jobs.jetstream import api
+from trellis_jobs.jetstream.access import Access
 from trellis_jobs.jetstream.consumers import ensure_consumer
 from trellis_jobs.jetstream.provision import provision
 from trellis_jobs.model.states import JobState
@@ -30,70 +33,40 @@ QUEUES: Final = ("work", "slow")
 AT_ONCE: Final = 2.0
 
 
-def produce(service: str) -> tuple[str, ...]:
-    return (
-        f"trellis.jobs.{service}.>",
-        f"$JS.API.DIRECT.GET.JOBS.trellis.jobs.{service}.>",
-        f"$JS.API.CONSUMER.CREATE.JOBS.*.trellis.jobs.{service}.>",
-        "$JS.API.CONSUMER.MSG.NEXT.JOBS.*",
-    )
+def rights(contract: ServiceContract, *without: str) -> str:
+    """As they are printed, but for those calls that begin so."""
+    granted = of_service(contract)
+    publish = [each for each in granted.publish if not each.startswith(without)]
+    return json.dumps({"publish": publish, "subscribe": granted.subscribe})
 
 
-def use_keys(service: str) -> tuple[str, ...]:
-    return (
-        f"$KV.JOBS_KEYS.{service}.>",
-        f"$JS.API.DIRECT.GET.KV_JOBS_KEYS.$KV.JOBS_KEYS.{service}.>",
-    )
+def user(name: str, permissions: str | None = None) -> str:
+    held_to = f", permissions: {permissions}" if permissions else ""
+    return f"{{ user: {name}, password: {name}{held_to} }}"
 
 
-def attach(service: str, queue: str) -> tuple[str, ...]:
-    return (
-        f"trellis.jobs.workers.{service}.>",
-        f"$JS.API.DIRECT.GET.JOBS.trellis.jobs.workers.{service}.>",
-        f"$JS.API.CONSUMER.INFO.JOBS_WORK.{service}-{queue}",
-        f"$JS.API.CONSUMER.MSG.NEXT.JOBS_WORK.{service}-{queue}",
-        f"$JS.ACK.JOBS_WORK.{service}-{queue}.>",
-    )
-
-
-def create(service: str, queue: str) -> str:
-    return f"$JS.API.CONSUMER.CREATE.JOBS_WORK.{service}-{queue}.trellis.work.{service}.{queue}.*"
-
-
-PROVISION: Final = (
-    "$JS.API.STREAM.INFO.*",
-    "$JS.API.STREAM.CREATE.*",
-    "$JS.API.STREAM.UPDATE.*",
-    "$JS.API.CONSUMER.INFO.JOBS.to-work",
-    "$JS.API.CONSUMER.CREATE.JOBS.to-work",
-)
-PRODUCE: Final = produce("lab")
-ATTACH: Final = tuple(right for queue in QUEUES for right in attach("lab", queue))
-CREATE: Final = tuple(create("lab", queue) for queue in QUEUES)
-
-
-DESK: Final = (*produce("desk"), *attach("desk", "patient"), create("desk", "patient"))
-
-
-def hear(service: str) -> tuple[str, ...]:
-    return ("_INBOX.>", f"trellis.jobs.{service}.>", f"$KV.JOBS_KEYS.{service}.>")
-
-
-def user(name: str, *publish: str, subscribe: Sequence[str] = hear("lab")[:-1]) -> str:
-    rights = {"publish": publish, "subscribe": subscribe}
-    permissions = f", permissions: {json.dumps(rights)}" if publish else ""
-    return f"{{ user: {name}, password: {name}{permissions} }}"
-
+PROVISIONER: Final = of_provisioner("provisioner")
+PROVISION: Final = json.dumps({"publish": PROVISIONER.publish, "subscribe": PROVISIONER.subscribe})
+INBOXES: Final = {
+    "attacher": "_INBOX_lab",
+    "producer": "_INBOX_lab",
+    "desk": "_INBOX_desk",
+    "provisioner": "_INBOX_provisioner",
+}
+LAB: Final = LabJobs.contract
+MAKE: Final = ("$JS.API.CONSUMER.CREATE.JOBS_WORK",)
+WORK: Final = ("$JS.API.CONSUMER.CREATE.JOBS_WORK", "$JS.API.CONSUMER.INFO", "$JS.ACK")
+KEYS: Final = ("$KV", "$JS.API.DIRECT.GET.KV_JOBS_KEYS")
 
 CONFIG: Final = f"""
 authorization {{ users: [
     {user("operator")}
-    {user("service", *PRODUCE, *ATTACH, *CREATE)}
-    {user("attacher", *PRODUCE, *ATTACH)}
-    {user("producer", *PRODUCE)}
-    {user("provisioner", *PROVISION)}
-    {user("desk", *DESK, *use_keys("desk"), subscribe=hear("desk"))}
-    {user("keyless", *DESK, subscribe=hear("desk"))}
+    {user("service", rights(LAB))}
+    {user("attacher", rights(LAB, *MAKE))}
+    {user("producer", rights(LAB, *WORK))}
+    {user("provisioner", PROVISION)}
+    {user("desk", rights(DeskJobs.contract))}
+    {user("keyless", rights(DeskJobs.contract, *KEYS))}
 ] }}
 """
 
@@ -106,6 +79,10 @@ def guarded() -> Iterator[EmbeddedServer]:
 
 def url(server: EmbeddedServer, name: str) -> str:
     return f"nats://{name}:{name}@{HOST}:{server.port}"
+
+
+def raw_access(server: EmbeddedServer, name: str) -> AbstractAsyncContextManager[Probe]:
+    return probe(Access(servers=url(server, name), inbox_prefix=INBOXES[name]))
 
 
 async def provisioned(server: EmbeddedServer) -> None:
@@ -205,7 +182,7 @@ async def test_a_consumer_made_by_an_operator_is_enough_and_its_lease_counts(
             pass
     async with probe(url(guarded, "operator")) as raw:
         await ensure_consumer(raw.connection, desired | {"ack_wait": 7_000_000_000})
-    async with probe(url(guarded, "attacher")) as raw:
+    async with raw_access(guarded, "attacher") as raw:
         in_force = await ensure_consumer(raw.connection, desired)
         assert in_force["ack_wait"] == 7_000_000_000
     async with worker(url(guarded, "attacher"), "work") as bench:
@@ -214,7 +191,7 @@ async def test_a_consumer_made_by_an_operator_is_enough_and_its_lease_counts(
 
 
 async def test_provisioning_needs_no_rights_to_jobs(guarded: EmbeddedServer) -> None:
-    async with probe(url(guarded, "provisioner")) as raw:
+    async with raw_access(guarded, "provisioner") as raw:
         assert not (await provision(raw.connection, Topology(raw.features))).is_unchanged
         assert (await provision(raw.connection, Topology(raw.features))).is_unchanged
     async with worker(url(guarded, "service"), "work") as bench:
@@ -234,7 +211,7 @@ async def test_a_producer_needs_no_rights_to_work(guarded: EmbeddedServer) -> No
 
 
 async def test_what_is_denied_is_said_at_once_and_by_name(guarded: EmbeddedServer) -> None:
-    async with probe(url(guarded, "producer")) as raw:
+    async with raw_access(guarded, "producer") as raw:
         began = time.monotonic()
         with pytest.raises(NotPermitted, match=r"STREAM\.INFO\.JOBS_WORK"):
             await api.request(raw.connection, "STREAM.INFO.JOBS_WORK")
@@ -244,7 +221,7 @@ async def test_what_is_denied_is_said_at_once_and_by_name(guarded: EmbeddedServe
 async def test_a_denied_message_that_nobody_waits_for_is_logged(
     guarded: EmbeddedServer, caplog: pytest.LogCaptureFixture
 ) -> None:
-    async with probe(url(guarded, "producer")) as raw:
+    async with raw_access(guarded, "producer") as raw:
         await raw.connection.publish("$JS.ACK.JOBS_WORK.lab-work.1", b"+ACK")
         await raw.connection.flush()
         await until(lambda: [r for r in caplog.records if r.message == "connection trouble"])
@@ -282,7 +259,7 @@ async def test_a_service_cannot_touch_the_keys_of_another(guarded: EmbeddedServe
 
     async with (
         probe(url(guarded, "operator")) as operator,
-        probe(url(guarded, "desk")) as raw,
+        raw_access(guarded, "desk") as raw,
     ):
         await operator.connection.ask(theirs, b"theirs")
         with pytest.raises(NotPermitted, match="lab"):

@@ -15,6 +15,7 @@ from tests.support.facts import until
 from trellis_jobs import ActiveJob, Fail, Job, JobRef, Jobs, Retry, Service, Workers, job
 from trellis_jobs.contract.features import Features
 from trellis_jobs.jetstream import api
+from trellis_jobs.jetstream.access import Access
 from trellis_jobs.jetstream.connection import Connection
 from trellis_jobs.jetstream.event_log import EventLog
 from trellis_jobs.jetstream.server import detect_features
@@ -118,7 +119,7 @@ def bench(*, grace: float = 5.0) -> Bench:
 
 
 @asynccontextmanager
-async def worker(url: str, *queues: str, grace: float = 5.0) -> AsyncIterator[Bench]:
+async def worker(url: str | Access, *queues: str, grace: float = 5.0) -> AsyncIterator[Bench]:
     made = bench(grace=grace)
     async with made.service.connect(url, workers=Workers(queues=queues or None)):
         yield made
@@ -126,7 +127,7 @@ async def worker(url: str, *queues: str, grace: float = 5.0) -> AsyncIterator[Be
 
 
 @asynccontextmanager
-async def producer(url: str) -> AsyncIterator[LabJobs]:
+async def producer(url: str | Access) -> AsyncIterator[LabJobs]:
     service = Service(LabJobs)
     async with service.connect(url, workers=False):
         yield service.jobs
@@ -158,7 +159,7 @@ class Probe:
 
 
 @asynccontextmanager
-async def probe(url: str) -> AsyncIterator[Probe]:
+async def probe(url: str | Access) -> AsyncIterator[Probe]:
     connection = await Connection.open(url, name="probe")
     try:
         features = await detect_features(connection)
