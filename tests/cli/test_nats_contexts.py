@@ -96,8 +96,25 @@ def test_a_server_that_is_named_is_not_given_the_keys_of_the_selected_context(
 
 
 @pytest.mark.parametrize(
-    "setting", ["nsc", "socks_proxy", "user_jwt", "jetstream_domain", "jetstream_api_prefix"]
+    ("settings", "prefix"),
+    [
+        ({}, "$JS.API"),
+        ({"jetstream_api_prefix": "$JS.PLATFORM.API"}, "$JS.PLATFORM.API"),
+        ({"jetstream_domain": "hub"}, "$JS.hub.API"),
+        ({"jetstream_domain": "hub", "jetstream_api_prefix": "other"}, "$JS.hub.API"),
+    ],
 )
+def test_jetstream_is_asked_where_it_says_unless_the_command_line_says_otherwise(
+    folder: Path, settings: dict[str, str], prefix: str
+) -> None:
+    given(folder, "prod", {**PROD, **settings})
+    assert Reach(context="prod").access().api_prefix == prefix
+    said = Reach(context="prod", api_prefix="mine", inbox_prefix="_INBOX_ann")
+    assert (said.access().api_prefix, said.access().inbox_prefix) == ("mine", "_INBOX_ann")
+    assert said.environment()["NATS_API_PREFIX"] == "mine"
+
+
+@pytest.mark.parametrize("setting", ["nsc", "socks_proxy", "user_jwt"])
 def test_one_that_asks_for_what_we_cannot_do_is_refused(folder: Path, setting: str) -> None:
     given(folder, "prod", {**PROD, setting: "x"})
     with pytest.raises(ContextUnusable, match=f"'{setting}': not supported"):

@@ -22,6 +22,7 @@ from trellis_jobs import (
 )
 from trellis_jobs.demo import DemoJobs, Email
 from trellis_jobs.embedded import EmbeddedServer
+from trellis_jobs.errors import InvalidToken
 from trellis_jobs.jetstream.connection import Connection
 
 MAIL: Final = Email(to="ada@example.com", subject="hello")
@@ -116,6 +117,36 @@ async def test_answers_come_to_the_inbox_that_was_asked_for() -> None:
         access = Access(servers=server.url, user="a", password="b", inbox_prefix="_INBOX_a")  # noqa: S106
         async with Service(DemoJobs).connect(access, workers=False) as demo:
             await demo.jobs.send_email.create(MAIL)
+
+
+@pytest.mark.parametrize("prefix", ["", "a b", "a.", "a..b", "a.*", ">", "a\r\nb"])
+def test_a_prefix_is_words_joined_by_dots(prefix: str) -> None:
+    with pytest.raises(InvalidToken, match="API prefix"):
+        Access(servers="nats://127.0.0.1:1", api_prefix=prefix)
+    with pytest.raises(InvalidToken, match="inbox prefix"):
+        Access(servers="nats://127.0.0.1:1", inbox_prefix=prefix)
+
+
+@pytest.mark.parametrize(
+    ("said", "inbox"), [(None, "_INBOX_demo"), ("_INBOX_other", "_INBOX_other")]
+)
+async def test_a_service_is_answered_in_an_inbox_of_its_own_unless_it_says_another(
+    said: str | None, inbox: str
+) -> None:
+    replies = set[str]()
+    with EmbeddedServer.start() as server:
+        listening = await Connection.open(server.url, name="listens")
+        await listening.subscribe("$JS.API.>", lambda m: replies.add(m.reply.split(".")[0]))
+        await listening.flush()
+        demo = Service(DemoJobs)
+
+        @demo.jobs.send_email.handle
+        async def send(_: object) -> None: ...
+
+        async with demo.connect(Access(servers=server.url, inbox_prefix=said)):
+            await (await demo.jobs.send_email.create(MAIL)).wait(timeout=10)
+        await listening.close()
+    assert {reply for reply in replies if reply.startswith("_INBOX")} == {inbox}
 
 
 @pytest.mark.parametrize(

@@ -19,7 +19,6 @@ from tests.support.worker_process import worker_process
 from trellis_jobs import Workers
 from trellis_jobs.embedded import EmbeddedServer
 from trellis_jobs.jetstream import api
-from trellis_jobs.jetstream.event_log import DIRECT_GET
 from trellis_jobs.jetstream.presence import Presence
 from trellis_jobs.model import subjects
 from trellis_jobs.model.presence import WorkerHeartbeat
@@ -34,7 +33,7 @@ OF_WORK = "trellis.jobs.workers.lab.work.*.heartbeat"
 
 
 async def newest(raw: Probe, subject: str) -> Msg | None:
-    message = await raw.connection.ask(f"{DIRECT_GET}.{subject}")
+    message = await raw.connection.ask(f"$JS.API.DIRECT.GET.JOBS.{subject}")
     return None if "Status" in (message.headers or {}) else message
 
 
@@ -114,7 +113,9 @@ async def test_a_worker_is_present_while_it_lives_and_gone_soon_after(
 
             async def first_has_expired() -> bool:
                 body = {"seq": int((first.headers or {})["Nats-Sequence"])}
-                answer = await raw.connection.ask(DIRECT_GET, json.dumps(body).encode())
+                answer = await raw.connection.ask(
+                    "$JS.API.DIRECT.GET.JOBS", json.dumps(body).encode()
+                )
                 return (answer.headers or {}).get("Status") == "404"
 
             await until(first_has_expired)

@@ -2,27 +2,15 @@
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 
 import pytest
 
-from tests.provisioning.test_rights import PROVISION, attach, create, hear, produce, use_keys
 from trellis_jobs.contract.features import LEVEL_2_11, LEVEL_2_12, LEVEL_2_14, Features
 from trellis_jobs.jetstream.planning import DANGEROUS
 
 PAGE = (Path(__file__).parents[2] / "docs" / "operate" / "provisioning.md").read_text()
 LEVELS = {"2.10": 0, "2.11": LEVEL_2_11, "2.12": LEVEL_2_12, "2.14": LEVEL_2_14, "2.15": 5}
-
-
-def test_the_documented_rights_are_those_that_the_tests_run_with() -> None:
-    service, queue = "<service>", "<queue>"
-    tested = {*produce(service), *attach(service, queue), create(service, queue)}
-    tested |= {*use_keys(service)}
-    assert set(re.findall(r"^- `(.+)`$", PAGE, re.MULTILINE)) == tested
-    assert all(f"`{right}`" in PAGE for right in PROVISION)
-    (subscribe,) = re.findall(r"^\*\*Subscribe\*\*: .*$", PAGE, re.MULTILINE)
-    assert re.findall(r"`(.+?)`", subscribe) == list(hear(service))
 
 
 @pytest.mark.parametrize("key", sorted(DANGEROUS))

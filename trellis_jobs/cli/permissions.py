@@ -171,10 +171,11 @@ def _contract(named: str) -> ServiceContract:
 
 
 def _key(given: str) -> tuple[str, str]:
+    """What is wrong is not quoted: it may be a seed."""
     name, equals, key = given.partition("=")
     if not equals or not key.startswith("U"):
         raise typer.BadParameter(
-            f"{given!r} is not of the form USER=KEY, a public key of a user beginning with U",
+            "it reads USER=KEY, with the public key of a user, beginning with U",
             param_hint="--nkey",
         )
     return name, key

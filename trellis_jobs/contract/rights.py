@@ -80,7 +80,7 @@ def of_service(contract: ServiceContract) -> Rights:
     """To create, work on, look at and cancel its own jobs; its consumers too."""
     name = contract.service
     grants = [_inbox(name), *_own_jobs(name), _presence(name)]
-    grants += [_working(name, queue) for queue in contract.queues]
+    grants += [_working(name, queue) for queue in sorted(contract.queues)]
     if any(queue.keying is not None for queue in contract.queues.values()):
         grants.append(_keys(name))
     return Rights(tuple(grants), denied=_api([f"{_THE_SOURCE}.>"]))

@@ -1,0 +1,126 @@
+"""`trellis-jobs permissions`: what it prints, for whom, and what it does not take for a name."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pytest
+
+from jobs_admin.rpc.contract import RPCS
+from tests.cli.command import ROOT
+from tests.cli.shell import Ended, shell
+from tests.permissions.services import HouseJobs
+from trellis_jobs.cli.exits import Exit
+from trellis_jobs.contract.manifest import to_manifest
+from trellis_jobs.embedded import EmbeddedServer
+from trellis_jobs.model import subjects
+
+HOUSE = "tests.permissions.services:house"
+KEY = "UAEUV3BJXFI3HP6ECKCFHGEW3PFPZ4E6N4XMPKZJDSCPRJJAZTKTKXVE"
+
+
+def asked(*arguments: str) -> Ended:
+    return shell("permissions", *arguments)
+
+
+def told(*arguments: str) -> dict[str, Any]:
+    ended = asked(*arguments, "--json")
+    assert ended.code == 0, ended.err
+    document: dict[str, Any] = ended.json
+    return document
+
+
+def user(document: dict[str, Any], name: str) -> dict[str, Any]:
+    users = document["config"]["authorization"]["users"]
+    found: dict[str, Any] = next(each for each in users if each.get("user") == name)
+    return found
+
+
+def published(document: dict[str, Any], name: str) -> set[str]:
+    return set(user(document, name)["permissions"]["publish"]["allow"])
+
+
+def test_a_manifest_says_as_much_as_the_code(tmp_path: Path) -> None:
+    file = tmp_path / "house.json"
+    file.write_bytes(orjson.dumps(to_manifest(HouseJobs.contract)))
+    assert told("--service", str(file)) == told("--service", HOUSE)
+
+
+def test_every_request_is_for_who_reads_or_for_who_changes_and_for_nobody_else() -> None:
+    document = told(
+        "--operator", "ann=read", "--operator", "bob=mutate", "--operator", "eve=stream"
+    )
+    reads, changes = published(document, "ann"), published(document, "bob")
+    assert reads | changes == {subjects.rpc(method) for method in RPCS}
+    assert not reads & changes
+    assert not any("rpc" in subject for subject in published(document, "eve"))
+    both = told("--operator", "read,mutate", "--name", "ann")
+    assert published(both, "ann") == reads | changes
+    assert both == told("--operator", "ann=read", "--operator", "ann=mutate")
+
+
+@pytest.mark.parametrize("shape", ["users", "accounts"])
+def test_the_text_says_the_same_as_the_json(shape: str) -> None:
+    """But for passwords, which are the server's to know."""
+    who = ("--service", HOUSE, "--admin", "--provisioner", "--operator", "ann=read,stream")
+    keyed = (*who, "--nkey", f"house={KEY}", "--shape", shape)
+    ended, document = asked(*keyed), told(*keyed)
+    bare = re.sub(r"^ *#.*$", "", ended.out, flags=re.MULTILINE)
+    quoted = set(re.findall(r'"([^"]+)"', bare))
+    assert quoted == words_of(document["config"])
+    assert {each["name"] for each in document["users"]} == {
+        "house",
+        "jobs-admin",
+        "provisioner",
+        "ann",
+    }
+    assert re.findall(r"password: (\S+)", ended.out) == [
+        "$JOBS_ADMIN_PASSWORD",
+        "$PROVISIONER_PASSWORD",
+        "$ANN_PASSWORD",
+    ]
+
+
+def words_of(config: Any) -> set[str]:
+    if isinstance(config, dict):
+        return set[str]().union(*map(words_of, config.values()))
+    if isinstance(config, list):
+        return set[str]().union(*map(words_of, config))
+    return {config} if isinstance(config, str) else set()
+
+
+def test_the_json_is_configuration_too() -> None:
+    config = told("--service", HOUSE, "--admin", "--shape", "accounts")["config"]
+    with EmbeddedServer.start(config=json.dumps(config)) as server:
+        assert server.port
+
+
+@pytest.mark.parametrize(
+    ("arguments", "why"),
+    [
+        ((), "say who"),
+        (("--operator", "ann=write"), "'write' is none of read, mutate, stream"),
+        (("--operator", "a.nn=read"), "cannot be a subject token"),
+        (("--admin", "--provisioner", "--name", "x"), "is the name of two users"),
+        (("--operator", "jobs-admin=read", "--admin"), "is the name of two users"),
+        (("--service", HOUSE, "--name", "x"), "a service has the name of its contract"),
+        (("--admin", "--nkey", f"ann={KEY}"), "nobody is called ann"),
+        (("--admin", "--nkey", "jobs-admin=SUSECRET"), "beginning with U"),
+        (("--service", "house"), "MODULE:SERVICE"),
+    ],
+)
+def test_what_cannot_be_is_said(arguments: tuple[str, ...], why: str) -> None:
+    ended = asked(*arguments)
+    assert ended.code == Exit.USAGE
+    assert why in " ".join(re.sub(r"[│╭╰─]", " ", ended.err).split())
+    assert "SUSECRET" not in ended.err
+
+
+def test_the_page_shows_what_is_printed() -> None:
+    page = (ROOT / "docs" / "operate" / "permissions.md").read_text()
+    (block,) = re.findall(r"```console\n\$ trellis-jobs (.+)\n((?:.*\n)*?)```", page)
+    assert shell(*block[0].split()).out == block[1]
