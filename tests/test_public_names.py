@@ -11,9 +11,11 @@ from trellis_jobs import errors
 
 PUBLIC = [
     "Accepted",
+    "Access",
     "ActiveJob",
     "Coalesced",
     "CredentialsRefused",
+    "CredentialsUnusable",
     "DeclarationError",
     "Fail",
     "InfrastructureError",
@@ -56,6 +58,7 @@ PUBLIC = [
     "Retry",
     "Service",
     "SomeNotCreated",
+    "TlsFiles",
     "Unreachable",
     "WaitTimeout",
     "Workers",

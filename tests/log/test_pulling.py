@@ -146,6 +146,13 @@ async def test_what_has_arrived_before_a_break_is_told_before_it(server: Embedde
     async with connected(server) as connection, pulling_anew(connection, WANTED) as pull:
         await pull.ask(MESSAGES + 1, wait=True)
         consumer = await only_consumer(connection)
+
+        async def all_are_sent() -> bool:
+            info = await api.request(connection, f"CONSUMER.INFO.{STREAM}.{consumer}")
+            return bool(info["delivered"]["consumer_seq"] == MESSAGES)
+
+        await until(all_are_sent, "everything is sent")
+        await connection.flush()
         await api.request(connection, f"CONSUMER.DELETE.{STREAM}.{consumer}")
         told = 0
         while pull.next_arrived() is not None:
