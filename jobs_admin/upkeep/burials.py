@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 from jobs_admin.upkeep.verdicts import said_of
 from trellis_jobs.jetstream.work_messages import NoWork, WorkMessage
 from trellis_jobs.model import events as e
-from trellis_jobs.model.events import EventKind
 from trellis_jobs.model.job_errors import Interruption, JobError
 
 if TYPE_CHECKING:
@@ -18,7 +17,7 @@ if TYPE_CHECKING:
 
     from jobs_admin.job_keys import JobKeys
     from jobs_admin.upkeep.verdicts import Verdicts
-    from trellis_jobs.jetstream.event_log import EventLog, Latest
+    from trellis_jobs.jetstream.event_log import Latest
     from trellis_jobs.jetstream.work_messages import WorkMessages
     from trellis_jobs.model.attempts import Attempt
     from trellis_jobs.model.standing import Standing
@@ -28,7 +27,7 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Exhausted:
-    """`at`: since when it is known; a job that was started after that is none of it."""
+    """`at`: since when, by the server's time; a job that was started after that is none of it."""
 
     consumer: str
     deliveries: int
@@ -65,7 +64,6 @@ def plan_death(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Burials:
-    events: EventLog
     verdicts: Verdicts
     work: WorkMessages
     keys: JobKeys
@@ -103,13 +101,14 @@ class Burials:
     async def _has_begun_since(
         self, message: WorkMessage, owner: Attempt | None, at: datetime
     ) -> bool:
-        """A consumer that was made anew delivers exhausted messages from the beginning."""
+        """A consumer that was made anew delivers exhausted messages from the beginning.
+
+        By the server's time alone: the worker's clock may be wrong.
+        """
         if owner is None or owner.work != message.work:
             return False
-        started = await self.events.last(message.job, EventKind.STARTED)
-        return (
-            started is not None
-            and isinstance(started.event, e.Started)
-            and started.event.attempt == owner
-            and started.event.at > at
-        )
+        started = await self.verdicts.started(message.job)
+        if started is None:
+            return False
+        event, stored_at = started
+        return event.attempt == owner and stored_at > at

@@ -134,7 +134,7 @@ class StuckMessages:
             "a work message was given up by the server, and no advisory came",
             extra={"consumer": consumer.name, "sequence": message.sequence},
         )
-        exhausted = Exhausted(consumer.name, _limit(consumer), self.now())
+        exhausted = Exhausted(consumer.name, _limit(consumer), consumer.at)
         await self.burials.bury(message, exhausted)
 
 

@@ -49,10 +49,8 @@ class Upkeep:
         consumers = QueueConsumers(self.connection)
         presence = Presence(self.connection, self.events.features)
         absences = Absences(presence, self.around.uptime)
-        burials = Burials(
-            events=self.events, verdicts=verdicts, work=work, keys=self.keys, now=self.around.now
-        )
-        advisories = Advisories(AdvisoryFeed(self.connection), work, burials)
+        burials = Burials(verdicts=verdicts, work=work, keys=self.keys, now=self.around.now)
+        advisories = Advisories(AdvisoryFeed(self.connection), consumers, work, burials)
         janitor = Janitor(self.readers, verdicts, self.keys, self.around.now)
         sweeps = {
             "reconciliation": Reconciliation(

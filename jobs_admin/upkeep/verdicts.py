@@ -14,6 +14,8 @@ from trellis_jobs.jetstream import stored_messages
 from trellis_jobs.jetstream.event_log import Latest, Refused
 from trellis_jobs.model import events as e
 from trellis_jobs.model import subjects
+from trellis_jobs.model.job import Entry
+from trellis_jobs.wire import log as wire
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -62,6 +64,17 @@ class Verdicts:
         if seen is not None and newest.sequence == seen.head.sequence:
             return seen
         return await self._fold(job, newest.sequence)
+
+    async def started(self, job: JobAddress) -> tuple[e.Started, datetime] | None:
+        """The job's newest `started`, and when the server stored it."""
+        subject = subjects.lifecycle(job, e.EventKind.STARTED)
+        newest = await stored_messages.newest(self._connection, LOG, subject)
+        if newest is None:
+            return None
+        read = wire.read(newest.subject, newest.sequence, newest.data, newest.headers)
+        if not isinstance(read, Entry) or not isinstance(read.event, e.Started):
+            return None
+        return read.event, newest.stored_at
 
     async def _fold(self, job: JobAddress, at_least: int) -> Latest | None:
         """The whole history: foreign runtimes may write events of this queue too (design D25)."""

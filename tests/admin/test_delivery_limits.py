@@ -238,6 +238,90 @@ async def test_advisories_that_are_none_of_ours_change_nothing_and_stop_nothing(
         assert await until_kind(raw, ref, EventKind.DEAD) == ["created", "dead"]
 
 
+NEXT_YEAR = (datetime.now(UTC) + timedelta(days=365)).isoformat()
+MADE_UP = {
+    "of a consumer without a limit": {"consumer": "ward-plain"},
+    "of a consumer of another queue": {"consumer": "ward-once"},
+    "of no consumer": {"consumer": "ward-nobody"},
+    "of what is no name": {"consumer": "ward.plain.>"},
+    "of a name without end": {"consumer": "x" * 100_000},
+}
+
+
+@pytest.mark.parametrize("changes", MADE_UP.values(), ids=MADE_UP.keys())
+async def test_whoever_makes_up_an_advisory_kills_no_job(
+    server: EmbeddedServer, tmp_path: Path, changes: dict[str, Any]
+) -> None:
+    """A queue without a limit gives nothing up, whatever is said, and of whatever time."""
+    async with (
+        probe(server.url) as raw,
+        worker(server.url, "plain", "once") as ward,
+        looking_after(server.url, tmp_path / "jobs.sqlite"),
+    ):
+        done = await ward.jobs.once.create(Care())
+        assert await done.wait(timeout=10) == 1
+        ref = await ward.jobs.plain.create(Care(do="wait"))
+        await ward.until_running(ref)
+        said = {"timestamp": NEXT_YEAR, "stream_seq": 2, "deliveries": 5}
+        await tell(raw, advisory(**said | changes))
+        await until_dealt_with(raw)
+        assert await raw.kinds(ref) == ["created", "started"]
+        ward.go.set()
+        assert await ref.wait(timeout=10) == 1
+
+
+async def test_an_advisory_of_fewer_deliveries_than_there_may_be_kills_no_job(
+    server: EmbeddedServer, tmp_path: Path
+) -> None:
+    async with (
+        probe(server.url) as raw,
+        worker(server.url, "twice") as ward,
+        looking_after(server.url, tmp_path / "jobs.sqlite"),
+    ):
+        ref = await ward.jobs.twice.create(Care(do="wait"))
+        await ward.until_running(ref)
+        await tell(raw, advisory(consumer="ward-twice", deliveries=1))
+        await until_dealt_with(raw)
+        assert await raw.kinds(ref) == ["created", "started"]
+        ward.go.set()
+        assert await ref.wait(timeout=10) == 1
+
+
+async def test_when_a_message_was_given_up_is_not_after_the_server_heard_of_it(
+    server: EmbeddedServer, tmp_path: Path
+) -> None:
+    """The advisory was there before the job was started, though it says that it will come."""
+    async with producer(server.url) as jobs, probe(server.url) as raw:
+        ref = await jobs.once.create(Care(do="wait"))
+        await until_sourced(raw, 1)
+        await tell(raw, advisory(timestamp=NEXT_YEAR))
+        async with worker(server.url, "once") as ward:
+            await ward.until_running(ref)
+            async with looking_after(server.url, tmp_path / "jobs.sqlite"):
+                await until_dealt_with(raw)
+            assert await raw.kinds(ref) == ["created", "started"]
+            ward.go.set()
+            assert await ref.wait(timeout=10) == 1
+
+
+async def test_when_a_job_was_started_is_not_for_its_worker_to_say(
+    server: EmbeddedServer, tmp_path: Path
+) -> None:
+    """Given up, then started anew by a worker whose clock is an hour behind."""
+    async with producer(server.url) as jobs, probe(server.url) as raw:
+        ref = await jobs.once.create(Care(do="wait"))
+        await until_sourced(raw, 1)
+        given_up = datetime.now(UTC).isoformat()
+        async with worker(server.url, "once", ahead=timedelta(hours=-1)) as ward:
+            await ward.until_running(ref)
+            async with looking_after(server.url, tmp_path / "jobs.sqlite"):
+                await tell(raw, advisory(timestamp=given_up))
+                await until_dealt_with(raw)
+            assert await raw.kinds(ref) == ["created", "started"]
+            ward.go.set()
+            assert await ref.wait(timeout=10) == 1
+
+
 async def test_an_advisory_that_repeats_kills_once(server: EmbeddedServer, tmp_path: Path) -> None:
     async with a_waiting_job(server.url, tmp_path / "mute") as (ref, raw, _):
         async with (

@@ -35,6 +35,7 @@ from trellis_jobs.model.states import JobState
 
 QUEUE = QueueConsumer(
     name="documents-render-report",
+    at=NOON,
     subject="trellis.work.documents.render-report.*",
     delivered=0,
     pending=3,

@@ -45,6 +45,7 @@ from trellis_jobs.model import subjects
 from trellis_jobs.model.events import EventKind
 from trellis_jobs.model.key_state import KeyAddress, KeyState, Slot
 from trellis_jobs.model.states import JobState
+from trellis_jobs.surroundings import Surroundings, utc_now
 from trellis_jobs.wire import keys as wire
 
 ROOT: Final = Path(trellis_jobs.__file__).parent.parent
@@ -126,10 +127,23 @@ def _queues() -> list[str]:
     return [name.replace("-", "_") for name in WardJobs.contract.queues]
 
 
+def clock(ahead: timedelta) -> Surroundings:
+    """Of a machine whose time is not that of the others."""
+    return Surroundings(now=lambda: utc_now() + ahead)
+
+
+def service_at(ahead: timedelta, grace: float = 0.0) -> Service[WardJobs]:
+    made = Service(WardJobs, grace=grace)
+    made._runtime.surroundings = clock(ahead)
+    return made
+
+
 @asynccontextmanager
-async def worker(url: str, *queues: str, grace: float = 0.0) -> AsyncIterator[Ward]:
+async def worker(
+    url: str, *queues: str, grace: float = 0.0, ahead: timedelta = timedelta(0)
+) -> AsyncIterator[Ward]:
     """Of the named queues, by attribute; at its end running handlers are interrupted."""
-    made = Ward(Service(WardJobs, grace=grace))
+    made = Ward(service_at(ahead, grace))
     for name in queues or _queues():
         getattr(made.jobs, name).handle(made.handle)
     async with made.service.connect(url, workers=Workers()):
@@ -137,8 +151,8 @@ async def worker(url: str, *queues: str, grace: float = 0.0) -> AsyncIterator[Wa
 
 
 @asynccontextmanager
-async def producer(url: str) -> AsyncIterator[WardJobs]:
-    service = Service(WardJobs)
+async def producer(url: str, *, ahead: timedelta = timedelta(0)) -> AsyncIterator[WardJobs]:
+    service = service_at(ahead)
     async with service.connect(url, workers=False):
         yield service.jobs
 
@@ -147,10 +161,12 @@ async def producer(url: str) -> AsyncIterator[WardJobs]:
 
 
 @asynccontextmanager
-async def looking_after(url: str, path: Path, **changes: Any) -> AsyncIterator[Daemon]:
+async def looking_after(
+    url: str, path: Path, *, ahead: timedelta = timedelta(0), **changes: Any
+) -> AsyncIterator[Daemon]:
     """A daemon that has caught up with the log."""
     config = AdminConfig(nats=url, path=path, **{**OFTEN, **changes})
-    async with serving(config) as daemon:
+    async with serving(config, clock(ahead)) as daemon:
         info = await api.request(daemon.connection, "STREAM.INFO.JOBS")
         await daemon.progress.reached(int(info["state"]["last_seq"]))
         yield daemon

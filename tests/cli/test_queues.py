@@ -207,6 +207,7 @@ def test_the_rights_that_the_page_names_are_enough() -> None:
 def consumer(**changes: Any) -> QueueConsumer:
     made = QueueConsumer(
         name="lab-work",
+        at=NOW,
         subject="trellis.work.lab.work.*",
         ack_wait=timedelta(seconds=1),
         delivery_limit=None,

@@ -15,10 +15,12 @@ from trellis_jobs.jetstream.connection import ConnectionLost
 from trellis_jobs.jetstream.deliveries import answer_bytes
 from trellis_jobs.jetstream.outages import through_outages
 from trellis_jobs.jetstream.pulling import pulling
+from trellis_jobs.jetstream.stored_messages import moment_of
 from trellis_jobs.model.settlement import Ack, Nak
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator
+    from datetime import datetime
 
     from trellis_jobs.jetstream.connection import Connection
     from trellis_jobs.model.settlement import Answer
@@ -31,9 +33,12 @@ _AGAIN: Final = Nak(timedelta(seconds=10))
 
 @dataclass(frozen=True, slots=True)
 class Advisory:
+    """`stored_at` is the server's word; what it says of itself, anybody may have written."""
+
     subject: str
     data: bytes
     reply: str
+    stored_at: datetime
 
 
 class AdvisoryFeed:
@@ -60,8 +65,9 @@ class AdvisoryFeed:
     async def _from_the_consumer(self) -> AsyncGenerator[Advisory, None]:
         await self._ensure()
         async with pulling(self._connection, ADVISORIES, ADVISORY_CONSUMER) as pull:
-            async for message, _ in pull.what_comes(at_once=_AT_ONCE):
-                yield Advisory(message.subject, message.data, message.reply)
+            async for message, delivery in pull.what_comes(at_once=_AT_ONCE):
+                stored_at = moment_of(delivery.stored_ns)
+                yield Advisory(message.subject, message.data, message.reply, stored_at)
 
     async def _ensure(self) -> None:
         config = advisory_consumer()

@@ -9,9 +9,12 @@ from typing import TYPE_CHECKING, Any, Final
 from trellis_jobs.contract.topology import WORK, Config, consumer_name
 from trellis_jobs.errors import RequestRefused
 from trellis_jobs.jetstream import api
+from trellis_jobs.jetstream.stored_messages import moment_of, nanoseconds_of
 from trellis_jobs.model import subjects
 
 if TYPE_CHECKING:
+    from datetime import datetime
+
     from trellis_jobs.jetstream.connection import Connection
 
 _PAGE: Final = 256
@@ -21,11 +24,13 @@ _PAGE: Final = 256
 class QueueConsumer:
     """`delivered` is the newest message that was delivered at all; `pending` how many never were.
 
-    `unanswered`: deliveries that wait for their answer. `asking`: pulls that wait for work, so
-    workers with a free hand. `config`: all its settings, as the server has them.
+    `at` is the server's time when it said so. `unanswered`: deliveries that wait for their answer.
+    `asking`: pulls that wait for work, so workers with a free hand. `config`: all its settings, as
+    the server has them.
     """
 
     name: str
+    at: datetime
     subject: str
     ack_wait: timedelta
     delivery_limit: int | None
@@ -44,7 +49,9 @@ class QueueConsumers:
 
     async def of(self, service: str, job_type: str) -> QueueConsumer | None:
         """None when no worker of the queue was ever started."""
-        name = consumer_name(service, job_type)
+        return await self.named(consumer_name(service, job_type))
+
+    async def named(self, name: str) -> QueueConsumer | None:
         try:
             info = await api.request(self._connection, f"CONSUMER.INFO.{WORK}.{name}")
         except RequestRefused as refusal:
@@ -76,6 +83,7 @@ def _read(info: dict[str, Any]) -> QueueConsumer:
     limit, remaining = int(config.get("max_deliver", -1)), info.get("pause_remaining")
     return QueueConsumer(
         name=info["name"],
+        at=moment_of(nanoseconds_of(info["ts"])),
         subject=config.get("filter_subject") or subjects.ALL_WORK,
         ack_wait=_duration(config.get("ack_wait", 0)),
         delivery_limit=limit if limit > 0 else None,

@@ -72,7 +72,7 @@ async def _get(connection: Connection, stream: str, wanted: dict[str, Any]) -> S
     return StoredMessage(
         message["subject"],
         int(message["seq"]),
-        _nanoseconds(message["time"]),
+        nanoseconds_of(message["time"]),
         base64.b64decode(message.get("data", "")),
         _headers(base64.b64decode(message.get("hdrs", ""))),
     )
@@ -91,7 +91,7 @@ async def _ask(
         raise
 
 
-def _nanoseconds(text: str) -> int:
+def nanoseconds_of(text: str) -> int:
     """RFC 3339 with up to nine digits: as a number, because a datetime has only six."""
     seconds, _, fraction = text.removesuffix("Z").partition(".")
     whole = datetime.fromisoformat(seconds).replace(tzinfo=UTC)
