@@ -16,6 +16,7 @@ from jobs_admin.errors import ProjectionMissing, ProjectionUnavailable, Projecti
 from jobs_admin.file_lock import only_writer
 from jobs_admin.health import PROJECTOR, Health
 from jobs_admin.job_keys import JobKeys
+from jobs_admin.leases import Leases
 from jobs_admin.loops import Loops
 from jobs_admin.probes import Probes
 from jobs_admin.projection.projector import Projector
@@ -30,6 +31,7 @@ from jobs_admin.rpc.joining import until_of_use
 from jobs_admin.rpc.key_methods import KeyMethods
 from jobs_admin.rpc.router import Router
 from jobs_admin.rpc.service_methods import ServiceMethods
+from jobs_admin.server_clock import ServerClock
 from jobs_admin.upkeep.upkeep import Upkeep
 from trellis_jobs.contract.rights import inbox_of
 from trellis_jobs.contract.topology import Topology
@@ -71,6 +73,7 @@ class Daemon:
     readers: Readers
     progress: LogProgress
     health: Health
+    clock: ServerClock
     loops: Loops
     running: asyncio.Task[None]
     health_port: int | None
@@ -83,7 +86,8 @@ class _Parts:
     config: AdminConfig
     around: Surroundings
     connection: Connection
-    features: Features
+    clock: ServerClock
+    keys: JobKeys
     events: EventLog
     readers: Readers
     progress: LogProgress
@@ -123,6 +127,7 @@ async def serving(
             parts.readers,
             parts.progress,
             parts.health,
+            parts.clock,
             parts.loops,
             running,
             port,
@@ -130,23 +135,23 @@ async def serving(
 
 
 def _methods(parts: _Parts) -> Mapping[str, Method]:
-    readers, progress, now = parts.readers, parts.progress, parts.around.now
-    keys = JobKeys(parts.connection, parts.events, parts.around.now)
-    actions = Actions(parts.events, keys, now)
+    readers, progress, keys = parts.readers, parts.progress, parts.keys
+    actions = Actions(parts.events, keys, parts.around.now)
 
     def largest_answer() -> int:
         return parts.connection.max_payload
 
     return {
         **JobMethods(readers, progress, actions, largest_answer).table(),
-        **KeyMethods(readers, progress, keys, now).table(),
-        **ServiceMethods(readers, progress, now, largest_answer).table(),
+        **KeyMethods(readers, progress, keys, parts.clock).table(),
+        **ServiceMethods(readers, progress, parts.clock, largest_answer).table(),
         **InsightMethods(
             connection=parts.connection,
             readers=readers,
             progress=progress,
             health=parts.health,
-            now=now,
+            keys=keys,
+            clock=parts.clock,
         ).table(),
     }
 
@@ -160,7 +165,8 @@ def _loops(parts: _Parts) -> Mapping[str, Coroutine[Any, Any, None]]:
         connection=parts.connection,
         events=parts.events,
         readers=parts.readers,
-        keys=JobKeys(parts.connection, parts.events, parts.around.now),
+        keys=parts.keys,
+        clock=parts.clock,
         around=parts.around,
     )
     return {
@@ -191,12 +197,16 @@ async def _assemble(
     if projector is None:
         await _require_file(config.path, readers)
     loops = Loops(around.now, projector.until_open if projector else None)
+    events = EventLog(connection, features, Histories(connection, deletes_consumers=True))
+    clock = ServerClock(connection, around.uptime)
+    await clock.now()
     return _Parts(
         config=config,
         around=around,
         connection=connection,
-        features=features,
-        events=EventLog(connection, features, Histories(connection, deletes_consumers=True)),
+        clock=clock,
+        keys=JobKeys(connection, events, Leases(clock, around.uptime), around.now),
+        events=events,
         readers=readers,
         progress=LogProgress(projector or FilePosition(readers), connection),
         projector=projector,
@@ -207,6 +217,7 @@ async def _assemble(
             readers=readers,
             loops=loops,
             mode=config.mode,
+            clock=clock,
             now=around.now,
         ),
     )

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from jobs_admin.config import Mode
     from jobs_admin.loops import Loop, Loops
     from jobs_admin.reads.readers import Readers
+    from jobs_admin.server_clock import ServerClock
     from trellis_jobs.contract.features import Features
     from trellis_jobs.jetstream.connection import Connection
 
@@ -90,6 +91,7 @@ class Health:
     readers: Readers
     loops: Loops
     mode: Mode
+    clock: ServerClock
     now: Callable[[], datetime]
 
     async def report(self) -> Report:
@@ -142,7 +144,7 @@ class Health:
         behind, waited = 0, timedelta(0)
         if following is not None:
             behind = max(1, min(log.last_sequence - following.sequence + 1, log.messages))
-            waited = max(waited, self.now() - following.stored_at)
+            waited = max(waited, await self.clock.now() - following.stored_at)
         facts = {
             "position": reached,
             "lastSeq": log.last_sequence,
@@ -179,7 +181,7 @@ class Health:
         facts: dict[str, Any] = {"backlog": backlog.count}
         waited = timedelta(0)
         if backlog.oldest_at is not None:
-            waited = max(waited, self.now() - backlog.oldest_at)
+            waited = max(waited, await self.clock.now() - backlog.oldest_at)
             facts["oldestSeconds"] = round(waited.total_seconds(), 3)
         return Check("advisories", _ok_if(waited <= ADVISORY_ALLOWED), facts, matters=False)
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 from jobs_admin.upkeep.verdicts import Verdicts, said_of
 from trellis_jobs.errors import JobsError, KeyStateMalformed
 from trellis_jobs.jetstream.key_bucket import KeyBucket
-from trellis_jobs.jetstream.key_reading import read_key_state
+from trellis_jobs.jetstream.key_reading import read_key
 from trellis_jobs.model import events as e
 from trellis_jobs.model import key_slots as slots
 from trellis_jobs.model import subjects
@@ -27,10 +27,12 @@ from trellis_jobs.wire.keys import Malformed
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from datetime import datetime
+    from datetime import datetime, timedelta
 
+    from jobs_admin.leases import HeldKey, Leases
     from trellis_jobs.jetstream.connection import Connection
     from trellis_jobs.jetstream.event_log import EventLog, Latest
+    from trellis_jobs.jetstream.key_reading import StoredKey
     from trellis_jobs.model.standing import Head
 
 log = logging.getLogger(__name__)
@@ -53,15 +55,21 @@ class NoSlot:
 
 @dataclass(frozen=True, slots=True)
 class StillRenewed:
-    """The slot's holder lives, as far as its lease says."""
+    """The slot's holder lives, as far as its lease says: for so long, unless it is renewed."""
 
     slot: Slot
+    left: timedelta
 
 
 class JobKeys:
     def __init__(
-        self, connection: Connection, events: EventLog, now: Callable[[], datetime]
+        self,
+        connection: Connection,
+        events: EventLog,
+        leases: Leases,
+        now: Callable[[], datetime],
     ) -> None:
+        self.leases = leases
         self._connection = connection
         self._bucket = KeyBucket(connection, now)
         self._verdicts = Verdicts(connection, events)
@@ -69,10 +77,13 @@ class JobKeys:
 
     async def read(self, key: KeyAddress) -> KeyState | None:
         """As it is in the bucket, under the limits that are written there."""
-        found = await read_key_state(self._connection, key)
-        if isinstance(found, Malformed):
-            raise KeyStateMalformed(key.hash, subjects.key_state(key), found.reason)
-        return found
+        stored = await self._stored(key)
+        return None if stored is None else stored.state
+
+    async def look(self, key: KeyAddress) -> HeldKey | None:
+        """The same, and whose lease is over."""
+        stored = await self._stored(key)
+        return None if stored is None else await self.leases.look(stored)
 
     async def withdraw(self, job: JobAddress, held: Concurrency | None) -> None:
         """A job that is over waits for its key no more.
@@ -122,12 +133,13 @@ class JobKeys:
 
         `because` says who wants it, and why.
         """
-        state = await self.read(key)
-        slot = None if state is None else state.slot_of(job_id)
-        if state is None or slot is None:
+        held = await self.look(key)
+        slot = None if held is None else held.state.slot_of(job_id)
+        if held is None or slot is None:
             return NoSlot()
-        if slot.expires_at > self._now():
-            return StillRenewed(slot)
+        state = held.state
+        if slot.token not in held.over:
+            return StillRenewed(slot, held.left[slot.token])
         job = JobAddress(key.service, key.job_type, job_id)
         latest = await self._verdicts.current(job)
         told = None
@@ -166,6 +178,12 @@ class JobKeys:
                 lease_expires_at=slot.expires_at,
             ),
         )
+
+    async def _stored(self, key: KeyAddress) -> StoredKey | None:
+        found = await read_key(self._connection, key)
+        if isinstance(found, Malformed):
+            raise KeyStateMalformed(key.hash, subjects.key_state(key), found.reason)
+        return found
 
     async def _apply(self, key: KeyAddress, move: Callable[[KeyState], slots.Left]) -> None:
         stored = await self.read(key)

@@ -106,13 +106,13 @@ def _key_taken(job: Job, facts: Facts) -> Explanation | None:
     place = next((n for n, each in enumerate(key.queued, 1) if each.job_id == job.id), None)
     details = {
         "key": held.key,
-        "holders": [_holder(slot, facts.now) for slot in key.active],
+        "holders": [_holder(slot, facts) for slot in key.active],
         "place": place,
         "waiting": len(key.queued),
     }
     first = min(key.active, key=lambda slot: slot.expires_at)
     holder = f"job {first.job_id} on {first.instance}"
-    if all(slot.expires_at <= facts.now for slot in key.active):
+    if all(slot.token in facts.expired for slot in key.active):
         return Explanation(
             Because.KEY_BLOCKED,
             f"Its key {held.key} is held by {holder}, whose lease ended "
@@ -205,12 +205,12 @@ def _running(job: Job, facts: Facts) -> Explanation:
     )
 
 
-def _holder(slot: Slot, now: datetime) -> dict[str, Any]:
+def _holder(slot: Slot, facts: Facts) -> dict[str, Any]:
     return {
         "jobId": slot.job_id,
         "instanceId": slot.instance,
         "startedAt": slot.started_at,
         "heartbeatAt": slot.heartbeat_at,
         "leaseExpiresAt": slot.expires_at,
-        "isExpired": slot.expires_at <= now,
+        "isExpired": slot.token in facts.expired,
     }

@@ -52,7 +52,8 @@ class Worker:
 class Facts:
     """`workers` are those heard of lately; `running` counts the queue's active jobs.
 
-    `owner_seen_at` is of the worker that runs the job. `has_work` is None where it was not asked.
+    `now` is the server's time. `owner_seen_at` is of the worker that runs the job. `expired` are
+    the tokens of the key's slots whose lease is over. `has_work` is None where it was not asked.
     """
 
     now: datetime
@@ -62,6 +63,7 @@ class Facts:
     running: int = 0
     queue: QueueConsumer | None = None
     key: KeyState | None = None
+    expired: frozenset[str] = frozenset()
     has_work: bool | None = None
 
 

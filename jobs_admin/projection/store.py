@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from jobs_admin.projection.tallies import Move
     from trellis_jobs.model.identity import JobAddress
 
-SCHEMA_VERSION: Final = 4
+SCHEMA_VERSION: Final = 5
 ACTIVITY_MINUTES: Final = 24 * 60
 _LOADED_AT_ONCE: Final = 500
 

@@ -28,10 +28,15 @@ OVERDUE: Final = (
     "WHERE deadline IS NOT NULL AND state IN ('pending', 'retry', 'active') "
     "AND deadline <= ? AND (deadline, job) > (?, ?) ORDER BY deadline, job LIMIT ?"
 )
+# By when the server stored the newest event, and how long after it the next try is to be: a
+# producer's or a worker's clock may be wrong.
 QUIET: Final = (
-    "SELECT updated_at, job, last_sequence, document FROM jobs_projection "
-    "WHERE state = ? AND updated_at <= ? AND (updated_at, job) > (?, ?) "
-    "AND (next_attempt_at IS NULL OR next_attempt_at <= ?) ORDER BY updated_at, job LIMIT ?"
+    "SELECT last_stored_at, job, last_sequence, document "
+    "FROM jobs_projection INDEXED BY jobs_by_rest "
+    "WHERE state = ?1 AND state IN ('pending', 'retry', 'active') "
+    "AND last_stored_at <= ?2 AND (last_stored_at, job) > (?3, ?4) "
+    "AND last_stored_at + max(0, coalesce(next_attempt_at - updated_at, 0)) <= ?2 "
+    "ORDER BY last_stored_at, job LIMIT ?5"
 )
 # By what the job's events say and by when the server stored them: a worker's clock may be wrong.
 DUE: Final = (
@@ -46,7 +51,7 @@ _MOST_IDS: Final = 500
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class PageEnd:
     """Where a page ended: the next one begins after it."""
 
     at: int = -1
@@ -56,7 +61,7 @@ class Place:
 @dataclass(frozen=True, slots=True)
 class Candidate:
     job: Job
-    place: Place
+    place: PageEnd
     last_sequence: int
 
     @property
@@ -65,24 +70,28 @@ class Candidate:
         return Latest(Head(self.last_sequence, self.job.standing), self.job.context)
 
 
-async def overdue(readers: Readers, now: datetime, *, after: Place, limit: int) -> list[Candidate]:
+async def overdue(
+    readers: Readers, now: datetime, *, after: PageEnd, limit: int
+) -> list[Candidate]:
     """Not over although their deadline has passed, the earliest deadline first."""
     values = (microseconds(now), after.at, after.job, limit)
     return _candidates(await readers.rows(OVERDUE, values))
 
 
 async def quiet(
-    readers: Readers, state: JobState, since: datetime, *, after: Place, limit: int
+    readers: Readers, state: JobState, since: datetime, *, after: PageEnd, limit: int
 ) -> list[Candidate]:
-    """Those in a state that have not moved since then, and whose next try was due by then."""
-    micros = microseconds(since)
-    values = (state.value, micros, after.at, after.job, micros, limit)
+    """Those in a state that have not moved since then, and whose next try was due by then.
+
+    `since` is the server's time.
+    """
+    values = (state.value, microseconds(since), after.at, after.job, limit)
     return _candidates(await readers.rows(QUIET, values))
 
 
 async def due(
-    readers: Readers, state: JobState, before: datetime, *, after: Place, limit: int
-) -> tuple[dict[JobAddress, int], Place]:
+    readers: Readers, state: JobState, before: datetime, *, after: PageEnd, limit: int
+) -> tuple[dict[JobAddress, int], PageEnd]:
     """Those that were over before then, with the sequences of their first events.
 
     The earliest first; and where to go on.
@@ -90,7 +99,7 @@ async def due(
     micros = microseconds(before)
     values = (state.value, micros, micros, after.at, after.job, limit)
     rows = await readers.rows(DUE, values)
-    place = Place(*rows[-1][:2]) if rows else after
+    place = PageEnd(*rows[-1][:2]) if rows else after
     return {JobAddress(*address): number for _, number, *address in rows}, place
 
 
@@ -119,6 +128,6 @@ async def states_of(
 
 def _candidates(rows: list[tuple[Any, ...]]) -> list[Candidate]:
     return [
-        Candidate(wire.from_json(orjson.loads(document)), Place(at, number), last_sequence)
+        Candidate(wire.from_json(orjson.loads(document)), PageEnd(at, number), last_sequence)
         for at, number, last_sequence, document in rows
     ]

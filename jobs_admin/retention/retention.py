@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from jobs_admin.projection.rows import moment_of
-from jobs_admin.reads.candidates import Place, due
+from jobs_admin.reads.candidates import PageEnd, due
 from jobs_admin.retention.dry_run import count_due
 from jobs_admin.upkeep.abreast import abreast
 from trellis_jobs.jetstream.history import Histories
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 _AT_ONCE: Final = 100
-_BEGINNING: Final = Place(at=-(2**63))
+_BEGINNING: Final = PageEnd(at=-(2**63))
 
 
 @dataclass(slots=True)

@@ -11,6 +11,7 @@ import orjson
 from jobs_admin.explaining.explain import explain
 from jobs_admin.explaining.explanation import Facts
 from jobs_admin.explaining.telling import told_explanation, told_log
+from jobs_admin.job_keys import key_of
 from jobs_admin.reads.services import FRESH
 from jobs_admin.reads.workers import running, workers_of
 from jobs_admin.rpc import inputs
@@ -18,27 +19,26 @@ from jobs_admin.rpc.faults import NotFound
 from jobs_admin.rpc.finding import address_of
 from jobs_admin.rpc.pages import page_json
 from jobs_admin.rpc.router import Method
+from trellis_jobs.errors import KeyStateMalformed
 from trellis_jobs.jetstream.history import Histories
-from trellis_jobs.jetstream.key_reading import read_key_state
 from trellis_jobs.jetstream.queue_consumers import QueueConsumers
 from trellis_jobs.jetstream.work_messages import WorkMessages
 from trellis_jobs.model.job import fold
-from trellis_jobs.model.key_state import KeyAddress
 from trellis_jobs.model.states import JobState
-from trellis_jobs.wire.keys import Malformed
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-    from datetime import datetime
+    from collections.abc import Mapping
 
     from jobs_admin.health import Health
+    from jobs_admin.job_keys import JobKeys
+    from jobs_admin.leases import HeldKey
     from jobs_admin.reads.readers import Readers
     from jobs_admin.rpc.catching_up import LogProgress
     from jobs_admin.rpc.router import Asker
+    from jobs_admin.server_clock import ServerClock
     from trellis_jobs.jetstream.connection import Connection
     from trellis_jobs.model.identity import JobAddress
     from trellis_jobs.model.job import Job
-    from trellis_jobs.model.key_state import KeyState
 
 _WAITING: Final = frozenset({JobState.PENDING, JobState.RETRY})
 
@@ -49,7 +49,8 @@ class InsightMethods:
     readers: Readers
     progress: LogProgress
     health: Health
-    now: Callable[[], datetime]
+    keys: JobKeys
+    clock: ServerClock
 
     def table(self) -> Mapping[str, Method]:
         return {
@@ -91,12 +92,13 @@ class InsightMethods:
         return await address_of(self.readers, self.progress, asked)
 
     async def _facts(self, job: Job) -> Facts:
-        service, job_type, now = job.address.service, job.address.job_type, self.now()
-        workers, runs, queue, key, has_work = await asyncio.gather(
+        service, job_type = job.address.service, job.address.job_type
+        now, workers, runs, queue, key, has_work = await asyncio.gather(
+            self.clock.now(),
             workers_of(self.readers, service, job_type),
             running(self.readers, service, job_type),
             QueueConsumers(self.connection).of(service, job_type),
-            self._key_of(job),
+            self._held_key(job),
             self._has_work(job),
         )
         owner = job.standing.owner
@@ -109,17 +111,19 @@ class InsightMethods:
             owner_is_present=owner_seen_at is not None and now - owner_seen_at <= FRESH,
             running=runs,
             queue=queue,
-            key=key,
+            key=key.state if key else None,
+            expired=key.over if key else frozenset(),
             has_work=has_work,
         )
 
-    async def _key_of(self, job: Job) -> KeyState | None:
-        held = job.run.concurrency
-        if held is None or job.state not in _WAITING:
+    async def _held_key(self, job: Job) -> HeldKey | None:
+        key = key_of(job.address, job.run.concurrency)
+        if key is None or job.state not in _WAITING:
             return None
-        address = KeyAddress(job.address.service, job.address.job_type, held.key_hash)
-        state = await read_key_state(self.connection, address)
-        return None if isinstance(state, Malformed) else state
+        try:
+            return await self.keys.look(key)
+        except KeyStateMalformed:
+            return None
 
     async def _has_work(self, job: Job) -> bool | None:
         if job.state not in _WAITING:

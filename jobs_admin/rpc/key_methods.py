@@ -17,13 +17,14 @@ from trellis_jobs.model.key_state import KeyAddress, KeyState, Slot
 from trellis_jobs.wire.fields import add_present
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Mapping
     from datetime import datetime
 
     from jobs_admin.job_keys import JobKeys
     from jobs_admin.reads.readers import Readers
     from jobs_admin.rpc.catching_up import ProjectionProgress
     from jobs_admin.rpc.router import Asker
+    from jobs_admin.server_clock import ServerClock
 
 _HASH: Final = re.compile(r"[0-9a-f]{64}")
 _MILLISECOND: Final = timedelta(milliseconds=1)
@@ -34,7 +35,7 @@ class KeyMethods:
     readers: Readers
     progress: ProjectionProgress
     keys: JobKeys
-    now: Callable[[], datetime]
+    clock: ServerClock
 
     def table(self) -> Mapping[str, Method]:
         return {
@@ -86,8 +87,8 @@ class KeyMethods:
                 sequence = head.sequence if head else 0
                 await caught_up(self.progress, sequence)
                 return {**await self._shown(asked, await self._find(asked)), "seq": sequence}
-            case StillRenewed(slot):
-                raise self._still_renewed(asked, slot)
+            case StillRenewed(slot, left):
+                raise _still_renewed(asked, slot, left)
             case NoSlot():
                 raise _no_slot(asked, state)
 
@@ -110,7 +111,7 @@ class KeyMethods:
         return state
 
     async def _shown(self, asked: inputs.KeyInput, state: KeyState) -> dict[str, Any]:
-        now = self.now()
+        now = await self.clock.now()
         body: dict[str, Any] = {
             "service": state.address.service,
             "type": state.address.job_type,
@@ -131,14 +132,6 @@ class KeyMethods:
         add_present(body, latestPolicyReason=reason, updatedAt=state.updated_at)
         return body
 
-    def _still_renewed(self, asked: inputs.ReleaseInput, slot: Slot) -> Invalid:
-        left = (slot.expires_at - self.now()).total_seconds()
-        problem = (
-            f"job {asked.job_id} runs on worker {slot.instance}, whose lease lasts {left:.0f} s "
-            "more: only a slot that is renewed no more can be released; to stop the job, cancel it"
-        )
-        return Invalid(problem, [Issue("/jobId", problem)], leaseExpiresAt=slot.expires_at)
-
 
 def _slot_json(slot: Slot, now: datetime) -> dict[str, Any]:
     return {
@@ -149,6 +142,15 @@ def _slot_json(slot: Slot, now: datetime) -> dict[str, Any]:
         "heartbeatAgeMs": max(0, (now - slot.heartbeat_at) // _MILLISECOND),
         "leaseExpiresAt": slot.expires_at,
     }
+
+
+def _still_renewed(asked: inputs.ReleaseInput, slot: Slot, left: timedelta) -> Invalid:
+    problem = (
+        f"job {asked.job_id} runs on worker {slot.instance}, whose lease lasts "
+        f"{left.total_seconds():.0f} s more unless it is renewed: only a slot that is renewed no "
+        "more can be released; to stop the job, cancel it"
+    )
+    return Invalid(problem, [Issue("/jobId", problem)], leaseExpiresAt=slot.expires_at)
 
 
 def _no_slot(asked: inputs.ReleaseInput, state: KeyState) -> Invalid:

@@ -17,18 +17,18 @@ from jobs_admin.rpc.router import Method
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
-    from datetime import datetime
 
     from jobs_admin.reads.readers import Readers
     from jobs_admin.rpc.catching_up import ProjectionProgress
     from jobs_admin.rpc.router import Asker
+    from jobs_admin.server_clock import ServerClock
 
 
 @dataclass(frozen=True, slots=True)
 class ServiceMethods:
     readers: Readers
     progress: ProjectionProgress
-    now: Callable[[], datetime]
+    clock: ServerClock
     largest_answer: Callable[[], int]
 
     def table(self) -> Mapping[str, Method]:
@@ -40,9 +40,8 @@ class ServiceMethods:
 
     async def list_services(self, asked: inputs.PageInput, _: Asker) -> bytes:
         await caught_up(self.progress, asked.min_seq)
-        page = await services.page(
-            self.readers, now=self.now(), offset=asked.offset, limit=asked.limit
-        )
+        now = await self.clock.now()
+        page = await services.page(self.readers, now=now, offset=asked.offset, limit=asked.limit)
         return page_json(
             [orjson.dumps(each, option=orjson.OPT_UTC_Z) for each in page.entries],
             count=page.count,
@@ -72,7 +71,7 @@ class ServiceMethods:
         await caught_up(self.progress, asked.min_seq)
         return await stats(
             self.readers,
-            now=self.now(),
+            now=await self.clock.now(),
             service=asked.service,
             job_type=asked.type,
             window=timedelta(minutes=asked.window_minutes),

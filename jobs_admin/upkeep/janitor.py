@@ -6,7 +6,7 @@ import logging
 from typing import TYPE_CHECKING, Final
 
 from jobs_admin.reads import candidates
-from jobs_admin.reads.candidates import Candidate, Place
+from jobs_admin.reads.candidates import Candidate, PageEnd
 from jobs_admin.upkeep.abreast import abreast
 from jobs_admin.upkeep.verdicts import said_of
 from trellis_jobs.model import events as e
@@ -46,7 +46,7 @@ class Janitor:
 
     async def sweep(self) -> None:
         """All that are late, page by page; any number of replicas may do so at once."""
-        after = Place()
+        after = PageEnd()
         while True:
             late = await candidates.overdue(self._readers, self._now(), after=after, limit=PAGE)
             await abreast(self._expire, late)

@@ -14,7 +14,6 @@ from jobs_admin.reads.candidates import states_of
 from jobs_admin.upkeep.abreast import abreast
 from trellis_jobs.jetstream.queue_keys import ABANDONED_AFTER
 from trellis_jobs.model.identity import JobAddress
-from trellis_jobs.model.key_sightings import Sightings
 from trellis_jobs.model.states import LIVE
 
 if TYPE_CHECKING:
@@ -80,9 +79,7 @@ class KeyRepair:
     keys: JobKeys
     changes: KeyChanges
     now: Callable[[], datetime]
-    uptime: Callable[[], float]
     _busy: dict[KeyAddress, KeyState] = field(default_factory=dict)
-    _sightings: dict[KeyAddress, Sightings] = field(default_factory=dict)
 
     async def sweep(self) -> None:
         """Every key in which somebody is, by what the bucket held a moment ago."""
@@ -94,17 +91,13 @@ class KeyRepair:
                 self._busy.pop(key, None)
             else:
                 self._busy[key] = state
-        now = self.uptime()
-        self._sightings = {
-            key: self._sightings.get(key, Sightings()).look(state, now)
-            for key, state in self._busy.items()
-            if state.active
-        }
+        self.keys.leases.look_at_all(self._busy)
         await abreast(self._repair, list(self._busy.items()))
 
     async def _repair(self, busy: tuple[KeyAddress, KeyState]) -> None:
         key, state = busy
-        left = plan_repair(state, await self._standings(key, state), self._expired(key), self.now())
+        expired = self.keys.leases.over(key)
+        left = plan_repair(state, await self._standings(key, state), expired, self.now())
         if left is not None:
             log.warning(
                 "a key forgets jobs that are over",
@@ -122,14 +115,3 @@ class KeyRepair:
             latest = await self.verdicts.current(JobAddress(key.service, key.job_type, job_id))
             found[job_id] = None if latest is None else latest.head.standing
         return found
-
-    def _expired(self, key: KeyAddress) -> frozenset[str]:
-        """Slots that nobody has renewed, before our eyes, for as long as their lease lasts."""
-        now, sightings = self.uptime(), self._sightings.get(key, Sightings())
-        return frozenset(
-            seen.slot.token for seen in sightings.seen if now - seen.since >= _lease(seen.slot)
-        )
-
-
-def _lease(slot: Slot) -> float:
-    return (slot.expires_at - slot.heartbeat_at).total_seconds()

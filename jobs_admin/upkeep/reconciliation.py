@@ -13,7 +13,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 from jobs_admin.reads import candidates
-from jobs_admin.reads.candidates import Candidate, Place
+from jobs_admin.reads.candidates import Candidate, PageEnd
 from jobs_admin.upkeep.abreast import abreast
 from jobs_admin.upkeep.verdicts import said_of
 from trellis_jobs.model import events as e
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from jobs_admin.reads.readers import Readers
+    from jobs_admin.server_clock import ServerClock
     from jobs_admin.upkeep.absences import Absences
     from jobs_admin.upkeep.verdicts import Verdicts
     from trellis_jobs.jetstream.event_log import Latest
@@ -100,9 +101,12 @@ class Reconciliation:
     work: WorkMessages
     consumers: QueueConsumers
     absences: Absences
+    clock: ServerClock
     now: Callable[[], datetime]
     grace: timedelta = GRACE
-    _places: dict[JobState, Place] = field(default_factory=lambda: dict.fromkeys(_STATES, Place()))
+    _places: dict[JobState, PageEnd] = field(
+        default_factory=lambda: dict.fromkeys(_STATES, PageEnd())
+    )
 
     async def sweep(self) -> None:
         """Some of each state, from where the last sweep ended: by and by all have their turn."""
@@ -116,11 +120,11 @@ class Reconciliation:
         quiet = await candidates.quiet(
             self.readers,
             state,
-            self.now() - self.grace,
+            await self.clock.now() - self.grace,
             after=self._places[state],
             limit=PAGE,
         )
-        self._places[state] = quiet[-1].place if len(quiet) == PAGE else Place()
+        self._places[state] = quiet[-1].place if len(quiet) == PAGE else PageEnd()
         put_back = sum(await abreast(self._reconcile, quiet))
         if put_back:
             log.warning("jobs without a work message were put back", extra={"jobs": put_back})

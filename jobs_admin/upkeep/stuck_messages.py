@@ -58,7 +58,6 @@ class StuckMessages:
     keys: JobKeys
     burials: Burials
     absences: Absences
-    now: Callable[[], datetime]
     uptime: Callable[[], float]
     _watched: dict[str, Watched] = field(default_factory=dict)
 
@@ -107,7 +106,7 @@ class StuckMessages:
             return not await self._is_abandoned(message, standing.owner, consumer)
         key = key_of(message.job, message.begun.concurrency)
         state = None if key is None else await self.keys.read(key)
-        return may_be_waiting(standing, message.job.job_id, state, self.now())
+        return may_be_waiting(standing, message.job.job_id, state, consumer.at)
 
     async def _is_abandoned(
         self, message: WorkMessage, owner: Attempt | None, consumer: QueueConsumer

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from jobs_admin.job_keys import JobKeys
     from jobs_admin.loops import Loops
     from jobs_admin.reads.readers import Readers
+    from jobs_admin.server_clock import ServerClock
     from trellis_jobs.jetstream.connection import Connection
     from trellis_jobs.jetstream.event_log import EventLog
     from trellis_jobs.surroundings import Surroundings
@@ -41,6 +42,7 @@ class Upkeep:
     events: EventLog
     readers: Readers
     keys: JobKeys
+    clock: ServerClock
     around: Surroundings
 
     def loops(self, loops: Loops, config: AdminConfig) -> Mapping[str, Coroutine[Any, Any, None]]:
@@ -59,6 +61,7 @@ class Upkeep:
                 work=work,
                 consumers=consumers,
                 absences=absences,
+                clock=self.clock,
                 now=self.around.now,
                 grace=config.reconcile_grace,
             ).sweep,
@@ -69,7 +72,6 @@ class Upkeep:
                 keys=self.keys,
                 burials=burials,
                 absences=absences,
-                now=self.around.now,
                 uptime=self.around.uptime,
             ).sweep,
             "key repair": self._key_repair(verdicts).sweep,
@@ -88,5 +90,4 @@ class Upkeep:
             keys=self.keys,
             changes=KeyChanges(self.connection),
             now=self.around.now,
-            uptime=self.around.uptime,
         )

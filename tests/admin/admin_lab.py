@@ -71,6 +71,13 @@ async def daemon_at(
         yield daemon
 
 
+def time_passes(daemon: Daemon, by: timedelta) -> None:
+    """The server's time, as this daemon knows it; it asks again after half a minute."""
+    clock = daemon.clock
+    assert clock._ahead is not None
+    clock._ahead += by
+
+
 @asynccontextmanager
 async def stranger_at(url: str) -> AsyncGenerator[Stranger, None]:
     connection = await Connection.open(url, name="a stranger")

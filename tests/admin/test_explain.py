@@ -121,7 +121,7 @@ def test_its_key_is_held_and_by_whom() -> None:
 
 def test_its_key_is_held_by_somebody_whose_lease_is_over() -> None:
     held = key_state(active=(slot(OTHER, expires_at=after(4)),))
-    found = why(KEYED, key=held)
+    found = why(KEYED, key=held, expired=frozenset({held.active[0].token}))
     assert found.because is Because.KEY_BLOCKED
     assert "whose lease ended 6 s ago" in found.sentence
     assert "releases it" in found.next

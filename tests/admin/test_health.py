@@ -16,7 +16,7 @@ from jobs_admin.errors import PortTaken
 from jobs_admin.health import HealthStatus
 from jobs_admin.loops import Loop, LoopState
 from jobs_admin.views.services import CheckView, HealthView
-from tests.admin.admin_lab import AdminLab, daemon_at, stranger_at
+from tests.admin.admin_lab import AdminLab, daemon_at, stranger_at, time_passes
 from tests.support.facts import until
 from tests.support.lab import Task, producer
 from trellis_jobs.contract.topology import LOG
@@ -102,9 +102,10 @@ async def test_a_projection_that_lags_for_long_is_degraded_and_not_ready(
             pass
         await jobs.work.create(Task())
         async with (
-            daemon_at(server.url, path, ahead=later, mode=Mode.RPC_ONLY, health_port=0) as daemon,
+            daemon_at(server.url, path, mode=Mode.RPC_ONLY, health_port=0) as daemon,
             AdminClient.connect(server.url) as client,
         ):
+            time_passes(daemon, later)
             projection = await check(client, "projection")
             assert projection.status is HealthStatus.DEGRADED
             assert 20 <= (projection.lag_seconds or 0) < 40
@@ -206,7 +207,7 @@ async def test_a_port_that_is_taken_is_named(server: EmbeddedServer, tmp_path: P
 async def test_advisories_that_wait_for_long_are_degraded(
     server: EmbeddedServer, tmp_path: Path
 ) -> None:
-    """Nobody deals with them: the only daemon is one that answers, and its clock is ahead."""
+    """Nobody deals with them: the only daemon is one that answers."""
     path = tmp_path / "jobs.sqlite"
     async with producer(server.url):
         async with daemon_at(server.url, path), AdminClient.connect(server.url) as c:
@@ -216,13 +217,15 @@ async def test_advisories_that_wait_for_long_are_degraded(
 
             await until(consumed, "there is a consumer")
         async with (
-            daemon_at(server.url, path, ahead=timedelta(minutes=4), mode=Mode.RPC_ONLY) as early,
-            daemon_at(server.url, path, ahead=timedelta(minutes=6), mode=Mode.RPC_ONLY) as late,
+            daemon_at(server.url, path, mode=Mode.RPC_ONLY) as early,
+            daemon_at(server.url, path, mode=Mode.RPC_ONLY) as late,
             stranger_at(server.url) as stranger,
         ):
             subject = "$JS.EVENT.ADVISORY.CONSUMER.MAX_DELIVERIES.JOBS_WORK.lab-work"
             for _ in range(3):
                 await stranger.connection.ask(subject, b"rubbish", timeout=5)
+            time_passes(early, timedelta(minutes=4))
+            time_passes(late, timedelta(minutes=6))
             for daemon, status in ((early, HealthStatus.OK), (late, HealthStatus.DEGRADED)):
                 told = await daemon.health.report()
                 [advisories] = [each for each in told.checks if each.name == "advisories"]

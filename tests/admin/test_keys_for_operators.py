@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -255,20 +256,33 @@ async def a_blocked_key(url: str, raw: Probe, folder: Path) -> tuple[KeyView, Jo
 BLOCKED = {"service": "ward", "type": "blocked", "key": "ward:acme", "by": "ann"}
 
 
+async def until_released(raw: Probe, body: dict[str, Any]) -> dict[str, Any]:
+    async def released() -> dict[str, Any] | None:
+        answer = await ask(raw, "Jobs.ReleaseKey", body)
+        assert answer.get("type") == "ValidationError" or "seq" in answer, answer
+        return answer if "seq" in answer else None
+
+    return await until(released, "its lease is over")
+
+
+# The admin runtime's clock, as it is told by that of the server.
+CLOCKS = {
+    "on time": timedelta(0),
+    "ahead": timedelta(minutes=2),
+    "behind": -timedelta(minutes=2),
+}
+whatever_the_time = pytest.mark.parametrize("ahead", CLOCKS.values(), ids=CLOCKS.keys())
+
+
+@whatever_the_time
 async def test_a_blocked_key_is_released_and_the_next_job_runs(
-    server: EmbeddedServer, tmp_path: Path
+    server: EmbeddedServer, tmp_path: Path, ahead: timedelta
 ) -> None:
     async with probe(server.url) as raw:
         key, ref = await a_blocked_key(server.url, raw, tmp_path / "worker")
-        async with looking_after(server.url, tmp_path / "jobs.sqlite"):
+        async with looking_after(server.url, tmp_path / "jobs.sqlite", ahead=ahead):
             body = {**BLOCKED, "jobId": ref.id, "reason": "its machine burnt down"}
-
-            async def released() -> dict[str, Any] | None:
-                answer = await ask(raw, "Jobs.ReleaseKey", body)
-                assert answer.get("type") == "ValidationError" or "seq" in answer, answer
-                return answer if "seq" in answer else None
-
-            shown = await until(released, "its lease is over")
+            shown = await until_released(raw, body)
             assert (shown["active"], shown["staleTakeoverCount"]) == ([], 1)
             assert await raw.kinds(ref) == ["created", "started", "stale"]
             _, started, stale = [entry.event for entry in await raw.events.history(ref.address)]
@@ -284,24 +298,50 @@ async def test_a_blocked_key_is_released_and_the_next_job_runs(
             assert (await key.read()).stale_takeovers == 1
 
 
+@whatever_the_time
 async def test_a_key_whose_holder_lives_is_not_released(
-    server: EmbeddedServer, tmp_path: Path
+    server: EmbeddedServer, tmp_path: Path, ahead: timedelta
 ) -> None:
     async with (
         worker(server.url, "blocked") as ward,
         probe(server.url) as raw,
-        looking_after(server.url, tmp_path / "jobs.sqlite") as daemon,
+        looking_after(server.url, tmp_path / "jobs.sqlite", ahead=ahead) as daemon,
     ):
         ref = await ward.jobs.blocked.create(Care(do="wait"))
         await ward.until_running(ref)
         newest = (await raw.events.history(ref.address))[-1].sequence
         await daemon.progress.reached(newest)
+        waits = await ward.jobs.blocked.create(Care())
+        told = await ask(raw, "Jobs.Explain", {"id": waits.id})
+        assert told["because"] == "waiting-for-key"
+        assert [holder["isExpired"] for holder in told["details"]["holders"]] == [False]
         refused = await ask(raw, "Jobs.ReleaseKey", {**BLOCKED, "jobId": ref.id})
         assert refused["type"] == "ValidationError"
         assert "cancel it" in refused["message"]
         assert await raw.kinds(ref) == ["created", "started"]
         ward.go.set()
         assert await ref.wait(timeout=10) == 1
+
+
+async def test_a_dead_slot_is_released_though_others_write_under_the_key(
+    server: EmbeddedServer, tmp_path: Path
+) -> None:
+    """The key never rests, so that only who watches the slot itself can tell."""
+    async with probe(server.url) as raw:
+        key, ref = await a_blocked_key(server.url, raw, tmp_path / "worker")
+        mode = {"reconcile_interval": timedelta(hours=1)}
+        async with looking_after(server.url, tmp_path / "jobs.sqlite", **mode):
+            body = {**BLOCKED, "jobId": ref.id}
+            arrivals = count()
+
+            async def released() -> bool:
+                state, now = await key.read(), datetime.now(UTC)
+                newcomer = given.waiting(f"newcomer-{next(arrivals)}", created_at=now)
+                await key.write(replace(state, queued=(newcomer,)))
+                return "seq" in await ask(raw, "Jobs.ReleaseKey", body)
+
+            await until(released, "its lease is over")
+        assert await raw.kinds(ref) == ["created", "started", "stale"]
 
 
 async def test_releasing_a_slot_whose_job_is_over_is_noted_too(
@@ -311,12 +351,12 @@ async def test_releasing_a_slot_whose_job_is_over_is_noted_too(
         ref, key = await jobs.blocked.create(Care()), key_view(raw, jobs.blocked)
         await ref.cancel()
         now = datetime.now(UTC)
-        left = given.slot(ref.id, heartbeat_at=now - timedelta(hours=2), expires_at=now)
+        left = given.slot(ref.id, heartbeat_at=now, expires_at=now + timedelta(milliseconds=50))
         await key.write(replace(await key.read(), active=(left,)))
         async with looking_after(
             server.url, tmp_path / "jobs.sqlite", reconcile_interval=timedelta(hours=1)
         ):
-            shown = await ask(raw, "Jobs.ReleaseKey", {**BLOCKED, "jobId": ref.id})
+            shown = await until_released(raw, {**BLOCKED, "jobId": ref.id})
             assert (shown["active"], shown["staleTakeoverCount"]) == ([], 0)
         kinds = await raw.kinds(ref)
         assert kinds == ["created", "cancelled", "staleCompletionIgnored"]

@@ -301,8 +301,9 @@ async def test_a_sweep_reads_only_those_that_have_not_moved_for_a_while(tmp_path
         Readers.open(tmp_path / "jobs.sqlite") as readers,
     ):
         plan = f"EXPLAIN QUERY PLAN {candidates.QUIET}"
-        steps = await readers.rows(plan, ("pending", 0, 0, 0, 0, 0))
-        assert "(state=? AND updated_at>? AND updated_at<?)" in steps[0][-1]
+        steps = await readers.rows(plan, ("pending", 0, 0, 0, 0))
+        assert "(state=? AND last_stored_at>? AND last_stored_at<?)" in steps[0][-1]
+        assert len(steps) == 1
 
 
 # What becomes of a job without a work message, decided without a server

@@ -19,7 +19,7 @@ from jobs_admin.views.jobs import ExplanationView, JobPage, LogEntry, OneJob
 from jobs_admin.views.keys import BusyKeyView, KeyView
 from jobs_admin.views.services import HealthView, ServiceView, StatsView
 from jobs_admin.views.shape import Page
-from tests.admin.admin_lab import AdminLab, daemon_at, stranger_at
+from tests.admin.admin_lab import AdminLab, daemon_at, stranger_at, time_passes
 from tests.keys.keyed_lab import Sync
 from tests.keys.keyed_lab import worker as desk_worker
 from tests.support.facts import until
@@ -284,12 +284,13 @@ async def test_a_worker_not_heard_of_for_long_is_gone(
     later = timedelta(seconds=200)
     async with (
         producer(server.url),
-        daemon_at(server.url, tmp_path / "jobs.sqlite", ahead=later),
+        daemon_at(server.url, tmp_path / "jobs.sqlite") as daemon,
         AdminClient.connect(server.url) as client,
         worker(server.url, "single") as bench,
     ):
         running = await bench.jobs.single.create(Task(do="wait"))
         await bench.until_running(running)
+        time_passes(daemon, later)
 
         async def heard_of() -> ExplanationView | None:
             told = await client.explain(running.address)

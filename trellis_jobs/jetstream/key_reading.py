@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from trellis_jobs.contract.topology import KEYS
@@ -9,17 +10,28 @@ from trellis_jobs.errors import NotConfirmed
 from trellis_jobs.jetstream import api
 from trellis_jobs.jetstream.connection import ConnectionLost, NoResponders
 from trellis_jobs.jetstream.key_bucket import read_stored
+from trellis_jobs.jetstream.stored_messages import moment_of, nanoseconds_of
 from trellis_jobs.model import subjects
 from trellis_jobs.wire import keys as wire
 
 if TYPE_CHECKING:
+    from datetime import datetime
+
     from trellis_jobs.jetstream.connection import Connection
     from trellis_jobs.model.key_state import KeyAddress, KeyState
 
 
-async def read_key_state(
+@dataclass(frozen=True, slots=True)
+class StoredKey:
+    """`at` is when the server stored it."""
+
+    state: KeyState
+    at: datetime
+
+
+async def read_key(
     connection: Connection, address: KeyAddress
-) -> KeyState | wire.Malformed | None:
+) -> StoredKey | wire.Malformed | None:
     """With the limits under which it was last written; None when nothing ever was."""
     subject = subjects.key_state(address)
     try:
@@ -27,4 +39,11 @@ async def read_key_state(
     except (ConnectionLost, NoResponders) as error:
         raise NotConfirmed(f"a read of {subject}", api.TIMEOUT) from error
     stored = read_stored(subject, message)
-    return None if stored.data is None else wire.decode(stored.data, expected=address)
+    if stored.data is None:
+        return None
+    found = wire.decode(stored.data, expected=address)
+    if isinstance(found, wire.Malformed):
+        return found
+    # The server's own header comes last; a stored message may hold a forged one before it.
+    at = (message.headers or {})["Nats-Time-Stamp"].rsplit("\n", 1)[-1]
+    return StoredKey(found, moment_of(nanoseconds_of(at)))
