@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Final
 
+from jobs_admin.explaining.wording import span
 from jobs_admin.job_keys import NoSlot, Released, StillRenewed
 from jobs_admin.reads import keys as reads
 from jobs_admin.rpc import inputs
@@ -146,9 +147,9 @@ def _slot_json(slot: Slot, now: datetime) -> dict[str, Any]:
 
 def _still_renewed(asked: inputs.ReleaseInput, slot: Slot, left: timedelta) -> Invalid:
     problem = (
-        f"job {asked.job_id} runs on worker {slot.instance}, whose lease lasts "
-        f"{left.total_seconds():.0f} s more unless it is renewed: only a slot that is renewed no "
-        "more can be released; to stop the job, cancel it"
+        f"job {asked.job_id} runs on worker {slot.instance}, whose lease lasts {span(left)} more "
+        "unless it is renewed: only a slot that is renewed no more can be released; to stop the "
+        "job, cancel it"
     )
     return Invalid(problem, [Issue("/jobId", problem)], leaseExpiresAt=slot.expires_at)
 
