@@ -29,6 +29,7 @@ COMMANDS: Final[Mapping[str, str]] = {
         "queues",
         "infra",
         "permissions",
+        "credentials",
         "admin",
         "projection",
     )
