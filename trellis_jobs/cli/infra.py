@@ -15,6 +15,7 @@ from trellis_jobs.cli.contracts import App
 from trellis_jobs.cli.exits import Exit
 from trellis_jobs.cli.loading import load_service
 from trellis_jobs.cli.option_groups import grouped
+from trellis_jobs.cli.options import SystemAccount
 from trellis_jobs.cli.reach import Reach
 from trellis_jobs.cli.running import run
 from trellis_jobs.cli.showing.output import Output, console, print_json, say
@@ -32,7 +33,7 @@ from trellis_jobs.jetstream.connection import Connection
 from trellis_jobs.jetstream.consumers import ensure_consumer
 from trellis_jobs.jetstream.planning import Act, Change, survey, survey_queue
 from trellis_jobs.jetstream.provision import provision
-from trellis_jobs.jetstream.server import detect_features
+from trellis_jobs.jetstream.server import detect_features, detect_replicas
 
 PURPOSES: Final[Mapping[str, str]] = {
     LOG: "every event of every job",
@@ -62,11 +63,13 @@ class Wanted:
     replicas: Annotated[
         int | None,
         typer.Option(
-            help="So many of each stream, up or down. Without it what is there keeps its own.",
+            help="So many of each stream, up or down. Without it what is there keeps its own, and "
+            "what is new gets three in a cluster of which --system-account tells, else one.",
             min=1,
             max=5,
         ),
     ] = None
+    system_account: SystemAccount = None
 
     def consumers(self) -> list[Config]:
         if self.app is None:
@@ -107,39 +110,42 @@ def apply_all(
 
 async def _plan(reach: Reach, wanted: Wanted, output: Output) -> None:
     async with reach.connection() as connection:
-        _show(await _survey(connection, wanted), output)
+        _show(await _survey(reach, connection, wanted), output)
 
 
 async def _check(reach: Reach, wanted: Wanted, output: Output) -> Exit:
     async with reach.connection() as connection:
-        changes = await _survey(connection, wanted)
+        changes = await _survey(reach, connection, wanted)
     _show(changes, output)
     return Exit.OK if all(change.act is Act.KEPT for change in changes) else Exit.REFUSED
 
 
 async def _apply(reach: Reach, wanted: Wanted, output: Output, *, yes: bool) -> Exit | None:
     async with reach.connection() as connection:
-        changes = await _survey(connection, wanted)
+        changes = await _survey(reach, connection, wanted)
         acts = {change.act for change in changes}
         if Act.REFUSED in acts or acts == {Act.KEPT}:
             _show(changes, output)
             return Exit.REFUSED if Act.REFUSED in acts else None
         if Act.UPDATED in acts and not yes:
             _ask(changes)
-        await provision(connection, await _topology(connection, wanted))
+        await provision(connection, await _topology(reach, connection, wanted))
         for desired in wanted.consumers():
             await ensure_consumer(connection, desired)
     _show(changes, output, done=True)
     return None
 
 
-async def _survey(connection: Connection, wanted: Wanted) -> list[Change]:
-    changes = await survey(connection, await _topology(connection, wanted))
+async def _survey(reach: Reach, connection: Connection, wanted: Wanted) -> list[Change]:
+    changes = await survey(connection, await _topology(reach, connection, wanted))
     return changes + [await survey_queue(connection, each) for each in wanted.consumers()]
 
 
-async def _topology(connection: Connection, wanted: Wanted) -> Topology:
-    return Topology(await detect_features(connection), wanted.replicas)
+async def _topology(reach: Reach, connection: Connection, wanted: Wanted) -> Topology:
+    detected = 1
+    if wanted.replicas is None and wanted.system_account is not None:
+        detected = await detect_replicas(reach.access(), wanted.system_account)
+    return Topology(await detect_features(connection), wanted.replicas, detected)
 
 
 def _ask(changes: Iterable[Change]) -> None:

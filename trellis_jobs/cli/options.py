@@ -12,6 +12,15 @@ from trellis_jobs.cli.logs import LogFormat, LogLevel
 
 Format = Annotated[LogFormat, typer.Option("--log-format", envvar="TRELLIS_JOBS_LOG_FORMAT")]
 Level = Annotated[LogLevel, typer.Option("--log-level", envvar="TRELLIS_JOBS_LOG_LEVEL")]
+SystemAccount = Annotated[
+    str | None,
+    typer.Option(
+        "--system-account",
+        help="A URL with user and password, a credentials file, or a seed, of the system account: "
+        "it may ask how large the cluster is and how it stores.",
+        metavar="URL|FILE",
+    ),
+]
 Database = Annotated[
     Path | None,
     typer.Option(

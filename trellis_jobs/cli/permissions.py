@@ -23,6 +23,7 @@ from trellis_jobs.contract.nats_users import (
     OPERATORS,
     PLATFORM,
     PLATFORM_API,
+    SYSTEM,
     NatsUser,
     in_accounts,
     in_one_account,
@@ -69,6 +70,14 @@ class Who:
         bool,
         typer.Option("--provisioner", help="Who makes the streams.", rich_help_panel=_WHO),
     ] = False
+    system: Annotated[
+        bool,
+        typer.Option(
+            "--system",
+            help="Who may ask the servers themselves, for `doctor` and `infra`: the user sys.",
+            rich_help_panel=_WHO,
+        ),
+    ] = False
     name: Annotated[
         str | None,
         typer.Option(
@@ -89,11 +98,12 @@ class Who:
 
     def users(self) -> list[NatsUser]:
         keys = dict(_key(each) for each in self.nkey or ())
-        everybody = (*self._services(), *self._hosts(), *self._operators())
+        everybody = (*self._services(), *self._hosts(), *self._operators(), *self._system_users())
         found = [replace(user, nkey=keys.pop(user.name, None)) for user in everybody]
         names = [user.name for user in found]
         if not names:
-            raise typer.BadParameter("say who: --service, --admin, --operator or --provisioner")
+            who = "--service, --admin, --operator, --provisioner or --system"
+            raise typer.BadParameter(f"say who: {who}")
         for name in names:
             if names.count(name) > 1:
                 raise typer.BadParameter(f"{name!r} is the name of two users: give one another")
@@ -115,6 +125,10 @@ class Who:
         if self.provisioner:
             name = _named(self.name or "provisioner")
             yield NatsUser(name, rights.of_provisioner(name))
+
+    def _system_users(self) -> Iterator[NatsUser]:
+        if self.system:
+            yield NatsUser("sys", rights.of_system_user(), SYSTEM)
 
     def _operators(self) -> Iterator[NatsUser]:
         wanted: dict[str, list[str]] = {}
@@ -191,6 +205,8 @@ def _named(name: str) -> str:
 def _connecting(user: NatsUser, shape: Shape) -> dict[str, Any]:
     """How it connects, so that its rights fit."""
     of_account = {"account": user.account} if shape is Shape.ACCOUNTS else {}
+    if user.account == SYSTEM:
+        return {"name": user.name, "account": user.account}
     prefixes = {"inboxPrefix": inbox_of(user.name), "apiPrefix": _api_prefix(user, shape)}
     return {"name": user.name, **of_account, **prefixes}
 
@@ -202,6 +218,9 @@ def _api_prefix(user: NatsUser, shape: Shape) -> str:
 
 def _headings(users: Iterable[NatsUser], shape: Shape) -> Iterator[str]:
     for user in users:
+        if user.account == SYSTEM:
+            yield f"# {user.name} is for --system-account"
+            continue
         prefix = _api_prefix(user, shape)
         api = "" if prefix == rights.API else f" --api-prefix '{prefix}'"
         yield f"# {user.name} connects with --inbox-prefix {inbox_of(user.name)}{api}"

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 PLATFORM: Final = "PLATFORM"
 OPERATORS: Final = "OPERATORS"
+SYSTEM: Final = "SYS"
 # Of JetStream in PLATFORM, for other accounts: what they ask on `$JS.API` is their own.
 PLATFORM_API: Final = f"$JS.{PLATFORM}.API"
 _PULL: Final = f"{API}.CONSUMER.MSG.NEXT."
@@ -37,7 +38,14 @@ class NatsUser:
 
 
 def in_one_account(users: Iterable[NatsUser]) -> Settings:
-    return {"authorization": {"users": [_user(each) for each in users]}}
+    """But for the server's own account, which is always one of its own."""
+    of_system, others = [], []
+    for user in users:
+        (of_system if user.account == SYSTEM else others).append(_user(user))
+    settings: Settings = {"authorization": {"users": others}}
+    if of_system:
+        settings |= {"accounts": {SYSTEM: {"users": of_system}}, "system_account": SYSTEM}
+    return settings
 
 
 def in_accounts(users: Iterable[NatsUser]) -> Settings:
@@ -53,13 +61,16 @@ def in_accounts(users: Iterable[NatsUser]) -> Settings:
         "users": [_user(each) for each in hosts],
     }
     guests = {
-        account: {"imports": [_imports(grant) for grant in needs[account]], "users": users}
+        account: _without_nothing(
+            {"imports": [_imports(grant) for grant in needs[account]], "users": users}
+        )
         for account, users in (
             (account, [_user(_through_imports(each)) for each in members])
             for account, members in accounts.items()
         )
     }
-    return {"accounts": {PLATFORM: _without_nothing(platform), **guests}}
+    settings: Settings = {"accounts": {PLATFORM: _without_nothing(platform), **guests}}
+    return settings | ({"system_account": SYSTEM} if SYSTEM in guests else {})
 
 
 def imported_as(subject: str) -> str:

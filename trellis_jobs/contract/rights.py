@@ -135,6 +135,16 @@ def of_log_reader(name: str) -> Rights:
     )
 
 
+def of_system_user() -> Rights:
+    """In the system account: how large the cluster is, and how its servers store."""
+    return Rights(
+        (
+            Grant("to be answered", subscribe=("_INBOX.>",), is_local=True),
+            Grant("to ask how the servers are", ("$SYS.REQ.SERVER.PING.JSZ",), is_local=True),
+        )
+    )
+
+
 def _inbox(name: str) -> Grant:
     own = f"{inbox_of(name)}.>"
     return Grant("to be answered, in an inbox of its own", subscribe=(own,), is_local=True)

@@ -15,6 +15,7 @@ from trellis_jobs.errors import InfrastructureError, NotConfirmed
 from trellis_jobs.jetstream import api
 from trellis_jobs.jetstream.access import Access
 from trellis_jobs.jetstream.connection import Connection, ConnectionLost, NoResponders
+from trellis_jobs.jetstream.user_keys import is_seed
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -63,18 +64,21 @@ async def writes_at_once(access: Access, system_account: str) -> bool | None:
 
 @asynccontextmanager
 async def _system(access: Access, system_account: str) -> AsyncIterator[Connection]:
-    """It is given as a URL with user and password, or as a credentials file for the servers."""
-    is_url = "://" in system_account
-    probe = Access(
-        servers=system_account if is_url else access.servers,
-        credentials=None if is_url else system_account,
-        tls=access.tls,
+    """It is given as a URL with user and password, or as a credentials file or seed."""
+    system = await Connection.open(
+        _access_to_system(access, system_account), name="jobs replica probe"
     )
-    system = await Connection.open(probe, name="jobs replica probe")
     try:
         yield system
     finally:
         await system.close()
+
+
+def _access_to_system(access: Access, given: str) -> Access:
+    if "://" in given:
+        return Access(servers=given, tls=access.tls)
+    known_by = {"nkey" if is_seed(given) else "credentials": given}
+    return Access(servers=access.servers, tls=access.tls, **known_by)
 
 
 async def _ask_replicas(system: Connection) -> int:

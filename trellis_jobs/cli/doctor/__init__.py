@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Final
+from typing import Final
 
-import typer
 from rich.table import Table
 from rich.text import Text
 
@@ -14,6 +13,7 @@ from trellis_jobs.cli.doctor.looking import diagnose
 from trellis_jobs.cli.exits import Exit
 from trellis_jobs.cli.loading import load_service
 from trellis_jobs.cli.logs import LogFormat, LogLevel, set_up_logs
+from trellis_jobs.cli.options import SystemAccount
 from trellis_jobs.cli.reach import Reach
 from trellis_jobs.cli.running import run
 from trellis_jobs.cli.showing.output import Output, console, print_json
@@ -31,14 +31,7 @@ def doctor(
     output: Output,
     reach: Reach,
     app: App = None,
-    system_account: Annotated[
-        str | None,
-        typer.Option(
-            help="A URL with user and password, or a credentials file, of the system account: it "
-            "may ask how the server stores.",
-            metavar="URL|FILE",
-        ),
-    ] = None,
+    system_account: SystemAccount = None,
 ) -> None:
     """Look at everything that jobs depend on, and say what to do.
 
