@@ -111,7 +111,7 @@ async def serving(
         parts = await _assemble(opened, config, around, connection, features)
         port = None
         if config.health_port is not None:
-            probes = Probes(parts.health).open(config.health_port)
+            probes = Probes(parts.health.report).open(config.health_port)
             port = await opened.enter_async_context(probes)
         running = asyncio.create_task(_run(_loops(parts)))
         opened.push_async_callback(_end, running)

@@ -7,27 +7,34 @@ import contextlib
 import socket
 from contextlib import asynccontextmanager
 from http import HTTPStatus
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from jobs_admin.errors import PortTaken
 from trellis_jobs.wire.fields import dumps
 
 if TYPE_CHECKING:
     from asyncio import StreamReader, StreamWriter
-    from collections.abc import AsyncIterator
-
-    from jobs_admin.health import Health
+    from collections.abc import AsyncIterator, Awaitable, Callable
 
 PATIENCE: Final = 10.0
 _LONGEST_REQUEST: Final = 8 * 1024
 _MOST_AT_ONCE: Final = 32
 
 
-class Probes:
-    """`/live`: this process answers. `/ready`: it is connected, caught up, and its loops run."""
+class Report(Protocol):
+    """What an admin runtime or a worker tells of itself."""
 
-    def __init__(self, health: Health) -> None:
-        self._health = health
+    @property
+    def is_ready(self) -> bool: ...
+
+    def to_json(self) -> dict[str, Any]: ...
+
+
+class Probes:
+    """`/live`: this process answers. `/ready`: what it reports is good."""
+
+    def __init__(self, report: Callable[[], Awaitable[Report]]) -> None:
+        self._report = report
         self._at_once = 0
 
     @asynccontextmanager
@@ -69,7 +76,7 @@ class Probes:
         if path == b"/live":
             return HTTPStatus.OK, {"status": "ok"}
         if path == b"/ready":
-            report = await self._health.report()
+            report = await self._report()
             status = HTTPStatus.OK if report.is_ready else HTTPStatus.SERVICE_UNAVAILABLE
             return status, report.to_json()
         return HTTPStatus.NOT_FOUND, {"error": "there are /live and /ready"}

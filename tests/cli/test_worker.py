@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 import signal
 from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
 
+from tests.admin.test_health import get
 from tests.cli.command import running
 from tests.cli.shop import ShopJobs
 from tests.support.facts import until
@@ -161,3 +163,25 @@ async def test_a_quiet_worker_leaves_new_jobs_to_others_until_it_is_told_to_go_o
         await worker.until_says(afterwards.id)
         assert for_others.id not in worker.said
         assert worker.said.index("worker is now running") < worker.said.index(afterwards.id)
+
+
+async def test_probes_tell_whether_the_server_is_there(
+    server: EmbeddedServer, tmp_path: Path
+) -> None:
+    with running(tmp_path, "worker", SHOP, "--nats", server.url, "--health-port", "0") as worker:
+        await worker.until_says("probes are answered")
+        [port] = map(int, re.findall(r"port=(\d+)", worker.said))
+        assert (await get(port, "/ready"))[0] == 200
+        server.kill()
+
+        async def is_unready() -> bool:
+            return (await get(port, "/ready"))[0] == 503
+
+        await until(is_unready, "it is not ready without a server")
+        assert (await get(port, "/live"))[0] == 200
+        server.restart()
+
+        async def is_ready() -> bool:
+            return (await get(port, "/ready"))[0] == 200
+
+        await until(is_ready, "it is ready again")

@@ -18,7 +18,7 @@ from jobs_admin.retention.dry_run import dry_run
 from jobs_admin.retention.policy import RetentionPolicy, parse, standard
 from trellis_jobs.cli.logs import LogFormat, LogLevel, set_up_logs
 from trellis_jobs.cli.option_groups import grouped
-from trellis_jobs.cli.options import Database, Format, Level
+from trellis_jobs.cli.options import Database, Format, HealthPort, Level
 from trellis_jobs.cli.reach import DEFAULT_SERVER, Reach
 from trellis_jobs.cli.running import collect_rarely, run
 from trellis_jobs.cli.showing.output import Output, print_json
@@ -56,16 +56,6 @@ Doing = Annotated[
         envvar="TRELLIS_JOBS_MODE",
         help="full: fill the projection, look after jobs, answer. rpc-only: answer from a "
         "projection that another process fills.",
-    ),
-]
-HealthPort = Annotated[
-    int | None,
-    typer.Option(
-        "--health-port",
-        envvar="TRELLIS_JOBS_HEALTH_PORT",
-        help="Serve /live and /ready over HTTP on this port (0: any free one).",
-        min=0,
-        max=65535,
     ),
 ]
 Kept = Annotated[

@@ -12,6 +12,16 @@ from trellis_jobs.cli.logs import LogFormat, LogLevel
 
 Format = Annotated[LogFormat, typer.Option("--log-format", envvar="TRELLIS_JOBS_LOG_FORMAT")]
 Level = Annotated[LogLevel, typer.Option("--log-level", envvar="TRELLIS_JOBS_LOG_LEVEL")]
+HealthPort = Annotated[
+    int | None,
+    typer.Option(
+        "--health-port",
+        envvar="TRELLIS_JOBS_HEALTH_PORT",
+        help="Serve /live and /ready over HTTP on this port (0: any free one).",
+        min=0,
+        max=65535,
+    ),
+]
 SystemAccount = Annotated[
     str | None,
     typer.Option(

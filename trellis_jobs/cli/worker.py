@@ -3,20 +3,26 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import signal
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Annotated, Any
 
 import typer
 
+from jobs_admin.probes import Probes
 from trellis_jobs.cli.loading import load_service
 from trellis_jobs.cli.logs import LogFormat, LogLevel, set_up_logs
-from trellis_jobs.cli.options import Format, Level
+from trellis_jobs.cli.options import Format, HealthPort, Level
 from trellis_jobs.cli.reach import Reach
 from trellis_jobs.cli.running import run
 from trellis_jobs.jetstream.access import Access
 from trellis_jobs.service.service import GRACE, Service, Workers
 from trellis_jobs.worker.signals import listening
+
+log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +33,19 @@ class _Post:
     access: Access
     workers: Workers
     burst: bool
+    health_port: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class _Report:
+    """Of a worker that runs: whether it can get work, which is up to the server."""
+
+    service: str
+    is_ready: bool
+
+    def to_json(self) -> dict[str, Any]:
+        server = "connected" if self.is_ready else "away"
+        return {"service": self.service, "status": server}
 
 
 def worker(
@@ -62,6 +81,7 @@ def worker(
             min=0,
         ),
     ] = GRACE,
+    health_port: HealthPort = None,
     log_format: Format = LogFormat.TEXT,
     log_level: Level = LogLevel.INFO,
 ) -> None:
@@ -73,7 +93,7 @@ def worker(
     loaded = load_service(service)
     loaded.grace = grace
     wanted = Workers(_names(queues), concurrency)
-    run(_work(_Post(loaded, reach.access(), wanted, burst)))
+    run(_work(_Post(loaded, reach.access(), wanted, burst, health_port)))
 
 
 async def _work(post: _Post) -> None:
@@ -93,7 +113,7 @@ async def _serve(post: _Post) -> None:
     service = post.service
     # Unheard, it would stop the process: it waits until the service listens to it.
     signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTSTP})
-    async with service.connect(post.access, workers=post.workers):
+    async with service.connect(post.access, workers=post.workers), _probed(post):
         ends = {asyncio.create_task(service.wait())}
         await asyncio.sleep(0)
         signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGTSTP})
@@ -104,6 +124,19 @@ async def _serve(post: _Post) -> None:
             task.cancel()
         for task in done:
             task.result()
+
+
+@asynccontextmanager
+async def _probed(post: _Post) -> AsyncIterator[None]:
+    async def report() -> _Report:
+        return _Report(post.service.name, post.service.is_up)
+
+    if post.health_port is None:
+        yield
+        return
+    async with Probes(report).open(post.health_port) as port:
+        log.info("probes are answered", extra={"port": port})
+        yield
 
 
 def _names(queues: str | None) -> list[str] | None:

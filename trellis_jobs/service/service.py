@@ -102,6 +102,12 @@ class Service(Generic[J]):
             finally:
                 await self._stop(live, self.grace)
 
+    @property
+    def is_up(self) -> bool:
+        """A server is there right now; while it is away, the client looks for it again."""
+        live = self._runtime.live
+        return live is not None and live.connection.is_up
+
     async def wait(self) -> None:
         """Until stop() or a signal: TERM and INT end the service, TSTP and CONT pause it."""
         live = self._runtime.connected
