@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
-from trellis_jobs import Service
+from trellis_jobs import Access, Service
 from trellis_jobs.embedded import EmbeddedServer
 
 
@@ -15,7 +15,7 @@ from trellis_jobs.embedded import EmbeddedServer
 async def on_stage(service: Service[Any]) -> AsyncIterator[None]:
     """With a server of its own it works as well; at NATS_URL it only creates jobs."""
     if "NATS_URL" in os.environ:
-        async with service.connect(os.environ["NATS_URL"], workers=False):
+        async with service.connect(Access.from_environment(), workers=False):
             yield
         return
     with EmbeddedServer.start() as server:

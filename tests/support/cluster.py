@@ -54,7 +54,7 @@ class Cluster:
 
 @contextmanager
 def cluster() -> Iterator[Cluster]:
-    routes = _free_ports(SIZE)
+    routes = free_ports(SIZE)
     with ExitStack() as stack:
         yield Cluster(
             [
@@ -83,7 +83,7 @@ def _as(user: str, node: EmbeddedServer) -> str:
     return f"nats://{user}:{user}@{HOST}:{node.port}"
 
 
-def _free_ports(count: int) -> list[int]:
+def free_ports(count: int) -> list[int]:
     with ExitStack() as stack:
         sockets = [stack.enter_context(socket.socket()) for _ in range(count)]
         for taken in sockets:

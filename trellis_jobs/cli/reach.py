@@ -12,10 +12,9 @@ import typer
 
 from jobs_admin.client import AdminClient
 from trellis_jobs.cli import nats_contexts
-from trellis_jobs.jetstream.access import API_PREFIX, Access, TlsFiles
+from trellis_jobs.jetstream.access import API_PREFIX, DEFAULT_SERVER, Access, TlsFiles
 from trellis_jobs.jetstream.connection import Connection
 
-DEFAULT_SERVER: Final = "nats://127.0.0.1:4222"
 _PANEL: Final = "Connection"
 
 

@@ -2,15 +2,30 @@
 
 from __future__ import annotations
 
+import os
 import re
 import ssl
 from dataclasses import dataclass, field, replace
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urlsplit
 
 from trellis_jobs.errors import CredentialsUnusable, InvalidToken, without_secrets
 
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+DEFAULT_SERVER: Final = "nats://127.0.0.1:4222"
 API_PREFIX: Final = "$JS.API"
+_VARIABLES: Final = {
+    "servers": "NATS_URL",
+    "credentials": "NATS_CREDS",
+    "nkey": "NATS_NKEY",
+    "ca": "NATS_CA",
+    "cert": "NATS_CERT",
+    "key": "NATS_KEY",
+    "inbox_prefix": "NATS_INBOX_PREFIX",
+    "api_prefix": "NATS_API_PREFIX",
+}
 _PREFIX: Final = re.compile(r"[^\s.*>]+(\.[^\s.*>]+)*")
 
 
@@ -56,6 +71,18 @@ class Access:
         for name, prefix in (("inbox prefix", self.inbox_prefix), ("API prefix", self.api_prefix)):
             if prefix is not None and not _PREFIX.fullmatch(prefix):
                 raise InvalidToken(name, prefix, "it is words joined by dots, none of them * or >")
+
+    @classmethod
+    def from_environment(cls, environment: Mapping[str, str] = os.environ) -> Access:
+        """By the variables that the commands read, such as NATS_URL, NATS_NKEY and NATS_CA."""
+        given = {name: environment.get(variable) or None for name, variable in _VARIABLES.items()}
+        tls = TlsFiles(ca=given.pop("ca"), certificate=given.pop("cert"), key=given.pop("key"))
+        return cls(
+            servers=given.pop("servers") or DEFAULT_SERVER,
+            api_prefix=given.pop("api_prefix") or API_PREFIX,
+            tls=None if tls == TlsFiles() else tls,
+            **given,
+        )
 
     def __str__(self) -> str:
         return without_secrets(self.servers)
