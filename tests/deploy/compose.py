@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, Final
 
 import yaml
@@ -76,7 +75,3 @@ def containers() -> dict[str, Container]:
 
 def _read(value: str) -> str:
     return _DEFAULTED.sub(r"\1", value.replace("$$", "$"))
-
-
-def exists(path: str, below: Path) -> bool:
-    return (below / path).exists()

@@ -12,7 +12,7 @@ import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -136,11 +136,9 @@ def _node(folder: Path, name: str, routes: dict[str, int]) -> Iterator[EmbeddedS
         target.parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(folder / file, target)
     for config in store.glob("*.conf"):
-        config.write_text(_on_this_machine(config.read_text(), store, routes[name]))
+        config.write_text(on_this_machine(config.read_text(), store, routes[name]))
     with pytest.MonkeyPatch.context() as patch:
-        for variable, value in container.environment.items():
-            for other, port in routes.items():
-                value = value.replace(f"{other}:6222", f"{HOST}:{port}")  # noqa: PLW2901
+        for variable, value in variables_of(name, routes).items():
             patch.setenv(variable, value)
         with EmbeddedServer.start(store=store, config="include ./cluster.conf") as server:
             yield server
@@ -156,7 +154,18 @@ def _is_healthy(node: EmbeddedServer) -> bool:
         return False
 
 
-def _on_this_machine(config: str, store: Path, route: int) -> str:
+def variables_of(node: str, routes: Mapping[str, int] | None = None) -> dict[str, str]:
+    """The environment of a server, with the other servers where they are here."""
+    found = containers()[node].environment
+    for name, port in (routes or {}).items():
+        found = {
+            variable: value.replace(f"{name}:6222", f"{HOST}:{port}")
+            for variable, value in found.items()
+        }
+    return found
+
+
+def on_this_machine(config: str, store: Path, route: int = -1) -> str:
     return (
         config.replace("/etc/nats/", f"{store}/")
         .replace("store_dir: /var/lib/nats", "")  # said on the command line
