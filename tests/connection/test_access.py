@@ -20,6 +20,7 @@ from trellis_jobs import (
     TlsFiles,
     Unreachable,
 )
+from trellis_jobs.cli.reach import Reach
 from trellis_jobs.demo import DemoJobs, Email
 from trellis_jobs.embedded import EmbeddedServer
 from trellis_jobs.errors import InvalidToken
@@ -168,6 +169,32 @@ async def test_a_command_that_somebody_waits_for_does_not_insist() -> None:
     """Without `insist` it ends long before its timeout, which would end this test as well."""
     with pytest.raises(InfrastructureError, match="no NATS server answers"):
         await Connection.open("nats://127.0.0.1:1", name="test", timeout=300, insist=False)
+
+
+def test_the_environment_tells_what_the_commands_read() -> None:
+    told = {
+        "NATS_URL": "tls://a:1,tls://b:2",
+        "NATS_CREDS": "",
+        "NATS_NKEY": "user.nk",
+        "NATS_CA": "ca.crt",
+        "NATS_INBOX_PREFIX": "_INBOX_ann",
+        "NATS_API_PREFIX": "$JS.PLATFORM.API",
+    }
+    assert Access.from_environment(told) == Access(
+        servers="tls://a:1,tls://b:2",
+        nkey="user.nk",
+        tls=TlsFiles(ca="ca.crt"),
+        inbox_prefix="_INBOX_ann",
+        api_prefix="$JS.PLATFORM.API",
+    )
+    assert Access.from_environment({}) == Access(servers="nats://127.0.0.1:4222")
+
+
+def test_the_variables_are_those_of_the_commands() -> None:
+    of_commands = set(Reach().environment()) - {"NATS_CONTEXT"}
+    for variable in of_commands:
+        given = "x.y" if variable == "NATS_URL" else "x"
+        assert Access.from_environment({variable: given}) != Access.from_environment({}), variable
 
 
 def _new_user() -> tuple[bytes, str]:

@@ -65,7 +65,8 @@ def _section(name: str, command: TyperCommand) -> str:
     parts += ["\n".join(told)] if told else []
     prefix = "_".join([_PREFIX, *name.upper().replace("-", "_").split()[1:]])
     prefix = prefix.replace("TRELLIS_JOBS_TRELLIS_JOBS", _PREFIX)
-    own = [each for each in _options(command) if each.name not in _OF_EVERY_CONNECTION]
+    of_others = _OF_EVERY_CONNECTION if _is_connected(command) else ()
+    own = [each for each in _options(command) if each.name not in of_others]
     if own:
         rows = "\n".join(_row(each, prefix) for each in own)
         parts.append(f"| Option | Environment | |\n|---|---|---|\n{rows}")

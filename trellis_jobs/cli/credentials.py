@@ -18,7 +18,7 @@ credentials = typer.Typer(help="Key pairs for those who connect.", no_args_is_he
 
 @credentials.command("new")
 def new(
-    users: Annotated[list[str], typer.Argument(metavar="USER…", help="Names of users.")],
+    users: Annotated[list[str], typer.Argument(metavar="USER", help="Names of users.")],
     folder: Annotated[
         Path, typer.Option(help="Where the seeds are kept.", metavar="FOLDER", file_okay=False)
     ] = Path(),

@@ -73,9 +73,10 @@ class Access:
                 raise InvalidToken(name, prefix, "it is words joined by dots, none of them * or >")
 
     @classmethod
-    def from_environment(cls, environment: Mapping[str, str] = os.environ) -> Access:
+    def from_environment(cls, environment: Mapping[str, str] | None = None) -> Access:
         """By the variables that the commands read, such as NATS_URL, NATS_NKEY and NATS_CA."""
-        given = {name: environment.get(variable) or None for name, variable in _VARIABLES.items()}
+        told = os.environ if environment is None else environment
+        given = {name: told.get(variable) or None for name, variable in _VARIABLES.items()}
         tls = TlsFiles(ca=given.pop("ca"), certificate=given.pop("cert"), key=given.pop("key"))
         return cls(
             servers=given.pop("servers") or DEFAULT_SERVER,
