@@ -1,0 +1,37 @@
+"""The user that `permissions --system` prints: asks how the servers store, and nothing else."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.cli.shell import shell
+from trellis_jobs import Access
+from trellis_jobs.embedded import EmbeddedServer
+from trellis_jobs.errors import NotPermitted
+from trellis_jobs.jetstream.connection import Connection
+from trellis_jobs.jetstream.server import writes_at_once
+from trellis_jobs.jetstream.user_keys import ensure_seed
+
+
+@pytest.mark.parametrize("shape", ["users", "accounts"])
+async def test_it_asks_how_the_server_stores_and_nothing_else(shape: str, tmp_path: Path) -> None:
+    seeds = {user: tmp_path / f"{user}.nk" for user in ("sys", "provisioner")}
+    keys = [f"{user}={ensure_seed(seed)}" for user, seed in seeds.items()]
+    printed = shell(
+        *("permissions", "--provisioner", "--system", "--shape", shape),
+        *(word for key in keys for word in ("--nkey", key)),
+    )
+    assert printed.code == 0, printed.err
+    assert "# sys is for --system-account" in printed.out
+    with EmbeddedServer.start(config=printed.out) as server:
+        others = Access(servers=server.url, nkey=str(seeds["provisioner"]))
+        assert await writes_at_once(others, str(seeds["sys"])) is False
+        assert await writes_at_once(others, str(seeds["provisioner"])) is None
+        system = await Connection.open(
+            Access(servers=server.url, nkey=str(seeds["sys"])), name="test"
+        )
+        with pytest.raises(NotPermitted):
+            await system.ask("$SYS.REQ.SERVER.PING.CONNZ", timeout=5)
+        await system.close()
