@@ -11,9 +11,9 @@ import pytest
 from tests.cli.shell import shell
 from trellis_jobs.cli import nats_contexts
 from trellis_jobs.cli.nats_contexts import ContextUnusable
-from trellis_jobs.cli.reach import DEFAULT_SERVER, Reach
+from trellis_jobs.cli.reach import Reach
 from trellis_jobs.embedded import EmbeddedServer
-from trellis_jobs.jetstream.access import Access, TlsFiles
+from trellis_jobs.jetstream.access import DEFAULT_SERVER, Access, TlsFiles
 
 PROD = {"url": "nats://prod:4222", "creds": "/etc/prod.creds"}
 

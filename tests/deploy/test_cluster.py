@@ -17,6 +17,7 @@ from trellis_jobs import JobState, Service
 from trellis_jobs.errors import JobsError
 from trellis_jobs.jetstream import api
 from trellis_jobs.jetstream.connection import Connection
+from trellis_jobs.jetstream.server import writes_at_once
 
 STREAMS = ("JOBS", "JOBS_WORK", "JOBS_ADVISORIES", "KV_JOBS_KEYS")
 FAILOVER = 40.0
@@ -56,6 +57,8 @@ async def test_jobs_are_done_and_go_on_when_a_node_is_killed(there: Installation
     await there.until_healthy()
     assert "JOBS_WORK" in there.run("provision")
     leads = await leaders(there)
+    provisioner = there.access("provision")
+    assert await writes_at_once(provisioner, str(there.folder / "deploy/secrets/sys.nk"))
     with ExitStack() as stack:
         worker = stack.enter_context(there.running("worker"))
         for replica in ("admin-1", "admin-2"):

@@ -19,9 +19,10 @@ from jobs_admin.retention.policy import RetentionPolicy, parse, standard
 from trellis_jobs.cli.logs import LogFormat, LogLevel, set_up_logs
 from trellis_jobs.cli.option_groups import grouped
 from trellis_jobs.cli.options import Database, Format, HealthPort, Level
-from trellis_jobs.cli.reach import DEFAULT_SERVER, Reach
+from trellis_jobs.cli.reach import Reach
 from trellis_jobs.cli.running import collect_rarely, run
 from trellis_jobs.cli.showing.output import Output, print_json
+from trellis_jobs.jetstream.access import DEFAULT_SERVER
 from trellis_jobs.surroundings import utc_now
 from trellis_jobs.worker.signals import listening
 

@@ -39,9 +39,9 @@ class NatsUser:
 
 def in_one_account(users: Iterable[NatsUser]) -> Settings:
     """But for the server's own account, which is always one of its own."""
-    of_system, others = [], []
-    for user in users:
-        (of_system if user.account == SYSTEM else others).append(_user(user))
+    everybody = list(users)
+    of_system = [_user(each) for each in everybody if each.account == SYSTEM]
+    others = [_user(each) for each in everybody if each.account != SYSTEM]
     settings: Settings = {"authorization": {"users": others}}
     if of_system:
         settings |= {"accounts": {SYSTEM: {"users": of_system}}, "system_account": SYSTEM}
