@@ -27,6 +27,7 @@ WHO: Final = (
 # Those whom nobody holds to anything: one sees it all, one is alone in the account of the garden.
 ROOT_USER: Final = "root"
 CARELESS: Final = "careless"
+KNOW_THEIR_INBOX: Final = ("house", "garden", "jobs-admin")
 # What a service asks in vain when it starts: it goes on with what an operator made.
 ASKED_IN_VAIN: Final = re.compile(r"\$JS\.(PLATFORM\.)?API\.(INFO|STREAM\.INFO\.JOBS)")
 
@@ -52,14 +53,17 @@ class Installation:
     prefixes: dict[str, str]
 
     def access(self, name: str) -> Access:
-        inbox = None if name in (ROOT_USER, CARELESS) else f"_INBOX_{name}"
+        """Services and the admin runtime know their inbox by themselves."""
         return Access(
             servers=self.server.url,
             user=name,
             password=name,
-            inbox_prefix=inbox,
+            inbox_prefix=None if name in KNOW_THEIR_INBOX else self.inbox(name),
             api_prefix=self.prefixes.get(name, API_PREFIX),
         )
+
+    def inbox(self, name: str) -> str:
+        return f"_INBOX_{name}" if name in self.prefixes else "_INBOX"
 
     def command(self, name: str, *arguments: str) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
@@ -84,7 +88,8 @@ class Installation:
 
     @asynccontextmanager
     async def connection(self, name: str) -> AsyncIterator[Connection]:
-        connection = await Connection.open(self.access(name), name=name)
+        access = self.access(name).answered_at(self.inbox(name))
+        connection = await Connection.open(access, name=name)
         try:
             yield connection
         finally:

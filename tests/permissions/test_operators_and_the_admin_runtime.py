@@ -151,12 +151,19 @@ async def test_deliveries_that_the_server_gave_up_are_learnt_from_its_advisories
     async with (
         household(installation.access("house")) as jobs,
         admin(installation, tmp_path, reconcile_interval=SELDOM),
+        installation.connection(ROOT_USER) as root,
     ):
         ref = await jobs.limited.create(Chore())
         await take_and_forget(installation, ref)
         job = await until_state(ref, JobState.DEAD)
         assert job.last_error is not None
         assert job.last_error.type == "deliveries_exhausted"
+
+        async def are_all_done() -> bool:
+            feed = await api.request(root, "CONSUMER.INFO.JOBS_ADVISORIES.jobs-advisories")
+            return bool(feed["ack_floor"]["consumer_seq"] == feed["delivered"]["consumer_seq"] > 0)
+
+        await until(are_all_done, "its advisory is done with")
 
 
 async def test_work_that_was_lost_is_put_back_and_what_is_overdue_expires(

@@ -99,6 +99,12 @@ async def test_a_killed_workers_job_is_taken_over(
             assert await ref.wait(timeout=10) == "try 2"
 
 
+async def test_a_worker_ends_when_nothing_is_left(installation: Installation) -> None:
+    burst = ("worker", "tests.permissions.services:house", "--queues", "work", "--burst")
+    ended = installation.command("house", *burst)
+    assert ended.returncode == 0, ended.stderr
+
+
 async def test_none_of_that_is_refused_by_the_server(installation: Installation) -> None:
     """What is asked in vain is only whether it may provision."""
     before = installation.violations("house")
