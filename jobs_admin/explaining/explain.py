@@ -20,6 +20,7 @@ from trellis_jobs.model.states import JobState
 if TYPE_CHECKING:
     from datetime import datetime
 
+    from trellis_jobs.jetstream.queue_consumers import QueueConsumer
     from trellis_jobs.model.job import Job
     from trellis_jobs.model.key_state import Slot
 
@@ -157,12 +158,28 @@ def _in_line(job: Job, facts: Facts) -> Explanation:
             since=job.updated_at,
             details=details,
         )
+    if facts.was_delivered and facts.queue and facts.queue.delivery_limit is not None:
+        return _may_be_given_up(job, facts.queue, details)
     return Explanation(
         Because.ABOUT_TO_START,
         f"A worker of {queue_of(job)} has a free place and takes it in its turn.",
         "the jobs before it are taken, then it starts",
         since=job.updated_at,
         details=details,
+    )
+
+
+def _may_be_given_up(job: Job, queue: QueueConsumer, details: dict[str, Any]) -> Explanation:
+    """The server does not say how often it has delivered a message."""
+    limit = queue.delivery_limit
+    return Explanation(
+        Because.MAY_BE_GIVEN_UP,
+        f"A worker of {queue_of(job)} has had it before and did not bring it to an end; the queue "
+        f"delivers a job {limit} times, and these may be used up.",
+        f"it is delivered again within {span(queue.ack_wait)}, or the admin runtime finds that "
+        "it will not be, and declares it dead",
+        since=job.updated_at,
+        details={**details, "deliveryLimit": limit},
     )
 
 
@@ -178,15 +195,7 @@ def _running(job: Job, facts: Facts) -> Explanation:
     if owner is not None and not facts.owner_is_present:
         seen = facts.owner_seen_at
         heard = f"was last heard of {ago(seen, facts.now)}" if seen else "was never heard of"
-        wait = facts.queue.ack_wait if facts.queue else None
-        within = f" within {span(wait)}" if wait else ""
-        return Explanation(
-            Because.WORKER_GONE,
-            f"{sentence}, but that worker {heard}.",
-            f"its message is delivered again{within}, and another worker takes the job over",
-            since=began,
-            details=details,
-        )
+        return _left_alone(f"{sentence}, but that worker {heard}", facts, began, details)
     if job.deadline is not None and job.deadline <= facts.now:
         return Explanation(
             Because.PAST_DEADLINE,
@@ -201,6 +210,29 @@ def _running(job: Job, facts: Facts) -> Explanation:
         "its handler ends",
         since=began,
         until=job.deadline,
+        details=details,
+    )
+
+
+def _left_alone(
+    sentence: str, facts: Facts, since: datetime | None, details: dict[str, Any]
+) -> Explanation:
+    """By a worker that is gone."""
+    if facts.has_work is False:
+        return Explanation(
+            Because.WORK_LOST,
+            f"{sentence}, and no message stands for it in the work queue.",
+            "the admin runtime's reconciliation puts it back to work, or declares it dead if that "
+            "was its last try",
+            since=since,
+            details=details,
+        )
+    within = f" within {span(facts.queue.ack_wait)}" if facts.queue else ""
+    return Explanation(
+        Because.WORKER_GONE,
+        f"{sentence}.",
+        f"its message is delivered again{within}, and another worker takes the job over",
+        since=since,
         details=details,
     )
 

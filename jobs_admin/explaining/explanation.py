@@ -24,6 +24,7 @@ class Because(StrEnum):
     WAITING_FOR_KEY = "waiting-for-key"
     KEY_BLOCKED = "key-blocked"
     WORK_LOST = "work-lost"
+    MAY_BE_GIVEN_UP = "may-be-given-up"
     WORKERS_BUSY = "workers-busy"
     ABOUT_TO_START = "about-to-start"
     RUNNING = "running"
@@ -53,7 +54,8 @@ class Facts:
     """`workers` are those heard of lately; `running` counts the queue's active jobs.
 
     `now` is the server's time. `owner_seen_at` is of the worker that runs the job. `expired` are
-    the tokens of the key's slots whose lease is over. `has_work` is None where it was not asked.
+    the tokens of the key's slots whose lease is over. `has_work` is None where it was not asked;
+    `was_delivered`: a worker has had the message before, whatever it did with it.
     """
 
     now: datetime
@@ -65,6 +67,7 @@ class Facts:
     key: KeyState | None = None
     expired: frozenset[str] = frozenset()
     has_work: bool | None = None
+    was_delivered: bool = False
 
 
 @dataclass(frozen=True, slots=True)

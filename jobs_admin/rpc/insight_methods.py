@@ -93,13 +93,13 @@ class InsightMethods:
 
     async def _facts(self, job: Job) -> Facts:
         service, job_type = job.address.service, job.address.job_type
-        now, workers, runs, queue, key, has_work = await asyncio.gather(
+        now, workers, runs, queue, key, work = await asyncio.gather(
             self.clock.now(),
             workers_of(self.readers, service, job_type),
             running(self.readers, service, job_type),
             QueueConsumers(self.connection).of(service, job_type),
             self._held_key(job),
-            self._has_work(job),
+            self._work_of(job),
         )
         owner = job.standing.owner
         seen = {worker.instance: worker.seen_at for worker in workers}
@@ -113,7 +113,8 @@ class InsightMethods:
             queue=queue,
             key=key.state if key else None,
             expired=key.over if key else frozenset(),
-            has_work=has_work,
+            has_work=None if job.is_over else work is not None,
+            was_delivered=work is not None and queue is not None and work <= queue.delivered,
         )
 
     async def _held_key(self, job: Job) -> HeldKey | None:
@@ -125,7 +126,8 @@ class InsightMethods:
         except KeyStateMalformed:
             return None
 
-    async def _has_work(self, job: Job) -> bool | None:
-        if job.state not in _WAITING:
+    async def _work_of(self, job: Job) -> int | None:
+        """The sequence of the message that stands for it; of one that is over none is needed."""
+        if job.is_over:
             return None
-        return await WorkMessages(self.connection).is_there(job.address)
+        return await WorkMessages(self.connection).sequence_of(job.address)

@@ -2,22 +2,25 @@
 
 The server does not say which of its messages these are. What it says: how many deliveries are
 unanswered, and up to which message it has delivered. Messages up to there that are neither
-answered nor counted are exhausted; which of them, the log tells.
+answered nor counted are exhausted; which of them, the log tells. As long as there can be none,
+nothing more is read.
 """
 
 from __future__ import annotations
 
 import logging
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from jobs_admin.job_keys import key_of
+from jobs_admin.upkeep.abreast import abreast
 from jobs_admin.upkeep.burials import Exhausted, stands_for
 from trellis_jobs.jetstream.work_messages import WorkMessage
 from trellis_jobs.model.states import JobState
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import AsyncIterator, Callable
     from datetime import datetime
 
     from jobs_admin.job_keys import JobKeys
@@ -32,7 +35,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-_MOST: Final = 1_000
+_PAGE: Final = 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +44,15 @@ class Watched:
 
     head: int
     since: float
+
+
+@dataclass(frozen=True, slots=True)
+class Suspect:
+    """A message that no worker seems to have; without its content, as there may be many."""
+
+    name: str
+    sequence: int
+    watched: Watched
 
 
 def may_be_waiting(standing: Standing, job_id: str, key: KeyState | None, now: datetime) -> bool:
@@ -73,19 +85,28 @@ class StuckMessages:
         The count was taken before the messages were looked up: what was answered meanwhile is
         missing among them, so the count of exhausted ones errs on the low side only.
         """
-        found = [each async for each in self.work.delivered(consumer, most=_MOST)]
-        suspects: list[tuple[WorkMessage | NoWork, Watched]] = []
-        for message in found:
-            watched = await self._judge(message, consumer)
-            if watched is not None:
-                suspects.append((message, watched))
-        if len(suspects) <= len(found) - consumer.unanswered:
+        there = await self.work.how_many(consumer.subject)
+        if there - consumer.pending <= consumer.unanswered:
+            return {n: w for n, w in self._watched.items() if n.startswith(f"{consumer.name} ")}
+        found, suspects = 0, []
+        async for page in self._pages(consumer):
+            found += len(page)
+            judged = await abreast(partial(self._judge, consumer=consumer), page)
+            suspects += [suspect for suspect in judged if suspect is not None]
+        if len(suspects) <= found - consumer.unanswered:
             await self._bury_ripe(suspects, consumer)
-        return {_name(consumer, message): watched for message, watched in suspects}
+        return {suspect.name: suspect.watched for suspect in suspects}
+
+    async def _pages(self, consumer: QueueConsumer) -> AsyncIterator[list[WorkMessage | NoWork]]:
+        """All that were delivered: were some left out, the count would say nothing."""
+        after = 0
+        while page := await self.work.delivered(consumer, after=after, most=_PAGE):
+            yield page
+            after = page[-1].sequence
 
     async def _judge(
         self, message: WorkMessage | NoWork, consumer: QueueConsumer
-    ) -> Watched | None:
+    ) -> Suspect | None:
         """None: a worker may have it."""
         latest = None
         if isinstance(message, WorkMessage):
@@ -115,20 +136,24 @@ class StuckMessages:
             return False
         return await self.absences.is_lost(message.job, owner.instance, consumer.ack_wait)
 
-    def _watch(self, message: WorkMessage | NoWork, consumer: QueueConsumer, head: int) -> Watched:
-        known = self._watched.get(_name(consumer, message))
-        return known if known and known.head == head else Watched(head, self.uptime())
+    def _watch(self, message: WorkMessage | NoWork, consumer: QueueConsumer, head: int) -> Suspect:
+        name = f"{consumer.name} {message.sequence} {message.stored_at}"
+        known = self._watched.get(name)
+        if known is None or known.head != head:
+            known = Watched(head, self.uptime())
+        return Suspect(name, message.sequence, known)
 
-    async def _bury_ripe(
-        self, suspects: list[tuple[WorkMessage | NoWork, Watched]], consumer: QueueConsumer
-    ) -> None:
+    async def _bury_ripe(self, suspects: list[Suspect], consumer: QueueConsumer) -> None:
         """By then the server would have delivered each as often as it may."""
         patience = (_limit(consumer) + 1) * consumer.ack_wait.total_seconds()
-        for message, watched in suspects:
-            if self.uptime() - watched.since >= patience:
-                await self._bury(message, consumer)
+        for suspect in suspects:
+            if self.uptime() - suspect.watched.since >= patience:
+                await self._bury(suspect, consumer)
 
-    async def _bury(self, message: WorkMessage | NoWork, consumer: QueueConsumer) -> None:
+    async def _bury(self, suspect: Suspect, consumer: QueueConsumer) -> None:
+        message = await self.work.at(suspect.sequence)
+        if message is None:
+            return
         log.warning(
             "a work message was given up by the server, and no advisory came",
             extra={"consumer": consumer.name, "sequence": message.sequence},
@@ -139,7 +164,3 @@ class StuckMessages:
 
 def _limit(consumer: QueueConsumer) -> int:
     return consumer.delivery_limit or 0
-
-
-def _name(consumer: QueueConsumer, message: WorkMessage | NoWork) -> str:
-    return f"{consumer.name} {message.sequence} {message.stored_at}"

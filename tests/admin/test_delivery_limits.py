@@ -18,6 +18,7 @@ from tests import given
 from tests.admin.upkeep_lab import (
     Care,
     WardProcess,
+    ask,
     consumer,
     forget_heartbeats,
     key_view,
@@ -147,6 +148,36 @@ async def until_advised(raw: Probe) -> None:
         return int(info["state"]["messages"]) > 0
 
     await until(there, "the server gave the message up")
+
+
+async def test_a_job_whose_advisory_was_lost_is_found_behind_many_that_wait_for_their_retry(
+    server: EmbeddedServer, tmp_path: Path
+) -> None:
+    """More than are read at once; and until it is found, nobody promises that it starts."""
+    async with probe(server.url) as raw:
+        async with worker(server.url, "patient") as ward:
+            many = [await ward.jobs.patient.create(Care(do="always fail")) for _ in range(120)]
+            for each in many:
+                await until_state(each, JobState.RETRY)
+            for_later = await ward.jobs.patient.create(Care())
+            assert await for_later.wait(timeout=10) == 1
+        async with producer(server.url) as jobs:
+            ref = await jobs.patient.create(Care())
+        with ward_process(server.url, tmp_path / "mute", "patient", says_nothing=True) as mute:
+            await until(lambda: mute.begun.count(ref.id) == 2, "it was delivered twice")
+            await until_advised(raw)
+        await purge(raw, "JOBS_ADVISORIES")
+        async with worker(server.url, "patient"):
+            seldom = timedelta(hours=1)
+            async with looking_after(
+                server.url, tmp_path / "one.sqlite", reconcile_interval=seldom
+            ):
+                told = await ask(raw, "Jobs.Explain", {"id": ref.id})
+                assert told["because"] == "may-be-given-up"
+            async with looking_after(server.url, tmp_path / "two.sqlite"):
+                await until_kind(raw, ref, EventKind.DEAD)
+                assert await raw.work_messages() == len(many)
+        assert {(await raw.kinds(each))[-1] for each in many} == {EventKind.RETRY}
 
 
 async def test_a_message_that_waits_for_its_worker_is_not_taken_for_stuck(

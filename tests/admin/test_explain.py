@@ -154,6 +154,26 @@ def test_it_runs_but_its_worker_is_gone() -> None:
     assert "within 30 s" in found.next
 
 
+def test_its_worker_is_gone_and_so_is_its_message() -> None:
+    """Nothing is there to be delivered again."""
+    gone = {"owner_is_present": False, "owner_seen_at": after(-110), "has_work": False}
+    found = why(created(), started(), **gone)
+    assert found.because is Because.WORK_LOST
+    assert "was last heard of 2 min ago, and no message stands for it" in found.sentence
+    assert "reconciliation" in found.next
+
+
+@pytest.mark.parametrize(
+    ("limit", "because"), [(None, Because.ABOUT_TO_START), (2, Because.MAY_BE_GIVEN_UP)]
+)
+def test_a_job_that_was_delivered_before_may_be_given_up(
+    limit: int | None, because: Because
+) -> None:
+    queue = replace(QUEUE, delivery_limit=limit)
+    assert why(created(), queue=queue, was_delivered=True).because is because
+    assert why(created(), queue=queue).because is Because.ABOUT_TO_START
+
+
 @pytest.mark.parametrize(
     ("state", "because", "words"),
     [

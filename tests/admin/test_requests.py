@@ -298,6 +298,8 @@ async def test_a_worker_not_heard_of_for_long_is_gone(
 
         told = await until(heard_of, "the worker's heartbeat is there")
         assert told.because is Because.WORKER_GONE
+        await api.request(daemon.connection, "STREAM.PURGE.JOBS_WORK", {})
+        assert (await client.explain(running.address)).because is Because.WORK_LOST
         waiting = await bench.jobs.single.create(Task())
         assert (await client.explain(waiting.address)).because is Because.NO_WORKER
         bench.go.set()

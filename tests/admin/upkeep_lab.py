@@ -74,6 +74,7 @@ class WardJobs(Jobs, service=SERVICE):
     brief = job(Care, int, deadline=1.0, backoff=[60])
     once = job(Care, int, ack_wait=1, delivery_limit=1)
     twice = job(Care, int, ack_wait=1, delivery_limit=2)
+    patient = job(Care, int, concurrency=50, ack_wait=1, delivery_limit=2, backoff=[600])
     no_letters = job(Care, int, ack_wait=1, delivery_limit=1, dlq=False)
     no_letters_single = job(Care, int, ack_wait=1, max_deliver=1, dlq=False)
     keyed = job(Care, int, ack_wait=1, key=_by_key(), queue=QueueDepth(max_queued_per_key=1))

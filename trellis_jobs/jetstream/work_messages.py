@@ -19,7 +19,6 @@ from trellis_jobs.wire import headers as h
 from trellis_jobs.wire.events import Undecodable
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
     from datetime import datetime
 
     from trellis_jobs.jetstream.connection import Connection
@@ -30,6 +29,8 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 _OF_THE_SERVER: Final = "nats-"
+# Subjects are told in pages: on one behind the last, only how many there are.
+_BEYOND_ALL: Final = 2**31
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,26 +60,37 @@ class WorkMessages:
 
     async def is_there(self, job: JobAddress) -> bool:
         """Whether any message stands for the job, of whatever run."""
+        return await self.sequence_of(job) is not None
+
+    async def sequence_of(self, job: JobAddress) -> int | None:
+        """Of the newest message that stands for the job, of whatever run."""
         found = await stored_messages.newest(self._connection, WORK, subjects.work(job))
-        return found is not None
+        return None if found is None else found.sequence
+
+    async def how_many(self, subject: str) -> int:
+        """Jobs that messages under a subject stand for, told or not yet told to a worker."""
+        asked = {"subjects_filter": subject, "offset": _BEYOND_ALL}
+        info = await api.request(self._connection, f"STREAM.INFO.{WORK}", asked)
+        return int(info.get("total", 0))
 
     async def at(self, sequence: int) -> WorkMessage | NoWork | None:
         found = await stored_messages.at_sequence(self._connection, WORK, sequence)
         return None if found is None else _read(found)
 
     async def delivered(
-        self, consumer: QueueConsumer, *, most: int
-    ) -> AsyncIterator[WorkMessage | NoWork]:
-        """Those that the consumer has delivered at least once and that are still there."""
-        position = 0
-        for _ in range(most):
+        self, consumer: QueueConsumer, *, after: int, most: int
+    ) -> list[WorkMessage | NoWork]:
+        """Those that the consumer has delivered at least once and that are still there: a page."""
+        page: list[WorkMessage | NoWork] = []
+        while len(page) < most:
             found = await stored_messages.next_from(
-                self._connection, WORK, consumer.subject, position + 1
+                self._connection, WORK, consumer.subject, after + 1
             )
             if found is None or found.sequence > consumer.delivered:
-                return
-            yield _read(found)
-            position = found.sequence
+                break
+            page.append(_read(found))
+            after = found.sequence
+        return page
 
     async def delete(self, message: WorkMessage | NoWork) -> None:
         await stored_messages.delete(self._connection, WORK, message.sequence)
