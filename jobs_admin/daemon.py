@@ -143,7 +143,7 @@ def _methods(parts: _Parts) -> Mapping[str, Method]:
 
     return {
         **JobMethods(readers, progress, actions, largest_answer).table(),
-        **KeyMethods(readers, progress, keys, parts.clock).table(),
+        **KeyMethods(readers, progress, keys, parts.clock, largest_answer).table(),
         **ServiceMethods(readers, progress, parts.clock, largest_answer).table(),
         **InsightMethods(
             connection=parts.connection,

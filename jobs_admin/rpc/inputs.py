@@ -23,6 +23,8 @@ _LARGEST_SEQUENCE = 2**63 - 1
 
 Token = Annotated[str, Field(pattern=_ONE_TOKEN)]
 Text = Annotated[str, Field(min_length=1, max_length=500)]
+# As jobs make them of their payloads; one that is longer still is asked for by its hash.
+Key = Annotated[str, Field(min_length=1, max_length=32_000)]
 
 
 def _in_utc(moment: datetime) -> datetime:
@@ -73,7 +75,7 @@ class FilterInput(PageInput):
     type: Token | None = None
     since: Moment | None = None
     until: Moment | None = None
-    key: Text | None = None
+    key: Key | None = None
     id_prefix: Annotated[str | None, Field(alias="idPrefix", pattern=_ONE_TOKEN)] = None
     error: Text | None = None
     payload: Annotated[dict[Text, PayloadValue] | None, Field(max_length=8)] = None
@@ -142,7 +144,7 @@ class ActionInput(JobInput):
 class KeyInput(ReadInput):
     service: Token
     type: Token
-    key: Annotated[str, Field(min_length=1, max_length=2_000)]
+    key: Key
 
 
 class QueuePageInput(PageInput):

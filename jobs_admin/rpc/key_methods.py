@@ -7,27 +7,33 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Final
 
+import orjson
+
 from jobs_admin.explaining.wording import span
 from jobs_admin.job_keys import NoSlot, Released, StillRenewed
 from jobs_admin.reads import keys as reads
 from jobs_admin.rpc import inputs
 from jobs_admin.rpc.catching_up import caught_up
 from jobs_admin.rpc.faults import Invalid, Issue, NotFound
+from jobs_admin.rpc.pages import page_json
 from jobs_admin.rpc.router import Method
 from trellis_jobs.model.key_state import KeyAddress, KeyState, Slot
 from trellis_jobs.wire.fields import add_present
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
     from datetime import datetime
 
     from jobs_admin.job_keys import JobKeys
+    from jobs_admin.reads.keys import BusyKey
     from jobs_admin.reads.readers import Readers
     from jobs_admin.rpc.catching_up import ProjectionProgress
     from jobs_admin.rpc.router import Asker
     from jobs_admin.server_clock import ServerClock
 
 _HASH: Final = re.compile(r"[0-9a-f]{64}")
+# One answer holds them; how many there are in all is told besides.
+_MOST_QUEUED: Final = 1_000
 _MILLISECOND: Final = timedelta(milliseconds=1)
 
 
@@ -37,6 +43,7 @@ class KeyMethods:
     progress: ProjectionProgress
     keys: JobKeys
     clock: ServerClock
+    largest_answer: Callable[[], int]
 
     def table(self) -> Mapping[str, Method]:
         return {
@@ -49,7 +56,7 @@ class KeyMethods:
         await caught_up(self.progress, asked.min_seq)
         return await self._shown(asked, await self._find(asked))
 
-    async def list_keys(self, asked: inputs.QueuePageInput, _: Asker) -> dict[str, Any]:
+    async def list_keys(self, asked: inputs.QueuePageInput, _: Asker) -> bytes:
         await caught_up(self.progress, asked.min_seq)
         found = await reads.busy(
             self.readers,
@@ -58,25 +65,13 @@ class KeyMethods:
             offset=asked.offset,
             limit=asked.limit,
         )
-        body: dict[str, Any] = {
-            "entries": [
-                {
-                    "service": key.service,
-                    "type": key.type,
-                    "key": key.key,
-                    "keyHash": key.key_hash,
-                    "active": key.active,
-                    "waiting": key.waiting,
-                }
-                for key in found.keys
-            ],
-            "count": found.count,
-            "offset": asked.offset,
-            "limit": asked.limit,
-        }
-        if asked.offset + len(found.keys) < found.count:
-            body["nextOffset"] = asked.offset + len(found.keys)
-        return body
+        return page_json(
+            [_busy_json(key) for key in found.keys],
+            count=found.count,
+            offset=asked.offset,
+            limit=asked.limit,
+            room=self.largest_answer(),
+        )
 
     async def release(self, asked: inputs.ReleaseInput, asker: Asker) -> dict[str, Any]:
         """Answers once the projection has what was recorded (design D17)."""
@@ -120,7 +115,8 @@ class KeyMethods:
             "keyHash": state.address.hash,
             "active": [_slot_json(slot, now) for slot in state.active],
             "queued": [
-                {"jobId": each.job_id, "createdAt": each.created_at} for each in state.queued
+                {"jobId": each.job_id, "createdAt": each.created_at}
+                for each in state.queued[:_MOST_QUEUED]
             ],
             "queuedDepth": len(state.queued),
             "staleTakeoverCount": state.stale_takeovers,
@@ -132,6 +128,19 @@ class KeyMethods:
         )
         add_present(body, latestPolicyReason=reason, updatedAt=state.updated_at)
         return body
+
+
+def _busy_json(key: BusyKey) -> bytes:
+    return orjson.dumps(
+        {
+            "service": key.service,
+            "type": key.type,
+            "key": key.key,
+            "keyHash": key.key_hash,
+            "active": key.active,
+            "waiting": key.waiting,
+        }
+    )
 
 
 def _slot_json(slot: Slot, now: datetime) -> dict[str, Any]:

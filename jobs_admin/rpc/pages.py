@@ -65,6 +65,31 @@ def _fitting(entries: Sequence[bytes], room: int) -> list[bytes]:
     return fitting
 
 
+def services_json(entries: Sequence[dict[str, Any]], *, room: int) -> list[bytes]:
+    """Each with as many of its workers as one answer can take, and how many these leave out."""
+    return [_service_json(entry, room - _AROUND_THE_ENTRIES) for entry in entries]
+
+
+def _service_json(entry: dict[str, Any], room: int) -> bytes:
+    whole = _dumps(entry)
+    if len(whole) <= room:
+        return whole
+    workers = [_dumps(worker) for worker in entry["workers"]]
+    cut = {**entry, "workers": [], "omittedWorkers": len(workers)}
+    left = room - len(_dumps(cut))
+    fitting = []
+    for worker in workers:
+        left -= len(worker) + 1
+        if left < 0:
+            break
+        fitting.append(orjson.Fragment(worker))
+    return _dumps({**cut, "workers": fitting, "omittedWorkers": len(workers) - len(fitting)})
+
+
+def _dumps(value: Any) -> bytes:
+    return orjson.dumps(value, option=orjson.OPT_UTC_Z)
+
+
 def without_the_large(entry: bytes) -> bytes:
     """What cannot be sent is named in `omitted`: the log has it."""
     body = orjson.loads(entry)

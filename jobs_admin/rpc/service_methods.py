@@ -12,7 +12,7 @@ from jobs_admin.reads import ignored, services
 from jobs_admin.reads.stats import stats
 from jobs_admin.rpc import inputs
 from jobs_admin.rpc.catching_up import caught_up
-from jobs_admin.rpc.pages import page_json
+from jobs_admin.rpc.pages import page_json, services_json
 from jobs_admin.rpc.router import Method
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ class ServiceMethods:
         now = await self.clock.now()
         page = await services.page(self.readers, now=now, offset=asked.offset, limit=asked.limit)
         return page_json(
-            [orjson.dumps(each, option=orjson.OPT_UTC_Z) for each in page.entries],
+            services_json(page.entries, room=self.largest_answer()),
             count=page.count,
             offset=asked.offset,
             limit=asked.limit,

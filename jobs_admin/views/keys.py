@@ -24,7 +24,10 @@ class WaitingView(View):
 
 
 class KeyView(View):
-    """As the bucket has it right now. `seq` comes with a release that was recorded."""
+    """As the bucket has it right now. `seq` comes with a release that was recorded.
+
+    `queued` are the first 1,000 that wait, `queued_depth` says how many do.
+    """
 
     service: str
     type: str

@@ -34,10 +34,13 @@ class TypeView(View):
 
 
 class ServiceView(View):
+    """`omitted_workers`: how many more there are than one answer can hold."""
+
     name: str
     healthy: bool
     workers: tuple[WorkerView, ...]
     types: tuple[TypeView, ...]
+    omitted_workers: int = 0
 
 
 class IgnoredView(View):

@@ -41,10 +41,12 @@ def list_workers(output: Output, reach: Reach) -> None:
 async def _list(reach: Reach, output: Output) -> None:
     async with reach.connection() as connection:
         try:
-            found = await _known_to(AdminClient(connection))
+            found, omitted = await _known_to(AdminClient(connection))
         except ServiceMissing:
             say("no admin runtime runs: these are the heartbeats in the log itself")
-            found = await heard_in_the_log(connection, utc_now())
+            found, omitted = await heard_in_the_log(connection, utc_now()), 0
+    if omitted:
+        say(f"{omitted:,} heartbeats more than the admin runtime can tell at once are left out")
     if output.json:
         print_json({"workers": found})
         return
@@ -54,8 +56,11 @@ async def _list(reach: Reach, output: Output) -> None:
     console().print(f"{rows.row_count} heard of within {spell(FRESH)}", style="dim")
 
 
-async def _known_to(admin: AdminClient) -> list[WorkerView]:
-    return [worker async for service in admin.services() for worker in service.workers]
+async def _known_to(admin: AdminClient) -> tuple[list[WorkerView], int]:
+    """And how many more there are."""
+    services = [service async for service in admin.services()]
+    found = [worker for service in services for worker in service.workers]
+    return found, sum(service.omitted_workers for service in services)
 
 
 async def heard_in_the_log(connection: Connection, now: datetime) -> list[WorkerView]:
