@@ -71,6 +71,8 @@ def retry(job: Job, order: Order, at: datetime) -> e.Event:
     return e.Retried(
         **said,
         payload=job.payload,
+        version=job.run.version,
+        secrets=job.run.secrets,
         max_tries=job.max_tries,
         deadline=_still_ahead(job.deadline, at),
         concurrency=None if held is None else _only_the_key(held),

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from trellis_jobs.contract.keying import KeyConcurrency, QueueDepth
+from trellis_jobs.contract.secret_fields import Secret
+from trellis_jobs.contract.versions import upgraded_elsewhere
 from trellis_jobs.errors import (
     CredentialsRefused,
     CredentialsUnusable,
@@ -97,6 +99,7 @@ __all__ = [
     "Rejected",
     "Replaced",
     "Retry",
+    "Secret",
     "Service",
     "SomeNotCreated",
     "TlsFiles",
@@ -104,4 +107,5 @@ __all__ = [
     "WaitTimeout",
     "Workers",
     "job",
+    "upgraded_elsewhere",
 ]

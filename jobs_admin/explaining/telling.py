@@ -10,6 +10,7 @@ from trellis_jobs.model.job import Entry, Ignored, reduce
 from trellis_jobs.wire import log as wire
 from trellis_jobs.wire.events import Undecodable
 from trellis_jobs.wire.fields import add_present
+from trellis_jobs.wire.shown_events import shown
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 
 
 def told_log(stored: Sequence[LogMessage]) -> list[dict[str, Any]]:
-    """Every message with its sequence; `event` is as it was written, `ignored` why not counted."""
+    """Every message with its sequence; `event` is as it may be shown, `ignored` why not counted."""
     job: Job | None = None
     told = []
     for message in stored:
@@ -45,7 +46,7 @@ def told_message(message: LogMessage) -> tuple[dict[str, Any], Entry | Undecodab
     }
     read = wire.read(message.subject, message.sequence, message.data, message.headers)
     if isinstance(read, Entry):
-        told["event"] = orjson.loads(message.data)
+        told["event"] = shown(orjson.loads(message.data))
         return told, read
     if not isinstance(read, Undecodable):
         read = Undecodable(message.sequence, "a worker's heartbeat, and no event of a job")

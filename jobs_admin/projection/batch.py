@@ -10,6 +10,7 @@ from trellis_jobs.jetstream.log_feed import Place
 from trellis_jobs.model.events import AttemptEvent, Begun, Event
 from trellis_jobs.model.job import Entry, Ignored, Job, reduce
 from trellis_jobs.model.presence import WorkerHeartbeat
+from trellis_jobs.model.redaction import redacted
 from trellis_jobs.model.reducer import NOTES
 from trellis_jobs.wire import log as wire
 from trellis_jobs.wire.events import Undecodable
@@ -72,7 +73,7 @@ class Aside:
 
 @dataclass(slots=True)
 class Changes:
-    """`begun` has the payload of each run that began, by the number of its job.
+    """`begun` has what may be shown of the payload of each run that began, by its job's number.
 
     `activity` counts events by minute, service, type and kind.
     """
@@ -149,7 +150,7 @@ def _project_event(
 def _note(row: JobRow, message: LogMessage, event: Event, changes: Changes) -> None:
     """What an event that counted brought with it beside its job."""
     if isinstance(event, Begun):
-        changes.begun.append((row.number, event.payload))
+        changes.begun.append((row.number, redacted(event.payload, event.secrets)))
     elif isinstance(event, AttemptEvent) and event.notes.lines:
         _number_lines(row, event.notes.lines, changes)
     if event.kind not in NOTES:

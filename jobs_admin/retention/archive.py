@@ -16,6 +16,7 @@ import orjson
 from trellis_jobs.wire import events as wire
 from trellis_jobs.wire import jobs
 from trellis_jobs.wire.fields import dumps
+from trellis_jobs.wire.shown_events import shown
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -57,12 +58,17 @@ def _line(job: Job, history: Sequence[Entry]) -> bytes:
         "events": [
             {
                 "seq": entry.sequence,
-                **orjson.loads(wire.encode(entry.event, entry.standing or job.standing, None)),
+                **_event_json(entry, job),
             }
             for entry in history
         ],
     }
     return dumps(body) + b"\n"
+
+
+def _event_json(entry: Entry, job: Job) -> dict[str, Any]:
+    """Secrets do not outlive the log."""
+    return shown(orjson.loads(wire.encode(entry.event, entry.standing or job.standing, None)))
 
 
 def _add(path: Path, lines: bytes) -> None:

@@ -70,10 +70,16 @@ class QueuePolicyView(View):
 
 
 class RunView(View):
-    """One run of a job; `begun_by` retried the job, `by` ended the run, for `reason`."""
+    """One run of a job; `begun_by` retried the job, `by` ended the run, for `reason`.
+
+    `secrets` and `result_secrets` are the places whose values are not shown.
+    """
 
     payload: JsonValue = None
+    payload_version: int = 1
+    secrets: tuple[str, ...] = ()
     result: JsonValue = None
+    result_secrets: tuple[str, ...] = ()
     errors: tuple[ErrorView, ...] = ()
     progress: ProgressView | None = None
     began_at: datetime
@@ -139,7 +145,7 @@ class ChangedJob(View):
 
 
 class LogEntry(View):
-    """One message of a job's log: `event` as it was written, and where it left the job.
+    """One message of a job's log: `event` without its secrets, and where it left the job.
 
     `ignored` says why an event did not count, `undecodable` why a message is no event.
     """

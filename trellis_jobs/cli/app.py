@@ -30,6 +30,7 @@ COMMANDS: Final[Mapping[str, str]] = {
         "infra",
         "permissions",
         "credentials",
+        "contract",
         "admin",
         "projection",
     )

@@ -1,4 +1,4 @@
-"""`MODULE:SERVICE` → the Service object it names."""
+"""`MODULE:SERVICE` → the Service object it names, or only its contract."""
 
 from __future__ import annotations
 
@@ -10,7 +10,9 @@ from typing import Any
 
 import typer
 
+from trellis_jobs.contract.declaration import ServiceContract
 from trellis_jobs.errors import JobsError
+from trellis_jobs.service.jobs import Jobs
 from trellis_jobs.service.service import Service
 
 
@@ -19,6 +21,23 @@ class CannotLoad(JobsError):
 
 
 def load_service(named: str) -> Service[Any]:
+    found = _load(named)
+    if not isinstance(found, Service):
+        raise CannotLoad(f"{named} is a {type(found).__name__}, not a trellis_jobs.Service")
+    return found
+
+
+def load_contract(named: str) -> ServiceContract:
+    """Of a service, or of its Jobs class, which is all that a generated module has."""
+    found = _load(named)
+    if isinstance(found, Service) or (isinstance(found, type) and issubclass(found, Jobs)):
+        contract = getattr(found, "contract", None)
+        if isinstance(contract, ServiceContract):
+            return contract
+    raise CannotLoad(f"{named} is neither a trellis_jobs.Service nor a class of Jobs")
+
+
+def _load(named: str) -> Any:
     """Import like `python -m` does: the current directory counts."""
     module_name, path = split_name(named)
     found = _import(module_name)
@@ -27,8 +46,6 @@ def load_service(named: str) -> Service[Any]:
             found = getattr(found, attribute)
         except AttributeError:
             raise CannotLoad(f"module {module_name!r} has no attribute {path!r}") from None
-    if not isinstance(found, Service):
-        raise CannotLoad(f"{named} is a {type(found).__name__}, not a trellis_jobs.Service")
     return found
 
 

@@ -129,13 +129,47 @@ def _always(judgement: Judgement) -> Judge:
 
 def _schema(what: str) -> Judge:
     def judge(old: Any, new: Any) -> Judgement:
-        found = narrowings((old or {}).get("schema", {}), (new or {}).get("schema", {}))
+        found = narrowings(_schema_of(old), _schema_of(new))
         if not found:
             return _update(f"everything that was a {what} still is")
         told = "; ".join(map(str, found[:_SHOWN])) + ("; …" if len(found) > _SHOWN else "")
         return _migration(f"may refuse a {what} that exists: {told}")
 
     return judge
+
+
+def _schema_of(entry: Any) -> Mapping[str, Any]:
+    schema = (entry or {}).get("schema", True)
+    return schema if isinstance(schema, Mapping) else {} if schema else {"not": {}}
+
+
+def _payload(old: Any, new: Any) -> Judgement:
+    """Its version decides: what can be upgraded fits, whatever the schemas say."""
+    was, now = (old or {}).get("version", 1), (new or {}).get("version", 1)
+    oldest, oldest_was = _oldest_read(new), _oldest_read(old)
+    if unknown := _unjudged(old, new):
+        return _migration(f"nobody has decided what a change of {', '.join(unknown)} does")
+    if now < was:
+        return _migration(f"jobs of version {was} are put back, and wait for code that knows it")
+    if oldest > was:
+        return _migration(f"nothing upgrades the payloads of version {was}, so their jobs fail")
+    if oldest > oldest_was:
+        return _migration(f"payloads older than version {oldest} cannot be read any more")
+    if now > was:
+        return _update(f"payloads of version {was} are upgraded to version {now}")
+    return _schema("payload")(old, new)
+
+
+def _oldest_read(entry: Any) -> int:
+    told = entry or {}
+    return int(told.get("upgradesFrom", told.get("version", 1)))
+
+
+def _unjudged(old: Any, new: Any) -> list[str]:
+    was, now = old or {}, new or {}
+    return sorted(
+        word for word in (was.keys() | now.keys()) - _OF_A_PAYLOAD if was.get(word) != now.get(word)
+    )
 
 
 def _backoff(old: Any, new: Any) -> Judgement:
@@ -166,10 +200,11 @@ def _renewal(old: Any, new: Any) -> Judgement:
 
 
 _SHOWN: Final = 3
+_OF_A_PAYLOAD: Final = frozenset({"schema", "version", "upgradesFrom"})
 _GROUPS: Final = frozenset({"keyConcurrency", "queue"})
 _KEYED: Final = _always(_migration("jobs that would have run side by side wait, or the other way"))
 JUDGES: Final[Mapping[str, Judge]] = {
-    "payload": _schema("payload"),
+    "payload": _payload,
     "result": _schema("result"),
     "maxDeliver": _growing(more="jobs get more tries", less="jobs die earlier than they would"),
     "backoffMs": _backoff,

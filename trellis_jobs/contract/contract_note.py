@@ -34,6 +34,12 @@ def note_of(service: str, queue: JobType[Any, Any]) -> str:
     return _written(service, replace(queue, payload=anything, result=anything))
 
 
+def is_whole(queue: JobType[Any, Any]) -> bool:
+    """Whether a note told the types too."""
+    kinds = (queue.payload, queue.result)
+    return not all(isinstance(kind, SchemaShape) and kind.is_open for kind in kinds)
+
+
 def read_note(metadata: Mapping[str, str], service: str, job_type: str) -> JobType[Any, Any] | None:
     """None where there is no note; raises DeclarationError where there is one of something else."""
     note = metadata.get(CONTRACT)

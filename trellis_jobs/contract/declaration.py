@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 
+from trellis_jobs.contract.versions import Upgrades, check_versions, upgraded
 from trellis_jobs.errors import DeclarationError
 from trellis_jobs.model.identity import check_service, check_token
+from trellis_jobs.model.redaction import is_secret
 from trellis_jobs.model.retry import RetryPolicy
 
 if TYPE_CHECKING:
@@ -15,6 +17,7 @@ if TYPE_CHECKING:
 
     from trellis_jobs.contract.keying import Keying
     from trellis_jobs.contract.shapes import Shape
+    from trellis_jobs.model.json_values import Json
 
 P = TypeVar("P")
 R = TypeVar("R")
@@ -27,7 +30,10 @@ SHORTEST_ACK_WAIT: Final = timedelta(milliseconds=100)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobType(Generic[P, R]):
-    """One queue of a service. `shared`: foreign runtimes write its events too (design D25)."""
+    """One queue of a service. `shared`: foreign runtimes write its events too (design D25).
+
+    `version` is of the payload; `upgrades` lead to it from earlier ones.
+    """
 
     name: str
     payload: Shape[P]
@@ -44,10 +50,13 @@ class JobType(Generic[P, R]):
     permanent: tuple[type[BaseException], ...] = ()
     shared: bool = False
     keying: Keying | None = None
+    version: int = 1
+    upgrades: Upgrades = field(default_factory=dict, hash=False)
 
     def __post_init__(self) -> None:
         check_token("queue name", self.name)
         self._check_counts()
+        self._check_content()
         self._require(
             all(map(_is_exception_class, self.permanent)),
             f"permanent must be exception classes, is {self.permanent!r}",
@@ -71,6 +80,20 @@ class JobType(Generic[P, R]):
             # Not isinstance: True is an int, and 3.0 would be written as no whole number.
             self._require(type(value) is int, f"{option} must be a whole number, is {value!r}")
             self._require(value >= 1, f"{option} must be at least 1, is {value}")
+
+    def _check_content(self) -> None:
+        try:
+            check_versions(self.version, self.upgrades)
+        except DeclarationError as error:
+            raise DeclarationError(f"queue {self.name!r}: {error}") from error
+        for segment in () if self.keying is None else self.keying.template.segments:
+            hidden = segment.startswith("/") and is_secret(segment, self.payload.secrets)
+            self._require(not hidden, f"{segment} is secret, so it cannot be part of a key")
+
+    def read(self, payload: Json, version: int) -> P:
+        """A payload as a handler gets it; raises DoesNotFit."""
+        newest = upgraded(payload, since=version, to=self.version, upgrades=self.upgrades)
+        return self.payload.from_json(newest)
 
     def _require(self, fits: bool, complaint: str) -> None:
         if not fits:

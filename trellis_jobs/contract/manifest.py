@@ -7,6 +7,7 @@ from typing import Annotated, Any, Final, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from pydantic.alias_generators import to_camel
+from pydantic.json_schema import GenerateJsonSchema
 
 from trellis_jobs.contract.declaration import (
     DEFAULT_ACK_WAIT,
@@ -17,6 +18,7 @@ from trellis_jobs.contract.declaration import (
 )
 from trellis_jobs.contract.keying import KeyConcurrency, Keying, QueueDepth, resolve
 from trellis_jobs.contract.schema_shapes import SchemaShape
+from trellis_jobs.contract.versions import Upgrade, upgraded_elsewhere, upgrades_from
 from trellis_jobs.errors import DeclarationError
 from trellis_jobs.model.retry import RetryPolicy
 
@@ -25,6 +27,15 @@ _MILLISECOND: Final = timedelta(milliseconds=1)
 _LONGEST: Final = timedelta.max // _MILLISECOND
 
 Milliseconds = Annotated[int, Field(ge=0, le=_LONGEST)]
+Count = Annotated[int, Field(ge=1)]
+Token = Annotated[str, Field(pattern=r"^[A-Za-z0-9_-]{1,128}$")]
+
+
+class _Untitled(GenerateJsonSchema):
+    """The names of fields say enough."""
+
+    def field_title_should_be_set(self, _schema: object) -> bool:
+        return False
 
 
 class _Part(BaseModel):
@@ -41,41 +52,56 @@ class TypeEntry(_Part):
     json_schema: dict[str, Any] | bool = Field(default=True, alias="schema")
 
 
+class PayloadEntry(TypeEntry):
+    """Payloads of every version since `upgradesFrom` can still be read."""
+
+    version: Count | None = None
+    upgrades_from: Count | None = None
+
+
 class KeyEntry(_Part):
-    key: list[str]
-    max_active: int = 1
+    key: Annotated[list[str], Field(min_length=1)]
+    max_active: Count = 1
     heartbeat_interval_ms: Milliseconds | None = None
     heartbeat_ttl_ms: Milliseconds | None = None
-    stale_policy: str = "fail-stale"
+    stale_policy: Literal["fail-stale", "block"] = "fail-stale"
 
 
 class DepthEntry(_Part):
-    max_queued_per_key: int = 0
-    when_full: str = "reject"
+    max_queued_per_key: Annotated[int, Field(ge=0)] = 0
+    when_full: Literal["reject", "coalesce", "replace-oldest"] = "reject"
 
 
 class QueueEntry(_Part):
-    payload: TypeEntry
+    payload: PayloadEntry
     result: TypeEntry = TypeEntry()
-    max_deliver: int = DEFAULT_RETRY.max_tries
+    max_deliver: Count = DEFAULT_RETRY.max_tries
     backoff_ms: list[Milliseconds] = [delay // _MILLISECOND for delay in DEFAULT_DELAYS]
     ack_wait_ms: Milliseconds = DEFAULT_ACK_WAIT // _MILLISECOND
     progress: bool = True
     logs: bool = True
     dlq: bool = True
-    concurrency: int = 1
+    concurrency: Count = 1
     default_deadline_ms: Milliseconds | None = None
     timeout_ms: Milliseconds | None = None
-    delivery_limit: int | None = None
+    delivery_limit: Count | None = None
     shared: bool | None = None
     key_concurrency: KeyEntry | None = None
     queue: DepthEntry | None = None
 
 
 class Manifest(_Part):
+    """What a service promises of its jobs: its queues by name, with their types and settings."""
+
     format: Literal["trellis.jobs.service@v1"] = FORMAT
-    service: str
-    jobs: dict[str, QueueEntry]
+    service: Token
+    jobs: dict[Token, QueueEntry]
+
+
+def manifest_schema() -> dict[str, Any]:
+    """As it is published in contracts/manifest.schema.json."""
+    dialect = {"$schema": GenerateJsonSchema.schema_dialect}
+    return dialect | Manifest.model_json_schema(by_alias=True, schema_generator=_Untitled)
 
 
 def to_manifest(contract: ServiceContract) -> dict[str, Any]:
@@ -89,14 +115,14 @@ def from_manifest(document: object) -> ServiceContract:
     try:
         manifest = Manifest.model_validate(document)
     except ValidationError as error:
-        raise DeclarationError(f"this is no manifest: {_first_problem(error)}") from None
+        raise DeclarationError(f"this is no manifest: {first_problem(error)}") from None
     queues = {name: _queue(name, entry) for name, entry in manifest.jobs.items()}
     return ServiceContract(manifest.service, queues)
 
 
 def _entry(queue: JobType[Any, Any]) -> QueueEntry:
     return QueueEntry(
-        payload=TypeEntry(schema=queue.payload.schema()),
+        payload=_payload_entry(queue),
         result=TypeEntry(schema=queue.result.schema()),
         max_deliver=queue.retry.max_tries,
         backoff_ms=[_milliseconds(delay) for delay in queue.retry.delays],
@@ -111,6 +137,16 @@ def _entry(queue: JobType[Any, Any]) -> QueueEntry:
         shared=queue.shared or None,
         key_concurrency=None if queue.keying is None else _key_entry(queue.keying),
         queue=None if queue.keying is None else _depth_entry(queue.keying),
+    )
+
+
+def _payload_entry(queue: JobType[Any, Any]) -> PayloadEntry:
+    """The first version is not worth mentioning."""
+    oldest = upgrades_from(queue.version, queue.upgrades)
+    return PayloadEntry(
+        schema=queue.payload.schema(),
+        version=queue.version if queue.version > 1 else None,
+        upgrades_from=oldest if oldest < queue.version else None,
     )
 
 
@@ -148,9 +184,17 @@ def _queue(name: str, entry: QueueEntry) -> JobType[Any, Any]:
             dead_letters=entry.dlq,
             shared=bool(entry.shared),
             keying=_keying(entry, ack_wait),
+            version=entry.payload.version or 1,
+            upgrades=_upgrades(entry.payload),
         )
     except (DeclarationError, ValueError) as error:
         raise DeclarationError(f"jobs.{name}: {error}") from error
+
+
+def _upgrades(payload: PayloadEntry) -> dict[int, Upgrade]:
+    newest = payload.version or 1
+    steps = range(payload.upgrades_from or newest, newest)
+    return dict.fromkeys(steps, upgraded_elsewhere)
 
 
 def _keying(entry: QueueEntry, ack_wait: timedelta) -> Keying | None:
@@ -180,7 +224,7 @@ def _milliseconds(duration: timedelta) -> int:
     return round(duration / _MILLISECOND)
 
 
-def _first_problem(error: ValidationError) -> str:
+def first_problem(error: ValidationError) -> str:
     problem = error.errors(include_url=False, include_input=False)[0]
     place = ".".join(str(part) for part in problem["loc"])
     return f"{place}: {problem['msg']}" if place else str(problem["msg"])

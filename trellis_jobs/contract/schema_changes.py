@@ -13,7 +13,7 @@ from typing import Any, Final
 
 Schema = Mapping[str, Any]
 
-_SAYS_NOTHING: Final = frozenset(
+SAYS_NOTHING: Final = frozenset(
     {"title", "description", "default", "examples", "deprecated", "readOnly", "writeOnly", "$defs"}
 )
 _ANYTHING: Final = frozenset({"null", "boolean", "integer", "number", "string", "array", "object"})
@@ -75,7 +75,7 @@ class _Comparison:
         gone = _types(old) - _types(new)
         if gone and not (gone == {"integer"} and "number" in _types(new)):
             yield Narrowing(path, f"may be {', '.join(sorted(gone))} no more")
-        for keyword in sorted((old.keys() | new.keys()) - _SAYS_NOTHING - {"type"}):
+        for keyword in sorted((old.keys() | new.keys()) - SAYS_NOTHING - {"type"}):
             was, now = old.get(keyword), new.get(keyword)
             if was == now and not isinstance(was, dict | list):
                 continue
@@ -121,7 +121,7 @@ def _branches(schema: Schema) -> list[Schema] | None:
     """Alternatives, each with what stands beside them; several types are alternatives too."""
     for word in ("anyOf", "oneOf"):
         if word in schema:
-            beside = {n: v for n, v in schema.items() if n != word and n not in _SAYS_NOTHING}
+            beside = {n: v for n, v in schema.items() if n != word and n not in SAYS_NOTHING}
             return [{**beside, **branch} for branch in schema[word]]
     return None
 

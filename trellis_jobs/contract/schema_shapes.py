@@ -7,11 +7,14 @@ from typing import TYPE_CHECKING, Any, Final
 
 from pydantic import TypeAdapter
 
+from trellis_jobs.contract.secret_fields import secret_places
 from trellis_jobs.contract.shapes import DoesNotFit, Shape
 from trellis_jobs.errors import DeclarationError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
+
+    from jsonschema import ValidationError
 
     from trellis_jobs.model.json_values import Json
 
@@ -35,7 +38,8 @@ class SchemaShape(Shape[Any]):
     def __init__(self, schema: Schema) -> None:
         super().__init__(Any)
         self._schema = schema
-        self._problems = _problems_of(schema)
+        self.secrets = secret_places(schema)
+        self._problems = _problems_of(schema, tells_values=not self.secrets)
 
     @property
     def is_open(self) -> bool:
@@ -66,7 +70,8 @@ class SchemaShape(Shape[Any]):
         return hash(repr(self._schema))
 
 
-def _problems_of(schema: Schema) -> Callable[[Json], list[str]]:
+def _problems_of(schema: Schema, *, tells_values: bool) -> Callable[[Json], list[str]]:
+    """`tells_values`: the messages may quote what does not fit."""
     # Imported here: a service that declares its types never comes by, and starts 40 ms sooner.
     from jsonschema import Draft202012Validator, FormatChecker, SchemaError  # noqa: PLC0415
     from jsonschema.validators import validator_for  # noqa: PLC0415
@@ -86,12 +91,16 @@ def _problems_of(schema: Schema) -> Callable[[Json], list[str]]:
     # The registry is empty, so that nothing a schema refers to is fetched from elsewhere.
     validator = kind(rules, registry=EMPTY_REGISTRY, format_checker=formats)
 
+    def said(problem: ValidationError) -> str:
+        rule = f"it does not fit {problem.validator} {problem.validator_value!r}"
+        return problem.message if tells_values else rule
+
     def problems(value: Json) -> list[str]:
         try:
             found = list(validator.iter_errors(value))
         except (Unresolvable, RecursionError) as error:
             raise DoesNotFit(f"the schema cannot be followed: {error}") from error
-        return [f"{_place(each.absolute_path)}: {each.message}" for each in found]
+        return [f"{_place(each.absolute_path)}: {said(each)}" for each in found]
 
     return problems
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final, Generic, Literal, TypeVar, cast
 import orjson
 from pydantic import PydanticSchemaGenerationError, PydanticUserError, TypeAdapter, ValidationError
 
+from trellis_jobs.contract.secret_fields import secret_places, with_secrets
 from trellis_jobs.errors import DeclarationError
 
 if TYPE_CHECKING:
@@ -26,9 +27,12 @@ class DoesNotFit(ValueError):
 
 
 class Shape(Generic[T]):
-    """One declared type, with the two directions it is used in."""
+    """One declared type, with the two directions it is used in.
 
-    __slots__ = ("_adapter", "type")
+    `secrets` are the places in its values that are not shown.
+    """
+
+    __slots__ = ("_adapter", "secrets", "type")
 
     def __init__(self, declared: type[T]) -> None:
         self.type = declared
@@ -38,18 +42,20 @@ class Shape(Generic[T]):
             raise DeclarationError(
                 f"{declared!r} cannot be a payload or result: {error}"
             ) from error
+        self.secrets = self._secrets()
 
     def to_json(self, value: T) -> Json:
         try:
             checked = self._adapter.validate_python(value)
-            plain = self._dump(checked, "json")
+            plain = self._plain(checked)
             if _check_json(plain).has_null:
                 # Where the type says Any, pydantic has written NaN and infinity as null.
                 _check_json(self._dump(checked, "python"))
         except ValidationError as error:
             raise DoesNotFit(_explain(error)) from None
         except (ValueError, RecursionError) as error:
-            raise DoesNotFit(str(error)) from None
+            hidden = f"it has no form in JSON ({type(error).__name__})"
+            raise DoesNotFit(hidden if self.secrets else str(error)) from None
         return cast("Json", plain)
 
     def from_json(self, value: Json) -> T:
@@ -67,6 +73,18 @@ class Shape(Generic[T]):
             return self._adapter.json_schema(by_alias=True)
         except PydanticUserError as error:
             raise DeclarationError(f"{self.type!r} has no JSON Schema: {error}") from error
+
+    def _secrets(self) -> tuple[str, ...]:
+        """A type without a JSON Schema can say of none of its fields that they are secret."""
+        try:
+            schema = self._adapter.json_schema(by_alias=True)
+        except PydanticUserError:
+            return ()
+        return secret_places(schema)
+
+    def _plain(self, value: T) -> Any:
+        plain = self._dump(value, "json")
+        return with_secrets(plain, self._dump(value, "python")) if self.secrets else plain
 
     def _dump(self, value: T, mode: Literal["json", "python"]) -> Any:
         """round_trip: without computed fields, which could not be read back."""

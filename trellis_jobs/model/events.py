@@ -76,10 +76,15 @@ class Event:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Begun(Event):
-    """A run of the job begins: its work message carries this very event."""
+    """A run of the job begins: its work message carries this very event.
+
+    `version` is of the payload; `secrets` are the places in it that are not shown.
+    """
 
     payload: Json
     max_tries: int
+    version: int = 1
+    secrets: tuple[str, ...] = ()
     deadline: datetime | None = None
     concurrency: Concurrency | None = None
     queue_policy: QueuePolicy | None = None
@@ -146,9 +151,12 @@ class RetryScheduled(AttemptEvent):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Completed(AttemptEvent):
+    """`secrets`: the places in its result that are not shown."""
+
     kind: ClassVar[EventKind] = EventKind.COMPLETED
 
     result: Json
+    secrets: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

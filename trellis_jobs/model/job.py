@@ -31,14 +31,18 @@ class Run:
     """What one run of the job left behind; an operator's retry begins a fresh one.
 
     Of errors and log lines the newest are kept; the history has them all. `begun_by` is who retried
-    the job, `ended_by` who cancelled it, say: nobody, where a handler ended it.
+    the job, `ended_by` who cancelled it, say: nobody, where a handler ended it. `version` is of the
+    payload; `secrets` and `result_secrets` are the places in both that are not shown.
     """
 
     payload: Json
     began_at: datetime
+    version: int = 1
+    secrets: tuple[str, ...] = ()
     started_at: datetime | None = None
     ended_at: datetime | None = None
     result: Json = None
+    result_secrets: tuple[str, ...] = ()
     errors: tuple[JobError, ...] = ()
     progress: Progress | None = None
     logs: tuple[LogLine, ...] = ()
@@ -180,6 +184,8 @@ def _begin(job: Job | None, event: e.Begun, standing: Standing) -> Job:
         run=Run(
             payload=event.payload,
             began_at=event.at,
+            version=event.version,
+            secrets=event.secrets,
             begun_by=event.by if isinstance(event, e.Retried) else None,
             concurrency=event.concurrency,
             queue_policy=event.queue_policy,
@@ -190,13 +196,13 @@ def _begin(job: Job | None, event: e.Begun, standing: Standing) -> Job:
 
 def _carry_run(run: Run, event: e.Event, ended_at: datetime | None) -> Run:
     started_at, held = run.started_at, run.concurrency
-    result, errors = run.result, run.errors
+    result, result_secrets, errors = run.result, run.result_secrets, run.errors
     because, by = run.ended_because, run.ended_by
     match event:
         case e.Started():
             started_at, held = event.at, event.concurrency or held
         case e.Completed():
-            result = event.result
+            result, result_secrets = event.result, event.secrets
         case e.RetryScheduled() | e.Failed() | e.Dead() | e.Stale():
             errors = (*errors, event.error)[-ERRORS_KEPT:]
         case e.Decided():
@@ -206,9 +212,12 @@ def _carry_run(run: Run, event: e.Event, ended_at: datetime | None) -> Run:
     return Run(
         payload=run.payload,
         began_at=run.began_at,
+        version=run.version,
+        secrets=run.secrets,
         started_at=started_at,
         ended_at=ended_at,
         result=result,
+        result_secrets=result_secrets,
         errors=errors,
         progress=notes.progress or run.progress,
         logs=(run.logs + notes.lines)[-LOGS_KEPT:] if notes.lines else run.logs,

@@ -24,7 +24,10 @@ LONGEST_DELAY: Final = timedelta(days=366)
 
 @dataclass(frozen=True, slots=True)
 class Succeeded:
+    """`secrets`: the places in the result that are not shown."""
+
     result: Json
+    secrets: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,8 +125,9 @@ def settle(
     redelivery that finds the job over and acknowledges it, so nothing is lost or done twice.
     """
     match outcome:
-        case Succeeded(result):
-            return Settlement(e.Completed(**running.said(at), notes=notes, result=result), Ack())
+        case Succeeded(result, secrets):
+            done = e.Completed(**running.said(at), notes=notes, result=result, secrets=secrets)
+            return Settlement(done, Ack())
         case Retryable(error, after):
             if running.tries >= running.max_tries or running.is_last_delivery:
                 return _bury(error, running, at, notes)

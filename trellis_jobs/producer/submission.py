@@ -119,6 +119,8 @@ class Producer:
             at=now,
             tries=0,
             payload=request.payload,
+            version=queue.version,
+            secrets=queue.payload.secrets,
             max_tries=queue.retry.max_tries,
             deadline=deadline,
             concurrency=None if key is None else Concurrency(key=key.display, key_hash=key.hash),

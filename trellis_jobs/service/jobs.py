@@ -22,6 +22,7 @@ from trellis_jobs.service.queue import Queue
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from trellis_jobs.contract.versions import Upgrades
     from trellis_jobs.service.runtime import Runtime
 
 P = TypeVar("P")
@@ -32,7 +33,10 @@ Duration = float | timedelta
 
 
 class JobOptions(TypedDict, total=False):
-    """Options of `job(...)`; durations are seconds or timedelta."""
+    """Options of `job(...)`; durations are seconds or timedelta.
+
+    `upgrades` has, for each earlier version, what makes its JSON that of the next.
+    """
 
     name: str
     concurrency: int
@@ -49,6 +53,8 @@ class JobOptions(TypedDict, total=False):
     shared: bool
     key: KeyConcurrency | None
     queue: QueueDepth | None
+    version: int
+    upgrades: Upgrades
 
 
 class job(Generic[P, R]):  # noqa: N801 - reads as a keyword in a declaration
@@ -115,6 +121,8 @@ class job(Generic[P, R]):  # noqa: N801 - reads as a keyword in a declaration
             permanent=_several("permanent", o.get("permanent", ())),
             shared=o.get("shared", False),
             keying=resolve(o.get("key"), o.get("queue"), ack_wait),
+            version=o.get("version", 1),
+            upgrades=dict(o.get("upgrades", {})),
         )
 
 

@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Generic, TypeAlias, TypeVar
 
+from trellis_jobs.model.redaction import redacted
 from trellis_jobs.testing.service_log import ServiceLog
 
 if TYPE_CHECKING:
@@ -76,8 +77,8 @@ def _of_queue(queue: Queue[P, R], jobs: Iterable[Job]) -> list[Job]:
 def _chosen(
     queue: Queue[P, R], jobs: Iterable[Job], matching: Matching[P] | None
 ) -> list[Enqueued[P, R]]:
-    shape = queue.type.payload
-    every = [Enqueued(shape.from_json(job.payload), job, queue.ref(job.id)) for job in jobs]
+    read = queue.type.read
+    every = [Enqueued(read(job.payload, job.run.version), job, queue.ref(job.id)) for job in jobs]
     return [each for each in every if matching is None or _matches(queue, each, matching)]
 
 
@@ -103,11 +104,15 @@ def _that(matching: object) -> str:
     return f" matching {matching!r}" if name is None else f" of which {name} is true"
 
 
+def _shown(job: Job) -> str:
+    return json.dumps(redacted(job.payload, job.run.secrets))
+
+
 def _instead(queue: Queue[P, R], jobs: Iterable[Job], found: int) -> str:
     """What there is, in words: of this queue each job, of the others how many."""
     own = _of_queue(queue, jobs)
     lines = [f"found {found} among {len(own)} in queue {queue.type.name!r}:"]
-    lines += [f"  {json.dumps(job.payload)}  {job.state}  {job.id}" for job in own]
+    lines += [f"  {_shown(job)}  {job.state}  {job.id}" for job in own]
     others = Counter(job.address.job_type for job in jobs)
     del others[queue.type.name]
     if others:

@@ -31,7 +31,9 @@ from trellis_jobs.wire.fields import (
     moment,
     optional,
     optional_moment,
+    places,
     required,
+    version,
 )
 
 if TYPE_CHECKING:
@@ -100,10 +102,12 @@ def _add_content(body: dict[str, Any], event: e.Event) -> None:
     match event:
         case e.Begun():
             body["payload"] = event.payload
+            _add_terms(body, event)
         case e.Started(waited_for_key=timedelta() as waited):
             body["waitedForKeyMs"] = waited // _MILLISECOND
         case e.Completed():
             body["result"] = event.result
+            add_present(body, secrets=list(event.secrets) or None)
         case e.RetryScheduled() | e.Failed() | e.Dead() | e.Stale():
             body["error"] = job_errors.text(event.error)
             body["errorDetail"] = job_errors.to_json(event.error)
@@ -115,6 +119,12 @@ def _add_content(body: dict[str, Any], event: e.Event) -> None:
         add_present(body, by=event.by, byRequestId=event.request, error=event.reason)
     if isinstance(event, e.Begun | e.AttemptEvent):
         _add_circumstances(body, event)
+
+
+def _add_terms(body: dict[str, Any], event: e.Begun) -> None:
+    if event.version != 1:
+        body["payloadVersion"] = event.version
+    add_present(body, secrets=list(event.secrets) or None)
 
 
 def _add_circumstances(body: dict[str, Any], event: e.Begun | e.AttemptEvent) -> None:
@@ -202,6 +212,8 @@ def _begun(make: Callable[..., e.Event], *, is_attributed: bool = False) -> _Mak
         return make(
             **common,
             payload=body["payload"],
+            version=version(body),
+            secrets=places(body, "secrets"),
             max_tries=count(body, "maxTries", least=1) if "maxTries" in body else 1,
             deadline=optional_moment(body, "deadline"),
             concurrency=concurrency.from_json(body),
@@ -267,7 +279,9 @@ def _started(body: dict[str, Any], common: _Common) -> e.Event:
 
 
 def _completed(body: dict[str, Any], common: _Common) -> e.Event:
-    return e.Completed(**_said(body, common), result=body.get("result"))
+    return e.Completed(
+        **_said(body, common), result=body.get("result"), secrets=places(body, "secrets")
+    )
 
 
 def _stale_completion_ignored(body: dict[str, Any], common: _Common) -> e.Event:

@@ -14,6 +14,7 @@ from trellis_jobs.model.identity import check_token
 T = TypeVar("T")
 
 _TOO_LARGE: Final = 2**63
+_MOST_PLACES: Final = 1_000
 
 
 class BadField(ValueError):
@@ -75,6 +76,19 @@ def as_token(name: str, value: str) -> str:
 
 def token(body: dict[str, Any], name: str) -> str:
     return as_token(name, required(body, name, str))
+
+
+def version(body: dict[str, Any]) -> int:
+    """Of a payload: the first, where nobody says."""
+    return count(body, "payloadVersion", least=1) if "payloadVersion" in body else 1
+
+
+def places(body: dict[str, Any], name: str) -> tuple[str, ...]:
+    """Where in a value secrets are."""
+    found = optional(body, name, list) or ()
+    if len(found) > _MOST_PLACES or not all(isinstance(place, str) for place in found):
+        raise BadField(f"{name} must be a list of at most {_MOST_PLACES} texts")
+    return tuple(found)
 
 
 def moment(body: dict[str, Any], name: str) -> datetime:

@@ -1,7 +1,7 @@
 """A folded job ⇄ JSON: what operators are shown, and what the projection keeps of it.
 
 The fields of the original runtimes, and beyond them the errors, the earlier runs, the owner and the
-time of the next try.
+time of the next try. What is secret in a payload or a result stays in the log, and is not here.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from typing import Any
 from trellis_jobs.model.identity import JobAddress
 from trellis_jobs.model.job import Job, Run
 from trellis_jobs.model.notes import Notes
+from trellis_jobs.model.redaction import redacted
 from trellis_jobs.model.standing import Standing
 from trellis_jobs.model.states import JobState
 from trellis_jobs.wire import attempts, concurrency, contexts, job_errors, notes
@@ -20,7 +21,9 @@ from trellis_jobs.wire.fields import (
     moment,
     optional,
     optional_moment,
+    places,
     required,
+    version,
 )
 
 
@@ -76,13 +79,19 @@ def from_json(body: dict[str, Any]) -> Job:
 
 
 def _run_json(run: Run) -> dict[str, Any]:
-    body: dict[str, Any] = {"payload": run.payload, "beganAt": run.began_at}
+    body: dict[str, Any] = {
+        "payload": redacted(run.payload, run.secrets),
+        "beganAt": run.began_at,
+    }
     if run.result is not None:
-        body["result"] = run.result
+        body["result"] = redacted(run.result, run.result_secrets)
     if run.errors:
         body["errors"] = [job_errors.to_json(error) for error in run.errors]
     add_present(
         body,
+        payloadVersion=run.version if run.version != 1 else None,
+        secrets=list(run.secrets) or None,
+        resultSecrets=list(run.result_secrets) or None,
         startedAt=run.started_at,
         completedAt=run.ended_at,
         reason=run.ended_because,
@@ -99,6 +108,9 @@ def _run(body: dict[str, Any]) -> Run:
     return Run(
         payload=body.get("payload"),
         began_at=moment(body, "beganAt"),
+        version=version(body),
+        secrets=places(body, "secrets"),
+        result_secrets=places(body, "resultSecrets"),
         started_at=optional_moment(body, "startedAt"),
         ended_at=optional_moment(body, "completedAt"),
         result=body.get("result"),

@@ -31,7 +31,7 @@ from trellis_jobs.worker.running_job import RunningJob, StopReason
 if TYPE_CHECKING:
     from datetime import datetime, timedelta
 
-    from trellis_jobs.model.json_values import Json
+    from trellis_jobs.model.events import Begun
     from trellis_jobs.surroundings import Surroundings
     from trellis_jobs.worker.handlers import Handler
 
@@ -46,7 +46,8 @@ async def perform(handler: Handler, running: RunningJob, surroundings: Surroundi
     try:
         active = _active_job(handler, running)
         value = await _call(handler, active, running, timeout)
-        return Succeeded(handler.queue.result.to_json(value))
+        result = handler.queue.result
+        return Succeeded(result.to_json(value), result.secrets)
     except (KeyboardInterrupt, GeneratorExit):
         raise
     except BaseException as raised:
@@ -110,12 +111,12 @@ def _active_job(handler: Handler, running: RunningJob) -> ActiveJob[Any]:
         deadline=running.voice.head.standing.deadline,
         key=None if running.slot is None else running.slot.key.display,
     )
-    return ActiveJob(running, _payload(handler, delivery.begun.payload), facts)
+    return ActiveJob(running, _payload(handler, delivery.begun), facts)
 
 
-def _payload(handler: Handler, payload: Json) -> Any:
+def _payload(handler: Handler, begun: Begun) -> Any:
     try:
-        return handler.queue.payload.from_json(payload)
+        return handler.queue.read(begun.payload, begun.version)
     except DoesNotFit as misfit:
         raise _PayloadDoesNotFit(str(misfit)) from misfit
 

@@ -9,6 +9,7 @@ from rich.text import Text
 
 from trellis_jobs.cli.showing.states import STYLES
 from trellis_jobs.model import events as e
+from trellis_jobs.model.redaction import redacted
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -48,7 +49,7 @@ def event_words(event: Event, job: Job | None = None) -> str:
     """What it says besides its kind; `job` as it left it, where that is known."""
     match event:
         case e.Begun():
-            return json.dumps(event.payload, ensure_ascii=False)
+            return json.dumps(redacted(event.payload, event.secrets), ensure_ascii=False)
         case e.Started():
             return f"try {event.tries}/{job.max_tries}" if job else f"try {event.tries}"
         case e.RetryScheduled() | e.Failed() | e.Dead() | e.Stale():

@@ -1,0 +1,74 @@
+"""`trellis-jobs contract diff`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Annotated, Any, Final
+
+import typer
+from rich.table import Table
+from rich.text import Text
+
+from trellis_jobs.cli.contract.documents import both
+from trellis_jobs.cli.exits import Exit
+from trellis_jobs.cli.reach import Reach
+from trellis_jobs.cli.running import run
+from trellis_jobs.cli.showing.output import Output, console, print_json, say, table
+from trellis_jobs.contract.changes import ContractChange, Weight, changes, is_migration
+
+_STYLES: Final = {Weight.UPDATE: "green", Weight.MIGRATION: "red"}
+_SHORT: Final = 20
+_WHAT: Final = "A manifest file, MODULE:SERVICE, or `server`: what its consumers carry."
+
+
+def diff(
+    old: Annotated[str, typer.Argument(metavar="OLD", help=_WHAT)],
+    new: Annotated[str, typer.Argument(metavar="NEW", help=_WHAT)],
+    output: Output,
+    reach: Reach,
+) -> None:
+    """What a new contract changes: each change an update, or a migration, and why.
+
+    A migration may refuse, skip or double jobs that are on their way. Ends with 0 if there is
+    none, with 1 if there is one: for CI.
+    """
+    run(_diff(reach, old, new, output))
+
+
+async def _diff(reach: Reach, old: str, new: str, output: Output) -> Exit:
+    was, now = await both(reach, old, new)
+    found = changes(was, now)
+    if output.json:
+        service, told = now["service"], [change_json(each) for each in found]
+        print_json({"service": service, "migration": is_migration(found), "changes": told})
+    elif found:
+        console().print(change_table(found))
+    else:
+        say("nothing changes")
+    return Exit.REFUSED if is_migration(found) else Exit.OK
+
+
+def change_json(change: ContractChange) -> dict[str, Any]:
+    told = {"queue": change.queue, "field": change.field, "weight": change.weight.value}
+    return {**told, "why": change.why, "old": change.old, "new": change.new}
+
+
+def change_table(found: Sequence[ContractChange]) -> Table:
+    shown = table("", "queue", "field", "change", "why", elastic=("change", "why"))
+    for each in found:
+        weight = Text(each.weight.value, _STYLES[each.weight])
+        shown.add_row(weight, each.queue or "-", each.field or "-", _step(each), each.why)
+    return shown
+
+
+def _step(change: ContractChange) -> str:
+    """From what to what, where that is short: schemas and whole queues are not."""
+    was, now = _value(change.old), _value(change.new)
+    return "" if None in (was, now) else f"{was} → {now}"
+
+
+def _value(value: Any) -> str | None:
+    if isinstance(value, dict):
+        return None
+    text = "none" if value is None else str(value)
+    return text if len(text) <= _SHORT else None

@@ -1,0 +1,104 @@
+"""Manifests as commands name them: a file, a service's code, or what the server was told."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any, Final
+
+import orjson
+import typer
+
+from trellis_jobs.cli.contracts import read_manifest
+from trellis_jobs.cli.exits import Missing, Misused
+from trellis_jobs.cli.loading import load_contract
+from trellis_jobs.cli.reach import Reach
+from trellis_jobs.cli.showing.output import say
+from trellis_jobs.contract.contract_note import is_whole
+from trellis_jobs.contract.declaration import JobType, ServiceContract
+from trellis_jobs.contract.manifest import to_manifest
+from trellis_jobs.errors import DeclarationError
+from trellis_jobs.jetstream.connection import Connection
+from trellis_jobs.jetstream.queues import ServerQueue, list_queues
+
+SERVER: Final = "server"
+Manifest = Mapping[str, Any]
+
+OutFile = Annotated[
+    Path | None,
+    typer.Option("--out", "-o", help="Write it to this file.", metavar="FILE", dir_okay=False),
+]
+
+
+def declared(named: str) -> Manifest:
+    """Of a file, or of MODULE:SERVICE."""
+    if Path(named).is_file():
+        return to_manifest(read_manifest(Path(named)))
+    if ":" not in named or named.endswith(".json"):
+        raise Misused(f"{named!r} is neither a file that is there nor MODULE:SERVICE")
+    return to_manifest(load_contract(named))
+
+
+async def both(reach: Reach, old: str, new: str) -> tuple[Manifest, Manifest]:
+    """What the server knows is about the service that the other one is about."""
+    if SERVER not in (old, new):
+        return declared(old), declared(new)
+    if old == new:
+        raise Misused("one of the two must be a file or MODULE:SERVICE, which names the service")
+    other = declared(new if old == SERVER else old)
+    async with reach.connection() as connection:
+        told = await told_by_server(connection, other)
+    return (told, other) if old == SERVER else (other, told)
+
+
+async def told_by_server(connection: Connection, other: Manifest) -> Manifest:
+    """What the consumers of the service's queues carry; raises Missing where there are none."""
+    service, queues = str(other["service"]), dict[str, JobType[Any, Any]]()
+    for queue in await list_queues(connection):
+        contract = _contract(queue) if queue.service == service else None
+        if contract is not None:
+            queues[queue.job_type] = contract
+    if not queues:
+        raise Missing(f"the server knows no contract of {service}: no worker of it ever started")
+    return _with_untold_types(to_manifest(ServiceContract(service, queues)), queues, other)
+
+
+def _contract(queue: ServerQueue) -> JobType[Any, Any] | None:
+    try:
+        contract = queue.contract()
+    except DeclarationError as error:
+        say(f"{queue.name} is not compared: what the server knows of it cannot be read: {error}")
+        return None
+    if contract is None:
+        say(f"{queue.name} is not compared: its workers have not told the server its contract")
+    return contract
+
+
+def _with_untold_types(
+    told: dict[str, Any], queues: Mapping[str, JobType[Any, Any]], other: Manifest
+) -> Manifest:
+    """Schemas that were too large to be told are taken to be the same, and that is said."""
+    for name, queue in queues.items():
+        elsewhere = other["jobs"].get(name)
+        if is_whole(queue) or elsewhere is None:
+            continue
+        say(f"the types of {told['service']}/{name} are not compared: the server was not told them")
+        for part in ("payload", "result"):
+            told["jobs"][name][part]["schema"] = elsewhere[part].get("schema", True)
+    return told
+
+
+def write(text: bytes, out: Path | None) -> None:
+    if out is None:
+        sys.stdout.buffer.write(text)
+        sys.stdout.buffer.flush()
+        return
+    try:
+        out.write_bytes(text)
+    except OSError as error:
+        raise Misused(f"{out} cannot be written: {error.strerror}") from error
+
+
+def as_text(manifest: Manifest) -> bytes:
+    return orjson.dumps(manifest, option=orjson.OPT_INDENT_2) + b"\n"

@@ -1,0 +1,127 @@
+"""Python source that fits the page, and names that Python takes."""
+
+from __future__ import annotations
+
+import keyword
+import re
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+WIDTH: Final = 100
+_INDENT: Final = "    "
+_OPENING: Final = "([{"
+_CLOSING: Final = ")]}"
+_CHUNK: Final = 70
+_WORDS: Final = re.compile(r"[A-Za-z0-9]+")
+_AMBIGUOUS: Final = frozenset({"l", "I", "O"})
+_OF_MODELS: Final = frozenset({"schema", "json", "dict", "copy", "construct", "validate"})
+
+
+def wrapped(text: str, indent: int = 0) -> str:
+    """One line if it fits, else what is between its last brackets on lines of its own."""
+    margin = _INDENT * indent
+    brackets = None if len(margin + text) <= WIDTH else _outermost(text)
+    if brackets is None:
+        return margin + text
+    begin, end = brackets
+    inner = [wrapped(f"{part},", indent + 1) for part in _parts(text[begin + 1 : end])]
+    return "\n".join([margin + text[: begin + 1], *inner, margin + text[end:]])
+
+
+def literal(value: Any) -> str:
+    """A JSON value as Python writes it, with the quotes that formatters like."""
+    if isinstance(value, str):
+        return _quoted(value)
+    if isinstance(value, list):
+        return f"[{', '.join(map(literal, value))}]"
+    if isinstance(value, dict):
+        return f"{{{', '.join(f'{literal(k)}: {literal(v)}' for k, v in value.items())}}}"
+    return repr(value)
+
+
+def long_text(value: str) -> str:
+    """Text that may be longer than a line: in chunks, which wrapped() puts below each other."""
+    if len(value) <= _CHUNK:
+        return literal(value)
+    chunks = [value[at : at + _CHUNK] for at in range(0, len(value), _CHUNK)]
+    return f'"".join([{", ".join(map(literal, chunks))}])'
+
+
+def class_name(words: str) -> str:
+    name = "".join(word[0].upper() + word[1:] for word in _WORDS.findall(words))
+    return name if name.isidentifier() and not keyword.iskeyword(name) else f"T{name}"
+
+
+def lint_codes(names: Iterable[str]) -> set[str]:
+    """Of rules about names that a module breaks because its manifest says so."""
+    found = set(names)
+    mixed = {"N815"} if any(name != name.lower() for name in found) else set[str]()
+    return mixed | ({"E741"} if found & _AMBIGUOUS else set[str]())
+
+
+def field_name(name: str) -> str:
+    """The name itself, if Python and pydantic let it be one."""
+    if is_plain(name) and not name.startswith(("_", "model_")) and name not in _OF_MODELS:
+        return name
+    plain = "_".join(_WORDS.findall(name)) or "field"
+    return f"{plain}_" if is_plain(plain) else f"f_{plain}"
+
+
+def member_name(value: object) -> str:
+    name = "_".join(_WORDS.findall(str(value))).upper()
+    return name if is_plain(name) else f"V_{name}"
+
+
+def is_plain(name: str) -> bool:
+    return name.isidentifier() and name.isascii() and not keyword.iskeyword(name)
+
+
+def _quoted(text: str) -> str:
+    shown = repr(text)
+    if shown[0] == "'" and '"' not in shown:
+        plain = shown[1:-1].replace("\\'", "'")
+        return f'"{plain}"'
+    return shown
+
+
+def _outermost(text: str) -> tuple[int, int] | None:
+    """Where the last brackets of a line, that are in no others and not empty, open and close."""
+    found, begin = None, 0
+    for n, sign, depth in _signs(text):
+        if sign in _OPENING and depth == 1:
+            begin = n
+        elif sign in _CLOSING and depth == 0 and n > begin + 1:
+            found = begin, n
+    return found
+
+
+def _parts(text: str) -> Iterator[str]:
+    """Between the commas that are in no brackets."""
+    begin = 0
+    for n, sign, depth in _signs(text):
+        if sign == "," and depth == 0:
+            yield text[begin:n].strip()
+            begin = n + 1
+    if text[begin:].strip():
+        yield text[begin:].strip()
+
+
+def _signs(text: str) -> Iterator[tuple[int, str, int]]:
+    """Every sign that is in no string, and in how many brackets it is."""
+    quote, depth, escaped = "", 0, False
+    for n, sign in enumerate(text):
+        if quote:
+            quote = quote if escaped or sign != quote else ""
+            escaped = sign == "\\" and not escaped
+            continue
+        if sign in "'\"":
+            quote = sign
+            continue
+        depth += (sign in _OPENING) - (sign in _CLOSING)
+        yield n, sign, depth
+
+
+def lines(parts: Iterable[str]) -> str:
+    return "\n".join(parts) + "\n"

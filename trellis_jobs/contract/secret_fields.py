@@ -1,0 +1,105 @@
+"""Which fields of a type are secret: those whose JSON Schema says `writeOnly`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any, Final
+
+from pydantic import SecretBytes, SecretStr
+
+from trellis_jobs.errors import DeclarationError
+from trellis_jobs.model.redaction import EACH
+
+if TYPE_CHECKING:
+    from pydantic import GetJsonSchemaHandler
+    from pydantic.json_schema import JsonSchemaValue
+
+_MARK: Final = "writeOnly"
+_BRANCHES: Final = ("anyOf", "oneOf", "allOf")
+_REST: Final = ("items", "additionalProperties")
+
+
+class Secret:
+    """`Annotated[str, Secret()]`: used as it is, and never shown."""
+
+    def __get_pydantic_json_schema__(
+        self, core: Any, handler: GetJsonSchemaHandler
+    ) -> JsonSchemaValue:
+        return {**handler(core), _MARK: True}
+
+    def __repr__(self) -> str:
+        return "Secret()"
+
+
+def secret_places(schema: Mapping[str, Any] | bool) -> tuple[str, ...]:
+    """JSON Pointers; `*` stands for every item of a list, and every member of an object."""
+    if isinstance(schema, bool):
+        return ()
+    search = _Search(schema.get("$defs", {}))
+    return tuple(dict.fromkeys(search.of("", schema, ())))
+
+
+class _Search:
+    def __init__(self, definitions: Mapping[str, Any]) -> None:
+        self._definitions = definitions
+
+    def of(self, path: str, schema: Any, within: tuple[str, ...]) -> Iterator[str]:
+        if not isinstance(schema, Mapping):
+            return
+        if schema.get(_MARK) is True:
+            yield path
+            return
+        reference = schema.get("$ref")
+        if isinstance(reference, str):
+            yield from self._of_definition(path, reference.rsplit("/", 1)[-1], within)
+        for step, inner in _parts(schema):
+            yield from self.of(f"{path}{step}", inner, within)
+
+    def _of_definition(self, path: str, name: str, within: tuple[str, ...]) -> Iterator[str]:
+        if name not in within:
+            yield from self.of(path, self._definitions.get(name), (*within, name))
+        elif self._holds_any(self._definitions.get(name), {name}):
+            raise DeclarationError(
+                f"{name} contains itself, and something secret: nobody could say where all of "
+                "its secrets are"
+            )
+
+    def _holds_any(self, schema: Any, seen: set[str]) -> bool:
+        """Anywhere in it, however deep."""
+        if not isinstance(schema, Mapping):
+            return False
+        name = str(schema.get("$ref", "")).rsplit("/", 1)[-1]
+        if name and name not in seen:
+            seen.add(name)
+            if self._holds_any(self._definitions.get(name), seen):
+                return True
+        inner = (part for _, part in _parts(schema))
+        return schema.get(_MARK) is True or any(self._holds_any(part, seen) for part in inner)
+
+
+def _parts(schema: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
+    """What a schema is made of, and the step from a value to the part of it that it is about."""
+    yield from (("", branch) for word in _BRANCHES for branch in schema.get(word, ()))
+    for name, member in schema.get("properties", {}).items():
+        yield f"/{_escaped(name)}", member
+    yield from ((f"/{n}", item) for n, item in enumerate(schema.get("prefixItems", ())))
+    every = (*schema.get("patternProperties", {}).values(), *map(schema.get, _REST))
+    yield from ((f"/{EACH}", member) for member in every)
+
+
+def _escaped(name: str) -> str:
+    return name.replace("~", "~0").replace("/", "~1")
+
+
+def with_secrets(shown: Any, held: Any) -> Any:
+    """JSON in which pydantic has masked its secrets, with their values; `held` has them."""
+    if isinstance(held, SecretStr):
+        return held.get_secret_value()
+    if isinstance(held, SecretBytes):
+        return held.get_secret_value().decode()
+    if isinstance(shown, dict) and isinstance(held, Mapping):
+        pairs = zip(shown.items(), held.values(), strict=True)
+        return {name: with_secrets(member, inner) for (name, member), inner in pairs}
+    if isinstance(shown, list) and isinstance(held, list | tuple | set | frozenset):
+        return [with_secrets(item, inner) for item, inner in zip(shown, held, strict=True)]
+    return shown
