@@ -27,6 +27,7 @@ from jobs_admin.views.jobs import (
     ExplanationView,
     JobPage,
     JobPlace,
+    JobSecrets,
     JobView,
     LogEntry,
     OneJob,
@@ -214,6 +215,10 @@ class AdminClient:
             return await self.list_events(job, offset=offset, limit=page)
 
         return _each(turn, lambda entry: entry.seq)
+
+    async def secrets(self, job: str | JobAddress, *, min_seq: int = 0) -> JobSecrets:
+        """Payload and result with what other answers do not show; needs a right of its own."""
+        return await self._one("Jobs.GetSecrets", {**_named(job), "minSeq": min_seq}, JobSecrets)
 
     async def explain(self, job: str | JobAddress, *, min_seq: int = 0) -> ExplanationView:
         asked = {**_named(job), "minSeq": min_seq}

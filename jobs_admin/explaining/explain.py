@@ -42,6 +42,7 @@ def _waiting(job: Job, facts: Facts) -> Explanation:
         or _retry_later(job, facts.now)
         or _paused(job, facts)
         or _no_worker(job, facts)
+        or _newer_than_workers(job, facts)
         or _key_taken(job, facts)
     )
     return found or _in_line(job, facts)
@@ -97,6 +98,19 @@ def _no_worker(job: Job, facts: Facts) -> Explanation | None:
         f"No worker is there for the queue {queue_of(job)}{never}.",
         f"a worker of service {job.address.service} that handles {job.address.job_type} starts",
         since=job.updated_at,
+    )
+
+
+def _newer_than_workers(job: Job, facts: Facts) -> Explanation | None:
+    if facts.known_version is None or job.run.version <= facts.known_version:
+        return None
+    return Explanation(
+        Because.NEWER_VERSION,
+        f"Its payload is of version {job.run.version}, and the workers of {queue_of(job)} know "
+        f"version {facts.known_version} at most: they put it back.",
+        "a worker of the newer code starts",
+        since=job.updated_at,
+        details={"payloadVersion": job.run.version, "knownVersion": facts.known_version},
     )
 
 

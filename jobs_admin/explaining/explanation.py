@@ -21,6 +21,7 @@ class Because(StrEnum):
     RETRY_LATER = "retry-later"
     QUEUE_PAUSED = "queue-paused"
     NO_WORKER = "no-worker"
+    NEWER_VERSION = "newer-version"
     WAITING_FOR_KEY = "waiting-for-key"
     KEY_BLOCKED = "key-blocked"
     WORK_LOST = "work-lost"
@@ -56,6 +57,7 @@ class Facts:
     `now` is the server's time. `owner_seen_at` is of the worker that runs the job. `expired` are
     the tokens of the key's slots whose lease is over. `has_work` is None where it was not asked;
     `was_delivered`: a worker has had the message before, whatever it did with it.
+    `known_version`: the newest version of payloads that a worker of the queue ever knew, if told.
     """
 
     now: datetime
@@ -68,6 +70,7 @@ class Facts:
     expired: frozenset[str] = frozenset()
     has_work: bool | None = None
     was_delivered: bool = False
+    known_version: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

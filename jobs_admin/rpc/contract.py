@@ -14,7 +14,14 @@ from pydantic.json_schema import models_json_schema
 
 from jobs_admin.rpc import inputs
 from jobs_admin.views.dead_groups import DeadGroups
-from jobs_admin.views.jobs import ChangedJob, ExplanationView, JobPage, LogEntry, OneJob
+from jobs_admin.views.jobs import (
+    ChangedJob,
+    ExplanationView,
+    JobPage,
+    JobSecrets,
+    LogEntry,
+    OneJob,
+)
 from jobs_admin.views.keys import BusyKeyView, KeyView
 from jobs_admin.views.services import HealthView, IgnoredView, ServiceView, StatsView
 from jobs_admin.views.shape import Page
@@ -33,6 +40,7 @@ _SCHEMAS: Final = "#/schemas/{model}"
 class Capability(StrEnum):
     READ = f"{_API}::admin.read"
     MUTATE = f"{_API}::admin.mutate"
+    SECRETS = f"{_API}::admin.secrets"
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +77,7 @@ RPCS: Final[Mapping[str, Rpc]] = {
     "Jobs.ListDLQ": _reads(inputs.DeadInput, JobPage),
     "Jobs.GroupDLQ": _reads(inputs.FilterInput, DeadGroups),
     "Jobs.Get": _finds(inputs.JobInput, OneJob),
+    "Jobs.GetSecrets": Rpc(inputs.JobInput, JobSecrets, Capability.SECRETS, may_miss=True),
     "Jobs.Events": _finds(inputs.EventsInput, Page[LogEntry]),
     "Jobs.Explain": _finds(inputs.JobInput, ExplanationView),
     "Jobs.ListKeys": _reads(inputs.QueuePageInput, Page[BusyKeyView]),

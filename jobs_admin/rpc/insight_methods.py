@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
@@ -19,7 +20,8 @@ from jobs_admin.rpc.faults import NotFound
 from jobs_admin.rpc.finding import address_of
 from jobs_admin.rpc.pages import page_json
 from jobs_admin.rpc.router import Method
-from trellis_jobs.errors import KeyStateMalformed
+from trellis_jobs.contract.contract_note import read_note
+from trellis_jobs.errors import DeclarationError, KeyStateMalformed
 from trellis_jobs.jetstream.history import Histories
 from trellis_jobs.jetstream.queue_consumers import QueueConsumers
 from trellis_jobs.jetstream.work_messages import WorkMessages
@@ -37,8 +39,11 @@ if TYPE_CHECKING:
     from jobs_admin.rpc.router import Asker
     from jobs_admin.server_clock import ServerClock
     from trellis_jobs.jetstream.connection import Connection
+    from trellis_jobs.jetstream.queue_consumers import QueueConsumer
     from trellis_jobs.model.identity import JobAddress
     from trellis_jobs.model.job import Job
+
+log = logging.getLogger(__name__)
 
 _WAITING: Final = frozenset({JobState.PENDING, JobState.RETRY})
 
@@ -57,6 +62,7 @@ class InsightMethods:
             "Jobs.Health": Method(inputs.Nothing, self.tell_health),
             "Jobs.Events": Method(inputs.EventsInput, self.list_events),
             "Jobs.Explain": Method(inputs.JobInput, self.explain_job),
+            "Jobs.GetSecrets": Method(inputs.JobInput, self.tell_secrets),
         }
 
     async def tell_health(self, _: inputs.Nothing, __: Asker) -> dict[str, Any]:
@@ -79,10 +85,25 @@ class InsightMethods:
 
     async def explain_job(self, asked: inputs.JobInput, _: Asker) -> dict[str, Any]:
         """Decided on the log: the projection may be a moment behind it."""
+        job = await self._job(asked)
+        return told_explanation(job, explain(job, await self._facts(job)))
+
+    async def tell_secrets(self, asked: inputs.JobInput, asker: Asker) -> dict[str, Any]:
+        """From the log: the projection does not have them. Who asked is logged."""
+        job = await self._job(asked)
+        log.info(
+            "the secrets of a job were told",
+            extra={"job": job.id, "by": asker.session, "request": asker.request_id},
+        )
+        told: dict[str, Any] = {"id": job.id, "service": job.address.service}
+        told |= {"type": job.address.job_type, "payload": job.payload}
+        return told if job.result is None else {**told, "result": job.result}
+
+    async def _job(self, asked: inputs.JobInput) -> Job:
         job = fold(await self._histories.events(await self._address(asked)))
         if job is None:
             raise NotFound(asked.id)
-        return told_explanation(job, explain(job, await self._facts(job)))
+        return job
 
     @property
     def _histories(self) -> Histories:
@@ -115,6 +136,7 @@ class InsightMethods:
             expired=key.over if key else frozenset(),
             has_work=None if job.is_over else work is not None,
             was_delivered=work is not None and queue is not None and work <= queue.delivered,
+            known_version=_known_version(job.address, queue),
         )
 
     async def _held_key(self, job: Job) -> HeldKey | None:
@@ -131,3 +153,12 @@ class InsightMethods:
         if job.is_over:
             return None
         return await WorkMessages(self.connection).sequence_of(job.address)
+
+
+def _known_version(job: JobAddress, queue: QueueConsumer | None) -> int | None:
+    metadata = (queue.config.get("metadata") or {}) if queue else {}
+    try:
+        contract = read_note(metadata, job.service, job.job_type)
+    except DeclarationError:
+        return None
+    return contract.version if contract else None

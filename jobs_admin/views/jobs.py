@@ -137,6 +137,16 @@ class OneJob(View):
     job: JobView
 
 
+class JobSecrets(View):
+    """What a job was given and what it made, whole: as the log has both."""
+
+    id: str
+    service: str
+    type: str
+    payload: JsonValue = None
+    result: JsonValue = None
+
+
 class ChangedJob(View):
     """The job afterwards; `seq` is of the event, and as `minSeq` makes other reads as new."""
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, Final
 
@@ -10,7 +10,8 @@ import typer
 from rich.table import Table
 from rich.text import Text
 
-from trellis_jobs.cli.consent import Yes, ask, check_askable
+from trellis_jobs.cli.consent import PANEL, Yes, ask, check_askable
+from trellis_jobs.cli.contract.migrating import Step, step_to
 from trellis_jobs.cli.contracts import App
 from trellis_jobs.cli.exits import Exit
 from trellis_jobs.cli.loading import load_service
@@ -19,6 +20,7 @@ from trellis_jobs.cli.options import SystemAccount
 from trellis_jobs.cli.reach import Reach
 from trellis_jobs.cli.running import run
 from trellis_jobs.cli.showing.output import Output, console, print_json, say
+from trellis_jobs.contract.declaration import ServiceContract
 from trellis_jobs.contract.topology import (
     ADVISORIES,
     KEYS,
@@ -71,11 +73,26 @@ class Wanted:
     ] = None
     system_account: SystemAccount = None
 
-    def consumers(self) -> list[Config]:
-        if self.app is None:
-            return []
-        contract = load_service(self.app).contract
-        return [queue_consumer(contract.service, queue) for queue in contract.queues.values()]
+    def contract(self) -> ServiceContract | None:
+        return None if self.app is None else load_service(self.app).contract
+
+
+@dataclass(frozen=True, slots=True)
+class _Look:
+    """What was found; `step` where a service's code is at hand."""
+
+    topology: Topology
+    consumers: Sequence[Config]
+    changes: list[Change]
+    step: Step | None
+
+    @property
+    def acts(self) -> set[Act]:
+        return {change.act for change in self.changes}
+
+    @property
+    def is_migration(self) -> bool:
+        return self.step is not None and self.step.is_migration
 
 
 @infra.command("plan")
@@ -99,46 +116,64 @@ def apply_all(
     output: Output,
     reach: Reach,
     yes: Yes = False,
+    accept_migration: Annotated[
+        bool,
+        typer.Option(
+            "--accept-migration",
+            help="Also a contract that may refuse, skip or double jobs on their way.",
+            rich_help_panel=PANEL,
+        ),
+    ] = False,
 ) -> None:
     """Make what is missing, and bring up to date what is behind.
 
     It asks only if something that is in use would change. What would endanger jobs is refused, and
-    then nothing is changed at all.
+    then nothing is changed at all: also a migration of the contract that nobody has accepted.
     """
-    run(_apply(reach, wanted, output, yes=yes))
+    run(_apply(reach, wanted, output, yes=yes, accepts=accept_migration))
 
 
 async def _plan(reach: Reach, wanted: Wanted, output: Output) -> None:
     async with reach.connection() as connection:
-        _show(await _survey(reach, connection, wanted), output)
+        _show(await _look(reach, connection, wanted), output)
 
 
 async def _check(reach: Reach, wanted: Wanted, output: Output) -> Exit:
     async with reach.connection() as connection:
-        changes = await _survey(reach, connection, wanted)
-    _show(changes, output)
-    return Exit.OK if all(change.act is Act.KEPT for change in changes) else Exit.REFUSED
+        look = await _look(reach, connection, wanted)
+    _show(look, output)
+    return Exit.OK if look.acts == {Act.KEPT} else Exit.REFUSED
 
 
-async def _apply(reach: Reach, wanted: Wanted, output: Output, *, yes: bool) -> Exit | None:
+async def _apply(
+    reach: Reach, wanted: Wanted, output: Output, *, yes: bool, accepts: bool
+) -> Exit | None:
     async with reach.connection() as connection:
-        changes = await _survey(reach, connection, wanted)
-        acts = {change.act for change in changes}
-        if Act.REFUSED in acts or acts == {Act.KEPT}:
-            _show(changes, output)
-            return Exit.REFUSED if Act.REFUSED in acts else None
-        if Act.UPDATED in acts and not yes:
-            _ask(changes)
-        await provision(connection, await _topology(reach, connection, wanted))
-        for desired in wanted.consumers():
+        look = await _look(reach, connection, wanted)
+        is_refused = Act.REFUSED in look.acts or (look.is_migration and not accepts)
+        if is_refused or look.acts == {Act.KEPT}:
+            _show(look, output)
+            if look.is_migration and not accepts:
+                say("this is a migration, so nothing was changed: see above, --accept-migration")
+            return Exit.REFUSED if is_refused else None
+        if Act.UPDATED in look.acts and not yes:
+            _ask(look.changes)
+        await provision(connection, look.topology)
+        for desired in look.consumers:
             await ensure_consumer(connection, desired)
-    _show(changes, output, done=True)
+    _show(look, output, done=True)
     return None
 
 
-async def _survey(reach: Reach, connection: Connection, wanted: Wanted) -> list[Change]:
-    changes = await survey(connection, await _topology(reach, connection, wanted))
-    return changes + [await survey_queue(connection, each) for each in wanted.consumers()]
+async def _look(reach: Reach, connection: Connection, wanted: Wanted) -> _Look:
+    topology = await _topology(reach, connection, wanted)
+    contract, consumers, step = wanted.contract(), list[Config](), None
+    changes = await survey(connection, topology)
+    if contract is not None:
+        consumers = [queue_consumer(contract.service, each) for each in contract.queues.values()]
+        changes += [await survey_queue(connection, each) for each in consumers]
+        step = await step_to(connection, contract)
+    return _Look(topology, consumers, changes, step)
 
 
 async def _topology(reach: Reach, connection: Connection, wanted: Wanted) -> Topology:
@@ -156,12 +191,15 @@ def _ask(changes: Iterable[Change]) -> None:
     ask("change what is in use?")
 
 
-def _show(changes: list[Change], output: Output, *, done: bool = False) -> None:
+def _show(look: _Look, output: Output, *, done: bool = False) -> None:
     if output.json:
-        unchanged = all(change.act is Act.KEPT for change in changes)
-        print_json({"unchanged": unchanged, "changes": [_to_json(each, done) for each in changes]})
+        told: dict[str, Any] = {"unchanged": look.acts == {Act.KEPT}}
+        told["changes"] = [_to_json(each, done) for each in look.changes]
+        print_json(told | ({"contract": look.step.to_json()} if look.step else {}))
         return
-    console().print(change_table(changes, done=done))
+    console().print(change_table(look.changes, done=done))
+    if look.step is not None:
+        look.step.show()
 
 
 def change_table(changes: Iterable[Change], *, done: bool) -> Table:

@@ -54,6 +54,22 @@ def read_note(metadata: Mapping[str, str], service: str, job_type: str) -> JobTy
     return contract.queues[job_type]
 
 
+def standing_note(told: str, carried: str | None) -> str:
+    """Which of two notes stands: in a rolling deploy older code does not take back the newer."""
+    if carried is None or _version(carried) <= _version(told):
+        return told
+    return carried
+
+
+def _version(note: str) -> int:
+    """The highest version of a payload in it; 0 where it cannot be read."""
+    try:
+        queues = json.loads(note)["jobs"].values()
+        return max(int(queue["payload"].get("version", 1)) for queue in queues)
+    except (ValueError, TypeError, KeyError, AttributeError):
+        return 0
+
+
 def _written(service: str, queue: JobType[Any, Any]) -> str:
     """The same contract is the same text, whoever writes it."""
     manifest = to_manifest(ServiceContract(service, {queue.name: queue}))

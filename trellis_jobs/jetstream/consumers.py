@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING, Final
 
+from trellis_jobs.contract.contract_note import CONTRACT, standing_note
 from trellis_jobs.contract.topology import WORK, Config
 from trellis_jobs.errors import (
     InfrastructureMismatch,
@@ -88,17 +89,28 @@ def unfit(desired: Config, found: Config) -> list[str]:
 
 def drift(desired: Config, found: Config) -> list[str]:
     """What a start of the service brings up to date."""
-    told, carried = desired.get("metadata") or {}, found.get("metadata") or {}
+    carried = found.get("metadata") or {}
     notes = [
-        f"{key} is of another version" for key, note in told.items() if carried.get(key) != note
+        f"{key} is of another version"
+        for key, note in _notes(desired, found).items()
+        if carried.get(key) != note
     ]
     return _differences(_TUNABLE, desired, found) + notes
 
 
 def _brought_up_to_date(desired: Config, found: Config) -> Config:
     """What is found goes back as it came, so that what others set survives."""
-    metadata = {**(found.get("metadata") or {}), **(desired.get("metadata") or {})}
+    metadata = {**(found.get("metadata") or {}), **_notes(desired, found)}
     return {**found, **{key: desired[key] for key in _TUNABLE}, "metadata": metadata}
+
+
+def _notes(desired: Config, found: Config) -> dict[str, str]:
+    """What it should carry."""
+    told: dict[str, str] = dict(desired.get("metadata") or {})
+    if CONTRACT in told:
+        carried = (found.get("metadata") or {}).get(CONTRACT)
+        told[CONTRACT] = standing_note(told[CONTRACT], carried)
+    return told
 
 
 def _differences(keys: Iterable[str], desired: Config, found: Config) -> list[str]:

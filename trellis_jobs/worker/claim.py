@@ -19,6 +19,7 @@ from trellis_jobs.model.attempts import Attempt
 from trellis_jobs.model.job_errors import Interruption, JobError
 from trellis_jobs.model.preflight import (
     Bury,
+    Decision,
     Discard,
     Expire,
     Hindrance,
@@ -32,6 +33,7 @@ from trellis_jobs.model.settlement import Ack, Answer, Nak, Silence, Term
 from trellis_jobs.model.standing import Head
 from trellis_jobs.worker.claimed import Claimed
 from trellis_jobs.worker.key_desk import Contested, HeldSlot, KeyDesk, Waits
+from trellis_jobs.worker.newer_versions import NewerVersions
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -73,6 +75,7 @@ class Claims:
         self._tools = tools
         self._running = running
         self._desk = desk
+        self._newer = NewerVersions(queue, tools.surroundings.spread)
 
     async def claim(
         self,
@@ -92,12 +95,7 @@ class Claims:
         while head is not None:
             if await self._is_adopted(delivery, head):
                 return None
-            decision = decide(
-                head.standing,
-                delivery.delivered,
-                now=self._tools.surroundings.now(),
-                seen_idle=seen_idle,
-            )
+            decision = self._decide(delivery, head, seen_idle=seen_idle)
             outcome: Claimed | Waits | Head | Refused | None
             if isinstance(decision, Start):
                 outcome = await self._start(delivery, head, patient=patient, waited=waited)
@@ -112,6 +110,12 @@ class Claims:
         # The leader itself said that the log holds nothing of this job: it was purged.
         await delivery.answer(Ack())
         return None
+
+    def _decide(self, delivery: Delivery, head: Head, *, seen_idle: bool) -> Decision:
+        now = self._tools.surroundings.now()
+        decision = decide(head.standing, delivery.delivered, now=now, seen_idle=seen_idle)
+        newer = self._newer.put_back(delivery) if isinstance(decision, Start) else None
+        return newer or decision
 
     async def newest(self, delivery: Delivery) -> Head | None:
         """Where the log says the job stands now; remembered for the next claim."""

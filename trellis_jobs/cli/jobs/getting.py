@@ -38,6 +38,10 @@ def get_jobs(
     errors: Annotated[
         bool, typer.Option("--errors", help="Every error of its run, with tracebacks.")
     ] = False,
+    secrets: Annotated[
+        bool,
+        typer.Option("--secrets", help="With what is secret in it, as it is now; a right apart."),
+    ] = False,
 ) -> None:
     """All there is to know of a job, on one screen.
 
@@ -45,6 +49,8 @@ def get_jobs(
     """
     now = datetime.now(UTC)
     then = moment("--at", at, now)
+    if secrets and then is not None:
+        raise typer.BadParameter("secrets are told as they are now", param_hint="--secrets")
     sheet = Sheet(
         output=output,
         now=then or now,
@@ -52,11 +58,16 @@ def get_jobs(
         errors=errors,
         is_terminal=console().is_terminal,
     )
-    run(_get(reach, [named(each) for each in ids], sheet, then))
+    run(_get(reach, [named(each) for each in ids], sheet, then, secrets=secrets))
 
 
 async def _get(
-    reach: Reach, jobs: list[str | JobAddress], sheet: Sheet, then: datetime | None
+    reach: Reach,
+    jobs: list[str | JobAddress],
+    sheet: Sheet,
+    then: datetime | None,
+    *,
+    secrets: bool,
 ) -> Exit:
     """Those that are there are shown, whichever of the others are not."""
     code, is_first = Exit.OK, True
@@ -64,6 +75,7 @@ async def _get(
         for job in jobs:
             try:
                 found = await (reader.job(job) if then is None else _as_it_was(reader, job, then))
+                found = await _with_secrets(reader, found) if secrets else found
             except (NotFound, JobNotFound) as error:
                 code = complain(error)
                 continue
@@ -84,6 +96,12 @@ async def _as_it_was(reader: JobReader, job: str | JobAddress, then: datetime) -
     if found is None:
         raise JobNotFound(job if isinstance(job, str) else job.job_id)
     return found
+
+
+async def _with_secrets(reader: JobReader, job: JobView) -> JobView:
+    told = await reader.secrets(JobAddress(job.service, job.type, job.id))
+    whole = {"payload": told.payload} | ({} if told.result is None else {"result": told.result})
+    return job.model_copy(update=whole)
 
 
 async def _explanation(reader: JobReader, job: JobView) -> ExplanationView | None:

@@ -9,7 +9,7 @@ import orjson
 
 from jobs_admin.errors import Invalid
 from jobs_admin.explaining.telling import told_log
-from jobs_admin.views.jobs import LogEntry
+from jobs_admin.views.jobs import JobSecrets, LogEntry
 from trellis_jobs.errors import JobNotFound
 from trellis_jobs.jetstream.connection import Connection
 from trellis_jobs.jetstream.history import Histories
@@ -17,7 +17,7 @@ from trellis_jobs.jetstream.job_lookup import jobs_with_id
 from trellis_jobs.jetstream.log_feed import LogMessage
 from trellis_jobs.model import subjects
 from trellis_jobs.model.identity import JobAddress
-from trellis_jobs.model.job import Entry
+from trellis_jobs.model.job import Entry, fold
 from trellis_jobs.model.timeline import Happened, Recorded, happened
 from trellis_jobs.wire import log as wire
 from trellis_jobs.wire.events import Undecodable
@@ -44,6 +44,21 @@ async def entries_in_log(connection: Connection, job: str | JobAddress) -> list[
     if not stored:
         raise JobNotFound(address.job_id)
     return [LogEntry.model_validate(told) for told in told_log(stored)]
+
+
+async def secrets_in_log(connection: Connection, job: str | JobAddress) -> JobSecrets:
+    """As Jobs.GetSecrets tells them."""
+    address = await address_in_log(connection, job)
+    found = fold(await Histories(connection).events(address))
+    if found is None:
+        raise JobNotFound(address.job_id)
+    return JobSecrets(
+        id=found.id,
+        service=address.service,
+        type=address.job_type,
+        payload=found.payload,
+        result=found.result,
+    )
 
 
 async def following(

@@ -8,9 +8,9 @@ from typing import Final, TypeVar
 
 from jobs_admin.client import AdminClient
 from jobs_admin.errors import Unexpected
-from jobs_admin.views.jobs import JobView, LogEntry
+from jobs_admin.views.jobs import JobSecrets, JobView, LogEntry
 from trellis_jobs.cli.jobs.folding import view_of
-from trellis_jobs.cli.jobs.log_reading import entries_in_log, recorded
+from trellis_jobs.cli.jobs.log_reading import entries_in_log, recorded, secrets_in_log
 from trellis_jobs.cli.reach import Reach
 from trellis_jobs.cli.showing.output import say
 from trellis_jobs.errors import JobNotFound, NotConfirmed, NotPermitted, ServiceMissing
@@ -36,6 +36,14 @@ class JobReader:
             return folded(await entries_in_log(self.connection, job), job)
 
         return await self._ask(lambda admin: admin.get(job), in_log)
+
+    async def secrets(self, job: str | JobAddress) -> JobSecrets:
+        """What other answers do not show."""
+
+        async def in_log() -> JobSecrets:
+            return await secrets_in_log(self.connection, job)
+
+        return await self._ask(lambda admin: admin.secrets(job), in_log)
 
     async def entries(self, job: str | JobAddress) -> list[LogEntry]:
         """The whole log of a job; what is too large for an answer is read from the log itself."""

@@ -1,0 +1,53 @@
+"""Jobs of newer code than this worker's, as a rolling deploy makes them: left to newer workers."""
+
+from __future__ import annotations
+
+import logging
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any, Final
+
+from trellis_jobs.model.preflight import PutBack
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from trellis_jobs.contract.declaration import JobType
+    from trellis_jobs.jetstream.deliveries import Delivery
+
+log = logging.getLogger(__name__)
+
+# How long such a job stays away: longer each time, so that an old worker alone is not kept busy.
+_AWAY: Final = timedelta(seconds=1)
+_MOST_DOUBLINGS: Final = 4
+
+
+class NewerVersions:
+    """Of one queue. It costs the job no try: nothing is known of it that could have failed."""
+
+    def __init__(self, queue: JobType[Any, Any], spread: Callable[[], float]) -> None:
+        self._queue = queue
+        self._spread = spread
+        self._said: set[int] = set()
+
+    def put_back(self, delivery: Delivery) -> PutBack | None:
+        """What is decided of a job that this code cannot read; None if it can."""
+        version = delivery.begun.version
+        if version <= self._queue.version:
+            return None
+        self._say_once(version, delivery.job.job_id)
+        doublings = min(delivery.delivered.number - 1, _MOST_DOUBLINGS)
+        return PutBack(_AWAY * 2**doublings * (1 + self._spread()))
+
+    def _say_once(self, version: int, job_id: str) -> None:
+        if version in self._said:
+            return
+        self._said.add(version)
+        log.warning(
+            "jobs of a newer payload version are put back: a worker of newer code has to run them",
+            extra={
+                "queue": self._queue.name,
+                "version": version,
+                "known": self._queue.version,
+                "job": job_id,
+            },
+        )
