@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from trellis_jobs.contract.bindings import Bindings
 from trellis_jobs.contract.keying import KeyConcurrency, QueueDepth
 from trellis_jobs.contract.secret_fields import Secret
 from trellis_jobs.contract.versions import upgraded_elsewhere
@@ -56,6 +57,7 @@ __all__ = [
     "Accepted",
     "Access",
     "ActiveJob",
+    "Bindings",
     "Coalesced",
     "CredentialsRefused",
     "CredentialsUnusable",

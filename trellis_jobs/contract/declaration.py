@@ -32,7 +32,8 @@ SHORTEST_ACK_WAIT: Final = timedelta(milliseconds=100)
 class JobType(Generic[P, R]):
     """One queue of a service. `shared`: foreign runtimes write its events too (design D25).
 
-    `version` is of the payload; `upgrades` lead to it from earlier ones.
+    `version` is of the payload; `upgrades` lead to it from earlier ones. `consumer`: the name of
+    its consumer, where a deployment has given it one.
     """
 
     name: str
@@ -52,6 +53,7 @@ class JobType(Generic[P, R]):
     keying: Keying | None = None
     version: int = 1
     upgrades: Upgrades = field(default_factory=dict, hash=False)
+    consumer: str | None = None
 
     def __post_init__(self) -> None:
         check_token("queue name", self.name)

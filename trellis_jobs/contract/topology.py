@@ -118,7 +118,7 @@ def queue_consumer(service: str, queue: JobType[Any, Any]) -> Config:
 
     Its metadata tell operators, who have not the service's code, what the queue takes.
     """
-    name = consumer_name(service, queue.name)
+    name = queue.consumer or consumer_name(service, queue.name)
     return {
         "name": name,
         "durable_name": name,

@@ -55,10 +55,17 @@ class QueueConsumers:
         try:
             info = await api.request(self._connection, f"CONSUMER.INFO.{WORK}.{name}")
         except RequestRefused as refusal:
-            if refusal.code in (api.CONSUMER_NOT_FOUND, api.STREAM_NOT_FOUND):
+            if refusal.code == api.CONSUMER_NOT_FOUND:
+                return await self._bound(service, job_type)
+            if refusal.code == api.STREAM_NOT_FOUND:
                 return None
             raise
         return _read(info)
+
+    async def _bound(self, service: str, job_type: str) -> QueueConsumer | None:
+        """A deployment may have given it any name; what it takes tells whose it is."""
+        work = subjects.work_of_type(service, job_type)
+        return next((each for each in await self.all() if each.subject == work), None)
 
     async def all(self) -> list[QueueConsumer]:
         """Those of all queues, foreign ones too."""

@@ -108,6 +108,15 @@ def queue_of(work_filter: str) -> tuple[str, str] | None:
             return None
 
 
+def queue_under(prefix: str) -> tuple[str, str] | None:
+    """Service and type whose events are published under a prefix."""
+    match prefix.split("."):
+        case ["trellis", "jobs", service, job_type]:
+            return service, job_type
+        case _:
+            return None
+
+
 def key_state(key: KeyAddress) -> str:
     return f"$KV.JOBS_KEYS.{key.service}.{key.job_type}.{key.hash}"
 

@@ -90,7 +90,9 @@ class job(Generic[P, R]):  # noqa: N801 - reads as a keyword in a declaration
     @overload
     def __get__(self, instance: Jobs, owner: type[Jobs]) -> Queue[P, R]: ...
     def __get__(self, instance: Jobs | None, owner: type[Jobs]) -> JobType[P, R] | Queue[P, R]:
-        return self.type if instance is None else Queue(self.type, instance.runtime)
+        if instance is None:
+            return self.type
+        return Queue(instance.runtime.bound(self.type), instance.runtime)
 
     @property
     def type(self) -> JobType[P, R]:

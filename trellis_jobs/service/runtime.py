@@ -45,12 +45,23 @@ class Connected:
 
 
 class Runtime:
-    def __init__(self, service: str, surroundings: Surroundings) -> None:
+    """`bound`: the queues that go by other names on the server, by the names they declare."""
+
+    def __init__(
+        self,
+        service: str,
+        surroundings: Surroundings,
+        bound: Mapping[str, JobType[Any, Any]] | None = None,
+    ) -> None:
         self.service = service
         self.surroundings = surroundings
+        self._bound = bound or {}
         self.handlers = Handlers()
         self.live: Connected | None = None
         self._is_taken = False
+
+    def bound(self, declared: JobType[P, R]) -> JobType[P, R]:
+        return self._bound.get(declared.name, declared)
 
     @asynccontextmanager
     async def connection(self, access: Access) -> AsyncIterator[Connection]:

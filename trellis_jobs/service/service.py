@@ -30,6 +30,7 @@ from trellis_jobs.worker.signals import listening
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Collection
 
+    from trellis_jobs.contract.bindings import Bindings
     from trellis_jobs.jetstream.connection import Connection
     from trellis_jobs.worker.handlers import Handler
 
@@ -52,12 +53,19 @@ class Workers:
 
 
 class Service(Generic[J]):
-    """`service.jobs` is the typed Jobs class; `connect` makes it work."""
+    """`service.jobs` is the typed Jobs class; `connect` makes it work.
 
-    def __init__(self, jobs: type[J], *, grace: float = GRACE) -> None:
-        self.contract = jobs.contract
+    `bindings` are other names for it and its queues: `contract` has them by those.
+    """
+
+    def __init__(
+        self, jobs: type[J], *, grace: float = GRACE, bindings: Bindings | None = None
+    ) -> None:
+        self.contract = jobs.contract if bindings is None else bindings.bind(jobs.contract)
+        bound = {} if bindings is None else bindings.bound(jobs.contract)
+        self._names = {name: queue.name for name, queue in bound.items()}
         self.grace = grace
-        self._runtime = Runtime(self.contract.service, Surroundings())
+        self._runtime = Runtime(self.contract.service, Surroundings(), bound)
         self._stopping: asyncio.Task[None] | None = None
         self.jobs: J = jobs(self._runtime)
 
@@ -152,7 +160,8 @@ class Service(Generic[J]):
         """A wish that cannot be met is an error before anything starts."""
         if wanted.concurrency is not None and wanted.concurrency < 1:
             raise DeclarationError(f"concurrency must be at least 1, is {wanted.concurrency}")
-        for queue in wanted.queues or ():
+        names = None if wanted.queues is None else set(map(self._name_of, wanted.queues))
+        for queue in names or ():
             if queue not in self.contract.queues:
                 known = ", ".join(sorted(self.contract.queues))
                 raise DeclarationError(
@@ -160,11 +169,11 @@ class Service(Generic[J]):
                 )
             if queue not in self._runtime.handlers:
                 raise DeclarationError(f"queue {queue!r} has no handler, so no worker can run it")
-        return [
-            h
-            for h in self._runtime.handlers
-            if wanted.queues is None or h.queue.name in wanted.queues
-        ]
+        return [h for h in self._runtime.handlers if names is None or h.queue.name in names]
+
+    def _name_of(self, queue: str) -> str:
+        """On the server, of one that may be named as it is declared."""
+        return self._names.get(queue, queue)
 
     async def _prepare(
         self, connection: Connection, replicas: int | None, detected: int
