@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
 from typing import Any, Final
 
 import pytest
@@ -49,6 +51,9 @@ def with_field(field: str, value: Any) -> dict[str, Any]:
     return {**ENTRY, group: {**ENTRY[group], member: value}}
 
 
+TEXT: Final[dict[str, Any]] = {"schema": {"type": "string"}}
+NUMBER: Final[dict[str, Any]] = {"schema": {"type": "number"}}
+VERSION_2: Final[dict[str, Any]] = {"version": 2, "upgradesFrom": 1}
 CASES: Final = [
     ("maxDeliver", 5, 6, UPDATE),
     ("maxDeliver", 5, 4, MIGRATION),
@@ -98,6 +103,14 @@ CASES: Final = [
     ("somethingNew", None, 1, MIGRATION),
     ("payload", {"schema": {"type": "string"}}, {"schema": {}}, UPDATE),
     ("payload", {"schema": {}}, {"schema": {"type": "string"}}, MIGRATION),
+    ("payload", TEXT, {**NUMBER, **VERSION_2}, UPDATE),
+    ("payload", TEXT, {**NUMBER, "version": 2}, MIGRATION),
+    ("payload", {**TEXT, **VERSION_2}, {**TEXT, "version": 3, "upgradesFrom": 1}, UPDATE),
+    ("payload", {**TEXT, **VERSION_2}, {**TEXT, "version": 3, "upgradesFrom": 2}, MIGRATION),
+    ("payload", {**TEXT, **VERSION_2}, {**TEXT, "version": 2}, MIGRATION),
+    ("payload", {**TEXT, **VERSION_2}, TEXT, MIGRATION),
+    ("payload", {**TEXT, **VERSION_2}, {**NUMBER, **VERSION_2}, MIGRATION),
+    ("payload", TEXT, {**TEXT, "codec": "zstd"}, MIGRATION),
     ("result", {"schema": {"type": "integer"}}, {"schema": {"type": "number"}}, UPDATE),
     ("result", {"schema": {"type": "number"}}, {"schema": {"type": "integer"}}, MIGRATION),
 ]
@@ -110,6 +123,20 @@ def test_a_field_that_changes_is_an_update_or_a_migration(
     [change] = changes(one_queue(with_field(field, old)), one_queue(with_field(field, new)))
     assert (change.field, change.old, change.new, change.weight) == (field, old, new, weight)
     assert change.why
+
+
+GOLDEN: Final = Path(__file__).parents[2] / "contracts" / "vectors" / "contract-changes.json"
+
+
+def judged(field: str, old: Any, new: Any) -> dict[str, Any]:
+    [change] = changes(one_queue(with_field(field, old)), one_queue(with_field(field, new)))
+    return {"field": field, "old": old, "new": new, "weight": change.weight, "why": change.why}
+
+
+def test_every_change_is_judged_as_the_golden_file_says() -> None:
+    """To write it: python -m tests.contract.test_changes"""
+    golden = json.loads(GOLDEN.read_text(encoding="utf-8"))
+    assert [judged(*case[:3]) for case in CASES] == golden
 
 
 def test_every_field_of_a_manifest_has_a_rule_and_a_case() -> None:
@@ -168,3 +195,8 @@ def test_a_new_field_needs_a_default(new: type[BaseModel], weight: Weight) -> No
     [change] = changes(one_queue(old_entry), one_queue(new_entry))
     assert change.weight is weight
     assert weight is UPDATE or "needs 'note'" in change.why
+
+
+if __name__ == "__main__":
+    written = json.dumps([judged(*case[:3]) for case in CASES], indent=2)
+    GOLDEN.write_text(f"{written}\n", encoding="utf-8")

@@ -95,7 +95,9 @@ class Manifest(_Part):
 
     format: Literal["trellis.jobs.service@v1"] = FORMAT
     service: Token
-    jobs: dict[Token, QueueEntry]
+    jobs: Annotated[
+        dict[Token, QueueEntry], Field(json_schema_extra={"additionalProperties": False})
+    ]
 
 
 def manifest_schema() -> dict[str, Any]:
@@ -226,5 +228,5 @@ def _milliseconds(duration: timedelta) -> int:
 
 def first_problem(error: ValidationError) -> str:
     problem = error.errors(include_url=False, include_input=False)[0]
-    place = ".".join(str(part) for part in problem["loc"])
+    place = ".".join(str(part) for part in problem["loc"] if part != "[key]")
     return f"{place}: {problem['msg']}" if place else str(problem["msg"])

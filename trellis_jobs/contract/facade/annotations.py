@@ -94,18 +94,18 @@ class Annotations:
         for word, write in _WRITERS.items():
             if word in schema:
                 return write(self, path, hint, schema)
-        kind = schema.get("type")
+        kind = str(schema.get("type"))
         if not schema.keys() - SAYS_NOTHING:
             return self._need("Any")
         if kind in _SCALARS:
-            return _SCALARS[str(kind)]
+            return _SCALARS[kind]
         if kind == "string":
             return self._string(path, schema)
         if kind == "array":
             return self._array(path, hint, schema)
         if kind == "object":
             return self._object(path, hint, schema)
-        raise Inexpressible(path, f"a value of type {kind!r} has no Python type here")
+        raise Inexpressible(path, f"a value of type {kind} has no Python type here")
 
     def _string(self, path: str, schema: Schema) -> str:
         form = schema.get("format")

@@ -55,7 +55,7 @@ def _imports(needed: set[str]) -> Iterator[str]:
     by_module: dict[str, list[str]] = {}
     for name in needed & SOURCES.keys():
         by_module.setdefault(SOURCES[name], []).append(name)
-    blocks = (("enum", "typing", "uuid"), ("pydantic",), ("trellis_jobs",))
+    blocks = (("enum", "typing", "uuid"), ("pydantic", "trellis_jobs"))
     for number, block in enumerate(blocks):
         found = [module for module in block if module in by_module]
         for module in found:

@@ -1,0 +1,145 @@
+"""A module generated from a manifest: typed, tidy, and saying the same as the manifest."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+
+from tests.contract.order_jobs import OrderJobs
+from trellis_jobs.cli.contract.generating import check_stable, manifest_of
+from trellis_jobs.contract.facade.module import facade
+from trellis_jobs.contract.manifest import to_manifest
+from trellis_jobs.errors import DeclarationError
+
+ROOT: Final = Path(__file__).parents[2]
+MANIFEST: Final = to_manifest(OrderJobs.contract)
+
+
+def test_it_says_of_itself_what_the_manifest_said() -> None:
+    source = facade(MANIFEST)
+    assert manifest_of(source) == MANIFEST
+    assert facade(manifest_of(source)) == source
+
+
+USAGE: Final = """
+from __future__ import annotations
+
+from generated import Address, OrdersJobs
+from trellis_jobs import ActiveJob, JobRef, Service
+
+service = Service(OrdersJobs)
+
+
+@service.jobs.queue_list.handle
+async def list_all(job: ActiveJob[list[Address]]) -> list[str]:
+    return [address.street for address in job.payload]
+
+
+async def use() -> list[str]:
+    ref: JobRef[list[str]] = await service.jobs.queue_list.create([Address(street="a")])
+    return await ref.wait()
+"""
+MISUSE: Final = """
+from __future__ import annotations
+
+from generated import OrdersJobs
+from trellis_jobs import Service
+
+service = Service(OrdersJobs)
+
+
+async def misuse() -> None:
+    await service.jobs.greet.create(7)
+"""
+
+
+def test_it_is_typed_tidy_and_usable(tmp_path: Path) -> None:
+    (tmp_path / "generated.py").write_text(facade(MANIFEST), encoding="utf-8")
+    (tmp_path / "usage.py").write_text(USAGE, encoding="utf-8")
+    (tmp_path / "misuse.py").write_text(MISUSE, encoding="utf-8")
+    config = ("--config", str(ROOT / "pyproject.toml"))
+    assert tool(tmp_path, "ruff", "check", *config, "generated.py") == "All checks passed!"
+    assert tool(tmp_path, "ruff", "format", "--check", *config, "generated.py").endswith(
+        "formatted"
+    )
+    assert tool(tmp_path, "mypy", "--strict", "generated.py", "usage.py").startswith("Success")
+    assert "incompatible type" in tool(tmp_path, "mypy", "--strict", "misuse.py")
+
+
+def tool(folder: Path, *arguments: str) -> str:
+    ended = subprocess.run(
+        (sys.executable, "-m", *arguments), cwd=folder, capture_output=True, text=True, check=False
+    )
+    return (ended.stdout + ended.stderr).strip()
+
+
+def with_payload(schema: Any) -> dict[str, Any]:
+    entry = {**MANIFEST["jobs"]["greet"], "payload": {"schema": schema}}
+    return {**MANIFEST, "jobs": {"greet": entry}}
+
+
+def an_object(**properties: Any) -> dict[str, Any]:
+    return {"type": "object", "properties": properties, "required": list(properties)}
+
+
+@pytest.mark.parametrize(
+    ("schema", "complaint"),
+    [
+        (an_object(a={"type": "string", "format": "ipv4"}), "jobs.greet.payload/a: text of format"),
+        (an_object(a={"type": ["string", "null"]}), "jobs.greet.payload/a: a value of type"),
+        (an_object(a=an_object(b=False)), "jobs.greet.payload/a/b: no value fits False"),
+        (an_object(a={"allOf": [{"type": "string"}, {}]}), "jobs.greet.payload/a: several"),
+        (an_object(a={"enum": [1.5]}), "jobs.greet.payload/a: [1.5] are no choices"),
+        (an_object(a={"$ref": "#/$defs/None"}), "jobs.greet.payload/a: '#/$defs/None' leads"),
+        (
+            {"type": "object", "properties": {"a": {"type": "string"}}},
+            "jobs.greet.payload/a: it may be left out, and nothing says what it is then",
+        ),
+        ({"anyOf": [{"type": "string"}, {"type": "null"}]}, "jobs.greet.payload: str | None is no"),
+        ({"type": "null"}, "jobs.greet.payload: nothing is no payload"),
+        (
+            {"$defs": {"A": {"type": "string"}}, **an_object(a={"$ref": "#/$defs/A"})},
+            "jobs.greet.payload/$defs/A: a definition that is neither",
+        ),
+    ],
+)
+def test_what_python_cannot_say_is_refused_by_its_place(schema: Any, complaint: str) -> None:
+    with pytest.raises(DeclarationError) as refused:
+        facade(with_payload(schema))
+    assert complaint in str(refused.value)
+
+
+def test_a_module_that_would_say_something_else_is_not_handed_out() -> None:
+    odd = with_payload(an_object(a={"type": "string", "contentEncoding": "base64"}))
+    with pytest.raises(DeclarationError, match=r"jobs.greet.payload cannot be written in Python"):
+        check_stable(odd, manifest_of(facade(odd)))
+
+
+def test_two_types_of_one_name_are_refused() -> None:
+    entry = MANIFEST["jobs"]["greet"]
+    one, other = ({**an_object(a={"type": kind}), "title": "Same"} for kind in ("string", "null"))
+    jobs = {
+        "one": {**entry, "payload": {"schema": one}},
+        "other": {**entry, "payload": {"schema": other}},
+    }
+    with pytest.raises(DeclarationError, match="two different types are called Same"):
+        facade({**MANIFEST, "jobs": jobs})
+
+
+def test_a_foreign_manifest_without_titles_makes_classes_too() -> None:
+    foreign = with_payload(an_object(card=an_object(number={"type": "integer"})))
+    source = facade(foreign)
+    assert "class GreetPayload(BaseModel):\n    card: GreetPayloadCard\n" in source
+    check_stable(foreign, manifest_of(source))
+
+
+@pytest.mark.parametrize(
+    "name", ['x"; import os; os.abort() #', "x\n    pass", "__class__", "lambda", "ä", ""]
+)
+def test_names_of_a_stranger_are_only_names(name: str) -> None:
+    odd = with_payload(an_object(**{name: {"type": "integer", "title": name, "description": name}}))
+    check_stable(odd, manifest_of(facade(odd)))

@@ -1,0 +1,142 @@
+"""Fields that are marked secret: carried whole, and never shown."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pydantic import BaseModel, Field, SecretBytes, SecretStr
+
+from trellis_jobs import Jobs, KeyConcurrency, Secret, job
+from trellis_jobs.contract.schema_shapes import SchemaShape
+from trellis_jobs.contract.shapes import DoesNotFit, Shape
+from trellis_jobs.errors import DeclarationError
+from trellis_jobs.model.redaction import REDACTED, is_secret, redacted
+
+
+class Card(BaseModel):
+    number: SecretStr
+    holder: str
+
+
+class Charge(BaseModel):
+    cards: list[Card]
+    by_name: dict[str, Card] = {}
+    token: Annotated[str, Secret()] = ""
+    key: SecretBytes | None = None
+    pair: tuple[int, SecretStr] | None = None
+    odd: Annotated[str, Secret(), Field(alias="a/b~c")] = ""
+
+
+PLACES = ("/cards/*/number", "/by_name/*/number", "/token", "/key", "/pair/1", "/a~1b~0c")
+CHARGE = Charge.model_validate(
+    {
+        "cards": [{"number": "4000-1", "holder": "ann"}, {"number": "4000-2", "holder": "bob"}],
+        "by_name": {"x": {"number": "4000-3", "holder": "eve"}},
+        "token": "hush-1",
+        "key": b"hush-2",
+        "pair": [1, "hush-3"],
+        "a/b~c": "hush-4",
+    }
+)
+WHOLE = {
+    "cards": [{"number": "4000-1", "holder": "ann"}, {"number": "4000-2", "holder": "bob"}],
+    "by_name": {"x": {"number": "4000-3", "holder": "eve"}},
+    "token": "hush-1",
+    "key": "hush-2",
+    "pair": [1, "hush-3"],
+    "a/b~c": "hush-4",
+}
+
+
+def test_their_places_are_known_from_the_type_and_from_its_schema() -> None:
+    shape = Shape(Charge)
+    assert sorted(shape.secrets) == sorted(PLACES)
+    assert sorted(SchemaShape(shape.schema()).secrets) == sorted(PLACES)
+    assert Shape(SecretStr).secrets == ("",)
+    assert Shape(dict[str, int]).secrets == ()
+
+
+def test_they_are_written_whole_and_read_again() -> None:
+    shape = Shape(Charge)
+    assert shape.to_json(CHARGE) == WHOLE
+    assert shape.from_json(shape.to_json(CHARGE)) == CHARGE
+
+
+def test_they_are_not_shown() -> None:
+    shown = repr(redacted(shape_json(), PLACES))
+    assert "4000" not in shown
+    assert "hush" not in shown
+    assert "'holder': 'ann'" in shown
+    assert redacted("hush", [""]) == REDACTED
+    assert redacted({"token": None}, ["/token"]) == {"token": None}
+
+
+def shape_json() -> Any:
+    return Shape(Charge).to_json(CHARGE)
+
+
+json_values = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(max_size=3),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=2), inner),
+    max_leaves=10,
+)
+
+
+@given(value=json_values, places=st.lists(st.text("/*ab0~", max_size=6), max_size=3))
+def test_what_is_redacted_once_is_redacted_for_good_and_places_elsewhere_do_no_harm(
+    value: Any, places: list[str]
+) -> None:
+    once = redacted(value, places)
+    assert redacted(once, places) == once
+    assert redacted(value, ["/no/such/place"]) == value
+
+
+def test_a_place_within_a_secret_is_secret() -> None:
+    assert is_secret("/cards/0/number", PLACES)
+    assert is_secret("/token/0", PLACES)
+    assert not is_secret("/cards/0/holder", PLACES)
+    assert not is_secret("/cards", PLACES)
+
+
+def test_a_key_is_shown_everywhere_so_it_cannot_be_of_secrets() -> None:
+    with pytest.raises(DeclarationError, match="/token is secret, so it cannot be part of a key"):
+
+        class BadJobs(Jobs, service="shop"):
+            charge = job(Charge, key=KeyConcurrency(["charge", "/token"]))
+
+
+class Tree(BaseModel):
+    value: str
+    kids: list[Tree] = []
+
+
+class SecretTree(BaseModel):
+    value: SecretStr
+    kids: list[SecretTree] = []
+
+
+def test_a_type_that_contains_itself_may_not_have_any() -> None:
+    assert Shape(Tree).secrets == ()
+    with pytest.raises(DeclarationError, match="SecretTree contains itself"):
+        Shape(SecretTree)
+
+
+@pytest.mark.parametrize("make", [Shape, lambda kind: SchemaShape(Shape(kind).schema())])
+@pytest.mark.parametrize(
+    "payload",
+    [
+        {"cards": "4000-9"},
+        {"cards": [{"number": ["4000-9"], "holder": "ann"}]},
+        {"cards": [], "token": {"hush": 1}},
+        {"cards": [], "pair": [1, "hush", "hush"]},
+    ],
+)
+def test_a_complaint_about_them_does_not_quote_them(make: Any, payload: Any) -> None:
+    with pytest.raises(DoesNotFit) as refused:
+        make(Charge).from_json(payload)
+    assert str(refused.value)
+    assert "4000" not in str(refused.value)
+    assert "hush" not in str(refused.value)
