@@ -13,6 +13,7 @@ PUBLIC = [
     "Accepted",
     "Access",
     "ActiveJob",
+    "Bindings",
     "Coalesced",
     "CredentialsRefused",
     "CredentialsUnusable",
@@ -56,6 +57,7 @@ PUBLIC = [
     "Rejected",
     "Replaced",
     "Retry",
+    "Secret",
     "Service",
     "SomeNotCreated",
     "TlsFiles",
@@ -63,6 +65,7 @@ PUBLIC = [
     "WaitTimeout",
     "Workers",
     "job",
+    "upgraded_elsewhere",
 ]
 
 ERRORS = {

@@ -5,8 +5,9 @@ from __future__ import annotations
 import asyncio
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, Generic, TypedDict, TypeVar, Unpack
+from typing import TYPE_CHECKING, Any, Generic, Required, TypedDict, TypeVar, Unpack, overload
 
+from trellis_jobs.contract.shapes import Shape
 from trellis_jobs.errors import DeclarationError
 from trellis_jobs.model.job_errors import Interruption
 from trellis_jobs.model.states import JobState
@@ -48,7 +49,21 @@ class Circumstances(TypedDict, total=False):
     cancel_when: Callable[[Said], bool]
 
 
-async def run_handler(queue: Queue[P, R], payload: P, **circumstances: Unpack[Circumstances]) -> R:
+class FromOlderCode(Circumstances, total=False):
+    """`version`: the payload is JSON, as code of that version wrote it."""
+
+    version: Required[int]
+
+
+@overload
+async def run_handler(
+    queue: Queue[P, R], payload: P, **circumstances: Unpack[Circumstances]
+) -> R: ...
+@overload
+async def run_handler(
+    queue: Queue[P, R], payload: Any, **circumstances: Unpack[FromOlderCode]
+) -> R: ...
+async def run_handler(queue: Queue[Any, R], payload: Any, **circumstances: Any) -> R:
     """Run a queue's handler once: its result, or what it raised; see `HandlerRun`."""
     return await HandlerRun(queue, payload, **circumstances).run()
 
@@ -58,9 +73,16 @@ class HandlerRun(Generic[P, R]):
 
     job: Job
 
+    @overload
     def __init__(
         self, queue: Queue[P, R], payload: P, **circumstances: Unpack[Circumstances]
-    ) -> None:
+    ) -> None: ...
+    @overload
+    def __init__(
+        self, queue: Queue[P, R], payload: Any, **circumstances: Unpack[FromOlderCode]
+    ) -> None: ...
+    def __init__(self, queue: Queue[P, R], payload: Any, **circumstances: Any) -> None:
+        self._version: int = circumstances.get("version", queue.type.version)
         self.said = Said()
         self._runtime = queue.runtime
         self._payload = payload
@@ -124,7 +146,8 @@ class HandlerRun(Generic[P, R]):
         runtime.live = Connected(
             doors.connection, doors.events, keys, producer, None, asyncio.Event()
         )
-        ref = await Queue(self._type, runtime).create(self._payload, deadline=self._deadline)
+        queue = Queue(_of_version(self._type, self._version), runtime)
+        ref = await queue.create(self._payload, deadline=self._deadline)
         await use_up_tries(doors, ref.address, self._tries - 1)
         return ref
 
@@ -135,6 +158,13 @@ class HandlerRun(Generic[P, R]):
         if self._raised is None or state in {JobState.CANCELLED, JobState.EXPIRED}:
             return await ref.wait()
         raise self._raised
+
+
+def _of_version(declared: JobType[Any, R], version: int) -> JobType[Any, R]:
+    """As older code declared it, of which nothing but its JSON is known."""
+    if version == declared.version:
+        return declared
+    return replace(declared, payload=Shape(object), version=version, upgrades={})
 
 
 def _limited(declared: JobType[P, R], max_tries: int | None) -> JobType[P, R]:

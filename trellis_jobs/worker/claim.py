@@ -75,7 +75,7 @@ class Claims:
         self._tools = tools
         self._running = running
         self._desk = desk
-        self._newer = NewerVersions(queue, tools.surroundings.spread)
+        self.newer = NewerVersions(queue, tools.surroundings)
 
     async def claim(
         self,
@@ -114,7 +114,7 @@ class Claims:
     def _decide(self, delivery: Delivery, head: Head, *, seen_idle: bool) -> Decision:
         now = self._tools.surroundings.now()
         decision = decide(head.standing, delivery.delivered, now=now, seen_idle=seen_idle)
-        newer = self._newer.put_back(delivery) if isinstance(decision, Start) else None
+        newer = self.newer.put_back(delivery) if isinstance(decision, Start) else None
         return newer or decision
 
     async def newest(self, delivery: Delivery) -> Head | None:

@@ -173,6 +173,8 @@ class QueueWorker:
         free = self._seats.free - self._work.owed
         if not (self._accepting and self._work.is_listening and self._connection.is_up):
             return 0
+        if self._claims.newer.met_lately:
+            return min(1, free) if self._work.owed == 0 else 0
         worthwhile = max(1, self.concurrency // _TOP_UP_SHARE)
         return free if free >= worthwhile or self._work.owed == 0 else 0
 

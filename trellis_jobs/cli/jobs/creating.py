@@ -35,6 +35,7 @@ from trellis_jobs.jetstream.server import detect_features
 from trellis_jobs.model.identity import JobAddress
 from trellis_jobs.model.job import Job
 from trellis_jobs.model.json_values import Json
+from trellis_jobs.model.redaction import redacted
 from trellis_jobs.model.states import JobState
 from trellis_jobs.producer.submission import Producer
 from trellis_jobs.surroundings import Surroundings
@@ -198,7 +199,8 @@ def _show(outcome: _Outcome, output: Output) -> None:
 
 def _tell_end(outcome: _Outcome, job: Job) -> Exit:
     is_done = job.state is JobState.COMPLETED
-    ended = {"result": job.result} if is_done else {"error": job.why}
+    result = redacted(job.result, job.run.result_secrets)
+    ended = {"result": result} if is_done else {"error": job.why}
     print_json({**outcome.to_json(), "state": job.state.value, "tries": job.tries, **ended})
     return Exit.OK if is_done else Exit.REFUSED
 
