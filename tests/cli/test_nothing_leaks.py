@@ -77,6 +77,8 @@ def test_of_a_whole_session(session: Session) -> None:
         ("jobs", "events", job_id, "--raw"),
         ("jobs", "events", job_id, "--json"),
         ("jobs", "explain", job_id),
+        ("jobs", "watch", job_id),
+        ("jobs", "watch", job_id, "--json"),
         ("jobs", "tail", "--since", "1h", "--limit", "3"),
         ("jobs", "tail", "--since", "1h", "--limit", "3", "--json"),
         ("jobs", "create", "vault/open-door", json.dumps({"pin": [PIN], "door": "back"})),
@@ -93,6 +95,8 @@ def test_of_a_whole_session(session: Session) -> None:
     for seen in (("jobs", "list"), ("jobs", "get", job_id), ("jobs", "events", job_id)):
         session.look(*seen)
     session.look("doctor")
+    session.look("jobs", "watch", job_id)
+    session.look("jobs", "create", "vault/open-door", OPENING, "--wait")
     refused = session.url.replace("owner", "stranger")
     for command in (("jobs", "list"), ("doctor",), ("worker", APP)):
         assert session.run(*command, url=refused).code in (1, 4)

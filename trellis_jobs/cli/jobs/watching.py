@@ -27,6 +27,7 @@ from trellis_jobs.cli.showing.times import spell
 from trellis_jobs.errors import WaitTimeout
 from trellis_jobs.model.identity import JobAddress
 from trellis_jobs.model.job import Job
+from trellis_jobs.model.redaction import redacted
 from trellis_jobs.model.states import JobState
 from trellis_jobs.model.timeline import Happened
 from trellis_jobs.wire import jobs as wire
@@ -115,7 +116,8 @@ def picture(job: Job, now: datetime) -> RenderableType:
     if job.progress is not None:
         lines.append(progress_text(job.progress))
     if job.state is JobState.COMPLETED:
-        lines.append(one_line(orjson.dumps(job.result).decode()))
+        result = redacted(job.result, job.run.result_secrets)
+        lines.append(one_line(orjson.dumps(result).decode()))
     elif job.why is not None:
         lines.append(one_line(job.why, STYLES[job.state]))
     return Group(*lines)
