@@ -32,7 +32,11 @@ from trellis_jobs.contract.rights import Rights, inbox_of
 from trellis_jobs.errors import InvalidToken
 from trellis_jobs.model.identity import check_token
 
-_CAPABILITIES: Final = {"read": Capability.READ, "mutate": Capability.MUTATE}
+_CAPABILITIES: Final = {
+    "read": Capability.READ,
+    "mutate": Capability.MUTATE,
+    "secrets": Capability.SECRETS,
+}
 _STREAM: Final = "stream"
 _WHO: Final = "Who"
 
@@ -60,9 +64,9 @@ class Who:
     operator: Annotated[
         list[str] | None,
         typer.Option(
-            help="Somebody who asks the admin runtime (read), changes jobs through it (mutate) or "
-            "reads the log (stream). May be repeated.",
-            metavar="[NAME=]read|mutate|stream[,…]",
+            help="Somebody who asks the admin runtime (read), changes jobs through it (mutate), is "
+            "told what is secret in them (secrets) or reads the log (stream). May be repeated.",
+            metavar="[NAME=]read|mutate|secrets|stream[,…]",
             rich_help_panel=_WHO,
         ),
     ] = None

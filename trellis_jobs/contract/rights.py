@@ -7,7 +7,7 @@ stand for whole tokens, so every queue's consumer is named.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from trellis_jobs.contract.topology import (
     ADVISORIES,
@@ -17,14 +17,14 @@ from trellis_jobs.contract.topology import (
     LOG,
     TO_WORK,
     WORK,
-    consumer_name,
+    consumer_of,
 )
 from trellis_jobs.model import subjects
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from trellis_jobs.contract.declaration import ServiceContract
+    from trellis_jobs.contract.declaration import JobType, ServiceContract
 
 API: Final = "$JS.API"
 _STREAMS: Final = (LOG, WORK, ADVISORIES, KEYS)
@@ -80,7 +80,7 @@ def of_service(contract: ServiceContract) -> Rights:
     """To create, work on, look at and cancel its own jobs; its consumers too."""
     name = contract.service
     grants = [_inbox(name), *_own_jobs(name), _presence(name)]
-    grants += [_working(name, queue) for queue in sorted(contract.queues)]
+    grants += [_working(name, queue) for _, queue in sorted(contract.queues.items())]
     if any(queue.keying is not None for queue in contract.queues.values()):
         grants.append(_keys(name))
     return Rights(tuple(grants), denied=_api([f"{_THE_SOURCE}.>"]))
@@ -168,14 +168,14 @@ def _presence(service: str) -> Grant:
     return Grant("to tell that its workers live", (own, *_api([f"DIRECT.GET.{LOG}.{own}"])))
 
 
-def _working(service: str, queue: str) -> Grant:
-    name = consumer_name(service, queue)
+def _working(service: str, queue: JobType[Any, Any]) -> Grant:
+    name = consumer_of(service, queue)
     calls = [
-        f"CONSUMER.CREATE.{WORK}.{name}.{subjects.work_of_type(service, queue)}",
+        f"CONSUMER.CREATE.{WORK}.{name}.{subjects.work_of_type(service, queue.name)}",
         f"CONSUMER.INFO.{WORK}.{name}",
         f"CONSUMER.MSG.NEXT.{WORK}.{name}",
     ]
-    return Grant(f"to work on {queue}", (*_api(calls), f"$JS.ACK.{WORK}.{name}.>"))
+    return Grant(f"to work on {queue.name}", (*_api(calls), f"$JS.ACK.{WORK}.{name}.>"))
 
 
 def _keys(service: str) -> Grant:

@@ -113,12 +113,16 @@ def consumer_name(service: str, job_type: str) -> str:
     return f"{service}-{job_type}"
 
 
+def consumer_of(service: str, queue: JobType[Any, Any]) -> str:
+    return queue.consumer or consumer_name(service, queue.name)
+
+
 def queue_consumer(service: str, queue: JobType[Any, Any]) -> Config:
     """No `backoff`, which would replace ack_wait, and no limit unless asked (design D4, D6).
 
     Its metadata tell operators, who have not the service's code, what the queue takes.
     """
-    name = queue.consumer or consumer_name(service, queue.name)
+    name = consumer_of(service, queue)
     return {
         "name": name,
         "durable_name": name,
