@@ -7,7 +7,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Final
 
 from trellis_jobs.contract.topology import WORK, Config, consumer_name
-from trellis_jobs.errors import RequestRefused
+from trellis_jobs.errors import NotPermitted, RequestRefused
 from trellis_jobs.jetstream import api
 from trellis_jobs.jetstream.stored_messages import moment_of, nanoseconds_of
 from trellis_jobs.model import subjects
@@ -49,23 +49,32 @@ class QueueConsumers:
 
     async def of(self, service: str, job_type: str) -> QueueConsumer | None:
         """None when no worker of the queue was ever started."""
-        return await self.named(consumer_name(service, job_type))
+        found = await self.named(consumer_name(service, job_type))
+        return found or await self._bound(service, job_type)
 
     async def named(self, name: str) -> QueueConsumer | None:
         try:
             info = await api.request(self._connection, f"CONSUMER.INFO.{WORK}.{name}")
         except RequestRefused as refusal:
-            if refusal.code == api.CONSUMER_NOT_FOUND:
-                return await self._bound(service, job_type)
-            if refusal.code == api.STREAM_NOT_FOUND:
+            if refusal.code in (api.CONSUMER_NOT_FOUND, api.STREAM_NOT_FOUND):
                 return None
             raise
         return _read(info)
 
     async def _bound(self, service: str, job_type: str) -> QueueConsumer | None:
-        """A deployment may have given it any name; what it takes tells whose it is."""
+        """A deployment may have given it any name; what it takes tells whose it is.
+
+        Who may not list the consumers knows only those with the usual names.
+        """
         work = subjects.work_of_type(service, job_type)
-        return next((each for each in await self.all() if each.subject == work), None)
+        try:
+            return next((each for each in await self.all() if each.subject == work), None)
+        except NotPermitted:
+            return None
+        except RequestRefused as refusal:
+            if refusal.code == api.STREAM_NOT_FOUND:
+                return None
+            raise
 
     async def all(self) -> list[QueueConsumer]:
         """Those of all queues, foreign ones too."""
