@@ -85,6 +85,16 @@ def test_at_a_terminal_it_is_watched_to_its_end(there: Stage, worker: Command) -
     assert '"hello bob"' in ended.plain
 
 
+def test_in_a_pipe_its_events_are_told_and_its_result(there: Stage, worker: Command) -> None:
+    ended = there.shell(*GREET, '"bob"', "--wait", "--timeout", "30")
+    assert ended.code == 0, ended.err
+    *_, last_event, result = ended.out.splitlines()
+    assert last_event.split()[1] == "completed"
+    assert result == '"hello bob"'
+    watched = there.shell("jobs", "watch", ended.out.split()[2], "--timeout", "30s")
+    assert watched.out.splitlines()[-1] == result
+
+
 @pytest.mark.parametrize(
     ("arguments", "code", "words"),
     [

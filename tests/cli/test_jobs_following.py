@@ -157,7 +157,9 @@ async def test_watching_a_job_ends_with_it_and_its_end_is_the_exit_code(
         await watch.until_says("created")
         await work_until(server, read, JobState.COMPLETED)
         assert await watch.until_exit() == 0, watch.said
-    kinds = [line.split()[1] for line in watch.said.splitlines()]
+    *events, result = watch.said.splitlines()
+    kinds = [line.split()[1] for line in events]
+    assert result == "2"
     assert (kinds[:2], kinds[-1]) == (["created", "started"], "completed")
     cancelled = await service.jobs.index.create(Book(title="cancelled"))
     await cancelled.cancel()

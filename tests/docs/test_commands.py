@@ -56,7 +56,51 @@ def complaint(command: str) -> str | None:
         option = word.split("=")[0]
         if option.startswith("--") and option not in known | {"--help"}:
             return f"{found.name} has no option {option}"
+    return lacking(found, rest)
+
+
+def lacking(command: Any, rest: list[str]) -> str | None:
+    """What is required of a whole command; one that is only named, as `queues pause`, says none."""
+    said = {word.split("=")[0] for word in rest}
+    if not said or "--help" in said:
+        return None
+    for each in command.params:
+        if each.required and each.param_type_name == "option" and not said & set(each.opts):
+            return f"{command.name} lacks {each.opts[0]}"
+    required = [each for each in command.params if each.param_type_name == "argument"]
+    least = sum(each.required for each in required)
+    if len(arguments(command, rest)) < least:
+        return f"{command.name} lacks an argument"
     return None
+
+
+def arguments(command: Any, rest: list[str]) -> list[str]:
+    """The words that are neither options nor their values."""
+    takes_value = {
+        option
+        for each in command.params
+        if each.param_type_name == "option" and not each.is_flag
+        for option in each.opts
+    }
+    before = [None, *rest]
+    return [
+        word
+        for previous, word in zip(before, rest, strict=False)
+        if previous not in takes_value and (not word.startswith("-") or word == "-")
+    ]
+
+
+@pytest.mark.parametrize(
+    ("command", "why"),
+    [
+        ("trellis-jobs queues pause SERVICE/TYPE --for 30m", "pause lacks --reason"),
+        ("trellis-jobs queues pause --for 30m --reason x", "pause lacks an argument"),
+        ("trellis-jobs queues pause SERVICE/TYPE --reason=x", None),
+        ("trellis-jobs queues pause", None),
+    ],
+)
+def test_what_a_command_requires_is_said_too(command: str, why: str | None) -> None:
+    assert complaint(command) == why
 
 
 @pytest.mark.parametrize("page", OF_TODAY, ids=lambda page: str(page.relative_to(ROOT)))

@@ -59,7 +59,8 @@ def _commands(name: str, found: Any) -> Iterator[tuple[str, TyperCommand]]:
 
 def _section(name: str, command: TyperCommand) -> str:
     arguments = [each for each in command.params if isinstance(each, TyperArgument)]
-    usage = " ".join([name, *(_placed(each) for each in arguments)])
+    needed = [f"{each.opts[0]} {_value(each)}" for each in _options(command) if each.required]
+    usage = " ".join([name, *(_placed(each) for each in arguments), *needed])
     parts = [f"## `{usage}`", inspect.cleandoc(command.help or "")]
     told = [f"- `{_placed(each)}`: {each.help}" for each in arguments if each.help]
     parts += ["\n".join(told)] if told else []

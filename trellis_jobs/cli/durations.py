@@ -28,6 +28,13 @@ def duration(option: str, text: str) -> timedelta:
     return read
 
 
+def seconds(option: str, text: str | None) -> float | None:
+    """A plain number is of seconds, too."""
+    if text is None:
+        return None
+    return duration(option, f"{text}s" if text[-1:].isdigit() else text).total_seconds()
+
+
 def moment_ahead(option: str, text: str, now: datetime) -> datetime:
     """`10m` is in ten minutes."""
     return _moment(option, text, now, 1)

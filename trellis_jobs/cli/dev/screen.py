@@ -148,9 +148,9 @@ def _nothing_yet(board: Board) -> Text:
 
 
 def _age(job: Job, now: datetime) -> str:
-    """While it lives, since its creation; afterwards, how long it took."""
+    """While it lives, since its newest run began; afterwards, how long that took."""
     until = job.updated_at if job.is_over else now
-    seconds = max(0.0, (until - job.created_at).total_seconds())
+    seconds = max(0.0, (until - job.run.began_at).total_seconds())
     return f"{seconds:.1f}s" if seconds < _LONGEST_AGE else f"{seconds / _LONGEST_AGE:.0f}m"
 
 

@@ -15,7 +15,7 @@ import typer
 from pydantic.alias_generators import to_camel
 
 from trellis_jobs.cli.contracts import ContractSource
-from trellis_jobs.cli.durations import duration, moment_ahead
+from trellis_jobs.cli.durations import moment_ahead, seconds
 from trellis_jobs.cli.exits import Exit
 from trellis_jobs.cli.jobs.log_reading import following
 from trellis_jobs.cli.jobs.watching import watch_to_the_end
@@ -99,7 +99,7 @@ def create_job(
         job_id,
         None if deadline is None else moment_ahead("--deadline", deadline, datetime.now(UTC)),
         wait,
-        None if timeout is None else duration("--timeout", timeout).total_seconds(),
+        seconds("--timeout", timeout),
     )
     run(_create(reach, source, wanted, output))
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from contextlib import AbstractContextManager, aclosing, nullcontext
 from datetime import UTC, datetime, timedelta
-from typing import Annotated, Final
+from typing import Annotated
 
 import orjson
 import typer
@@ -14,6 +14,7 @@ from rich.live import Live
 from rich.text import Text
 
 from jobs_admin.views.jobs import JobView
+from trellis_jobs.cli.durations import seconds
 from trellis_jobs.cli.exits import Exit
 from trellis_jobs.cli.jobs.log_reading import following
 from trellis_jobs.cli.jobs.naming import JobArgument, named
@@ -32,18 +33,13 @@ from trellis_jobs.model.states import JobState
 from trellis_jobs.model.timeline import Happened
 from trellis_jobs.wire import jobs as wire
 
-_SHORTEST: Final = 0.01
-
 
 def watch(
     job: JobArgument,
     output: Output,
     reach: Reach,
     timeout: Annotated[
-        float | None,
-        typer.Option(
-            help="Seconds to wait for its end at most.", min=_SHORTEST, show_default=False
-        ),
+        str | None, typer.Option(help="Wait no longer than that: 30s, 10m.", metavar="DURATION")
     ] = None,
 ) -> None:
     """Follow one job to its end, which is the exit code: 0 completed, 1 any other end.
@@ -51,7 +47,7 @@ def watch(
     It is read from the log itself, and needs no admin runtime. 3: there is no such job; 4: it was
     not over in time, or no server answers. With --json, the job after each of its events.
     """
-    run(watch_to_the_end(reach, named(job), output, timeout))
+    run(watch_to_the_end(reach, named(job), output, seconds("--timeout", timeout)))
 
 
 async def watch_to_the_end(
@@ -73,6 +69,7 @@ async def _until_over(reach: Reach, job: str | JobAddress, output: Output) -> Jo
             async for told, is_newest in news:
                 view.show(told)
                 if is_newest and told.job is not None and told.job.is_over:
+                    view.end(told.job)
                     return told.job
     raise AssertionError("a job's log is followed without end")
 
@@ -100,6 +97,11 @@ class _View:
         elif told.ignored is None and told.job is not None:
             print_json_line(JobView.model_validate(wire.to_json(told.job)))
 
+    def end(self, job: Job) -> None:
+        """A picture has the result already."""
+        if not self._is_picture and not self._output.json and job.result is not None:
+            print_line(Text(_result(job)))
+
     def _picture(self) -> RenderableType:
         if self._job is None:
             return Text("reading the log …", "dim")
@@ -108,16 +110,19 @@ class _View:
 
 def picture(job: Job, now: datetime) -> RenderableType:
     """The state and for how long, how far it is, and how it ended."""
-    since = spell(max(timedelta(), (job.updated_at if job.is_over else now) - job.created_at))
+    since = spell(max(timedelta(), (job.updated_at if job.is_over else now) - job.run.began_at))
     queue = f"  {job.address.service}/{job.address.job_type}  "
     state = (job.state.value, STYLES[job.state])
     tries = f"  try {job.tries}/{job.max_tries}  {since}"
     lines: list[RenderableType] = [Text.assemble((job.id, "bold"), queue, state, tries)]
     if job.progress is not None:
         lines.append(progress_text(job.progress))
-    if job.state is JobState.COMPLETED:
-        result = redacted(job.result, job.run.result_secrets)
-        lines.append(one_line(orjson.dumps(result).decode()))
+    if job.result is not None:
+        lines.append(one_line(_result(job)))
     elif job.why is not None:
         lines.append(one_line(job.why, STYLES[job.state]))
     return Group(*lines)
+
+
+def _result(job: Job) -> str:
+    return orjson.dumps(redacted(job.result, job.run.result_secrets)).decode()

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import json
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Final
 
 from rich.text import Text
 
 from trellis_jobs.cli.showing.states import STYLES
+from trellis_jobs.cli.showing.times import spell
 from trellis_jobs.model import events as e
 from trellis_jobs.model.redaction import redacted
 
 if TYPE_CHECKING:
-    from datetime import datetime
-
     from trellis_jobs.model.events import Event
     from trellis_jobs.model.job import Job
     from trellis_jobs.model.notes import Notes, Progress
@@ -46,7 +46,15 @@ def progress_words(progress: Progress) -> str:
 
 
 def event_words(event: Event, job: Job | None = None) -> str:
-    """What it says besides its kind; `job` as it left it, where that is known."""
+    """What it says besides its kind; `job` as it left it, where that is known.
+
+    What a short handler logs rides on the events of its attempt.
+    """
+    noted = _noted(event.notes) if isinstance(event, e.AttemptEvent) else []
+    return "; ".join(filter(None, (_said(event, job), *noted)))
+
+
+def _said(event: Event, job: Job | None) -> str:
     match event:
         case e.Begun():
             return json.dumps(redacted(event.payload, event.secrets), ensure_ascii=False)
@@ -55,9 +63,7 @@ def event_words(event: Event, job: Job | None = None) -> str:
         case e.RetryScheduled() | e.Failed() | e.Dead() | e.Stale():
             return f"{_when(event)}: {event.error.type}: {event.error.message}"
         case e.Completed():
-            return f"in {_seconds(job):.1f} s, {_tries(event)}" if job else _tries(event)
-        case e.AttemptEvent():
-            return "; ".join(_noted(event.notes))
+            return f"in {_taken(job)}, {_tries(event)}" if job else _tries(event)
         case e.StaleCompletionIgnored():
             return event.reason
         case e.Decided():
@@ -76,12 +82,13 @@ def _when(event: Event) -> str:
         return f"after {_tries(event)}"
     if event.next_attempt_at is None:
         return "at once"
-    return f"in {(event.next_attempt_at - event.at).total_seconds():.1f} s"
+    return f"in {spell(event.next_attempt_at - event.at)}"
 
 
 def _tries(event: Event) -> str:
     return "1 try" if event.tries == 1 else f"{event.tries} tries"
 
 
-def _seconds(job: Job) -> float:
-    return (job.updated_at - job.created_at).total_seconds()
+def _taken(job: Job) -> str:
+    """Of its newest run; clocks of machines differ."""
+    return spell(max(timedelta(), job.updated_at - job.run.began_at))

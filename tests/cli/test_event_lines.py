@@ -1,0 +1,53 @@
+"""One event in words: what it says, what rides on it, and how long things took."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.given import (
+    SECOND,
+    after,
+    completed,
+    created,
+    dead,
+    logged,
+    notes,
+    retried,
+    retry_scheduled,
+    started,
+)
+from trellis_jobs.cli.showing.event_lines import event_words
+from trellis_jobs.model.events import Event
+from trellis_jobs.model.job import Entry, fold
+from trellis_jobs.model.notes import Progress
+
+SAID = notes("opening", "closing", progress=Progress(current=2, total=2, step="pages"))
+
+
+@pytest.mark.parametrize(
+    ("event", "words"),
+    [
+        (started(notes=SAID), "try 1; opening; closing; 2/2 pages"),
+        (completed(notes=SAID), "1 try; opening; closing; 2/2 pages"),
+        (
+            retry_scheduled(notes=notes("opening")),
+            "in 5.0 s: HTTPError: 503 from upstream; opening",
+        ),
+        (logged(), "page 2 done"),
+    ],
+)
+def test_what_a_handler_said_is_told_with_the_event_that_carries_it(
+    event: Event, words: str
+) -> None:
+    assert event_words(event) == words
+
+
+def test_a_retry_that_is_soon_is_told_in_milliseconds() -> None:
+    assert event_words(retry_scheduled(next_attempt_at=after(2.038))).startswith("in 38 ms: ")
+
+
+def test_how_long_a_job_took_is_counted_from_the_beginning_of_its_run() -> None:
+    end = completed(at=after(100.038), attempt=SECOND)
+    history = (created(), started(), dead(), retried(at=after(100)), started(attempt=SECOND), end)
+    job = fold(Entry(number, event) for number, event in enumerate(history, start=1))
+    assert event_words(end, job) == "in 38 ms, 1 try"
