@@ -19,14 +19,16 @@ if TYPE_CHECKING:
 FileId = tuple[int, int]
 
 # SQLite's own: what is not yet in the file itself, and the index of that.
-_SIDECARS: Final = ("-wal", "-shm", "-journal")
+_NOT_YET_IN: Final = "-wal"
+_SIDECARS: Final = (_NOT_YET_IN, "-shm", "-journal")
 
 
 @dataclass(frozen=True, slots=True)
 class Stamp:
+    """`written`: size and time of the file, and of what is not yet in it."""
+
     file: FileId
-    size: int
-    written_ns: int
+    written: tuple[tuple[int, int] | None, ...]
 
 
 class FileReplaced(AdminError):
@@ -53,11 +55,18 @@ def file_id(path: Path) -> FileId | None:
 
 def stamp(path: Path) -> Stamp | None:
     """What changes when somebody writes into a file; None when there is no such file."""
+    found, waiting = _stat(path), _stat(path.with_name(f"{path.name}{_NOT_YET_IN}"))
+    if found is None:
+        return None
+    written = tuple(each and (each.st_size, each.st_mtime_ns) for each in (found, waiting))
+    return Stamp((found.st_dev, found.st_ino), written)
+
+
+def _stat(path: Path) -> os.stat_result | None:
     try:
-        found = path.stat()
+        return path.stat()
     except FileNotFoundError:
         return None
-    return Stamp((found.st_dev, found.st_ino), found.st_size, found.st_mtime_ns)
 
 
 def made(path: Path) -> FileId | None:

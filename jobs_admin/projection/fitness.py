@@ -10,7 +10,8 @@ import aiosqlite
 
 from jobs_admin.errors import ProjectionOutdated, ProjectionUnusable
 from jobs_admin.projection.files import FileDamaged, file_id, read_only
-from jobs_admin.projection.store import SCHEMA_VERSION, place_of
+from jobs_admin.projection.schema import SCHEMA_VERSION, lacking
+from jobs_admin.projection.store import place_of
 from trellis_jobs.jetstream.log_feed import LogReplaced, check_log
 
 if TYPE_CHECKING:
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
 
 _BEYOND_REPAIR: Final = frozenset({sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB})
 _PRIMARY: Final = 0xFF
+# Our own questions name only what the scripts make: somebody else took it out.
+_GONE: Final = ("no such table", "no such column", "no such index")
 
 
 async def why_unfit(path: Path, feed: LogFeed) -> str | None:
@@ -47,18 +50,21 @@ async def why_unfit(path: Path, feed: LogFeed) -> str | None:
 async def fit_place(path: Path) -> Place | None:
     """How far a projection is, and in which log; None when it is not even begun.
 
-    Raises ProjectionOutdated, and ProjectionUnusable for a database that is somebody else's.
+    Raises ProjectionOutdated, FileDamaged when somebody has taken tables or indexes out of it,
+    and ProjectionUnusable for a database that is somebody else's.
     """
     async with aiosqlite.connect(read_only(path), uri=True) as database:
         tables = list(await database.execute_fetchall("SELECT name FROM sqlite_master LIMIT 1"))
         version = await schema_version(database)
         place = await place_of(database)
+        gone = await lacking(database)
     if not tables:
         return None
     if version is None:
         raise ProjectionUnusable(path, "it is a database, and no projection")
     if version != str(SCHEMA_VERSION):
         raise ProjectionOutdated(path, version, SCHEMA_VERSION)
+    require_whole(gone)
     return place if place.created is not None else None
 
 
@@ -80,10 +86,17 @@ async def check_sound(path: Path) -> None:
         async with aiosqlite.connect(read_only(path), uri=True) as database:
             rows = list(await database.execute_fetchall("PRAGMA quick_check(1)"))
             version = await schema_version(database)
+            gone = await lacking(database)
     if rows != [("ok",)]:
         raise FileDamaged(f"the file is damaged: {rows[0][0]}")
     if version is None:
         raise FileDamaged("the file is no projection any more")
+    require_whole(gone)
+
+
+def require_whole(gone: list[str]) -> None:
+    if gone:
+        raise FileDamaged(f"not there, or changed by somebody else: {', '.join(gone)}")
 
 
 @contextmanager
@@ -95,6 +108,7 @@ def noticing_damage() -> Iterator[None]:
         # Python's own complaints have no code: of text that is none, and of misused connections.
         code = getattr(error, "sqlite_errorcode", None)
         is_no_text = code is None and isinstance(error, sqlite3.OperationalError)
-        if is_no_text or (code is not None and code & _PRIMARY in _BEYOND_REPAIR):
+        is_gone = code == sqlite3.SQLITE_ERROR and str(error).startswith(_GONE)
+        if is_no_text or is_gone or (code is not None and code & _PRIMARY in _BEYOND_REPAIR):
             raise FileDamaged(f"the file is no database, or is damaged: {error}") from error
         raise

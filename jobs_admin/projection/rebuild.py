@@ -44,6 +44,17 @@ class RebuildUnderWay(AdminError):
         self.path = path
 
 
+class CopyFailed(AdminError):
+    """The file at the path is as it was."""
+
+    def __init__(self, path: Path, why: Exception) -> None:
+        super().__init__(
+            f"a second file beside {path} was begun, and could not be finished: {why}; this needs "
+            "a folder that can be written to, and as much disk space again"
+        )
+        self.path = path
+
+
 @dataclass(frozen=True, slots=True)
 class Filled:
     """`position` is a sequence of the log, `messages` how many were there up to it."""
@@ -59,7 +70,7 @@ async def rebuild(
     *,
     keep_old_as: Path | None = None,
 ) -> Filled:
-    """Raises RebuildUnderWay when another process does the same for this file."""
+    """Raises RebuildUnderWay when another process does the same for this file, and CopyFailed."""
     with beside_it(path, "rebuilding") as fresh:
         filled = await fill(fresh, feed, tell)
         async with _held(path) as shown:
@@ -74,7 +85,10 @@ async def rebuild(
 
 @contextmanager
 def beside_it(path: Path, what: str) -> Iterator[Path]:
-    """A place beside a file for one process at a time; nothing stays there."""
+    """A place beside a file for one process at a time; nothing stays there.
+
+    Raises RebuildUnderWay, and CopyFailed for what a full disk does to the block, and the like.
+    """
     place = beside(path, what)
     try:
         with only_writer(place):
@@ -85,6 +99,8 @@ def beside_it(path: Path, what: str) -> Iterator[Path]:
                 remove(place)
     except ProjectionTaken:
         raise RebuildUnderWay(path) from None
+    except (aiosqlite.OperationalError, OSError) as error:
+        raise CopyFailed(path, error) from error
 
 
 async def fill(fresh: Path, feed: LogFeed, tell: TellProgress | None = None) -> Filled:

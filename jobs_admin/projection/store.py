@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from contextlib import asynccontextmanager
-from importlib.resources import files
 from typing import TYPE_CHECKING, Any, Final
 
 import aiosqlite
@@ -20,6 +19,7 @@ from jobs_admin.projection.rows import (
     sighting_rows,
     to_row,
 )
+from jobs_admin.projection.schema import SCHEMA_VERSION, indexes_script, tables_script
 from jobs_admin.projection.tallies import TALLIES
 from trellis_jobs.errors import JobsError
 from trellis_jobs.jetstream.log_feed import Place
@@ -33,7 +33,6 @@ if TYPE_CHECKING:
     from jobs_admin.projection.tallies import Move
     from trellis_jobs.model.identity import JobAddress
 
-SCHEMA_VERSION: Final = 5
 ACTIVITY_MINUTES: Final = 24 * 60
 _LOADED_AT_ONCE: Final = 500
 
@@ -140,7 +139,7 @@ class Projection:
 
     async def add_indexes(self) -> None:
         """At the end of a bulk load: sorting once is cheaper than keeping sorted."""
-        await self._database.executescript(_sql("indexes.sql"))
+        await self._database.executescript(indexes_script())
         await self._database.execute("PRAGMA optimize")
 
     async def seal(self) -> None:
@@ -208,7 +207,7 @@ async def _prepare(database: aiosqlite.Connection, *, bulk: bool) -> None:
     await database.execute("PRAGMA cache_size = -65536")
     tables = await database.execute_fetchall("SELECT name FROM sqlite_master LIMIT 1")
     if not list(tables):
-        await database.executescript(_sql("schema.sql") + ("" if bulk else _sql("indexes.sql")))
+        await database.executescript(tables_script() + ("" if bulk else indexes_script()))
         await database.execute(_SET, ("schema_version", str(SCHEMA_VERSION)))
 
 
@@ -227,10 +226,6 @@ async def metadata(database: aiosqlite.Connection, name: str) -> str | None:
     except aiosqlite.OperationalError:
         return None
     return str(rows[0][0]) if rows else None
-
-
-def _sql(name: str) -> str:
-    return files("jobs_admin.projection").joinpath(name).read_text(encoding="utf-8")
 
 
 def _place_rows(place: Place) -> list[tuple[str, str]]:

@@ -91,13 +91,12 @@ async def verify(
 ) -> Findings:
     """Others may read the projection and fill it meanwhile.
 
-    Raises LogReplaced when it is of another log, and what fit_place does.
+    Raises LogReplaced when it is of another log, and what fit_place and beside_it do.
     """
     if file_id(path) is None:
         raise ProjectionMissing(path)
-    with noticing_damage():
+    with beside_it(path, "verifying") as fresh, noticing_damage():
         await fit_place(path)
-    with beside_it(path, "verifying") as fresh:
         filled = await fill(fresh, feed, tell)
         async with _seen_now(path) as database:
             shown = await place_of(database)

@@ -11,8 +11,8 @@ import aiosqlite
 
 from jobs_admin.errors import ProjectionOutdated, ProjectionUnavailable
 from jobs_admin.projection.files import FileDamaged, FileMissing, file_id, read_only
-from jobs_admin.projection.fitness import noticing_damage, schema_version
-from jobs_admin.projection.store import SCHEMA_VERSION
+from jobs_admin.projection.fitness import noticing_damage, require_whole, schema_version
+from jobs_admin.projection.schema import SCHEMA_VERSION, lacking
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Sequence
@@ -156,6 +156,7 @@ async def _connect(path: Path) -> aiosqlite.Connection:
             raise FileDamaged("the file is no projection")
         if found != str(SCHEMA_VERSION):
             raise ProjectionOutdated(path, found, SCHEMA_VERSION)
+        require_whole(await lacking(database))
     except BaseException:
         await database.close()
         raise

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import logging
 import os
+import sqlite3
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -49,8 +51,17 @@ def overwrite(path: Path) -> None:
         file.write(os.urandom(size))
 
 
+def drop_a_table(path: Path) -> None:
+    """The others are as they were; so is the file itself, as long as somebody has it open."""
+    with closing(sqlite3.connect(path)) as database:
+        database.execute("DROP TABLE job_counts")
+        database.commit()
+
+
 Harm = Callable[[Path], None]
-every_harm = pytest.mark.parametrize("harm", [delete, delete_with_sidecars, empty, cut, overwrite])
+every_harm = pytest.mark.parametrize(
+    "harm", [delete, delete_with_sidecars, empty, cut, overwrite, drop_a_table]
+)
 
 
 async def create_jobs(jobs: LabJobs) -> set[str]:

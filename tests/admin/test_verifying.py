@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import sqlite3
+import sys
+from asyncio.subprocess import PIPE
 from collections.abc import AsyncIterator
 from contextlib import closing
 from pathlib import Path
@@ -12,10 +15,12 @@ import orjson
 import pytest
 
 from jobs_admin.errors import ProjectionMissing, ProjectionOutdated
+from jobs_admin.projection.files import FileDamaged
+from jobs_admin.projection.rebuild import rebuild
 from jobs_admin.projection.verify import Findings, verify
-from tests.admin.made_log import of
+from tests.admin.made_log import of, rows_of
 from tests.admin.projection_lab import LogLab, log_lab, projecting, until_at
-from tests.cli.command import running
+from tests.cli.command import ROOT, running
 from tests.given import retried
 from trellis_jobs.embedded import EmbeddedServer
 from trellis_jobs.jetstream import api
@@ -137,6 +142,13 @@ async def test_heartbeats_that_expired_are_no_fault(lab: LogLab, path: Path) -> 
 async def test_what_cannot_be_compared_is_said(lab: LogLab, path: Path) -> None:
     with pytest.raises(ProjectionMissing):
         await verify(path.with_name("nothing.sqlite"), lab.feed, utc_now())
+    change(path, "DROP INDEX jobs_by_end")
+    with pytest.raises(FileDamaged, match="not there, or changed by somebody else: jobs_by_end"):
+        await verify(path, lab.feed, utc_now())
+    change(path, "CREATE INDEX jobs_by_end ON jobs_projection (state, ended_at)")
+    with pytest.raises(FileDamaged, match="jobs_by_end"):
+        await verify(path, lab.feed, utc_now())
+    await rebuild(path, lab.feed)
     change(path, "UPDATE projection_metadata SET value = 'x' WHERE name = 'stream_created'")
     with pytest.raises(LogReplaced):
         await verify(path, lab.feed, utc_now())
@@ -170,6 +182,37 @@ async def test_the_commands_tell_scripts_how_it_is(
     code, said = await ask(server.url, path, "rebuild", "--json")
     assert (code, orjson.loads(said)["position"]) == (0, await lab.end())
     assert (await ask(server.url, path, "verify"))[0] == 0
+
+
+async def test_a_table_that_somebody_dropped_is_told_and_made_again(
+    server: EmbeddedServer, lab: LogLab, path: Path
+) -> None:
+    change(path, "DROP TABLE error_counts")
+    for command in ("status", "verify"):
+        code, said = await ask(server.url, path, command)
+        assert code == 1
+        assert "not there, or changed by somebody else: error_counts" in said
+        assert "Traceback" not in said
+    assert (await ask(server.url, path, "rebuild"))[0] == 0
+    assert (await ask(server.url, path, "verify"))[0] == 0
+
+
+@pytest.mark.parametrize("command", ["rebuild", "verify"])
+async def test_a_disk_that_is_full_is_told_and_costs_nothing(
+    server: EmbeddedServer, path: Path, command: str
+) -> None:
+    """No file of the command may become larger than what the second one needs."""
+    asked = ["projection", command, "--nats", server.url, "--db", str(path)]
+    script = 'ulimit -f 48; exec "$@"'
+    argv = ["bash", "-c", script, "bash", sys.executable, "-m", "trellis_jobs.cli", *asked]
+    before = rows_of(path)
+    done = await asyncio.create_subprocess_exec(*argv, stdout=PIPE, stderr=PIPE, cwd=ROOT)
+    said = b"".join(await done.communicate()).decode()
+    assert done.returncode == 1
+    assert "as much disk space again" in said
+    assert "Traceback" not in said
+    assert rows_of(path) == before
+    assert [each.name for each in path.parent.iterdir() if "ing" in each.suffix] == []
 
 
 async def test_status_of_what_does_not_fit_ends_with_one_and_says_why(
