@@ -208,7 +208,9 @@ def _running(job: Job, facts: Facts) -> Explanation:
     sentence = f"Try {job.tries} of {job.max_tries} runs{where}{since}"
     if owner is not None and not facts.owner_is_present:
         seen = facts.owner_seen_at
-        heard = f"was last heard of {ago(seen, facts.now)}" if seen else "was never heard of"
+        heard = (
+            f"was last heard of {ago(seen, facts.now)}" if seen else "was not heard of within a day"
+        )
         return _left_alone(f"{sentence}, but that worker {heard}", facts, began, details)
     if job.deadline is not None and job.deadline <= facts.now:
         return Explanation(

@@ -17,3 +17,5 @@ CREATE INDEX jobs_that_wait   ON jobs_projection (service, type, updated_at) WHE
 CREATE INDEX values_by_job    ON payload_values (job);
 CREATE INDEX keys_by_jobs     ON key_counts (jobs DESC, service, type, key, key_hash, active);
 CREATE INDEX ignored_by_job   ON ignored_events (id, service, type);
+CREATE INDEX aside_by_subject ON undecodable_messages (subject);
+CREATE INDEX workers_by_sight ON worker_presence_projection (seen_at);

@@ -67,7 +67,7 @@ class Intake:
             left = [message for job in went_on for message in await read_job(job)]
             taken_in = [message for message in left if message.sequence <= self.place.sequence]
             if rows:
-                await self._projection.forget(rows.values(), refold(taken_in, self.place))
+                await self._projection.forget(rows.values(), up_to, refold(taken_in, self.place))
 
     def _remember(self, rows: dict[JobAddress, JobRow]) -> None:
         for address, row in rows.items():

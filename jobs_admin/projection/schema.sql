@@ -103,7 +103,8 @@ CREATE TABLE job_activity (
     PRIMARY KEY (minute, service, type, kind)
 ) WITHOUT ROWID;
 
--- The newest heartbeat of each worker; `seen_at` is the server's time, not the worker's.
+-- The newest heartbeat of each worker; `seen_at` is the server's time, not the worker's. Those a day
+-- older than the newest of all are gone.
 CREATE TABLE worker_presence_projection (
     service      TEXT    NOT NULL,
     type         TEXT    NOT NULL,

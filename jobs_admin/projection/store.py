@@ -23,9 +23,10 @@ from jobs_admin.projection.schema import SCHEMA_VERSION, indexes_script, tables_
 from jobs_admin.projection.tallies import TALLIES
 from trellis_jobs.errors import JobsError
 from trellis_jobs.jetstream.log_feed import Place
+from trellis_jobs.model import subjects
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Collection, Iterable
+    from collections.abc import AsyncIterator, Collection, Iterable, Mapping
     from pathlib import Path
 
     from jobs_admin.projection.batch import Changes, JobRow
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
     from trellis_jobs.model.identity import JobAddress
 
 ACTIVITY_MINUTES: Final = 24 * 60
+PRESENCE_KEPT: Final = 24 * 60 * 60 * 1_000_000
 _LOADED_AT_ONCE: Final = 500
 
 _UPSERT_JOB: Final = (
@@ -53,12 +55,22 @@ _SIGHT: Final = (
     "ON CONFLICT (service, type, instance) DO UPDATE SET seen_at = excluded.seen_at, "
     "said_at = excluded.said_at, concurrency = excluded.concurrency, version = excluded.version"
 )
+# By the newest of them, not by any clock: so that the same log always leads to the same rows.
+_FORGET_SIGHTS: Final = (
+    "DELETE FROM worker_presence_projection "
+    "WHERE seen_at < (SELECT max(seen_at) FROM worker_presence_projection) - ?"
+)
 _FORGET_JOB: Final = (
     "DELETE FROM jobs_projection WHERE job = ?",
     "DELETE FROM job_logs WHERE job = ?",
     "DELETE FROM payload_values WHERE job = ?",
 )
 _FORGET_IGNORED: Final = "DELETE FROM ignored_events WHERE service = ? AND type = ? AND id = ?"
+# Whatever is under the job's own subjects: after a dot comes a slash.
+_FORGET_ASIDE: Final = (
+    "DELETE FROM undecodable_messages WHERE subject > ?1 || '.' AND subject < ?1 || '/' "
+    "AND sequence <= ?2"
+)
 _SET: Final = "INSERT OR REPLACE INTO projection_metadata VALUES (?, ?)"
 
 
@@ -125,7 +137,9 @@ class Projection:
         for row in changes.jobs.values():
             row.written = row.job
 
-    async def forget(self, rows: Collection[JobRow], left: Changes) -> None:
+    async def forget(
+        self, rows: Collection[JobRow], up_to: Mapping[JobAddress, int], left: Changes
+    ) -> None:
         """Jobs that retention has taken out of the log leave no row behind but what is left."""
         addresses = [row.job.address for row in rows]
         async with self._transaction():
@@ -134,6 +148,7 @@ class Projection:
             await self._many(
                 _FORGET_IGNORED, [(a.service, a.job_type, a.job_id) for a in addresses]
             )
+            await self._many(_FORGET_ASIDE, [(subjects.of_job(a), up_to[a]) for a in addresses])
             await self._count([(row.written, None) for row in rows])
             await self._write(left)
 
@@ -173,7 +188,9 @@ class Projection:
         await self._many(
             "DELETE FROM job_logs WHERE job = ? AND number <= ?", outdated_lines(changes)
         )
-        await self._many(_SIGHT, sighting_rows(changes))
+        if changes.presence:
+            await self._many(_SIGHT, sighting_rows(changes))
+            await self._database.execute(_FORGET_SIGHTS, (PRESENCE_KEPT,))
         await self._many(
             "INSERT OR IGNORE INTO ignored_events VALUES (?, ?, ?, ?, ?, ?)", ignored_rows(changes)
         )

@@ -145,6 +145,19 @@ def test_what_is_no_event_is_kept_aside_and_stops_nothing(tmp_path: Path) -> Non
     assert rows["jobs_projection"][0][4] == "active"
 
 
+def test_workers_not_heard_of_for_a_day_are_forgotten(tmp_path: Path) -> None:
+    """By the heartbeats themselves: however the log was portioned, the rows are the same."""
+    scribe = Scribe().beat("pod-1").beat("pod-2").later(23 * 3600).beat("pod-3").beat("pod-2")
+    scribe.later(2 * 3600).beat("pod-4")
+    for name, portions in (
+        ("whole", [scribe.messages]),
+        ("parts", [[message] for message in scribe.messages]),
+    ):
+        project(tmp_path / name, portions)
+        workers = [row[2] for row in rows_of(tmp_path / name)["worker_presence_projection"]]
+        assert sorted(workers) == ["pod-2", "pod-3", "pod-4"]
+
+
 def test_jobs_are_counted_as_they_move(tmp_path: Path) -> None:
     scribe = Scribe().write(created(), started(), failed(), retried())
     scribe.write(*of(BILLING, created(), started(), completed()))

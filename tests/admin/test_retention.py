@@ -33,7 +33,7 @@ from trellis_jobs.embedded import EmbeddedServer
 from trellis_jobs.jetstream import api
 from trellis_jobs.jetstream.log_feed import LogFeed
 from trellis_jobs.jetstream.provision import provision
-from trellis_jobs.jetstream.purging import is_left
+from trellis_jobs.jetstream.purging import is_left, purge_job
 from trellis_jobs.model import events as e
 from trellis_jobs.model import subjects
 from trellis_jobs.model.identity import JobAddress
@@ -174,6 +174,31 @@ async def test_of_a_job_that_went_on_what_is_left_in_the_log_is_left(
         assert await at.readers.row(of_kind) == (1,)
 
 
+async def test_what_is_left_and_not_yet_taken_in_is_taken_in_once(
+    server: EmbeddedServer, tmp_path: Path
+) -> None:
+    """Of what came between the archive and the purge, the projection knows one event of two."""
+
+    async def happens(job: Job, history: list[Entry]) -> None:
+        await retried(at.raw, job, history)
+        await at.catch_up()
+        latest = await at.raw.events.latest(REPORT)
+        assert latest is not None
+        cancelled = e.Cancelled(job=REPORT, context=job.context, at=utc_now(), tries=0, by="ann")
+        assert isinstance(await at.raw.events.try_append(latest.head, cancelled), Head)
+
+    async with sweeper(server.url, tmp_path) as at:
+        await write_two_hours_behind(at.raw, REPORT, failed(attempt=FIRST))
+        await at.catch_up()
+        late = at.retention(later=timedelta(days=31), archive=Meanwhile(at, happens))
+        await late.sweep()
+        assert await at.readers.rows("SELECT state FROM jobs_projection") == [("pending",)]
+        await at.catch_up()
+        assert await at.readers.rows("SELECT state FROM jobs_projection") == [("cancelled",)]
+        assert await at.readers.rows("SELECT * FROM ignored_events") == []
+        assert await at.is_as_rebuilt()
+
+
 async def test_of_a_job_that_left_nothing_but_what_does_not_count_no_row_is_left(
     server: EmbeddedServer, tmp_path: Path
 ) -> None:
@@ -217,11 +242,29 @@ async def test_of_a_job_that_another_replica_purged_what_went_on_is_left(
 async def test_what_is_no_event_is_purged_with_its_job(
     server: EmbeddedServer, tmp_path: Path
 ) -> None:
+    """And so are the rows about it; those about other jobs, and what came later, are not."""
+    alike = replace(REPORT, job_id=f"{REPORT.job_id}-2")
+
+    async def say_rubbish(address: JobAddress) -> None:
+        subject = subjects.lifecycle(address, e.EventKind.STARTED)
+        await at.raw.connection.ask(subject, b"rubbish")
+        await at.catch_up()
+
     async with sweeper(server.url, tmp_path) as at:
         await write_two_hours_behind(at.raw)
-        await at.raw.connection.ask(subjects.lifecycle(REPORT, e.EventKind.STARTED), b"rubbish")
-        await at.catch_up()
-        await at.retention(later=timedelta(days=31)).sweep()
+        await say_rubbish(REPORT)
+        await say_rubbish(alike)
+
+        async def happens(job: Job, history: list[Entry]) -> None:
+            await say_rubbish(REPORT)
+
+        late = timedelta(days=31)
+        await at.retention(later=late, archive=Meanwhile(at, happens)).sweep()
+        of_both = "SELECT sequence, subject FROM undecodable_messages ORDER BY sequence"
+        [(_, other), (later, _)] = await at.readers.rows(of_both)
+        assert other == subjects.lifecycle(alike, e.EventKind.STARTED)
+        assert await at.is_as_rebuilt()
+        await purge_job(at.raw.connection, REPORT, up_to=later)
         assert not await is_left(at.raw.connection, REPORT)
 
 
@@ -290,10 +333,10 @@ async def test_a_portion_leaves_the_projection_at_once_but_for_what_went_on(
             await retried(at.raw, job, history)
             await at.catch_up()
 
-    async def forget(self: Projection, rows: Any, left: Any) -> None:
+    async def forget(self: Projection, rows: Any, *more: Any) -> None:
         histories = [await at.raw.events.history(row.job.address) for row in rows]
         steps.append(("forgotten, and purged before", histories.count([])))
-        await really_forget(self, rows, left)
+        await really_forget(self, rows, *more)
 
     really_forget = Projection.forget
     monkeypatch.setattr(Projection, "forget", forget)

@@ -47,9 +47,14 @@ def lifecycle(job: JobAddress, kind: EventKind) -> str:
     return f"trellis.jobs.{job.service}.{job.job_type}.{job.job_id}.{kind.value}"
 
 
+def of_job(job: JobAddress) -> str:
+    """What the subjects of all events of one job begin with."""
+    return f"trellis.jobs.{job.service}.{job.job_type}.{job.job_id}"
+
+
 def history(job: JobAddress) -> str:
     """Every event of one job: the filter that guards are checked against."""
-    return f"trellis.jobs.{job.service}.{job.job_type}.{job.job_id}.>"
+    return f"{of_job(job)}.>"
 
 
 def of_id(job_id: str) -> str:
