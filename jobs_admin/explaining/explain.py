@@ -77,25 +77,32 @@ def _retry_later(job: Job, now: datetime) -> Explanation | None:
 def _paused(job: Job, facts: Facts) -> Explanation | None:
     if facts.queue is None or not facts.queue.is_paused:
         return None
-    remaining = facts.queue.pause_remaining
+    paused = facts.queue
+    remaining = paused.pause_remaining
     until = None if remaining is None else facts.now + remaining
     ends = f" until {clock(until)}" if until else ""
+    by = f" by {paused.paused_by}" if paused.paused_by else ""
+    reason = f": {paused.paused_because}" if paused.paused_because else ""
+    told = {"pausedBy": paused.paused_by, "pauseReason": paused.paused_because}
     return Explanation(
         Because.QUEUE_PAUSED,
-        f"The queue {queue_of(job)} is paused{ends}.",
+        f"The queue {queue_of(job)} is paused{by}{ends}{reason}.",
         "the pause ends, or somebody resumes the queue",
         since=job.updated_at,
         until=until,
+        details={name: value for name, value in told.items() if value is not None},
     )
 
 
 def _no_worker(job: Job, facts: Facts) -> Explanation | None:
-    if facts.workers:
+    """A worker that died is heard of for a while; that nobody asks for work is seen at once."""
+    if facts.workers and not (facts.queue and facts.queue.is_left_alone):
         return None
     never = "; none ever was" if facts.queue is None else ""
+    silent = ", and none asks for its work: those heard of lately stopped, or are quiet"
     return Explanation(
         Because.NO_WORKER,
-        f"No worker is there for the queue {queue_of(job)}{never}.",
+        f"No worker is there for the queue {queue_of(job)}{silent if facts.workers else never}.",
         f"a worker of service {job.address.service} that handles {job.address.job_type} starts",
         since=job.updated_at,
     )
@@ -208,9 +215,7 @@ def _running(job: Job, facts: Facts) -> Explanation:
     sentence = f"Try {job.tries} of {job.max_tries} runs{where}{since}"
     if owner is not None and not facts.owner_is_present:
         seen = facts.owner_seen_at
-        heard = (
-            f"was last heard of {ago(seen, facts.now)}" if seen else "was not heard of within a day"
-        )
+        heard = f"was last heard of {ago(seen, facts.now)}" if seen else "is not there"
         return _left_alone(f"{sentence}, but that worker {heard}", facts, began, details)
     if job.deadline is not None and job.deadline <= facts.now:
         return Explanation(

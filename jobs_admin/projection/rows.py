@@ -199,6 +199,10 @@ def sighting_rows(changes: Changes) -> list[tuple[Any, ...]]:
     ]
 
 
+def departed_rows(changes: Changes) -> list[tuple[str, str, str]]:
+    return [worker for worker, seen in changes.presence.items() if seen.beat.stopping]
+
+
 def ignored_rows(changes: Changes) -> list[tuple[Any, ...]]:
     return [
         (sequence, event.job.service, event.job.job_type, event.job.job_id, event.kind.value, why)

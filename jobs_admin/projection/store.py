@@ -11,6 +11,7 @@ from jobs_admin.errors import ProjectionOutdated
 from jobs_admin.projection.files import FileDamaged, FileReplaced, file_id, made
 from jobs_admin.projection.rows import (
     COLUMNS,
+    departed_rows,
     from_row,
     ignored_rows,
     line_rows,
@@ -55,10 +56,13 @@ _SIGHT: Final = (
     "ON CONFLICT (service, type, instance) DO UPDATE SET seen_at = excluded.seen_at, "
     "said_at = excluded.said_at, concurrency = excluded.concurrency, version = excluded.version"
 )
-# By the newest of them, not by any clock: so that the same log always leads to the same rows.
+# By the newest of them, also of one that leaves, not by any clock: so that the same log always leads to the same rows.
 _FORGET_SIGHTS: Final = (
     "DELETE FROM worker_presence_projection "
     "WHERE seen_at < (SELECT max(seen_at) FROM worker_presence_projection) - ?"
+)
+_LOSE_SIGHT: Final = (
+    "DELETE FROM worker_presence_projection WHERE service = ? AND type = ? AND instance = ?"
 )
 _FORGET_JOB: Final = (
     "DELETE FROM jobs_projection WHERE job = ?",
@@ -191,6 +195,7 @@ class Projection:
         if changes.presence:
             await self._many(_SIGHT, sighting_rows(changes))
             await self._database.execute(_FORGET_SIGHTS, (PRESENCE_KEPT,))
+            await self._many(_LOSE_SIGHT, departed_rows(changes))
         await self._many(
             "INSERT OR IGNORE INTO ignored_events VALUES (?, ?, ?, ?, ?, ?)", ignored_rows(changes)
         )

@@ -28,7 +28,7 @@ from tests.given import (
     started,
     waiting,
 )
-from trellis_jobs.jetstream.queue_consumers import QueueConsumer
+from trellis_jobs.jetstream.queue_consumers import PAUSE_REASON, PAUSED_BY, QueueConsumer
 from trellis_jobs.model.concurrency import Concurrency
 from trellis_jobs.model.job_errors import Interruption, JobError
 from trellis_jobs.model.states import JobState
@@ -63,6 +63,13 @@ def test_nobody_works_on_its_queue() -> None:
     assert found.next == "a worker of service documents that handles render-report starts"
 
 
+def test_a_worker_that_was_heard_of_lately_and_asks_for_nothing_is_none() -> None:
+    found = why(queue=replace(QUEUE, asking=0))
+    assert found.because is Because.NO_WORKER
+    assert "none asks for its work" in found.sentence
+    assert why(queue=replace(QUEUE, asking=0, unanswered=1)).because is Because.ABOUT_TO_START
+
+
 def test_nobody_ever_worked_on_its_queue() -> None:
     assert "none ever was" in why(workers=(), queue=None).sentence
 
@@ -90,6 +97,15 @@ def test_its_queue_is_paused() -> None:
     assert found.because is Because.QUEUE_PAUSED
     assert found.until == after(310)
     assert "until 2026-03-28T12:05:10Z" in found.sentence
+
+
+def test_who_paused_its_queue_and_why_is_told() -> None:
+    noted = {"metadata": {PAUSE_REASON: "the bank is down", PAUSED_BY: "ann"}}
+    found = why(queue=replace(QUEUE, is_paused=True, config=noted))
+    assert found.sentence == (
+        "The queue documents/render-report is paused by ann: the bank is down."
+    )
+    assert found.details == {"pausedBy": "ann", "pauseReason": "the bank is down"}
 
 
 def test_its_next_try_is_due_later() -> None:

@@ -69,6 +69,13 @@ async def test_a_worker_is_gone_ninety_seconds_after_its_last_heartbeat(tmp_path
     assert [len(page.entries[0]["workers"]) for page in (fresh, old)] == [1, 0]
 
 
+async def test_a_worker_that_took_its_leave_is_gone_at_once(tmp_path: Path) -> None:
+    log = Scribe().write(created()).beat("pod-7").beat("pod-8").beat("pod-7", stopping=True)
+    async with projected(tmp_path, log) as readers:
+        page = await one_page(readers, 1)
+    assert [each["instanceId"] for each in page.entries[0]["workers"]] == ["pod-8"]
+
+
 async def test_work_that_nobody_is_there_for_is_flagged(tmp_path: Path) -> None:
     again = JobAddress(BILLING.service, "remind", "01JQEXAMP1E0000000000000CC")
     log = Scribe().write(created(), *of(BILLING, created(), started(), completed()))

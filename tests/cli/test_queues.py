@@ -68,7 +68,7 @@ def test_every_queue_of_the_server_is_listed_with_what_waits(there: Stage) -> No
     work = queues_of(ended.json)["lab/work"]
     assert (work["depth"], work["inFlight"], work["asking"]) == (2, 0, 0)
     assert (work["paused"], work["ackWaitMs"]) == (False, 1000)
-    assert work["unattended"] is (work["workers"] == 0)
+    assert (work["unattended"], work["workers"]) == (True, 0)
     assert work["states"]["pending"] == 2
     assert work["oldestAgeMs"] > 0
     assert queues_of(ended.json)["lab/slow"]["depth"] == 0
@@ -243,7 +243,8 @@ def stats(**states: int) -> StatsView:
         (0, {"unanswered": 1}, True),
         (0, {"pending": 0, "unanswered": 1}, True),
         (0, {"asking": 1}, False),
-        (1, {}, False),
+        (1, {}, True),
+        (1, {"unanswered": 1}, False),
         (0, {"is_paused": True}, False),
     ],
 )

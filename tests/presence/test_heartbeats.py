@@ -19,6 +19,7 @@ from tests.support.worker_process import worker_process
 from trellis_jobs import Workers
 from trellis_jobs.embedded import EmbeddedServer
 from trellis_jobs.jetstream import api
+from trellis_jobs.jetstream.heartbeats import newest_heartbeats
 from trellis_jobs.jetstream.presence import Presence
 from trellis_jobs.model import subjects
 from trellis_jobs.model.presence import WorkerHeartbeat
@@ -121,7 +122,40 @@ async def test_a_worker_is_present_while_it_lives_and_gone_soon_after(
             await until(first_has_expired)
             assert not await presence.is_gone("lab", "work", host.instance)
         await until(lambda: presence.is_gone("lab", "work", host.instance))
-        assert await newest(raw, OF_WORK) is None
+
+        async def none_is_left() -> bool:
+            return await newest(raw, OF_WORK) is None
+
+        await until(none_is_left, "the last heartbeat too has removed itself")
+        assert await presence.is_gone("lab", "work", host.instance)
+
+
+async def test_a_worker_that_stops_takes_its_leave(server: EmbeddedServer) -> None:
+    async with probe_of_a_stopped_worker(server.url) as (raw, instance):
+        last = await newest(raw, OF_WORK)
+        assert last is not None
+        assert json.loads(last.data)["stopping"] is True
+        assert (last.headers or {})["Nats-TTL"] == "30s"
+        presence = Presence(raw.connection, raw.features)
+        assert await presence.is_gone("lab", "work", instance)
+        assert await presence.newest("lab", "work", instance) == 0
+        assert await newest_heartbeats(raw.connection) == []
+
+
+@asynccontextmanager
+async def probe_of_a_stopped_worker(url: str) -> AsyncIterator[tuple[Probe, str]]:
+    """With the heartbeats that it sent still in the log."""
+    async with producer(url), probe(url) as raw:
+        async with worker(url, "work"):
+            instance = subject_of(await heartbeat(raw)).split(".")[5]
+
+        async def has_two() -> bool:
+            filtered = json.dumps({"subjects_filter": OF_WORK}).encode()
+            answer = await raw.connection.ask("$JS.API.STREAM.INFO.JOBS", filtered)
+            return bool(sum(json.loads(answer.data)["state"]["subjects"].values()) > 1)
+
+        await until(has_two, "its first heartbeat and its last")
+        yield raw, instance
 
 
 async def test_a_worker_that_never_was_is_gone(server: EmbeddedServer) -> None:

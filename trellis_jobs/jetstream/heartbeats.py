@@ -1,4 +1,4 @@
-"""The newest heartbeat of every worker that the log holds one of."""
+"""The newest heartbeat of every worker that the log holds one of, and that did not leave."""
 
 from __future__ import annotations
 
@@ -61,4 +61,4 @@ async def _newest(connection: Connection, subject: str) -> Heard | None:
     if stored is None:
         return None
     beat = wire.decode(stored.data, expected=whose)
-    return None if isinstance(beat, str) else Heard(beat, stored.stored_at)
+    return None if isinstance(beat, str) or beat.stopping else Heard(beat, stored.stored_at)

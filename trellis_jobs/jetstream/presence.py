@@ -11,16 +11,19 @@ from trellis_jobs.jetstream import api
 from trellis_jobs.jetstream.connection import Connection, ConnectionLost, NoResponders
 from trellis_jobs.jetstream.event_log import sequence_of
 from trellis_jobs.model import subjects
+from trellis_jobs.model.subjects import PresenceSubject
 from trellis_jobs.wire import headers as h
 from trellis_jobs.wire import presence as wire
 
 if TYPE_CHECKING:
+    from nats.aio.msg import Msg
+
     from trellis_jobs.contract.features import Features
     from trellis_jobs.model.presence import WorkerHeartbeat
 
 INTERVAL: Final = timedelta(seconds=10)
 # A heartbeat removes itself from the log after three intervals, so the log does not fill up
-# and an instance without one is gone.
+# and an instance without one is gone. The last one too: not before those that came before it.
 _INTERVALS_OF_LIFE: Final = 3
 _SHORTEST_TTL: Final = 1
 _PATIENCE: Final = 2.0
@@ -43,31 +46,43 @@ class Presence:
         await self._connection.publish(subject, wire.encode(heartbeat), headers=headers)
 
     async def is_gone(self, service: str, job_type: str, instance: str) -> bool:
-        """True only when the log positively holds no heartbeat of that instance any more.
+        """True only when that instance said so, or when the heartbeats it sent are over.
 
         Where nobody can tell, or may ask, it counts as present: only an error's wording depends
         on the answer.
         """
-        if not self._features.message_ttl:
+        message = await self._newest(PresenceSubject(service, job_type, instance))
+        if message is None:
             return False
-        subject = subjects.presence(service, job_type, instance)
-        try:
-            message = await api.newest(self._connection, LOG, subject, timeout=_PATIENCE)
-        except (ConnectionLost, NoResponders, NotPermitted):
-            return False
-        return (message.headers or {}).get("Status") == "404"
+        if _is_none(message):
+            return self._features.message_ttl
+        return _is_farewell(message, PresenceSubject(service, job_type, instance))
 
     async def newest(self, service: str, job_type: str, instance: str) -> int | None:
-        """The log sequence of the instance's newest heartbeat; 0: there is none any more.
+        """The log sequence of the instance's newest heartbeat; 0: there is none, or it left.
 
         None where nobody can tell right now. A heartbeat that removes itself tells by its absence.
         """
-        subject = subjects.presence(service, job_type, instance)
+        whose = PresenceSubject(service, job_type, instance)
+        message = await self._newest(whose)
+        if message is None:
+            return None
+        if _is_none(message) or _is_farewell(message, whose):
+            return 0
+        return sequence_of(message) if "Nats-Sequence" in (message.headers or {}) else None
+
+    async def _newest(self, whose: PresenceSubject) -> Msg | None:
+        subject = subjects.presence(whose.service, whose.job_type, whose.instance)
         try:
-            message = await api.newest(self._connection, LOG, subject, timeout=_PATIENCE)
+            return await api.newest(self._connection, LOG, subject, timeout=_PATIENCE)
         except (ConnectionLost, NoResponders, NotPermitted):
             return None
-        headers = message.headers or {}
-        if headers.get("Status") == "404":
-            return 0
-        return sequence_of(message) if "Nats-Sequence" in headers else None
+
+
+def _is_none(message: Msg) -> bool:
+    return (message.headers or {}).get("Status") == "404"
+
+
+def _is_farewell(message: Msg, whose: PresenceSubject) -> bool:
+    beat = wire.decode(message.data, expected=whose)
+    return not isinstance(beat, str) and beat.stopping

@@ -18,6 +18,9 @@ if TYPE_CHECKING:
     from trellis_jobs.jetstream.connection import Connection
 
 _PAGE: Final = 256
+# In the consumer's metadata: why it is paused, and who paused it.
+PAUSE_REASON: Final = "trellis.paused.reason"
+PAUSED_BY: Final = "trellis.paused.by"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,6 +44,26 @@ class QueueConsumer:
     is_paused: bool
     pause_remaining: timedelta | None
     config: Config = field(default_factory=dict, repr=False)
+
+    @property
+    def is_left_alone(self) -> bool:
+        """Work waits, nobody asks for it, and nobody has any of it in hand.
+
+        Not so while it is paused: then nobody is given any.
+        """
+        return self.pending > 0 and not (self.unanswered or self.asking or self.is_paused)
+
+    @property
+    def paused_because(self) -> str | None:
+        return self._noted(PAUSE_REASON)
+
+    @property
+    def paused_by(self) -> str | None:
+        return self._noted(PAUSED_BY)
+
+    def _noted(self, key: str) -> str | None:
+        metadata = self.config.get("metadata") or {}
+        return (metadata.get(key) or None) if self.is_paused else None
 
 
 class QueueConsumers:

@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from trellis_jobs.contract.contract_note import read_note
 from trellis_jobs.contract.topology import WORK, Config, queue_consumer
 from trellis_jobs.errors import InfrastructureMissing, RequestRefused, ServerTooOld
 from trellis_jobs.jetstream import api, stored_messages
 from trellis_jobs.jetstream.consumers import drift, unfit
-from trellis_jobs.jetstream.queue_consumers import QueueConsumer, QueueConsumers
+from trellis_jobs.jetstream.queue_consumers import (
+    PAUSE_REASON,
+    PAUSED_BY,
+    QueueConsumer,
+    QueueConsumers,
+)
 from trellis_jobs.model import subjects
 
 if TYPE_CHECKING:
@@ -20,10 +25,6 @@ if TYPE_CHECKING:
     from trellis_jobs.contract.declaration import JobType
     from trellis_jobs.contract.features import Features
     from trellis_jobs.jetstream.connection import Connection
-
-# In the consumer's metadata: why it is paused, and who paused it.
-_REASON: Final = "trellis.paused.reason"
-_BY: Final = "trellis.paused.by"
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,14 +41,6 @@ class ServerQueue:
     def name(self) -> str:
         return f"{self.service}/{self.job_type}"
 
-    @property
-    def paused_because(self) -> str | None:
-        return self._noted(_REASON)
-
-    @property
-    def paused_by(self) -> str | None:
-        return self._noted(_BY)
-
     def contract(self) -> JobType[Any, Any] | None:
         """As its service has told it; raises DeclarationError where it cannot be read."""
         return read_note(self._metadata, self.service, self.job_type)
@@ -62,9 +55,6 @@ class ServerQueue:
     @property
     def _metadata(self) -> Mapping[str, str]:
         return self.config.get("metadata") or {}
-
-    def _noted(self, key: str) -> str | None:
-        return (self._metadata.get(key) or None) if self.consumer.is_paused else None
 
 
 async def list_queues(connection: Connection) -> list[ServerQueue]:
@@ -113,7 +103,7 @@ async def resume(connection: Connection, features: Features, queue: ServerQueue)
 
 async def note_pause(connection: Connection, queue: ServerQueue, reason: str, by: str) -> None:
     """Kept with the consumer, for whoever asks why nothing runs."""
-    metadata = {**(queue.config.get("metadata") or {}), _REASON: reason, _BY: by}
+    metadata = {**(queue.config.get("metadata") or {}), PAUSE_REASON: reason, PAUSED_BY: by}
     name, filtered = queue.config["name"], queue.config["filter_subject"]
     body = {
         "stream_name": WORK,

@@ -11,9 +11,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkerHeartbeat:
+    """`stopping`: its last, so that nobody counts on the worker any more."""
+
     service: str
     job_type: str
     instance: str
     at: datetime
     concurrency: int | None = None
     version: str | None = None
+    stopping: bool = False

@@ -22,6 +22,8 @@ def encode(beat: WorkerHeartbeat) -> bytes:
         body["concurrency"] = beat.concurrency
     if beat.version is not None:
         body["version"] = beat.version
+    if beat.stopping:
+        body["stopping"] = True
     return dumps(body)
 
 
@@ -36,6 +38,7 @@ def decode(data: bytes, *, expected: PresenceSubject) -> WorkerHeartbeat | str:
             at=moment(body, "timestamp"),
             concurrency=optional(body, "concurrency", int),
             version=optional(body, "version", str),
+            stopping=optional(body, "stopping", bool) or False,
         )
     except BadField as error:
         return str(error)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING
 
@@ -20,28 +21,40 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 
-async def keep_present(
-    service: str,
-    instance: str,
-    workers: Sequence[QueueWorker],
-    presence: Presence,
-    surroundings: Surroundings,
-) -> None:
-    while True:
-        for worker in workers:
+@dataclass(frozen=True, slots=True)
+class Signs:
+    """The signs of life of one worker process."""
+
+    service: str
+    instance: str
+    workers: Sequence[QueueWorker]
+    presence: Presence
+    surroundings: Surroundings
+
+    async def keep_giving(self) -> None:
+        while True:
+            await self._give(stopping=False)
+            await asyncio.sleep(self.presence.interval.total_seconds())
+
+    async def take_leave(self) -> None:
+        """The last: from now on nobody waits for this worker."""
+        await self._give(stopping=True)
+
+    async def _give(self, *, stopping: bool) -> None:
+        for worker in self.workers:
             beat = WorkerHeartbeat(
-                service=service,
+                service=self.service,
                 job_type=worker.handler.queue.name,
-                instance=instance,
-                at=surroundings.now(),
+                instance=self.instance,
+                at=self.surroundings.now(),
                 concurrency=worker.concurrency,
                 version=_version(),
+                stopping=stopping,
             )
             try:
-                await presence.beat(beat)
+                await self.presence.beat(beat)
             except ConnectionLost as error:
                 log.warning("a heartbeat was not sent", extra={"error": str(error)})
-        await asyncio.sleep(presence.interval.total_seconds())
 
 
 def _version() -> str | None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 from trellis_jobs.jetstream.lease_keeper import RENEWALS_PER_LEASE, LeaseKeeper
 from trellis_jobs.model.worker_states import WorkerState, follow
 from trellis_jobs.worker.background import Background
-from trellis_jobs.worker.heartbeat import keep_present
+from trellis_jobs.worker.heartbeat import Signs
 from trellis_jobs.worker.loop import QueueWorker
 from trellis_jobs.worker.tools import Tools
 
@@ -74,6 +74,9 @@ class WorkerHost:
             )
             for handler in handlers
         ]
+        self._signs = Signs(
+            service, self.instance, self._workers, doors.presence, doors.surroundings
+        )
 
     async def start(self) -> None:
         """Every consumer is ensured before any work is taken, so a bad one fails the start."""
@@ -87,15 +90,7 @@ class WorkerHost:
         keeper.start()
         for worker, lease in zip(self._workers, leases, strict=True):
             worker.start(self._tools(lease, keeper))
-        self._background.spawn(
-            keep_present(
-                self._service,
-                self.instance,
-                self._workers,
-                self._doors.presence,
-                self._doors.surroundings,
-            )
-        )
+        self._background.spawn(self._signs.keep_giving())
         log.info(
             "worker started",
             extra={
@@ -149,6 +144,7 @@ class WorkerHost:
         for worker in self._workers:
             await worker.close()
         await self._background.close()
+        await self._signs.take_leave()
         if self._keeper is not None:
             await self._keeper.stop()
         log.info("worker stopped", extra={"instance": self.instance})

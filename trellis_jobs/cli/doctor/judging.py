@@ -110,7 +110,7 @@ def _judge_queue(row: QueueRow) -> list[Finding]:
     if row.queue is None:
         return found
     if row.queue.consumer.is_paused:
-        why = f" ({row.queue.paused_because})" if row.queue.paused_because else ""
+        why = f" ({row.queue.consumer.paused_because})" if row.queue.consumer.paused_because else ""
         found.append(note(f"{row.name}: paused{why}, {row.queue.consumer.pending} waiting"))
     if row.is_unattended:
         waiting = f"{row.queue.consumer.pending} waiting, and no worker asks for them"

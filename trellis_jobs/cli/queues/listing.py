@@ -107,6 +107,10 @@ def _pause(row: QueueRow, output: Output, now: datetime) -> str:
         words = "until it is resumed"
     else:
         words = f"until {stamp(until)}" if output.absolute else f"for another {spell(until - now)}"
-    if queue is not None and queue.paused_because:
-        words += f": {queue.paused_because}"
-    return f"{words} ({queue.paused_by})" if queue is not None and queue.paused_by else words
+    if queue is not None and queue.consumer.paused_because:
+        words += f": {queue.consumer.paused_because}"
+    return (
+        f"{words} ({queue.consumer.paused_by})"
+        if queue is not None and queue.consumer.paused_by
+        else words
+    )

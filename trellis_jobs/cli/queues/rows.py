@@ -52,16 +52,14 @@ class QueueRow:
 
     @property
     def is_unattended(self) -> bool:
-        """Work waits, nobody asks for it, and nobody is there; or nothing is being done, at least.
+        """Work waits and nobody asks for it, or somebody had it and nobody is there any more.
 
         What workers had when they died counts as being done until somebody takes it up.
         """
         if self.queue is None or self.queue.consumer.is_paused or self.queue.consumer.asking:
             return False
         has = self.queue.consumer
-        if self.workers is None:
-            return has.pending > 0 and has.unanswered == 0
-        return has.pending + has.unanswered > 0 and self.workers == 0
+        return has.is_left_alone or (has.unanswered > 0 and self.workers == 0)
 
     def paused_until(self, now: datetime) -> datetime | None:
         """None if it is not paused, or without an end."""
@@ -152,7 +150,7 @@ def _of_the_server(queue: ServerQueue) -> dict[str, Any]:
     }
     more = {
         "deliveryLimit": has.delivery_limit,
-        "pauseReason": queue.paused_because,
-        "pausedBy": queue.paused_by,
+        "pauseReason": has.paused_because,
+        "pausedBy": has.paused_by,
     }
     return told | {name: value for name, value in more.items() if value is not None}
