@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from jobs_admin.explaining.endings import explain_end
 from jobs_admin.explaining.explanation import Because, Explanation, Facts
+from jobs_admin.explaining.key_waits import key_taken
 from jobs_admin.explaining.wording import (
     ago,
     clock,
@@ -22,7 +23,6 @@ if TYPE_CHECKING:
 
     from trellis_jobs.jetstream.queue_consumers import QueueConsumer
     from trellis_jobs.model.job import Job
-    from trellis_jobs.model.key_state import Slot
 
 
 def explain(job: Job, facts: Facts) -> Explanation:
@@ -43,7 +43,7 @@ def _waiting(job: Job, facts: Facts) -> Explanation:
         or _paused(job, facts)
         or _no_worker(job, facts)
         or _newer_than_workers(job, facts)
-        or _key_taken(job, facts)
+        or key_taken(job, facts)
     )
     return found or _in_line(job, facts)
 
@@ -118,39 +118,6 @@ def _newer_than_workers(job: Job, facts: Facts) -> Explanation | None:
         "a worker of the newer code starts",
         since=job.updated_at,
         details={"payloadVersion": job.run.version, "knownVersion": facts.known_version},
-    )
-
-
-def _key_taken(job: Job, facts: Facts) -> Explanation | None:
-    key, held = facts.key, job.run.concurrency
-    if key is None or held is None or key.slot_of(job.id) or len(key.active) < key.max_active:
-        return None
-    place = next((n for n, each in enumerate(key.queued, 1) if each.job_id == job.id), None)
-    details = {
-        "key": held.key,
-        "holders": [_holder(slot, facts) for slot in key.active],
-        "place": place,
-        "waiting": len(key.queued),
-    }
-    first = min(key.active, key=lambda slot: slot.expires_at)
-    holder = f"job {first.job_id} on {first.instance}"
-    if all(slot.token in facts.expired for slot in key.active):
-        return Explanation(
-            Because.KEY_BLOCKED,
-            f"Its key {held.key} is held by {holder}, whose lease ended "
-            f"{ago(first.expires_at, facts.now)}.",
-            "a waiting worker takes the key over, or an operator releases it",
-            since=first.expires_at,
-            details=details,
-        )
-    in_line = f"; it is number {place} of {len(key.queued)} that wait" if place else ""
-    return Explanation(
-        Because.WAITING_FOR_KEY,
-        f"Its key {held.key} is held by {holder} since {clock(first.started_at)}{in_line}.",
-        f"that job ends, or its lease does at {clock(first.expires_at)} unless it is renewed",
-        since=job.updated_at,
-        until=first.expires_at,
-        details=details,
     )
 
 
@@ -256,14 +223,3 @@ def _left_alone(
         since=since,
         details=details,
     )
-
-
-def _holder(slot: Slot, facts: Facts) -> dict[str, Any]:
-    return {
-        "jobId": slot.job_id,
-        "instanceId": slot.instance,
-        "startedAt": slot.started_at,
-        "heartbeatAt": slot.heartbeat_at,
-        "leaseExpiresAt": slot.expires_at,
-        "isExpired": slot.token in facts.expired,
-    }
