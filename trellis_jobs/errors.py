@@ -289,7 +289,7 @@ class CredentialsUnusable(InfrastructureError):
 
 class InfrastructureMissing(InfrastructureError):
     def __init__(self, what: str, remedy: str = "") -> None:
-        otherwise = "connect once with rights to provision, or have an operator provision it"
+        otherwise = "`trellis-jobs infra apply` makes it, with credentials that may provision"
         super().__init__(f"{what} is not there: {remedy or otherwise}")
         self.what = what
 

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 def explain_end(job: Job) -> Explanation:
     because, sentence = _ENDS[job.state](job)
-    then = _AFTERWARDS.get(job.state, "nothing: it is over")
+    then = _AFTERWARDS.get(job.state, "nothing: it is over").format(id=job.id)
     details: dict[str, Any] = {"by": job.run.ended_by, "reason": job.run.ended_because}
     if job.errors:
         details["errors"] = newest_errors(job)
@@ -77,6 +77,7 @@ _ENDS = {
     JobState.DISMISSED: _dismissed,
 }
 _AFTERWARDS = {
-    JobState.FAILED: "nothing, unless an operator retries it (Jobs.Retry)",
-    JobState.DEAD: "an operator replays it (Jobs.ReplayDLQ) or dismisses it (Jobs.DismissDLQ)",
+    JobState.FAILED: "nothing, unless an operator retries it: `trellis-jobs jobs retry {id}`",
+    JobState.DEAD: "an operator runs it again, or leaves it at that: "
+    "`trellis-jobs dlq replay {id}`, or `dismiss`",
 }

@@ -60,6 +60,8 @@ def due_in(at: datetime, now: datetime) -> str:
 def span(duration: timedelta) -> str:
     """As people say it: one unit, or two."""
     seconds = max(0.0, duration.total_seconds())
+    if seconds < 1:
+        return f"{seconds * 1000:.0f} ms"
     if seconds < _MINUTE:
         return f"{seconds:.3g} s"
     for size, unit, next_size, next_unit in _UNITS:

@@ -212,7 +212,7 @@ def test_how_it_ended(state: JobState, because: Because, words: str) -> None:
 def test_a_dead_job_says_after_how_many_tries_and_what_an_operator_may_do() -> None:
     found = why(created(), started(tries=3), dead(tries=3))
     assert "dead after 3 of 3 tries" in found.sentence
-    assert "Jobs.ReplayDLQ" in found.next
+    assert "`trellis-jobs dlq replay 01JQEXAMP1E0000000000000AA`" in found.next
 
 
 @pytest.mark.parametrize(
@@ -230,7 +230,7 @@ def test_a_job_that_died_of_its_delivery_limit_was_not_out_of_tries(
     assert found.because is Because.DELIVERIES_EXHAUSTED
     assert f"used up after {tries} of 3 tries" in found.sentence
     assert why_it_died.message in found.sentence
-    assert "Jobs.ReplayDLQ" in found.next
+    assert "`trellis-jobs dlq replay 01JQEXAMP1E0000000000000AA`" in found.next
 
 
 def test_who_retried_a_job_is_not_who_ended_it() -> None:
@@ -258,8 +258,8 @@ def test_an_error_of_many_lines_is_told_in_one() -> None:
 @pytest.mark.parametrize(
     ("seconds", "words"),
     [
-        (0, "0 s"),
-        (0.0421, "0.0421 s"),
+        (0, "0 ms"),
+        (0.0421, "42 ms"),
         (59, "59 s"),
         (60, "1 min"),
         (61, "1 min 1 s"),
@@ -267,7 +267,7 @@ def test_an_error_of_many_lines_is_told_in_one() -> None:
         (3_661, "1 h 1 min"),
         (86_400, "1 d"),
         (100_000, "1 d 3 h"),
-        (-5, "0 s"),
+        (-5, "0 ms"),
     ],
 )
 def test_how_long_is_said_in_one_unit_or_two(seconds: float, words: str) -> None:

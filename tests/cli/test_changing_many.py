@@ -38,6 +38,14 @@ def test_jobs_named_by_id_are_changed_and_counted(there: Stage) -> None:
     assert job.earlier_runs[0].errors[0].message == "a"
 
 
+def test_where_nobody_can_be_asked_it_says_how_many_jobs_it_would_touch(there: Stage) -> None:
+    [dead] = there.dead("nobody asked")
+    refused = there.shell("dlq", "replay", dead)
+    assert (refused.code, refused.out) == (2, "")
+    assert "whether to replay 1 job: add --yes; nothing was changed" in refused.err
+    assert there.job(dead).state is JobState.DEAD
+
+
 def test_who_and_why_are_recorded(there: Stage) -> None:
     [dead] = there.dead("c")
     who = ("--by", "ann", "--reason", "nobody needs it")
@@ -90,7 +98,6 @@ def test_what_is_not_clear_is_refused_before_anybody_is_asked() -> None:
     nowhere = {"NATS_URL": "nats://127.0.0.1:1"}
     for arguments, advice in {
         ("dlq", "replay", "--yes"): "say which jobs to replay",
-        ("dlq", "dismiss", "--error", "x"): "add --yes",
         ("jobs", "cancel", "--since", "yesterday", "--yes"): "yesterday",
         ("jobs", "retry", "01J", "--rate", "0", "--yes"): "--rate",
     }.items():

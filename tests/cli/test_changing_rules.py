@@ -9,6 +9,7 @@ from jobs_admin.errors import Denied, Invalid, NotFound, Unexpected
 from trellis_jobs.cli.changing.pace import Pace
 from trellis_jobs.cli.changing.tally import Tally, Why, refusal_of
 from trellis_jobs.cli.changing.targets import Choice, ChoiceOfStates, Matching, Named, choose
+from trellis_jobs.cli.changing.telling import left
 from trellis_jobs.cli.changing.verbs import CANCEL, DISMISS, REPLAY, RETRY, Verb
 from trellis_jobs.cli.exits import Exit, Misused
 from trellis_jobs.errors import JobsError, NotConfirmed, ServiceMissing
@@ -16,6 +17,16 @@ from trellis_jobs.model.identity import JobAddress
 from trellis_jobs.model.states import JobState
 
 A, B = "01M7JEEZVJZST3QAV997TP99RY", "01M7JE66KJRSDQGGFE7CRVT7NX"
+
+
+@pytest.mark.parametrize(
+    ("asked", "rest"), [(3, "1 job left as it was"), (5, "3 jobs left as they were")]
+)
+def test_what_is_left_is_counted_in_words(asked: int, rest: str) -> None:
+    assert (
+        left(Tally("replay", asked, done=2, stopped="interrupted"))
+        == f"stopped: interrupted; {rest}"
+    )
 
 
 @pytest.mark.parametrize(

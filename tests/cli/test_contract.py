@@ -156,7 +156,7 @@ def test_a_migration_is_applied_only_when_somebody_accepts_it(there: Stage) -> N
 
     refused = there.shell("infra", "apply", "--app", CHANGED, "--yes")
     assert refused.code == 1
-    assert "this is a migration, so nothing was changed" in refused.err
+    assert "this is a migration, see above: --accept-migration; nothing was changed" in refused.err
     assert "shop/greet has 3 pending on their way" in refused.err
     assert "shop/unhandled has no jobs on their way" in refused.err
     assert there.shell("contract", "diff", "server", SHOP, "--json").json["changes"] == []

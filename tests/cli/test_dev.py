@@ -207,6 +207,6 @@ async def test_on_a_terminal_it_shows_a_screen_and_gives_the_terminal_back() -> 
 
 
 def _jobs_in_all(said: str) -> int:
-    found = re.search(r"stopped after (\d+) jobs", said)
+    found = re.search(r"stopped after (\d+) jobs?", said)
     assert found, said
     return int(found[1])

@@ -78,7 +78,7 @@ async def test_a_service_runs_and_what_it_prints_is_seen(project: Project) -> No
         await dev.until_says(f"{ref.id}  completed")
         dev.send(signal.SIGINT)
         assert await dev.until_exit() == 0
-        assert dev.said.splitlines()[-1] == "stopped after 1 jobs: 1 completed"
+        assert dev.said.splitlines()[-1] == "stopped after 1 job: 1 completed"
 
 
 async def test_a_save_starts_it_again(project: Project) -> None:

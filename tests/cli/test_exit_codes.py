@@ -8,13 +8,14 @@ import pytest
 
 from jobs_admin.errors import Denied, Invalid, NotFound, ProjectionRebuilding, Unexpected
 from tests.cli.shell import shell
-from trellis_jobs.cli.exits import Exit, Misused, complain, exit_of
+from trellis_jobs.cli.exits import Exit, Misused, complain, exit_of, remedy_of
 from trellis_jobs.embedded import EmbeddedServer
 from trellis_jobs.errors import (
     InfrastructureMissing,
     JobNotFound,
     JobsError,
     NotConfirmed,
+    NotPermitted,
     ServiceMissing,
     Unreachable,
 )
@@ -62,7 +63,24 @@ def test_what_went_wrong_has_a_code(
 ) -> None:
     assert exit_of(error) == code
     assert complain(error) is Exit(code)
-    assert capsys.readouterr().err == f"error: {error}\n"
+    remedy = remedy_of(error)
+    assert capsys.readouterr().err == f"error: {error}{f'; {remedy}' if remedy else ''}\n"
+
+
+@pytest.mark.parametrize(
+    ("error", "says"),
+    [
+        (Unreachable("nats://127.0.0.1:1", "refused"), "--nats, NATS_URL or --context"),
+        (NotPermitted("rpc.v1.Jobs.List"), "`trellis-jobs doctor` lists what these may"),
+        (InfrastructureMissing("stream JOBS"), "`trellis-jobs infra apply` makes it"),
+    ],
+    ids=lambda it: type(it).__name__,
+)
+def test_what_went_wrong_comes_with_what_to_do(
+    error: JobsError, says: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    complain(error)
+    assert says in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("command", [*READS, *CHANGES, ("workers", "list")], ids=" ".join)
@@ -87,6 +105,7 @@ def test_a_command_line_that_is_wrong_ends_with_2() -> None:
         ("dlq", "list", "--limit", "0"),
         ("jobs", "list", "--state", "x"),
         ("dlq", "x"),
+        ("jobs", "list", "--nats", "foo://bar"),
     ):
         ended = shell(*command)
         assert (ended.code, ended.out) == (2, ""), command

@@ -59,6 +59,7 @@ def test_what_is_in_use_is_changed_only_when_somebody_agrees(there: Place) -> No
     check = there.shell("infra", "check")
     assert check.code == 1
     assert "max_msgs should be -1, is 1000" in check.out
+    assert "`trellis-jobs infra apply`; nothing was changed\n" in check.err
 
     unasked = there.shell("infra", "apply")
     assert unasked.code == 2
@@ -86,8 +87,11 @@ def test_what_would_endanger_jobs_is_refused_and_everything_else_still_told(ther
         "update",
         "keep",
     )
-    assert there.shell("infra", "check").code == 1
-    assert there.shell("infra", "apply", "--yes").code == 1
+    for command in (("check",), ("apply", "--yes")):
+        refused = there.shell("infra", *command)
+        assert refused.code == 1
+        assert refused.err.startswith("error: ")
+        assert refused.err.endswith("changed by hand; nothing was changed\n")
     assert acts(there.shell("infra", "plan", "--json").json) == told, "nothing was changed"
 
 

@@ -83,8 +83,12 @@ def test_a_sheet_tells_all_of_a_job(books: Library) -> None:
 
 def test_errors_come_with_their_tracebacks_when_asked_for(books: Library) -> None:
     shown = books.stage.shell("jobs", "get", "--errors", books.torn).out
-    assert shown.count("Traceback (most recent call last):") == 2
-    assert shown.count("RuntimeError: page 7 is missing\n") == 2
+    assert shown.count("Traceback (most recent call last):") == 4
+    assert shown.count("RuntimeError: page 7 is missing\n") == 4
+    assert re.findall(r"^((?:run \d, )?try \d), ", shown, re.MULTILINE) == [
+        *("run 1, try 1", "run 1, try 2"),
+        *("try 1", "try 2"),
+    ]
 
 
 def test_several_jobs_are_several_documents_and_one_that_is_not_there_is_said(
@@ -105,8 +109,22 @@ def test_a_job_is_told_as_it_was(books: Library) -> None:
         then = books.stage.shell("jobs", "get", "--json", "--at", entry["storedAt"], books.torn)
         assert then.json["state"] == entry["state"]
         assert then.json["lastSeq"] == entry["seq"]
+    begun = entries[0]["storedAt"]
+    sheet = books.stage.shell("jobs", "get", "--at", begun, books.torn).out
+    assert f"as it was  {begun[:23]}" in sheet
+    assert "from which times are counted here" in sheet
+    assert re.search(r"^created +just then \(", sheet, re.MULTILINE)
+
+
+def test_there_is_no_job_before_it_was_created_nor_in_the_future(books: Library) -> None:
     before = books.stage.shell("jobs", "get", "--at", "1h", books.torn)
     assert before.code == 3
+    assert re.fullmatch(
+        rf"error: there was no job {books.torn} at \S+Z; it was created at \S+Z\n", before.err
+    )
+    ahead = books.stage.shell("jobs", "get", "--at", "2999-01-01T00:00:00Z", books.torn)
+    assert (ahead.code, ahead.out) == (2, "")
+    assert "is yet to come" in ahead.err
 
 
 def test_a_job_may_be_named_with_its_queue(books: Library) -> None:
@@ -125,6 +143,7 @@ def test_an_explanation_is_a_sentence_and_what_must_happen_next(books: Library) 
     assert re.search(r"^because +no-worker *$", told, re.MULTILINE)
     asked = books.stage.shell("jobs", "explain", "--json", books.torn)
     assert asked.json["because"] == "out-of-tries"
+    assert f"`trellis-jobs dlq replay {books.torn}`" in asked.json["next"]
     assert books.stage.shell("jobs", "explain", "nope").code == 3
 
 

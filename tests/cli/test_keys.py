@@ -71,6 +71,9 @@ def _it_is_not_taken_from_who_lives(there: Stage, held: str) -> None:
     assert (refused.code, refused.out) == (1, "")
     assert "to stop the job, cancel it" in refused.err
     assert there.shell("keys", "release", *KEY, held).code == 2
+    whose = there.shell("keys", "release", "ward", "blocked", "ward:acme", "--yes")
+    assert whose.code == 2
+    assert "say which key and whose: SERVICE/TYPE KEY JOB_ID" in whose.err
     kept = there.at_terminal("keys", "release", *KEY, held, types="n\n")
     assert kept.code == 1
     assert f"release key 'ward:acme' of ward/blocked, held by job {held}?" in kept.plain

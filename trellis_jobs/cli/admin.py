@@ -21,6 +21,7 @@ from trellis_jobs.cli.option_groups import grouped
 from trellis_jobs.cli.options import Database, Format, HealthPort, Level
 from trellis_jobs.cli.reach import Reach
 from trellis_jobs.cli.running import collect_rarely, run
+from trellis_jobs.cli.showing.counts import how_many
 from trellis_jobs.cli.showing.output import Output, print_json
 from trellis_jobs.jetstream.access import DEFAULT_SERVER
 from trellis_jobs.surroundings import utc_now
@@ -161,7 +162,7 @@ async def _due(path: Path, policy: RetentionPolicy, output: Output) -> None:
     if output.json:
         print_json({"retention": str(policy), "due": found})
         return
-    print(f"with {policy}, retention would remove {found.total()} jobs now")
+    print(f"with {policy}, retention would remove {how_many(found.total())} now")
     for state, jobs in sorted(found.items()):
         print(f"{state:<14} {jobs}")
 

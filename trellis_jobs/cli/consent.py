@@ -18,7 +18,7 @@ Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.", rich_help_
 def check_askable(yes: bool, what: str) -> None:
     """Before anything else: a script must not get half way and then wait for an answer."""
     if not (yes or sys.stdin.isatty()):
-        raise Misused(f"nobody can be asked here whether to {what}: add --yes")
+        raise Misused(f"nobody can be asked here whether to {what}: add --yes; nothing was changed")
 
 
 def ask(question: str) -> None:

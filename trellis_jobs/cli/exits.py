@@ -18,6 +18,7 @@ from trellis_jobs.errors import (
     JobNotFound,
     JobsError,
     NotConfirmed,
+    NotPermitted,
     ServiceMissing,
     Unreachable,
     WaitTimeout,
@@ -55,5 +56,20 @@ def exit_of(error: JobsError) -> Exit:
 
 def complain(error: JobsError) -> Exit:
     """Say what is wrong, without a traceback: the messages of our errors lead to the culprit."""
-    print(f"error: {error}", file=sys.stderr, flush=True)
+    remedy = remedy_of(error)
+    print(f"error: {error}{f'; {remedy}' if remedy else ''}", file=sys.stderr, flush=True)
     return exit_of(error)
+
+
+def remedy_of(error: JobsError) -> str | None:
+    """What to do about it with this command line; the message itself is for programs too."""
+    match error:
+        case Unreachable():
+            return (
+                "--nats, NATS_URL or --context says where one is, `trellis-jobs dev` runs one "
+                "to try things on"
+            )
+        case NotPermitted():
+            return "--creds or --context gives others, `trellis-jobs doctor` lists what these may"
+        case _:
+            return None

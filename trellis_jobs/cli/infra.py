@@ -13,7 +13,6 @@ from rich.text import Text
 from trellis_jobs.cli.consent import PANEL, Yes, ask, check_askable
 from trellis_jobs.cli.contract.migrating import Step, step_to
 from trellis_jobs.cli.contracts import App
-from trellis_jobs.cli.exits import Exit
 from trellis_jobs.cli.loading import load_service
 from trellis_jobs.cli.option_groups import grouped
 from trellis_jobs.cli.options import SystemAccount
@@ -31,6 +30,7 @@ from trellis_jobs.contract.topology import (
     Topology,
     queue_consumer,
 )
+from trellis_jobs.errors import JobsError
 from trellis_jobs.jetstream.connection import Connection
 from trellis_jobs.jetstream.consumers import ensure_consumer
 from trellis_jobs.jetstream.planning import Act, Change, survey, survey_queue
@@ -52,6 +52,14 @@ _PLANNED: Final = {
     Act.KEPT: "keep",
     Act.REFUSED: "refuse",
 }
+
+_BY_HAND: Final = "what is refused would endanger jobs, so it has to be changed by hand"
+_UNCHANGED: Final = "nothing was changed"
+
+
+class NotAsNeeded(JobsError):
+    """What the server has is not what jobs need; the message says what to do."""
+
 
 infra = typer.Typer(
     help="What jobs need on the server: streams, the bucket of keys, consumers of queues.",
@@ -138,30 +146,38 @@ async def _plan(reach: Reach, wanted: Wanted, output: Output) -> None:
         _show(await _look(reach, connection, wanted), output)
 
 
-async def _check(reach: Reach, wanted: Wanted, output: Output) -> Exit:
+async def _check(reach: Reach, wanted: Wanted, output: Output) -> None:
     async with reach.connection() as connection:
         look = await _look(reach, connection, wanted)
     _show(look, output)
-    return Exit.OK if look.acts == {Act.KEPT} else Exit.REFUSED
+    if Act.REFUSED in look.acts:
+        raise NotAsNeeded(f"it is not as it must be, and {_BY_HAND}; {_UNCHANGED}")
+    if look.acts != {Act.KEPT}:
+        raise NotAsNeeded(f"it is not as it must be: `trellis-jobs infra apply`; {_UNCHANGED}")
 
 
-async def _apply(
-    reach: Reach, wanted: Wanted, output: Output, *, yes: bool, accepts: bool
-) -> Exit | None:
+async def _apply(reach: Reach, wanted: Wanted, output: Output, *, yes: bool, accepts: bool) -> None:
     async with reach.connection() as connection:
         look = await _look(reach, connection, wanted)
-        is_refused = Act.REFUSED in look.acts or (look.is_migration and not accepts)
-        if is_refused or look.acts == {Act.KEPT}:
+        refusal = _refusal(look, accepts=accepts)
+        if refusal is not None or look.acts == {Act.KEPT}:
             _show(look, output)
-            if look.is_migration and not accepts:
-                say("this is a migration, so nothing was changed: see above, --accept-migration")
-            return Exit.REFUSED if is_refused else None
+            if refusal is not None:
+                raise NotAsNeeded(f"{refusal}; {_UNCHANGED}")
+            return
         if Act.UPDATED in look.acts and not yes:
             _ask(look.changes)
         await provision(connection, look.topology)
         for desired in look.consumers:
             await ensure_consumer(connection, desired)
     _show(look, output, done=True)
+
+
+def _refusal(look: _Look, *, accepts: bool) -> str | None:
+    if Act.REFUSED in look.acts:
+        return _BY_HAND
+    if look.is_migration and not accepts:
+        return "this is a migration, see above: --accept-migration"
     return None
 
 

@@ -12,8 +12,10 @@ import typer
 
 from jobs_admin.client import AdminClient
 from trellis_jobs.cli import nats_contexts
+from trellis_jobs.cli.exits import Misused
+from trellis_jobs.errors import Unreachable
 from trellis_jobs.jetstream.access import API_PREFIX, DEFAULT_SERVER, Access, TlsFiles
-from trellis_jobs.jetstream.connection import Connection
+from trellis_jobs.jetstream.connection import Connection, addresses_in
 
 _PANEL: Final = "Connection"
 
@@ -88,6 +90,8 @@ class Reach:
 
     def access(self) -> Access:
         known = self._of_context()
+        if self.nats is not None:
+            _check_addresses(self.nats)
         tls = TlsFiles(
             ca=_path(self.tlsca), certificate=_path(self.tlscert), key=_path(self.tlskey)
         )
@@ -136,6 +140,13 @@ class Reach:
     async def admin(self, by: str | None = None) -> AsyncIterator[AdminClient]:
         async with self.connection() as connection:
             yield AdminClient(connection, by=by)
+
+
+def _check_addresses(servers: str) -> None:
+    try:
+        addresses_in(servers)
+    except Unreachable as error:
+        raise Misused(f"--nats: {error}") from None
 
 
 def _path(file: Path | None) -> str | None:

@@ -93,7 +93,7 @@ class Connection:
     ) -> Connection:
         """Within the timeout; without `insist` a server that refuses is asked twice and no more."""
         access = access_to(servers)
-        addresses, options = _addresses(access.servers), access.client_options()
+        addresses, options = addresses_in(access.servers), access.client_options()
         client = DirectClient()
         relay = _Relay()
         try:
@@ -329,7 +329,7 @@ class Connection:
         return bool(asked)
 
 
-def _addresses(servers: str) -> list[str]:
+def addresses_in(servers: str) -> list[str]:
     """What is wrong with one is not quoted: it may be part of a password."""
     addresses = [server.strip() for server in servers.split(",")]
     if not all(map(_is_address, addresses)):

@@ -17,11 +17,12 @@ from trellis_jobs.cli.changing.pace import Pace
 from trellis_jobs.cli.changing.sweep import Sweep
 from trellis_jobs.cli.changing.tally import Tally
 from trellis_jobs.cli.changing.targets import Choice, Named, Targets, choose
-from trellis_jobs.cli.changing.telling import how_many, left, preview, print_to, summary
+from trellis_jobs.cli.changing.telling import left, preview, print_to, summary
 from trellis_jobs.cli.changing.verbs import Verb
 from trellis_jobs.cli.consent import PANEL, Yes, ask, check_askable
 from trellis_jobs.cli.reach import Reach
 from trellis_jobs.cli.running import outcome_of
+from trellis_jobs.cli.showing.counts import how_many
 from trellis_jobs.cli.showing.output import Output, console, print_json, progress_bar, say
 from trellis_jobs.worker.signals import listening
 
@@ -47,8 +48,8 @@ class Changing:
 
 def change(verb: Verb, choice: Choice, how: Changing, output: Output, reach: Reach) -> None:
     targets = choose(choice, verb, sys.stdin)
-    check_askable(how.yes or how.dry_run, f"{verb.name} these jobs")
     looked = outcome_of(_look(reach, targets))
+    check_askable(how.yes or how.dry_run, f"{verb.name} {how_many(looked.count)}")
     if how.dry_run:
         _show_dry_run(looked, verb, output)
         return

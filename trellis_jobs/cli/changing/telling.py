@@ -13,14 +13,11 @@ from rich.text import Text
 from trellis_jobs.cli.changing.look import Look
 from trellis_jobs.cli.changing.tally import NotDone, Tally, Why
 from trellis_jobs.cli.changing.verbs import Verb
+from trellis_jobs.cli.showing.counts import how_many
 from trellis_jobs.cli.showing.job_table import job_table
 from trellis_jobs.cli.showing.output import Output
 
 _EXAMPLES: Final = 10
-
-
-def how_many(jobs: int) -> str:
-    return "1 job" if jobs == 1 else f"{jobs:,} jobs"
 
 
 def preview(looked: Look, verb: Verb, output: Output, now: datetime) -> Iterator[RenderableType]:
@@ -57,7 +54,8 @@ def left(tally: Tally) -> str | None:
     if tally.stopped is None:
         return None
     rest = max(0, tally.asked - tally.gone_through)
-    return f"stopped: {tally.stopped}; {how_many(rest)} left as they were"
+    as_before = "it was" if rest == 1 else "they were"
+    return f"stopped: {tally.stopped}; {how_many(rest)} left as {as_before}"
 
 
 def _part(name: str, those: list[NotDone]) -> Iterator[RenderableType]:

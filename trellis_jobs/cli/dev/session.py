@@ -15,6 +15,7 @@ from trellis_jobs.cli.dev.board import Board
 from trellis_jobs.cli.dev.traffic import keep_creating
 from trellis_jobs.cli.dev.views import View, view_of
 from trellis_jobs.cli.logs import LogFormat, LogLevel, set_up_logs
+from trellis_jobs.cli.showing.counts import how_many
 from trellis_jobs.cli.showing.output import console
 from trellis_jobs.jetstream.history import Histories
 from trellis_jobs.model import subjects
@@ -105,4 +106,4 @@ async def _last_news(board: Board) -> None:
 def _summary(board: Board) -> str:
     totals = board.totals()
     counted = ", ".join(f"{totals[state]} {state}" for state in JobState if totals[state])
-    return f"stopped after {totals.total()} jobs: {counted or 'none'}"
+    return f"stopped after {how_many(totals.total())}: {counted or 'none'}"

@@ -17,6 +17,7 @@ from jobs_admin.views.jobs import JobView
 from trellis_jobs.cli.filters import Filters
 from trellis_jobs.cli.reach import Reach
 from trellis_jobs.cli.running import run
+from trellis_jobs.cli.showing.counts import how_many
 from trellis_jobs.cli.showing.output import Output, console, one_line, print_json, table
 from trellis_jobs.surroundings import utc_now
 
@@ -48,7 +49,7 @@ async def _list(reach: Reach, query: JobQuery, limit: int, output: Output) -> No
     out = console()
     if page.entries:
         out.print(dead_table(page.entries, output, utc_now(), is_wide=out.width >= _WIDE))
-    out.print(f"{len(page.entries):,} of {page.count:,} dead jobs", style="dim")
+    out.print(f"{len(page.entries):,} of {how_many(page.count, 'dead')}", style="dim")
 
 
 async def _list_groups(reach: Reach, query: JobQuery, limit: int, output: Output) -> None:
@@ -61,7 +62,7 @@ async def _list_groups(reach: Reach, query: JobQuery, limit: int, output: Output
     if page.entries:
         out.print(group_table(page.entries, output, utc_now(), width=out.width))
     shown = f"{len(page.entries):,} of {page.count:,} groups"
-    out.print(f"{shown}, {page.jobs:,} dead jobs in all", style="dim")
+    out.print(f"{shown}, {how_many(page.jobs, 'dead')} in all", style="dim")
 
 
 def dead_table(jobs: Iterable[JobView], output: Output, now: datetime, *, is_wide: bool) -> Table:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Annotated
 
@@ -9,7 +10,7 @@ import typer
 
 from jobs_admin.errors import NotFound
 from jobs_admin.views.jobs import ExplanationView, JobView
-from trellis_jobs.cli.exits import Exit, complain
+from trellis_jobs.cli.exits import Exit, Missing, complain
 from trellis_jobs.cli.filters import moment
 from trellis_jobs.cli.jobs.folding import view_of
 from trellis_jobs.cli.jobs.log_reading import recorded
@@ -19,9 +20,10 @@ from trellis_jobs.cli.jobs.sheet import Sheet
 from trellis_jobs.cli.reach import Reach
 from trellis_jobs.cli.running import run
 from trellis_jobs.cli.showing.output import Output, console, print_json
+from trellis_jobs.cli.showing.times import stamp
 from trellis_jobs.errors import JobNotFound, JobsError
 from trellis_jobs.model.identity import JobAddress
-from trellis_jobs.model.timeline import lived
+from trellis_jobs.model.timeline import Happened, lived
 
 
 def get_jobs(
@@ -36,7 +38,7 @@ def get_jobs(
         ),
     ] = None,
     errors: Annotated[
-        bool, typer.Option("--errors", help="Every error of its run, with tracebacks.")
+        bool, typer.Option("--errors", help="Every error, also of earlier runs, with tracebacks.")
     ] = False,
     secrets: Annotated[
         bool,
@@ -49,6 +51,8 @@ def get_jobs(
     """
     now = datetime.now(UTC)
     then = moment("--at", at, now)
+    if then is not None and then > now:
+        raise typer.BadParameter(f"{stamp(then)} is yet to come", param_hint="--at")
     if secrets and then is not None:
         raise typer.BadParameter("secrets are told as they are now", param_hint="--secrets")
     sheet = Sheet(
@@ -76,7 +80,7 @@ async def _get(
             try:
                 found = await (reader.job(job) if then is None else _as_it_was(reader, job, then))
                 found = await _with_secrets(reader, found) if secrets else found
-            except (NotFound, JobNotFound) as error:
+            except (NotFound, JobNotFound, Missing) as error:
                 code = complain(error)
                 continue
             if sheet.output.json:
@@ -94,8 +98,15 @@ async def _as_it_was(reader: JobReader, job: str | JobAddress, then: datetime) -
     history = recorded(await reader.entries(job))
     found = view_of(lived(each for each in history if each.stored_at <= then))
     if found is None:
-        raise JobNotFound(job if isinstance(job, str) else job.job_id)
+        raise _not_yet(lived(history), job if isinstance(job, str) else job.job_id, then)
     return found
+
+
+def _not_yet(told: Sequence[Happened], job_id: str, then: datetime) -> JobsError:
+    begun = next((each.at for each in told if each.job is not None), None)
+    if begun is None:
+        return JobNotFound(job_id)
+    return Missing(f"there was no job {job_id} at {stamp(then)}; it was created at {stamp(begun)}")
 
 
 async def _with_secrets(reader: JobReader, job: JobView) -> JobView:

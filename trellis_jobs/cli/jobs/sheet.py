@@ -16,7 +16,7 @@ from jobs_admin.views.jobs import ErrorView, ExplanationView, JobView, RunView
 from trellis_jobs.cli.showing.output import Output
 from trellis_jobs.cli.showing.progress import progress_text
 from trellis_jobs.cli.showing.states import STYLES
-from trellis_jobs.cli.showing.times import ago, spell, stamp
+from trellis_jobs.cli.showing.times import NOW, ago, spell, stamp
 from trellis_jobs.model.notes import Progress
 from trellis_jobs.model.states import JobState
 
@@ -48,7 +48,7 @@ class Sheet:
 
     def _fields(self, job: JobView, explanation: ExplanationView | None) -> Iterator[Field]:
         if self.is_past:
-            yield "as it was", stamp(self.now)
+            yield "as it was", f"{stamp(self.now)}, from which times are counted here"
         yield from _why(job, explanation)
         yield "tries", f"{job.tries} of {job.max_tries}"
         yield from self._times(job)
@@ -77,7 +77,12 @@ class Sheet:
                 yield name, f"{self._moment(at)}{more}"
 
     def _moment(self, at: datetime) -> str:
-        return stamp(at) if self.output.absolute else f"{ago(at, self.now)} ({stamp(at)})"
+        if self.output.absolute:
+            return stamp(at)
+        distance = ago(at, self.now)
+        if distance == NOW:
+            distance = "just then" if self.is_past else "just now"
+        return f"{distance} ({stamp(at)})"
 
     def _counts(self, job: JobView) -> Iterator[Field]:
         if job.errors and not self.errors:
@@ -94,10 +99,19 @@ class Sheet:
         return f"ended {ended}: {how}"
 
     def _error_blocks(self, job: JobView) -> Iterator[RenderableType]:
-        for error in job.errors if self.errors else ():
-            yield Text()
-            yield Text(f"try {error.tries}, {self._moment(error.timestamp)}", "dim")
-            yield _error(error)
+        """In their order: those of earlier runs first, under the number that the sheet gives."""
+        if not self.errors:
+            return
+        for number, run in enumerate(job.earlier_runs, start=1):
+            for error in run.errors:
+                yield from self._error_block(error, f"run {number}, ")
+        for error in job.errors:
+            yield from self._error_block(error)
+
+    def _error_block(self, error: ErrorView, of_run: str = "") -> Iterator[RenderableType]:
+        yield Text()
+        yield Text(f"{of_run}try {error.tries}, {self._moment(error.timestamp)}", "dim")
+        yield _error(error)
 
 
 def _heading(job: JobView) -> Text:

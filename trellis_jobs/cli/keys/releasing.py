@@ -32,9 +32,12 @@ def release(
     A job that runs keeps its key: to stop it, cancel it.
     """
     *of_key, job_id = names
-    if not of_key:
-        raise Misused("say which key and whose: SERVICE/TYPE KEY JOB_ID")
-    key = key_named(of_key)
+    try:
+        key = key_named(of_key)
+    except Misused:
+        raise Misused(
+            "say which key and whose: SERVICE/TYPE KEY JOB_ID, or SERVICE TYPE KEY JOB_ID"
+        ) from None
     check_askable(yes, f"release key {key}")
     if not yes:
         ask(f"release key {key}, held by job {job_id}?")

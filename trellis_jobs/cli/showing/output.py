@@ -32,7 +32,8 @@ class Output:
     """Options of every command that shows something."""
 
     json: Annotated[
-        bool, typer.Option("--json", help="Print JSON, for scripts: see docs/reference/cli.md.")
+        bool,
+        typer.Option("--json", help="Print JSON, for scripts: see docs/reference/cli-json.md."),
     ] = False
     absolute: Annotated[
         bool, typer.Option("--absolute", help="Show times as RFC 3339 in UTC, not how long ago.")

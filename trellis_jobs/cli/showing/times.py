@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
+NOW: Final = "now"
 _SECOND: Final = timedelta(seconds=1)
 _UNITS: Final = (
     (timedelta(days=1), "d"),
@@ -18,7 +19,7 @@ def ago(at: datetime, now: datetime) -> str:
     """`3 min ago`, or `in 3 min`; clocks of machines differ, so what is just to come is now."""
     distance = now - at
     if abs(distance) < _SECOND:
-        return "now"
+        return NOW
     return f"{spell(distance)} ago" if distance > timedelta() else f"in {spell(-distance)}"
 
 
