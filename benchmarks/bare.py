@@ -19,7 +19,6 @@ from nats.aio.msg import Msg
 from benchmarks.measure import Drained, Entries, Measured, Moments, Stopwatch, now
 from benchmarks.workload import BARE, CONCURRENCY, QUEUE, templates
 from trellis_jobs.contract.topology import WORK, Topology, queue_consumer
-from trellis_jobs.jetstream import api
 from trellis_jobs.jetstream.connection import Connection
 from trellis_jobs.jetstream.consumers import ensure_consumer
 from trellis_jobs.jetstream.provision import provision
@@ -81,7 +80,7 @@ class Pump:
         self._connection = connection
         self._inbox = connection.new_inbox()
         self._consumer = queue_consumer(BARE, QUEUE)
-        self._next = f"{api.PREFIX}.CONSUMER.MSG.NEXT.{WORK}.{self._consumer['name']}"
+        self._next = connection.api(f"CONSUMER.MSG.NEXT.{WORK}.{self._consumer['name']}")
         self._owed = self._busy = 0
         self._tasks: set[asyncio.Task[None]] = set()
         self._pulls = count()

@@ -10,6 +10,8 @@ import json
 import os
 import re
 import shutil
+import socket
+import ssl
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping
@@ -87,6 +89,20 @@ class Installation:
         for name, node in self.nodes.items():
             await until(partial(_is_healthy, node), f"{name} is healthy")
 
+    def greets_another_node(self, name: str, certificate: str | None) -> bool:
+        """Whether a node talks to who would be another one, with this certificate or none."""
+        secrets = self.folder / "deploy" / "secrets"
+        around = ssl.create_default_context(cafile=str(secrets / "ca.crt"))
+        if certificate is not None:
+            around.load_cert_chain(secrets / f"{certificate}.crt", secrets / f"{certificate}.key")
+        port = int(_announced(self.nodes[name], "cluster").rpartition(":")[2])
+        with socket.create_connection((HOST, port), timeout=10) as plain:
+            try:
+                with around.wrap_socket(plain, server_hostname=HOST) as peer:
+                    return peer.recv(4) == b"INFO"
+            except ssl.SSLError:
+                return False
+
     def access(self, name: str) -> Access:
         return Access.from_environment(self._environment(containers()[name]))
 
@@ -145,13 +161,17 @@ def _node(folder: Path, name: str, routes: dict[str, int]) -> Iterator[EmbeddedS
 
 
 def _is_healthy(node: EmbeddedServer) -> bool:
-    [announced] = node.store.glob("*.ports")
-    [monitor] = json.loads(announced.read_text())["monitoring"]
     try:
-        with urlopen(f"{monitor}/healthz", timeout=2) as answer:  # noqa: S310
+        with urlopen(f"{_announced(node, 'monitoring')}/healthz", timeout=2) as answer:  # noqa: S310
             return bool(answer.status == HTTPStatus.OK)
     except OSError:
         return False
+
+
+def _announced(node: EmbeddedServer, what: str) -> str:
+    [file] = node.store.glob("*.ports")
+    [address] = json.loads(file.read_text())[what]
+    return str(address)
 
 
 def variables_of(node: str, routes: Mapping[str, int] | None = None) -> dict[str, str]:

@@ -55,6 +55,8 @@ async def leaders(there: Installation) -> dict[str, str]:
 @pytest.mark.timeout(150)
 async def test_jobs_are_done_and_go_on_when_a_node_is_killed(there: Installation) -> None:
     await there.until_healthy()
+    assert there.greets_another_node("nats-1", certificate="server")
+    assert not there.greets_another_node("nats-1", certificate=None)
     assert "JOBS_WORK" in there.run("provision")
     leads = await leaders(there)
     provisioner = there.access("provision")
