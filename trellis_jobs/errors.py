@@ -292,6 +292,7 @@ class InfrastructureMissing(InfrastructureError):
         otherwise = "`trellis-jobs infra apply` makes it, with credentials that may provision"
         super().__init__(f"{what} is not there: {remedy or otherwise}")
         self.what = what
+        self.remedy = remedy
 
 
 class InfrastructureMismatch(InfrastructureError):

@@ -56,7 +56,7 @@ _SIGHT: Final = (
     "ON CONFLICT (service, type, instance) DO UPDATE SET seen_at = excluded.seen_at, "
     "said_at = excluded.said_at, concurrency = excluded.concurrency, version = excluded.version"
 )
-# By the newest of them, also of one that leaves, not by any clock: so that the same log always leads to the same rows.
+# By the newest of them, also of one that leaves: the same log always leads to the same rows.
 _FORGET_SIGHTS: Final = (
     "DELETE FROM worker_presence_projection "
     "WHERE seen_at < (SELECT max(seen_at) FROM worker_presence_projection) - ?"

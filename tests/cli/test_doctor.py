@@ -12,14 +12,23 @@ import pytest
 
 from tests.cli.shell import shell
 from tests.cli.stage import Place, Stage, stage
-from tests.cli.test_queues import consumer
+from tests.cli.test_queues import WORK, consumer
 from tests.support.cluster import cluster
 from tests.support.lab import probe
 from tests.support.servers import start_version
 from trellis_jobs.cli.doctor import judging
-from trellis_jobs.cli.doctor.findings import Diagnosis, Level, Section, attention, broken, fine
+from trellis_jobs.cli.doctor.findings import (
+    Diagnosis,
+    Level,
+    Section,
+    attention,
+    broken,
+    fine,
+    note,
+)
 from trellis_jobs.cli.exits import Exit
 from trellis_jobs.cli.queues.rows import rows
+from trellis_jobs.contract.declaration import ServiceContract
 from trellis_jobs.embedded import HOST, EmbeddedServer
 from trellis_jobs.jetstream import api
 from trellis_jobs.jetstream.access import Access
@@ -60,7 +69,7 @@ def test_where_all_is_well_there_is_nothing_to_do(there: Stage) -> None:
 def test_a_bare_server_gets_a_list_of_what_to_do_the_worst_first(server: EmbeddedServer) -> None:
     ended = Place(server.url).shell("doctor", "--json")
     assert ended.code == 1
-    made, ran = ended.json["toDo"][0], ended.json["toDo"][-1]
+    made, ran = ended.json["toDo"]
     assert made == "make what is missing: trellis-jobs infra apply"
     assert ran.startswith("run `trellis-jobs admin serve`")
     assert "JOBS is missing" in said(ended.json, "streams")
@@ -84,6 +93,7 @@ accounts {{
     A: {{ jetstream: enabled, users: [
         {{ user: operator, password: s3cret, permissions: {json.dumps(RIGHTS)} }}
         {{ user: owner, password: s3cret }}
+        {{ user: nobody, password: s3cret, permissions: {{ publish: "other.>" }} }}
         {{ user: deaf, password: s3cret, permissions: {{ subscribe: "other.>" }} }}
     ] }}
 }}
@@ -112,12 +122,42 @@ def test_what_credentials_may_not_do_is_told_and_stops_no_other_check() -> None:
     assert "s3cret" not in ended.out + owned.out + ended.err + owned.err
 
 
+def test_nothing_to_do_is_not_said_of_what_could_not_be_looked_at() -> None:
+    with EmbeddedServer.start(config=CONFIG) as server:
+        host = f"{HOST}:{server.port}"
+        blind = shell("doctor", "--nats", f"nats://nobody:s3cret@{host}")
+        told = shell("doctor", "--json", "--nats", f"nats://nobody:s3cret@{host}").json
+    assert blind.code == 1
+    assert "may at least ask the admin runtime" in " ".join(blind.out.split())
+    assert {"streams", "queues", "clock"} <= set(told["notSeen"])
+
+
+def test_the_verdict_names_what_was_not_seen() -> None:
+    found = Diagnosis((Section("a", (fine("x"),)), Section("b", (note("y"),), is_seen=False)))
+    assert found.verdict() == "Nothing to do in what could be looked at; not seen: b."
+    assert found.to_json()["notSeen"] == ["b"]
+    assert found.exit is Exit.OK
+
+
+def test_queues_that_need_nothing_are_counted_whatever_is_said_of_the_others() -> None:
+    late = consumer(config={**consumer().config, "ack_wait": 2_000_000_000})
+    made = rows(
+        [ServerQueue("lab", "work", late), ServerQueue("lab", "idle", consumer(pending=0))],
+        {},
+        None,
+        ServiceContract("lab", {"work": WORK, "idle": WORK}),
+    )
+    found = judging.judge_queues(made)
+    assert len(found) > 2
+    assert found[0].says == "1 of 2 queues need nothing"
+
+
 def test_an_older_server_lacks_things_and_says_what_that_means() -> None:
     with start_version("2.10.26") as server:
         ended = Place(server.url).shell("doctor", "--json")
     assert ended.code == 1
     assert any("queues cannot be paused" in each for each in said(ended.json, "server"))
-    assert "upgrade nats-server to 2.14 or later" in ended.json["toDo"]
+    assert "upgrade nats-server: 2.15 is recommended" in ended.json["toDo"]
 
 
 def test_probing_rights_leaves_nothing_behind(there: Stage) -> None:

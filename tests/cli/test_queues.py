@@ -19,6 +19,7 @@ from tests.support.facts import until
 from tests.support.lab import LabJobs, Task, bench, probe, producer, until_state, worker
 from tests.support.servers import start_version
 from trellis_jobs import Workers
+from trellis_jobs.cli.doctor.judging import judge_queues
 from trellis_jobs.cli.queues.listing import queue_table
 from trellis_jobs.cli.queues.looking import Looked
 from trellis_jobs.cli.queues.rows import Numbers, rows
@@ -254,6 +255,37 @@ def test_a_queue_is_unattended_when_work_waits_and_nobody_is_there(
     told = None if workers is None else Numbers(stats(), {"lab/work": workers})
     [row] = rows([ServerQueue("lab", "work", consumer(**changes))], {}, told, None)
     assert row.is_unattended is unattended
+
+
+def test_work_of_a_queue_that_never_had_a_worker_is_listed() -> None:
+    [row] = rows([], {}, Numbers(stats(pending=2, retry=1), {"lab/work": 0}), None)
+    assert (row.name, row.queue, row.waiting, row.is_unattended) == ("lab/work", None, 3, True)
+    assert row.to_json(NOW)["unattended"] is True
+    [finding] = judge_queues([row])[1:]
+    assert (finding.says, finding.remedy) == (
+        "lab/work: 3 waiting, and no worker asks for them",
+        "start workers of lab/work",
+    )
+    assert rows([], {}, Numbers(stats(completed=2), {}), None) == []
+
+
+def test_what_producers_alone_have_made_is_seen_by_list_and_by_doctor(there: Stage) -> None:
+    asyncio.run(_create_without_a_worker(there.url))
+
+    def seen() -> bool:
+        return "lab/mute" in queues_of(there.shell(*LIST, "--json").json)
+
+    asyncio.run(until(seen, "the projection has it"))
+    listed = there.shell(*LIST).out
+    assert "lab/mute: work waits, and no worker asks for it" in listed
+    told = there.shell("doctor", "--json")
+    assert told.code == 1
+    assert "start workers of lab/mute" in told.json["toDo"]
+
+
+async def _create_without_a_worker(url: str) -> None:
+    async with producer(url) as jobs:
+        await jobs.mute.create(Task())
 
 
 def test_a_queue_that_the_code_declares_no_more_is_said() -> None:

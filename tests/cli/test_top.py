@@ -14,14 +14,14 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from jobs_admin.views.services import TypeStats
+from jobs_admin.views.services import StatsView, TypeStats
 from tests.admin.admin_lab import daemon_at
 from tests.cli.shell import shell
 from tests.cli.stage import Place, Stage, stage
 from tests.cli.terminal import on_a_terminal
 from tests.cli.test_queues import NOW, _start_once, consumer
 from tests.support.facts import until
-from trellis_jobs.cli.queues.rows import rows
+from trellis_jobs.cli.queues.rows import Numbers, rows
 from trellis_jobs.cli.top.frame import frame
 from trellis_jobs.cli.top.sight import Sight, TypeSight
 from trellis_jobs.embedded import HOST, EmbeddedServer
@@ -151,3 +151,43 @@ def test_a_frame_tells_ages_errors_and_the_dead() -> None:
     assert line.split() == ["lab/t007", "0", "0", "0", "1", "7", "2", "h", "0", "0", "2", "1"]
     assert "nobody answers" in drawn(sight, width=130, height=40)[1]
     assert replace(sight, types=()).to_json() == {"types": []}
+
+
+def test_what_burns_is_never_left_out_for_what_is_merely_busy() -> None:
+    burning = {
+        "alone": TypeStats(service="lab", type="alone", states={"pending": 1}, per_minute={}),
+        "fails": TypeStats(service="lab", type="fails", states={}, per_minute={"retry": 3}),
+        "dead": TypeStats(service="lab", type="dead", states={"dead": 4}, per_minute={}),
+    }
+    busy = [
+        TypeStats(service="lab", type=f"busy{n}", states={"active": 900}, per_minute={})
+        for n in range(9)
+    ]
+    [alone] = rows([], {}, Numbers(stats_of(burning["alone"]), {"lab/alone": 0}), None)
+    types = [
+        TypeSight(f"lab/{each.type}", alone if each.type == "alone" else None, each, 0)
+        for each in [*burning.values(), *busy]
+    ]
+    assert [each.name for each in sorted(types, key=lambda each: (each.rank, each.name))][:4] == [
+        "lab/alone",
+        "lab/fails",
+        "lab/dead",
+        "lab/busy0",
+    ]
+    lines = drawn(Sight(NOW, tuple(types), None, None), width=80, height=9)
+    assert [line.split()[0] for line in lines if line.startswith("lab/")] == [
+        "lab/alone",
+        "lab/dead",
+        "lab/fails",
+    ]
+
+
+def stats_of(one: TypeStats) -> StatsView:
+    return StatsView(
+        timestamp=NOW,
+        window_minutes=5,
+        states={},
+        per_minute={},
+        oldest_pending_age_ms=0,
+        types=(one,),
+    )

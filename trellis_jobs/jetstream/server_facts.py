@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 import orjson
 
 from trellis_jobs.contract.topology import LOG
-from trellis_jobs.errors import NotPermitted, RequestRefused
+from trellis_jobs.errors import InfrastructureMissing, NotPermitted, RequestRefused
 from trellis_jobs.jetstream import api
 from trellis_jobs.jetstream.connection import ConnectionLost, NoResponders
 
@@ -61,7 +61,12 @@ async def replication_of(connection: Connection, stream: str) -> Replication | N
 async def clock_difference(connection: Connection, now: Callable[[], datetime]) -> timedelta:
     """How far the server's clock is ahead of ours, to about half a round trip."""
     before = now()
-    info = await api.request(connection, f"STREAM.INFO.{LOG}")
+    try:
+        info = await api.request(connection, f"STREAM.INFO.{LOG}")
+    except RequestRefused as refusal:
+        if refusal.code == api.STREAM_NOT_FOUND:
+            raise InfrastructureMissing(f"stream {LOG}") from None
+        raise
     after = now()
     theirs = datetime.fromisoformat(str(info["ts"]))
     return theirs - (before + (after - before) / 2)

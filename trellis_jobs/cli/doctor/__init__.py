@@ -35,8 +35,8 @@ def doctor(
 ) -> None:
     """Look at everything that jobs depend on, and say what to do.
 
-    Nothing is changed. Ends with 0 if all is well, 1 if there is something to do, 4 if no server
-    answers.
+    Nothing is changed. Ends with 0 if there is nothing to do in what these credentials may look
+    at, 1 if there is something to do, 4 if no server answers.
     """
     set_up_logs(LogFormat.TEXT, LogLevel.ERROR)
     declared = None if app is None else load_service(app).contract
@@ -57,10 +57,9 @@ async def _doctor(
 def _show(diagnosis: Diagnosis) -> None:
     shown = console()
     shown.print(_table(diagnosis))
-    to_do = diagnosis.to_do()
-    shown.print("\nWhat to do:" if to_do else "\nNothing to do.", style="bold")
+    shown.print(f"\n{diagnosis.verdict()}", style="bold")
     listed = Table.grid(padding=(0, 1))
-    for number, remedy in enumerate(to_do, start=1):
+    for number, remedy in enumerate(diagnosis.to_do(), start=1):
         listed.add_row(f"{number}.", Text(remedy))
     shown.print(listed)
 

@@ -49,8 +49,11 @@ def broken(says: str, remedy: str) -> Finding:
 
 @dataclass(frozen=True, slots=True)
 class Section:
+    """`is_seen`: there was a right to look."""
+
     name: str
     findings: tuple[Finding, ...]
+    is_seen: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +74,17 @@ class Diagnosis:
         ]
         return list(dict.fromkeys(ordered))
 
+    def not_seen(self) -> list[str]:
+        return [section.name for section in self.sections if not section.is_seen]
+
+    def verdict(self) -> str:
+        unseen = self.not_seen()
+        if self.to_do():
+            return "What to do:"
+        if unseen:
+            return f"Nothing to do in what could be looked at; not seen: {', '.join(unseen)}."
+        return "Nothing to do."
+
     @property
     def exit(self) -> Exit:
         if self.unreachable is not None:
@@ -85,4 +99,5 @@ class Diagnosis:
                 for each in self.sections
             ],
             "toDo": self.to_do(),
+            "notSeen": self.not_seen(),
         }

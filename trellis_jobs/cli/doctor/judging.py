@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from datetime import timedelta
+from itertools import chain
 from typing import Final
 
 from jobs_admin.health import HealthStatus
@@ -20,7 +21,8 @@ from trellis_jobs.jetstream.server_facts import Replication
 CLOCK_ALLOWED: Final = timedelta(seconds=1)
 SLOW_ROUND_TRIP: Final = 0.1
 _REPLICATED: Final = 3
-_UPGRADE: Final = "upgrade nats-server to 2.14 or later"
+_UPGRADE: Final = "upgrade nats-server: 2.15 is recommended"
+MAKE_MISSING: Final = "make what is missing: trellis-jobs infra apply"
 
 
 def judge_round_trip(seconds: float) -> Finding:
@@ -37,19 +39,20 @@ def judge_features(features: Features) -> list[Finding]:
     return [fine(f"has {', '.join(present)}"), *found] if present else found
 
 
-def judge_streams(changes: Iterable[Change], *, wanted: str = "") -> list[Finding]:
-    return [_judge_change(change, wanted) for change in changes]
+def judge_streams(changes: Iterable[Change]) -> list[Finding]:
+    return list(map(_judge_change, changes))
 
 
-def _judge_change(change: Change, wanted: str) -> Finding:
-    details, command = "; ".join(change.details), f"trellis-jobs infra apply{wanted}"
+def _judge_change(change: Change) -> Finding:
+    details, command = "; ".join(change.details), "trellis-jobs infra apply"
     match change.act:
         case Act.CREATED:
-            return broken(f"{change.name} is missing", f"make what is missing: {command}")
+            return broken(f"{change.name} is missing", MAKE_MISSING)
         case Act.REFUSED:
             return broken(
                 f"{change.name} is not as jobs need it: {details}",
-                f"{change.name} has to be made anew by hand, see docs/operate/provisioning.md",
+                f"change {change.name} back with the nats command line; or delete it, which loses "
+                f"what is in it, and make it anew: {command}",
             )
         case Act.UPDATED:
             return attention(f"{change.name}: {details}", f"bring it up to date: {command}")
@@ -97,28 +100,26 @@ def judge_sync(is_always: bool | None) -> Finding:
 def judge_queues(rows: Sequence[QueueRow]) -> list[Finding]:
     if not rows:
         return [note("no worker has ever started, so there is no queue")]
-    found = [finding for row in rows for finding in _judge_queue(row)]
-    quiet = len(rows) - len({finding.says.split(":")[0] for finding in found})
-    return [fine(f"{quiet} of {len(rows)} queues need nothing"), *found]
+    judged = [_judge_queue(row) for row in rows]
+    quiet = sum(not found for found in judged)
+    return [fine(f"{quiet} of {len(rows)} queues need nothing"), *chain.from_iterable(judged)]
 
 
 def _judge_queue(row: QueueRow) -> list[Finding]:
-    found = []
+    found: list[Finding] = []
     if row.drift:
         remedy = f"restart the workers of {row.service}, or `trellis-jobs infra apply --app`"
         found.append(attention(f"{row.name}: {'; '.join(row.drift)}", remedy))
-    if row.queue is None:
-        return found
-    if row.queue.consumer.is_paused:
+    if row.queue is not None and row.queue.consumer.is_paused:
         why = f" ({row.queue.consumer.paused_because})" if row.queue.consumer.paused_because else ""
         found.append(note(f"{row.name}: paused{why}, {row.queue.consumer.pending} waiting"))
     if row.is_unattended:
-        waiting = f"{row.queue.consumer.pending} waiting, and no worker asks for them"
+        waiting = f"{row.waiting} waiting, and no worker asks for them"
         found.append(broken(f"{row.name}: {waiting}", f"start workers of {row.name}"))
     return found
 
 
-def judge_abilities(found: Iterable[Ability]) -> list[Finding]:
+def judge_abilities(found: Sequence[Ability]) -> list[Finding]:
     told = []
     for can, words in ((True, "may"), (False, "may not"), (None, "no answer whether they may")):
         names = [ability.name for ability in found if ability.allowed is can]

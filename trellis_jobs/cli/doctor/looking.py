@@ -23,7 +23,13 @@ from trellis_jobs.cli.queues.looking import look_at_queues
 from trellis_jobs.contract.declaration import ServiceContract
 from trellis_jobs.contract.features import Features
 from trellis_jobs.contract.topology import Topology
-from trellis_jobs.errors import InfrastructureError, JobsError, NotPermitted, ServiceMissing
+from trellis_jobs.errors import (
+    InfrastructureError,
+    InfrastructureMissing,
+    JobsError,
+    NotPermitted,
+    ServiceMissing,
+)
 from trellis_jobs.jetstream import server_facts
 from trellis_jobs.jetstream.abilities import abilities
 from trellis_jobs.jetstream.access import Access
@@ -37,6 +43,11 @@ _ADMIN_PATIENCE: Final = 1.0
 _SERVICES_TRIED: Final = 20
 _NO_DAEMON: Final = (
     "run `trellis-jobs admin serve`: without it no deadline is kept, no lost work found"
+)
+
+_NO_RIGHT: Final = (
+    "look with credentials that may at least ask the admin runtime (rpc.v1.Jobs.Health): "
+    "`trellis-jobs permissions --operator NAME=read` tells their rights"
 )
 
 
@@ -93,7 +104,10 @@ async def _section(
         async with asyncio.timeout(_PATIENCE):
             return Section(name, tuple(await step(subject)))
     except NotPermitted as denied:
-        return Section(name, (note(f"not looked at: {denied}"),))
+        return Section(name, (note(f"not looked at: {denied}"),), is_seen=False)
+    except InfrastructureMissing as missing:
+        remedy = missing.remedy or judging.MAKE_MISSING
+        return Section(name, (broken(f"not looked at: {missing.what} is not there", remedy),))
     except (JobsError, ConnectionLost) as error:
         return Section(name, (broken(str(error), f"see to this first: {error}"),))
     except TimeoutError:
@@ -163,6 +177,8 @@ async def _admin(subject: Subject) -> list[Finding]:
         health = await admin.health()
     except ServiceMissing:
         return [attention("no admin runtime answers", _NO_DAEMON)]
+    except NotPermitted as denied:
+        return [attention(f"not looked at: {denied}", _NO_RIGHT)]
     return judging.judge_health(health)
 
 

@@ -79,7 +79,7 @@ def notes(row: QueueRow, output: Output, now: datetime) -> list[Text]:
 
 def _cells(row: QueueRow, output: Output, now: datetime) -> dict[str, str]:
     if row.queue is None:
-        return dict.fromkeys(_COLUMNS, "") | {"queue": row.name}
+        return dict.fromkeys(_COLUMNS, "") | _of_jobs_alone(row, output, now)
     has = row.queue.consumer
     done = row.stats.per_minute.get("completed", 0.0) if row.stats else None
     return {
@@ -93,6 +93,11 @@ def _cells(row: QueueRow, output: Output, now: datetime) -> dict[str, str]:
         "done/min": "" if done is None else f"{done:g}",
         "limit": str(has.delivery_limit or ""),
     }
+
+
+def _of_jobs_alone(row: QueueRow, output: Output, now: datetime) -> dict[str, str]:
+    known = {} if row.stats is None else {"depth": str(row.waiting), "retry": str(row.retry)}
+    return {"queue": row.name, "oldest": _age(row.oldest_at, output, now), **known}
 
 
 def _age(at: datetime | None, output: Output, now: datetime) -> str:

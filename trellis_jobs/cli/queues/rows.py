@@ -29,7 +29,7 @@ class Numbers:
 
 @dataclass(frozen=True, slots=True)
 class QueueRow:
-    """`queue` is None where only code declares it.
+    """`queue` is None where only code declares it, or where jobs of it are all there is.
 
     `stats` and `workers` are None where no admin runtime tells.
     """
@@ -47,6 +47,13 @@ class QueueRow:
         return f"{self.service}/{self.job_type}"
 
     @property
+    def waiting(self) -> int:
+        """What no worker was given yet; of a queue that never had one, what the jobs say."""
+        if self.queue is not None:
+            return self.queue.consumer.pending
+        return 0 if self.stats is None else sum(map(self.stats.states.get, _WAITING, (0, 0)))
+
+    @property
     def retry(self) -> int | None:
         return None if self.stats is None else self.stats.states.get("retry", 0)
 
@@ -56,7 +63,9 @@ class QueueRow:
 
         What workers had when they died counts as being done until somebody takes it up.
         """
-        if self.queue is None or self.queue.consumer.is_paused or self.queue.consumer.asking:
+        if self.queue is None:
+            return self.waiting > 0 and self.workers == 0
+        if self.queue.consumer.is_paused or self.queue.consumer.asking:
             return False
         has = self.queue.consumer
         return has.is_left_alone or (has.unanswered > 0 and self.workers == 0)
@@ -70,10 +79,11 @@ class QueueRow:
         told: dict[str, Any] = {"service": self.service, "type": self.job_type}
         if self.queue is not None:
             told |= _of_the_server(self.queue)
-            told["unattended"] = self.is_unattended
             until = self.paused_until(now)
             if until is not None:
                 told["pausedUntil"] = stamp(until)
+        if self.queue is not None or self.stats is not None:
+            told["unattended"] = self.is_unattended
         if self.oldest_at is not None:
             told["oldestAt"] = stamp(self.oldest_at)
             told["oldestAgeMs"] = max(0, (now - self.oldest_at) // _MILLISECOND)
@@ -90,7 +100,7 @@ def rows(
     numbers: Numbers | None,
     declared: ServiceContract | None,
 ) -> list[QueueRow]:
-    """Those the server knows, and those that only the code declares."""
+    """Those the server knows, those that only the code declares, and those that only have jobs."""
     known = {queue.name: queue for queue in queues}
     types = numbers.stats.types if numbers else ()
     told = {f"{each.service}/{each.type}": each for each in types}
@@ -106,15 +116,31 @@ def rows(
         )
         for name, queue in known.items()
     ]
-    if declared is not None:
-        made += [
-            QueueRow(declared.service, job_type, None, None, (_NEVER_STARTED,), None)
-            for job_type in declared.queues
-            if f"{declared.service}/{job_type}" not in known
-        ]
+    made += _without_consumer(known, told, numbers, declared)
     return sorted(made, key=lambda row: (row.service, row.job_type))
 
 
+def _without_consumer(
+    known: Mapping[str, ServerQueue],
+    told: Mapping[str, TypeStats],
+    numbers: Numbers | None,
+    declared: ServiceContract | None,
+) -> list[QueueRow]:
+    """Of those that are not declared, those with work: others had some once."""
+    in_code = {f"{declared.service}/{each}" for each in declared.queues} if declared else set()
+    found = []
+    for name in (in_code | told.keys()) - known.keys():
+        service, _, job_type = name.partition("/")
+        drift, stats = (_NEVER_STARTED,) if name in in_code else (), told.get(name)
+        oldest = stats.oldest_pending_at if stats else None
+        workers = None if numbers is None else numbers.workers.get(name, 0)
+        row = QueueRow(service, job_type, None, oldest, drift, stats, workers)
+        if drift or row.waiting:
+            found.append(row)
+    return found
+
+
+_WAITING: Final = ("pending", "retry")
 _NEVER_STARTED: Final = "declared, and the server has no consumer: no worker of it ever started"
 
 

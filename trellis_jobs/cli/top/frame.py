@@ -15,7 +15,7 @@ from jobs_admin.views.services import HealthView
 from trellis_jobs.cli.showing.columns import Columns, fitting
 from trellis_jobs.cli.showing.states import STYLES
 from trellis_jobs.cli.showing.times import spell
-from trellis_jobs.cli.top.sight import Sight, TypeSight
+from trellis_jobs.cli.top.sight import FAILURES, Sight, TypeSight
 from trellis_jobs.model.states import JobState
 
 _STATES: Final = {
@@ -24,7 +24,6 @@ _STATES: Final = {
     "retry": JobState.RETRY,
     "dead": JobState.DEAD,
 }
-_FAILURES: Final = ("retry", "failed", "dead", "stale")
 # On a narrow terminal these go first.
 _DISPENSABLE: Final = ("new/m", "depth", "oldest", "work", "err/m")
 # Heading, health, totals, a blank line, the table's head, and what is left out.
@@ -34,8 +33,8 @@ _FRAME_LINES: Final = 6
 def frame(sight: Sight, heading: str, shown: Console) -> RenderableType:
     """On a terminal it fits; in a pipe it is whole."""
     room = max(1, shown.size.height - _FRAME_LINES) if shown.is_terminal else len(sight.types)
-    by_weight = sorted(sight.types, key=lambda each: (-each.weight, each.name))
-    types = sorted(by_weight[:room], key=lambda each: each.name)
+    by_rank = sorted(sight.types, key=lambda each: (each.rank, each.name))
+    types = sorted(by_rank[:room], key=lambda each: each.name)
     left_out = len(sight.types) - len(types)
     return Group(
         _line(f"{heading}   {sight.at.astimezone():%H:%M:%S}", "bold"),
@@ -43,7 +42,7 @@ def frame(sight: Sight, heading: str, shown: Console) -> RenderableType:
         _totals(sight),
         Text(),
         _table(types, sight, shown.width),
-        Text(f"and {left_out} more with less to do" if left_out else "", "dim"),
+        Text(f"and {left_out} more, less urgent" if left_out else "", "dim"),
     )
 
 
@@ -105,7 +104,7 @@ def _depth(each: TypeSight, sight: Sight) -> Text:
 
 
 def _errors(each: TypeSight, sight: Sight) -> Text:
-    return _rate(each.per_minute(*_FAILURES), "red")
+    return _rate(each.per_minute(*FAILURES), "red")
 
 
 def _done(each: TypeSight, sight: Sight) -> Text:
@@ -135,9 +134,9 @@ _COLUMNS: Final[dict[str, Callable[[TypeSight, Sight], Text]]] = {
 
 def _name_style(each: TypeSight) -> str:
     """Paused in yellow, without anybody in red."""
-    if each.row is None or each.row.queue is None:
+    if each.row is None:
         return ""
-    if each.row.queue.consumer.is_paused:
+    if each.row.queue is not None and each.row.queue.consumer.is_paused:
         return "yellow"
     return "red" if each.row.is_unattended else ""
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, Final
 
 from jobs_admin.client import AdminClient
 from jobs_admin.views.services import HealthView, TypeStats
@@ -13,6 +13,8 @@ from trellis_jobs.cli.queues.looking import PATIENCE, Looked, look_at_queues, nu
 from trellis_jobs.cli.queues.rows import QueueRow
 from trellis_jobs.errors import JobsError, NotPermitted
 from trellis_jobs.jetstream.connection import Connection
+
+FAILURES: Final = ("retry", "failed", "dead", "stale")
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,10 +27,13 @@ class TypeSight:
     workers: int | None
 
     @property
-    def weight(self) -> int:
-        """How much is going on; what does not fit on a screen is that of the least."""
+    def rank(self) -> tuple[float, ...]:
+        """What burns comes first: work that nobody does, what fails, what died, what goes on."""
+        is_unattended = self.row is not None and self.row.is_unattended
         live = sum(self.state(state) or 0 for state in ("pending", "active", "retry"))
-        return live + (self.row.queue.consumer.pending if self.row and self.row.queue else 0)
+        waiting = self.row.waiting if self.row else 0
+        failing = self.per_minute(*FAILURES) or 0.0
+        return -is_unattended, -failing, -(self.state("dead") or 0), -max(live, waiting)
 
     def state(self, state: str) -> int | None:
         return None if self.stats is None else self.stats.states.get(state, 0)
