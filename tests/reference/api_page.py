@@ -58,6 +58,8 @@ _MEANING: Final = {
     "shared": "foreign runtimes write this queue's events too: fold whole histories",
     "key": "limit concurrency per key; default none",
     "queue": "what happens to one more job of a full key",
+    "version": "of the payload, counted from 1; see [contracts](../guides/contracts.md)",
+    "upgrades": "by version: from the JSON of an older payload to that of the next version",
 }
 
 
