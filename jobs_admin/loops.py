@@ -9,6 +9,7 @@ from datetime import timedelta
 from enum import StrEnum
 from typing import TYPE_CHECKING, Final
 
+from jobs_admin.errors import AdminError
 from trellis_jobs.errors import JobsError
 from trellis_jobs.jetstream.connection import ConnectionLost, NoResponders
 
@@ -18,8 +19,8 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-_FIRST_PAUSE: Final = 0.5
-_LONGEST_PAUSE: Final = 30.0
+FIRST_PAUSE: Final = 0.5
+LONGEST_PAUSE: Final = 30.0
 _LONGEST_TURN: Final = timedelta(minutes=10)
 # A loop that runs for so long after its last error has recovered from it.
 _SETTLED: Final = timedelta(seconds=10)
@@ -57,6 +58,18 @@ class Loop:
         return LoopState.RUNNING
 
 
+class LoopEnded(AdminError):
+    def __init__(self, name: str) -> None:
+        super().__init__(f"{name} ended, though it should go on for ever")
+
+
+def pause_after(ran_for: float, last: float) -> float:
+    """Longer each time, unless it ran for a good while in between; all in seconds."""
+    if last == 0 or ran_for > LONGEST_PAUSE:
+        return FIRST_PAUSE
+    return min(2 * last, LONGEST_PAUSE)
+
+
 @dataclass(slots=True)
 class Loops:
     """`until_possible`: turns are begun only when it returns."""
@@ -66,25 +79,24 @@ class Loops:
     all: dict[str, Loop] = field(default_factory=dict)
 
     async def keep(self, name: str, work: Callable[[], Awaitable[None]]) -> None:
-        """Run `work`, which does not end by itself; after an error again, a little later."""
-        loop, pause = self._new(name), _FIRST_PAUSE
+        """Run `work`, which should not end; when it does, or fails, again, a little later."""
+        loop, pause = self._new(name), 0.0
         while True:
             began = asyncio.get_running_loop().time()
             loop.is_down = False
             try:
                 await work()
+                raise LoopEnded(name)
             except Exception as error:
                 self._failed(loop, error)
-            if asyncio.get_running_loop().time() - began > _LONGEST_PAUSE:
-                pause = _FIRST_PAUSE
+            pause = pause_after(asyncio.get_running_loop().time() - began, pause)
             await asyncio.sleep(pause)
-            pause = min(2 * pause, _LONGEST_PAUSE)
 
     async def repeat(
         self, name: str, every: timedelta, work: Callable[[], Awaitable[object]]
     ) -> None:
         """Run `work` again and again; after an error sooner than usual, if that is long."""
-        loop, pause = self._new(name), _FIRST_PAUSE
+        loop, pause = self._new(name), 0.0
         while True:
             if self.until_possible is not None:
                 await self.until_possible()
@@ -93,10 +105,11 @@ class Loops:
                 await work()
             except Exception as error:
                 self._failed(loop, error)
-                rest, pause = min(pause, every.total_seconds()), min(2 * pause, _LONGEST_PAUSE)
+                pause = pause_after(0, pause)
+                rest = min(pause, every.total_seconds())
             else:
                 loop.last_success, loop.is_down = self.now(), False
-                rest, pause = every.total_seconds(), _FIRST_PAUSE
+                rest, pause = every.total_seconds(), 0.0
             loop.turn_began = None
             await asyncio.sleep(rest)
 

@@ -13,7 +13,13 @@ from typing import Any
 import orjson
 import pytest
 
-from jobs_admin.upkeep.burials import Exhausted, plan_death, stands_for
+from jobs_admin.job_keys import JobKeys
+from jobs_admin.leases import Leases
+from jobs_admin.server_clock import ServerClock
+from jobs_admin.upkeep.absences import Absences
+from jobs_admin.upkeep.burials import Burials, Exhausted, plan_death, stands_for
+from jobs_admin.upkeep.stuck_messages import StuckMessages, may_be_waiting
+from jobs_admin.upkeep.verdicts import Verdicts
 from tests import given
 from tests.admin.upkeep_lab import (
     Care,
@@ -38,12 +44,17 @@ from trellis_jobs import JobRef
 from trellis_jobs.embedded import EmbeddedServer
 from trellis_jobs.jetstream import api
 from trellis_jobs.jetstream.event_log import Latest
-from trellis_jobs.jetstream.work_messages import WorkMessage
+from trellis_jobs.jetstream.presence import Presence
+from trellis_jobs.jetstream.queue_consumers import QueueConsumers
+from trellis_jobs.jetstream.work_messages import WorkMessage, WorkMessages
 from trellis_jobs.model import events as e
 from trellis_jobs.model.attempts import Attempt
 from trellis_jobs.model.events import EventKind
+from trellis_jobs.model.identity import JobAddress
+from trellis_jobs.model.key_state import Slot
 from trellis_jobs.model.standing import Head
 from trellis_jobs.model.states import LIVE, OVER, JobState
+from trellis_jobs.surroundings import uptime, utc_now
 
 ADVISORY = "$JS.EVENT.ADVISORY.CONSUMER.MAX_DELIVERIES.JOBS_WORK.ward-once"
 
@@ -432,7 +443,97 @@ async def test_a_job_without_a_limit_survives_thirty_shutdowns(
         assert kinds == ["created", *["started", "retry"] * 30, "started", "completed"]
 
 
+# The same, step by step
+
+
+def keys_of(raw: Probe) -> JobKeys:
+    leases = Leases(ServerClock(raw.connection, uptime), uptime)
+    return JobKeys(raw.connection, raw.events, leases, utc_now)
+
+
+def watcher(raw: Probe, clock: list[float]) -> StuckMessages:
+    """Whoever looks for stuck messages, at a time of one's choice."""
+    verdicts, work = Verdicts(raw.connection, raw.events), WorkMessages(raw.connection)
+    keys = keys_of(raw)
+    return StuckMessages(
+        verdicts=verdicts,
+        work=work,
+        consumers=QueueConsumers(raw.connection),
+        keys=keys,
+        burials=Burials(verdicts=verdicts, work=work, keys=keys, now=utc_now),
+        absences=Absences(Presence(raw.connection, raw.features), lambda: clock[0]),
+        uptime=lambda: clock[0],
+    )
+
+
+async def test_a_message_gets_the_time_of_all_its_deliveries_before_it_is_given_up(
+    server: EmbeddedServer, tmp_path: Path
+) -> None:
+    clock = [1_000.0]
+    async with producer(server.url) as jobs, probe(server.url) as raw:
+        stuck = watcher(raw, clock)
+        ref = await jobs.once.create(Care())
+        await taken_and_killed(server.url, tmp_path / "mute", "once", ref, says_nothing=True)
+        async with worker(server.url, "once"):
+            await until_advised(raw)
+        for seconds in (0, 1.9):
+            clock[0] = 1_000.0 + seconds
+            await stuck.sweep()
+            assert await raw.kinds(ref) == ["created"]
+        clock[0] = 1_002.0
+        await stuck.sweep()
+        assert await raw.kinds(ref) == ["created", "dead"]
+
+
+async def test_a_job_that_is_taken_over_meanwhile_is_not_buried(
+    server: EmbeddedServer,
+) -> None:
+    """It waited when it was looked at, and runs when its end is to be written."""
+    async with worker(server.url, "once") as ward, probe(server.url) as raw:
+        seen: list[Latest | None] = []
+
+        class AMomentAgo(Verdicts):
+            async def current(self, job: JobAddress, seen_: Latest | None = None) -> Latest | None:
+                if not seen:
+                    seen.append(await super().current(job, seen_))
+                return seen[0]
+
+        ward.service.quiet()
+        ref = await ward.jobs.once.create(Care(do="wait"))
+        await until_sourced(raw, 1)
+        verdicts, work = AMomentAgo(raw.connection, raw.events), WorkMessages(raw.connection)
+        await verdicts.current(ref.address)
+        ward.service.resume()
+        await ward.until_running(ref)
+        stands_for_it = await work.at(1)
+        assert isinstance(stands_for_it, WorkMessage)
+        burials = Burials(verdicts=verdicts, work=work, keys=keys_of(raw), now=utc_now)
+        await burials.bury(stands_for_it, Exhausted("ward-once", 1, utc_now()))
+        assert await raw.kinds(ref) == ["created", "started"]
+        assert await raw.work_messages() == 1
+        ward.go.set()
+        assert await ref.wait(timeout=10) == 1
+
+
 # What an exhausted message means, decided without a server
+
+
+def test_a_job_that_waits_for_its_key_may_be_in_the_hands_of_a_worker() -> None:
+    standing = given.standing_in(JobState.PENDING)
+    others, own = given.slot("another"), given.slot("this")
+
+    def may_wait(*active: Slot) -> bool:
+        key = given.key_state(active=active)
+        return may_be_waiting(standing, "this", key, given.after(9))
+
+    assert (may_wait(others), may_wait(own), may_wait()) == (True, False, False)
+    assert not may_be_waiting(standing, "this", None, given.after(9))
+
+
+def test_a_job_that_waits_for_its_next_try_may_be_in_the_hands_of_a_worker() -> None:
+    standing = given.standing_in(JobState.RETRY, next_attempt_at=given.after(60))
+    assert may_be_waiting(standing, "this", None, given.after(59))
+    assert not may_be_waiting(standing, "this", None, given.after(61))
 
 
 def message(**changes: Any) -> WorkMessage:

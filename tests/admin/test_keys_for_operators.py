@@ -392,6 +392,14 @@ def test_a_slot_that_is_still_renewed_is_left_to_its_handler() -> None:
     assert plan_repair(left, {"a": over}, frozenset(), given.after(600)) is None
 
 
+def test_a_job_that_waits_anew_gets_a_moment_until_the_log_says_so() -> None:
+    """An operator's retry lets it into its key first."""
+    left = given.key_state(queued=(given.waiting("b"),))
+    over = given.standing_in(JobState.DEAD)
+    assert plan_repair(left, {"b": over}, frozenset(), given.after(9)) is None
+    assert plan_repair(left, {"b": over}, frozenset(), given.after(11)) is not None
+
+
 def test_a_reservation_gets_a_minute_to_become_a_job() -> None:
     left = given.key_state(queued=(given.waiting("b"),))
     assert plan_repair(left, {"b": None}, frozenset(), given.after(59)) is None

@@ -10,7 +10,7 @@ from datetime import datetime, timedelta
 
 import pytest
 
-from jobs_admin.loops import Loop, Loops, LoopState
+from jobs_admin.loops import FIRST_PAUSE, LONGEST_PAUSE, Loop, Loops, LoopState, pause_after
 from tests.given import NOON, after
 from tests.support.facts import until
 from trellis_jobs.errors import Unreachable
@@ -72,6 +72,21 @@ async def test_a_loop_that_returns_although_it_should_not_is_started_again() -> 
     loops, work = Loops(utc_now), Work(failures=0)
     async with running(asyncio.create_task(loops.keep("projector", work.once))):
         await until(lambda: work.done >= 2, "it ran again")
+        loop = loops.all["projector"]
+        assert loop.failures >= 1
+        assert loop.last_error == "LoopEnded: projector ended, though it should go on for ever"
+
+
+def test_a_loop_that_fails_again_and_again_is_left_in_peace_for_longer_each_time() -> None:
+    pauses, pause = [], 0.0
+    for _ in range(8):
+        pause = pause_after(0.1, pause)
+        pauses.append(pause)
+    assert pauses == [0.5, 1, 2, 4, 8, 16, 30, 30]
+
+
+def test_a_loop_that_had_run_for_a_good_while_is_soon_started_again() -> None:
+    assert pause_after(LONGEST_PAUSE + 1, LONGEST_PAUSE) == FIRST_PAUSE
 
 
 @pytest.mark.parametrize(

@@ -16,12 +16,14 @@ from jobs_admin.projection.files import file_id
 from jobs_admin.projection.rebuild import RebuildUnderWay, beside_it, rebuild
 from jobs_admin.reads import jobs as reads
 from jobs_admin.reads.jobs import JobFilter
+from jobs_admin.reads.position import position
 from jobs_admin.reads.readers import Readers
 from tests.admin.made_log import rows_of
 from tests.admin.projection_lab import LogLab, log_lab, projecting, until_at
 from tests.support.facts import until
 from trellis_jobs.embedded import EmbeddedServer
 from trellis_jobs.jetstream import api
+from trellis_jobs.jetstream.log_feed import LogExtent, LogFeed
 
 
 @pytest.fixture
@@ -219,6 +221,24 @@ async def test_a_rebuild_under_a_running_projector_loses_nothing_and_goes_on(
             assert file_id(path) != before
         assert await _count(readers) == 350
         assert seen == sorted(seen)
+    assert rows_of(path) == await lab.fresh_rows(path.parent)
+
+
+async def test_what_was_shown_during_a_rebuild_is_in_the_new_file(lab: LogLab, path: Path) -> None:
+    """Others fill the old file, and are answered from it, while the new one is made."""
+
+    class Meanwhile(LogFeed):
+        async def extent(self) -> LogExtent:
+            found = await super().extent()
+            if await lab.end() == before:
+                await projected(lab, path)
+            return found
+
+    await projected(lab, path)
+    before = await lab.end()
+    await rebuild(path, Meanwhile(lab.connection))
+    async with Readers.open(path) as readers:
+        assert await position(readers) == await lab.end()
     assert rows_of(path) == await lab.fresh_rows(path.parent)
 
 
