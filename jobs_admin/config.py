@@ -34,6 +34,7 @@ class AdminConfig:
     mode: Mode = Mode.FULL
     janitor_interval: timedelta = timedelta(seconds=5)
     reconcile_interval: timedelta = timedelta(seconds=30)
+    # A job that has just been created, or handed back, is in the work queue in a moment.
     reconcile_grace: timedelta = timedelta(seconds=10)
     retention_interval: timedelta = timedelta(minutes=5)
     retention: RetentionPolicy = field(default_factory=standard)

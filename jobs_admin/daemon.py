@@ -16,6 +16,7 @@ from jobs_admin.errors import ProjectionMissing, ProjectionUnavailable, Projecti
 from jobs_admin.file_lock import only_writer
 from jobs_admin.health import PROJECTOR, Health
 from jobs_admin.job_keys import JobKeys
+from jobs_admin.key_names import KeyNames
 from jobs_admin.leases import Leases
 from jobs_admin.loops import Loops
 from jobs_admin.probes import Probes
@@ -40,6 +41,7 @@ from trellis_jobs.jetstream.access import access_to
 from trellis_jobs.jetstream.connection import Connection
 from trellis_jobs.jetstream.event_log import EventLog
 from trellis_jobs.jetstream.history import Histories
+from trellis_jobs.jetstream.key_changes import KeyChanges
 from trellis_jobs.jetstream.log_feed import LogFeed
 from trellis_jobs.jetstream.planning import Act
 from trellis_jobs.jetstream.provision import plan, provision
@@ -143,7 +145,14 @@ def _methods(parts: _Parts) -> Mapping[str, Method]:
 
     return {
         **JobMethods(readers, progress, actions, largest_answer).table(),
-        **KeyMethods(readers, progress, keys, parts.clock, largest_answer).table(),
+        **KeyMethods(
+            readers=readers,
+            progress=progress,
+            keys=keys,
+            names=KeyNames(KeyChanges(parts.connection)),
+            clock=parts.clock,
+            largest_answer=largest_answer,
+        ).table(),
         **ServiceMethods(readers, progress, parts.clock, largest_answer).table(),
         **InsightMethods(
             connection=parts.connection,
@@ -180,7 +189,7 @@ def _retention(parts: _Parts, projector: Projector) -> Callable[[], Awaitable[ob
     config = parts.config
     archive = NoArchive() if config.archive is None else FolderArchive(config.archive)
     doors = Doors(parts.connection, parts.readers, projector)
-    return Retention(config.retention, archive, doors, parts.around.now).sweep
+    return Retention(config.retention, archive, doors, parts.clock.now).sweep
 
 
 async def _assemble(

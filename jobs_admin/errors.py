@@ -98,7 +98,7 @@ class Issue:
 
 
 class RequestFailed(AdminError):
-    """`error_id` and `request_id` are in the logs of both sides."""
+    """`error_id` and `request_id` are in the log of the admin runtime that refused."""
 
     def __init__(self, message: str, *, error_id: str = "", request_id: str = "") -> None:
         super().__init__(message)

@@ -110,7 +110,7 @@ class Health:
 
     def _server(self) -> Check:
         connected = self.connection.is_up
-        facts: dict[str, Any] = {"connected": connected, "version": self.features.version}
+        facts: dict[str, Any] = {"connected": connected, "version": self.connection.server_version}
         if lacks := self.features.lacks():
             facts["lacks"] = lacks
         return Check("server", HealthStatus.OK if connected else HealthStatus.DEGRADED, facts)

@@ -191,9 +191,13 @@ class JobKeys:
             await self._bucket.apply(replace(stored, active=(), queued=()), move)
 
 
+def is_key_hash(text: str) -> bool:
+    return _HASH.fullmatch(text) is not None
+
+
 def key_of(job: JobAddress, held: Concurrency | None) -> KeyAddress | None:
     """The key under which the job was let in, if it was under any."""
-    if held is None or not _HASH.fullmatch(held.key_hash):
+    if held is None or not is_key_hash(held.key_hash):
         return None
     return KeyAddress(job.service, job.job_type, held.key_hash)
 

@@ -85,7 +85,6 @@ class AmbiguousId(Exception):
         super().__init__(
             f"job id {job_id} exists in {', '.join(owners)}: say which service and type"
         )
-        self.owners = owners
 
 
 async def find(

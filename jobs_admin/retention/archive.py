@@ -1,7 +1,8 @@
 """Histories of jobs that leave the log: JSON lines in gzip, a file for each day and service.
 
-A line holds a job as it ended and every event of it. Lines are only ever added; after a crash a job
-may have two, and the longer one is the whole.
+A line holds a job as it ended and every event of it that was in the log. Lines are only ever added,
+so a job may have several: one for each time that it was removed, if it went on in between, and the
+same once more after a crash, or from another replica. `seq` tells which events are the same.
 """
 
 from __future__ import annotations

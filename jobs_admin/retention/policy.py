@@ -69,15 +69,15 @@ def parse(text: str) -> RetentionPolicy:
     if text.strip() == KEEP_ALL:
         return RetentionPolicy(dict.fromkeys(sorted(OVER)))
     ages: dict[JobState, timedelta | None] = dict(standard().ages)
-    named: dict[JobState, timedelta | None] = {}
+    named: dict[str, timedelta | None] = {}
     for part in filter(None, (part.strip() for part in text.split(","))):
-        name, _, value = part.partition("=")
-        age = _age(part, value.strip())
-        if name.strip() == _OTHERS:
-            ages = dict.fromkeys(ages, age)
-        else:
-            named[_state(part, name.strip())] = age
-    return RetentionPolicy(ages | named)
+        name, _, value = (each.strip() for each in part.partition("="))
+        if name in named:
+            raise ConfigError(f"retention {part!r}: {name!r} is named twice")
+        named[name if name == _OTHERS else _state(part, name)] = _age(part, value)
+    if _OTHERS in named:
+        ages = dict.fromkeys(ages, named.pop(_OTHERS))
+    return RetentionPolicy(ages | {JobState(name): age for name, age in named.items()})
 
 
 def _state(part: str, name: str) -> JobState:

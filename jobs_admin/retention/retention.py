@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Final
 
 from jobs_admin.projection.rows import moment_of
 from jobs_admin.reads.candidates import PageEnd, due
-from jobs_admin.retention.dry_run import count_due
 from jobs_admin.upkeep.abreast import abreast
 from trellis_jobs.jetstream.history import Histories
 from trellis_jobs.jetstream.purging import is_left, purge_job
@@ -22,7 +21,7 @@ from trellis_jobs.model.job import Entry, fold
 from trellis_jobs.wire import log as wire
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Awaitable, Callable, Mapping, Sequence
     from datetime import datetime
 
     from jobs_admin.projection.projector import Projector
@@ -74,22 +73,19 @@ class Retention:
         policy: RetentionPolicy,
         archive: Archive,
         doors: Doors,
-        now: Callable[[], datetime],
+        now: Callable[[], Awaitable[datetime]],
     ) -> None:
+        """`now` is the server's time: were it that of a machine, it could cost every job."""
         self._policy = policy
         self._archive = archive
         self._doors = doors
         self._histories = Histories(doors.connection, deletes_consumers=True)
         self._now = now
 
-    async def due(self) -> Counter[str]:
-        """How many jobs the next sweeps will remove: a dry run."""
-        return await count_due(self._doors.readers, self._policy, self._now())
-
     async def sweep(self) -> Swept:
         """Everything that is due now, in small portions."""
-        swept = Swept()
-        for state, before in self._policy.limits(self._now()):
+        swept, now = Swept(), await self._now()
+        for state, before in self._policy.limits(now):
             place = _BEGINNING
             while True:
                 some, place = await due(
@@ -97,22 +93,22 @@ class Retention:
                 )
                 if not some:
                     break
-                await self._remove(some, swept)
+                await self._remove(some, swept, now)
         if swept.removed:
             log.info("jobs were removed after their time", extra={"jobs": dict(swept.removed)})
         return swept
 
-    async def _remove(self, begun_at: Mapping[JobAddress, int], swept: Swept) -> None:
+    async def _remove(
+        self, begun_at: Mapping[JobAddress, int], swept: Swept, now: datetime
+    ) -> None:
         known_up_to = self._doors.projector.position
         histories = await abreast(self._read, list(begun_at))
         over = [
             (job, history)
             for history in histories
-            if (job := fold(history.entries)) is not None and self._is_due(job, history)
+            if (job := fold(history.entries)) is not None and self._is_due(job, history, now)
         ]
-        await self._archive.keep(
-            [(job, history.entries) for job, history in over], self._now().date()
-        )
+        await self._archive.keep([(job, history.entries) for job, history in over], now.date())
         await abreast(self._purge, [history for _, history in over])
         purged = {history.address: history.end for _, history in over}
         by_others = _purged_by_others(histories, begun_at, known_up_to)
@@ -144,11 +140,11 @@ class Retention:
                 newest_at = moment_of(message.stored_ns // 1000)
         return _History(address, entries, newest_at, end)
 
-    def _is_due(self, job: Job, history: _History) -> bool:
+    def _is_due(self, job: Job, history: _History, now: datetime) -> bool:
         """By the log, not by the row: a retry may have begun a new run."""
         times = (job.run.ended_at, history.newest_at)
         return job.is_over and all(
-            at is not None and self._policy.is_due(job.state, at, self._now()) for at in times
+            at is not None and self._policy.is_due(job.state, at, now) for at in times
         )
 
 

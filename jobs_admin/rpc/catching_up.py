@@ -6,8 +6,8 @@ import asyncio
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Protocol
 
-from jobs_admin.errors import ProjectionRebuilding
-from jobs_admin.rpc.faults import Fault, Invalid, Issue
+from jobs_admin.errors import Issue, ProjectionRebuilding
+from jobs_admin.rpc.faults import Fault, Invalid
 from trellis_jobs.contract.topology import LOG
 from trellis_jobs.jetstream.stream_facts import next_in_log, stream_size
 

@@ -2,20 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
+
+from jobs_admin.errors import Issue
 
 if TYPE_CHECKING:
     from pydantic import ValidationError as PydanticError
 
 _MOST_ISSUES: Final = 10
 _LONGEST_PART: Final = 100
-
-
-@dataclass(frozen=True, slots=True)
-class Issue:
-    path: str
-    message: str
 
 
 class Fault(Exception):
@@ -56,10 +51,3 @@ class Invalid(Fault):
         ]
         said = "; ".join(f"{issue.path}: {issue.message}" for issue in issues)
         return cls(f"the request is not valid: {said}", issues)
-
-
-class Denied(Fault):
-    type = "AuthError"
-
-    def __init__(self, reason: str) -> None:
-        super().__init__(f"this is not allowed: {reason}", reason=reason)

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from jobs_admin.errors import Issue
 from jobs_admin.reads import jobs as reads
 from jobs_admin.rpc.catching_up import caught_up
-from jobs_admin.rpc.faults import Fault, Invalid, Issue, NotFound
+from jobs_admin.rpc.faults import Fault, Invalid, NotFound
 from trellis_jobs.model.identity import JobAddress
 
 if TYPE_CHECKING:

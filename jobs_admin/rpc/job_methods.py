@@ -9,11 +9,12 @@ import orjson
 
 from jobs_admin import actions
 from jobs_admin.actions import Done, NotLegal, Order
+from jobs_admin.errors import Issue
 from jobs_admin.reads import jobs as reads
 from jobs_admin.reads.dead_groups import dead_groups
 from jobs_admin.rpc import inputs
 from jobs_admin.rpc.catching_up import caught_up
-from jobs_admin.rpc.faults import Invalid, Issue, NotFound
+from jobs_admin.rpc.faults import Invalid, NotFound
 from jobs_admin.rpc.finding import address_of, find
 from jobs_admin.rpc.pages import job_page_json, page_json, without_the_large
 from jobs_admin.rpc.router import Method

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Final
 
 import orjson
 
+from jobs_admin.errors import Issue
 from jobs_admin.explaining.wording import span
-from jobs_admin.job_keys import NoSlot, Released, StillRenewed
+from jobs_admin.job_keys import NoSlot, Released, StillRenewed, is_key_hash
 from jobs_admin.reads import keys as reads
 from jobs_admin.rpc import inputs
 from jobs_admin.rpc.catching_up import caught_up
-from jobs_admin.rpc.faults import Invalid, Issue, NotFound
+from jobs_admin.rpc.faults import Invalid, NotFound
 from jobs_admin.rpc.pages import page_json
 from jobs_admin.rpc.router import Method
 from trellis_jobs.model.key_state import KeyAddress, KeyState, Slot
@@ -25,23 +25,24 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from jobs_admin.job_keys import JobKeys
+    from jobs_admin.key_names import KeyNames
     from jobs_admin.reads.keys import BusyKey
     from jobs_admin.reads.readers import Readers
     from jobs_admin.rpc.catching_up import ProjectionProgress
     from jobs_admin.rpc.router import Asker
     from jobs_admin.server_clock import ServerClock
 
-_HASH: Final = re.compile(r"[0-9a-f]{64}")
 # One answer holds them; how many there are in all is told besides.
 _MOST_QUEUED: Final = 1_000
 _MILLISECOND: Final = timedelta(milliseconds=1)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class KeyMethods:
     readers: Readers
     progress: ProjectionProgress
     keys: JobKeys
+    names: KeyNames
     clock: ServerClock
     largest_answer: Callable[[], int]
 
@@ -89,18 +90,23 @@ class KeyMethods:
                 raise _no_slot(asked, state)
 
     async def _find(self, asked: inputs.KeyInput) -> KeyState:
-        """By the key as people see it; or by its hash, where several keys look the same."""
+        """By the key as people see it; or by its hash, where several keys look the same.
+
+        Of a key whose jobs have left the log, only the bucket knows the name.
+        """
         found = await reads.hashes(self.readers, asked.service, asked.type, asked.key)
+        if not found and not is_key_hash(asked.key):
+            found = await self.names.hashes(asked.service, asked.type, asked.key)
         if len(found) > 1:
             problem = (
                 f"{len(found)} keys of {asked.service}/{asked.type} read {asked.key!r}: "
                 f"say which by its hash: {', '.join(found)}"
             )
             raise Invalid(problem, [Issue("/key", problem)], hashes=found)
-        if not found and _HASH.fullmatch(asked.key):
+        if not found and is_key_hash(asked.key):
             found = [asked.key]
         state = None
-        if found and _HASH.fullmatch(found[0]):
+        if found and is_key_hash(found[0]):
             state = await self.keys.read(KeyAddress(asked.service, asked.type, found[0]))
         if state is None:
             raise NotFound(f"{asked.service}/{asked.type}/{asked.key}", resource="Key")

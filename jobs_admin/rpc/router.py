@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any, Final
 from pydantic import BaseModel, ValidationError
 
 from jobs_admin.config import SERVICE_NAME
-from jobs_admin.errors import ProjectionRebuilding
-from jobs_admin.rpc.faults import Fault, Invalid, Issue
+from jobs_admin.errors import Issue, ProjectionRebuilding
+from jobs_admin.rpc.faults import Fault, Invalid
 from trellis_jobs.errors import InvalidToken, JobsError
 from trellis_jobs.jetstream.connection import ConnectionLost, NoResponders
 from trellis_jobs.jetstream.requests import Reply, Request
@@ -27,6 +27,7 @@ log = logging.getLogger(__name__)
 
 _LARGEST_REQUEST: Final = 64 * 1024
 _LONGEST_HEADER: Final = 128
+_LONGEST_SAID: Final = 1_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,11 +71,10 @@ class Router:
         except ProjectionRebuilding as error:
             return self._refusal(name, Fault(str(error)), asker)
         except (JobsError, ConnectionLost, NoResponders) as error:
-            log.warning("a request failed", extra={"method": name, "error": str(error)})
-            return self._refusal(name, Fault(str(error)), asker)
+            return self._refusal(name, Fault(str(error)), asker, logging.WARNING)
         except Exception:
-            log.exception("a request met a mistake of ours", extra={"method": name})
-            return self._refusal(name, Fault("an unexpected error; the server's log has it"), asker)
+            ours = Fault("an unexpected error; the server's log has it")
+            return self._refusal(name, ours, asker, logging.ERROR)
         return Reply(said)
 
     async def _answer(self, name: str, data: bytes, asker: Asker) -> bytes:
@@ -103,9 +103,25 @@ class Router:
         session = headers.get("session-key", "")[:_LONGEST_HEADER].strip()
         return Asker(request_id or self._new_id(), session or None)
 
-    def _refusal(self, name: str, fault: Fault, asker: Asker) -> Reply:
+    def _refusal(self, name: str, fault: Fault, asker: Asker, level: int = logging.INFO) -> Reply:
+        """Said here too: by its id, or that of the request, what the caller saw is found again.
+
+        Only what is a mistake of ours has a traceback, and whoever may ask can fill no log with it.
+        """
+        error_id = self._new_id()
+        log.log(
+            level,
+            "a request was refused",
+            extra={
+                "method": name[:_LONGEST_HEADER],
+                "error_id": error_id,
+                "request_id": asker.request_id,
+                "error": fault.message[:_LONGEST_SAID],
+            },
+            exc_info=level >= logging.ERROR,
+        )
         body: dict[str, Any] = {
-            "id": self._new_id(),
+            "id": error_id,
             "type": fault.type,
             "message": fault.message,
             **fault.fields,

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 # A job that an operator retries waits for its key a moment before the log says so.
-GRACE: Final = timedelta(seconds=10)
+_RETRY_GRACE: Final = timedelta(seconds=10)
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +66,9 @@ def plan_repair(
         if slot.token in expired and is_left_over(slot.job_id, slot.started_at, timedelta())
     )
     waiting = {
-        each.job_id for each in state.queued if is_left_over(each.job_id, each.created_at, GRACE)
+        each.job_id
+        for each in state.queued
+        if is_left_over(each.job_id, each.created_at, _RETRY_GRACE)
     }
     jobs = waiting | {slot.job_id for slot in slots}
     return Leftovers(frozenset(jobs), slots) if jobs else None

@@ -37,8 +37,6 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-# A job that has just been created, or handed back, is in the work queue in a moment.
-GRACE: Final = timedelta(seconds=10)
 DEFAULT_ACK_WAIT: Final = timedelta(seconds=30)
 _STATES: Final = (JobState.PENDING, JobState.RETRY, JobState.ACTIVE)
 PAGE: Final = 500
@@ -103,7 +101,7 @@ class Reconciliation:
     absences: Absences
     clock: ServerClock
     now: Callable[[], datetime]
-    grace: timedelta = GRACE
+    grace: timedelta
     _places: dict[JobState, PageEnd] = field(
         default_factory=lambda: dict.fromkeys(_STATES, PageEnd())
     )

@@ -9,9 +9,11 @@ from typing import Any
 import orjson
 import pytest
 
+from jobs_admin.reads import services
 from jobs_admin.views.services import HealthView
 from tests.admin.admin_lab import AdminLab, Stranger
 from tests.support.lab import Task
+from trellis_jobs.jetstream import api
 from trellis_jobs.model.states import JobState
 
 METHODS = (
@@ -277,3 +279,33 @@ class Oddities:
             as_list = self._chance.random() < 0.5
             return inner if as_list else {str(n): each for n, each in enumerate(inner)}
         return self._chance.choice(scalars)
+
+
+@pytest.mark.parametrize(
+    ("method", "body", "level"),
+    [
+        ("Jobs.Get", {"id": "nobody"}, "INFO"),
+        ("Jobs.GetKey", {"service": "lab", "type": "work", "key": "nothing"}, "WARNING"),
+        ("Jobs.ListServices", {"limit": 1}, "ERROR"),
+    ],
+)
+async def test_what_is_refused_is_found_again_in_the_log(
+    lab: AdminLab,
+    caplog: pytest.LogCaptureFixture,
+    monkeypatch: pytest.MonkeyPatch,
+    method: str,
+    body: dict[str, Any],
+    level: str,
+) -> None:
+    """By the id of the error, and of the request: whether it was wrong, or the server, or we."""
+    caplog.set_level("INFO")
+    if level == "WARNING":
+        await api.request(lab.stranger.connection, "STREAM.DELETE.KV_JOBS_KEYS")
+    if level == "ERROR":
+        monkeypatch.setattr(services, "_COUNTS", "no SQL at all")
+    told = await lab.stranger.ask(method, body, **{"request-id": "REQ-18"})
+    [said] = [each for each in caplog.records if each.message == "a request was refused"]
+    found = vars(said)
+    assert (found["error_id"], found["request_id"]) == (told["id"], "REQ-18")
+    assert (found["method"], said.levelname) == (method, level)
+    assert bool(said.exc_info) == (level == "ERROR")

@@ -16,6 +16,7 @@ from tests.admin.upkeep_lab import (
     purge,
     until_sourced,
     until_state,
+    until_swept,
     worker,
 )
 from tests.support.facts import until
@@ -90,6 +91,24 @@ async def test_workers_are_there_whatever_the_admin_takes_for_the_time(
         assert abs(told_at - datetime.now(UTC)) < timedelta(hours=1)
         health = await ask(raw, "Jobs.Health", {})
         assert health["status"] == "ok", health["checks"]
+
+
+async def test_no_job_is_removed_early_whatever_the_admin_takes_for_the_time(
+    server: EmbeddedServer, tmp_path: Path
+) -> None:
+    often = {"retention_interval": timedelta(seconds=0.1)}
+    async with (
+        worker(server.url, "plain") as ward,
+        looking_after(
+            server.url, tmp_path / "jobs.sqlite", ahead=timedelta(days=400), **often
+        ) as daemon,
+        probe(server.url) as raw,
+    ):
+        ref = await ward.jobs.plain.create(Care())
+        assert await ref.wait(timeout=10) == 1
+        await daemon.progress.reached((await raw.events.history(ref.address))[-1].sequence)
+        await until_swept(daemon, "retention")
+        assert await raw.kinds(ref) == ["created", "started", "completed"]
 
 
 async def until_told_of_workers(raw: Probe) -> list[dict[str, Any]]:

@@ -300,11 +300,11 @@ async def test_whoever_makes_up_an_advisory_kills_no_job(
         worker(server.url, "plain", "once") as ward,
         looking_after(server.url, tmp_path / "jobs.sqlite"),
     ):
-        done = await ward.jobs.once.create(Care())
-        assert await done.wait(timeout=10) == 1
         ref = await ward.jobs.plain.create(Care(do="wait"))
         await ward.until_running(ref)
-        said = {"timestamp": NEXT_YEAR, "stream_seq": 2, "deliveries": 5}
+        later = await ward.jobs.once.create(Care())
+        assert await later.wait(timeout=10) == 1
+        said = {"timestamp": NEXT_YEAR, "stream_seq": 1, "deliveries": 5}
         await tell(raw, advisory(**said | changes))
         await until_dealt_with(raw)
         assert await raw.kinds(ref) == ["created", "started"]

@@ -18,10 +18,14 @@ from jobs_admin.loops import Loop, LoopState
 from jobs_admin.views.services import CheckView, HealthView
 from tests.admin.admin_lab import AdminLab, daemon_at, stranger_at, time_passes
 from tests.support.facts import until
+from tests.support.fetch_servers import OLDER_VERSIONS
 from tests.support.lab import Task, producer
+from tests.support.servers import server_binary
 from trellis_jobs.contract.topology import LOG
 from trellis_jobs.embedded import EmbeddedServer
 from trellis_jobs.jetstream import api
+
+OLD = OLDER_VERSIONS[-1]
 
 
 async def check(client: AdminClient, name: str) -> CheckView:
@@ -233,3 +237,22 @@ async def test_advisories_that_wait_for_long_are_degraded(
                 assert advisories.facts["backlog"] == 3
                 assert told.is_ready
             assert 360 <= advisories.facts["oldestSeconds"] < 400
+
+
+async def test_a_server_that_was_exchanged_is_told_by_its_version(tmp_path: Path) -> None:
+    with EmbeddedServer.start(store=tmp_path / "js", binary=server_binary(OLD)) as old:
+        port = old.port
+        async with (
+            producer(old.url),
+            daemon_at(old.url, tmp_path / "jobs.sqlite") as daemon,
+            AdminClient.connect(old.url) as client,
+        ):
+            assert (await check(client, "server")).version == OLD
+            old.kill()
+            with EmbeddedServer.start(store=tmp_path / "js", port=port, binary=server_binary()):
+
+                async def newer() -> bool:
+                    report = await daemon.health.report()
+                    return report.checks[0].facts["version"] not in ("", OLD)
+
+                await until(newer, "the new version is told")

@@ -25,6 +25,7 @@ from tests.admin.upkeep_lab import (
     key_view,
     looking_after,
     producer,
+    purge,
     until_kind,
     until_swept,
     ward_process,
@@ -323,6 +324,21 @@ async def test_a_key_whose_holder_lives_is_not_released(
         assert await ref.wait(timeout=10) == 1
 
 
+async def test_a_slot_that_was_left_long_ago_is_released_at_once(
+    server: EmbeddedServer, tmp_path: Path
+) -> None:
+    """Whoever has just started need not watch it first: the server knows how old the key is."""
+    async with probe(server.url) as raw:
+        key, ref = await a_blocked_key(server.url, raw, tmp_path / "worker")
+        slot = await key.until_held_by(ref)
+        over = slot.expires_at + timedelta(milliseconds=100)
+        await until(lambda: datetime.now(UTC) > over, "its lease is over")
+        mode = {"reconcile_interval": timedelta(hours=1)}
+        async with looking_after(server.url, tmp_path / "jobs.sqlite", **mode):
+            answer = await ask(raw, "Jobs.ReleaseKey", {**BLOCKED, "jobId": ref.id})
+            assert answer.get("active") == [], answer
+
+
 async def test_a_dead_slot_is_released_though_others_write_under_the_key(
     server: EmbeddedServer, tmp_path: Path
 ) -> None:
@@ -363,6 +379,25 @@ async def test_releasing_a_slot_whose_job_is_over_is_noted_too(
         note = (await raw.events.history(ref.address))[-1].event
         assert isinstance(note, e.StaleCompletionIgnored)
         assert "released by ann" in note.reason
+
+
+async def test_a_key_is_found_by_its_name_though_its_jobs_have_left_the_log(
+    server: EmbeddedServer, tmp_path: Path
+) -> None:
+    async with producer(server.url) as jobs, probe(server.url) as raw:
+        ref, key = await jobs.keyed.create(Care()), key_view(raw, jobs.keyed)
+        await key.read()
+        await purge(raw, "JOBS")
+        async with looking_after(server.url, tmp_path / "jobs.sqlite"):
+            for name in ("ward:acme", (await key.read()).address.hash):
+                shown = await ask(raw, "Jobs.GetKey", {**ACME, "key": name})
+                assert [each["jobId"] for each in shown["queued"]] == [ref.id]
+            for wrong in ({"key": "ward:nobody"}, {"type": "blocked"}):
+                refused = await ask(raw, "Jobs.GetKey", {**ACME, **wrong})
+                assert refused["type"] == "NotFoundError"
+            await jobs.keyed.create(Care(key="another"))
+            shown = await ask(raw, "Jobs.GetKey", {**ACME, "key": "ward:another"})
+            assert shown["queuedDepth"] == 1
 
 
 # What was left behind

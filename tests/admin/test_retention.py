@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import sqlite3
+from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, closing
 from dataclasses import dataclass, replace
@@ -22,6 +23,7 @@ from jobs_admin.reads import jobs as reads
 from jobs_admin.reads.candidates import DUE, HOW_MANY_DUE
 from jobs_admin.reads.readers import Readers
 from jobs_admin.retention.archive import Archive, FolderArchive, NoArchive
+from jobs_admin.retention.dry_run import count_due
 from jobs_admin.retention.policy import parse, standard
 from jobs_admin.retention.retention import Doors, Retention
 from tests.admin.made_log import of, rows_of
@@ -59,10 +61,14 @@ class Sweeper:
     def retention(
         self, *, later: timedelta, policy: str = "", archive: Archive | None = None
     ) -> Retention:
+        async def now() -> datetime:
+            return utc_now() + later
+
         doors = Doors(self.raw.connection, self.readers, self.projector)
-        return Retention(
-            parse(policy), archive or FolderArchive(self.folder), doors, lambda: utc_now() + later
-        )
+        return Retention(parse(policy), archive or FolderArchive(self.folder), doors, now)
+
+    async def due(self, later: timedelta, policy: str = "") -> Counter[str]:
+        return await count_due(self.readers, parse(policy), utc_now() + later)
 
     async def catch_up(self) -> None:
         info = await api.request(self.raw.connection, "STREAM.INFO.JOBS")
@@ -121,7 +127,7 @@ async def test_a_job_whose_time_is_up_is_archived_purged_and_no_longer_listed(
         history = await at.raw.kinds(done)
         await at.catch_up()
         retention = at.retention(later=timedelta(days=8))
-        assert await retention.due() == {"completed": 1}
+        assert await at.due(timedelta(days=8)) == {"completed": 1}
         assert (await retention.sweep()).removed == {"completed": 1}
         assert await at.raw.kinds(done) == []
         assert [await at.is_listed(ref) for ref in (done, failed, waiting)] == [False, True, True]
@@ -288,11 +294,12 @@ async def test_a_worker_whose_clock_is_behind_loses_nothing(
     async with sweeper(server.url, tmp_path) as at:
         await write_two_hours_behind(at.raw)
         await at.catch_up()
-        now = at.retention(later=timedelta(), policy="completed=1h")
-        assert (await now.due(), (await now.sweep()).removed) == ({}, {})
+        policy = "completed=1h"
+        now = at.retention(later=timedelta(), policy=policy)
+        assert (await at.due(timedelta(), policy), (await now.sweep()).removed) == ({}, {})
         assert len(await at.raw.events.history(REPORT)) == 3
-        later = at.retention(later=HOUR, policy="completed=1h")
-        assert await later.due() == {"completed": 1}
+        later = at.retention(later=HOUR, policy=policy)
+        assert await at.due(HOUR, policy) == {"completed": 1}
         assert (await later.sweep()).removed == {"completed": 1}
         assert await at.raw.events.history(REPORT) == []
 
@@ -304,7 +311,7 @@ async def test_the_log_decides_how_old_a_job_is(server: EmbeddedServer, tmp_path
         await at.catch_up()
         at.store_earlier(timedelta(days=1))
         now = at.retention(later=timedelta(), policy="completed=1h")
-        assert await now.due() == {"completed": 1}
+        assert await at.due(timedelta(), "completed=1h") == {"completed": 1}
         assert (await now.sweep()).removed == {}
         assert len(await at.raw.events.history(REPORT)) == 3
 
@@ -406,6 +413,8 @@ async def test_a_crash_after_the_archive_is_made_good_by_the_next_sweep(
     [
         ("pending=7d", "no state in which a job is over"),
         ("completed=soon", "an age is a number"),
+        ("completed=1d,completed=2d", "'completed' is named twice"),
+        ("others=1d,completed=2d,others=3d", "'others' is named twice"),
         ("completed=59m", "at least an hour"),
         ("completed", "an age is a number"),
         ("completed=99999999999999d", "more than a hundred years"),
