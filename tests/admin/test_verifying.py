@@ -172,6 +172,10 @@ async def test_the_commands_tell_scripts_how_it_is(
     status = orjson.loads(said)
     assert (status["fits"], status["jobs"], status["behind"]) == (True, 30, 0)
     assert status["undecodable"] == 3
+    code, said = await ask(server.url, path.with_name("elsewhere.sqlite"), "status")
+    assert code == 1
+    assert "fits           no\n" in said
+    assert "say which with --db" in said
 
     assert (await ask(server.url, path, "verify"))[0] == 0
     change(path, "UPDATE jobs_projection SET state = 'dead' WHERE id = 'job-3'")

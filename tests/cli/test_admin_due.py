@@ -39,7 +39,7 @@ async def test_it_counts_what_is_due_and_removes_nothing(
         code, said, _ = due(db, "--retention", "others=1h")
         assert (code, said.splitlines()) == (
             0,
-            ["with others=1h, retention would remove 1 jobs now", "completed      1"],
+            ["with others=1h, retention would remove 1 job now", "completed      1"],
         )
         told = json.loads(due(db, "--json", "--retention", "completed=1h")[1])
         assert told["due"] == {"completed": 1}

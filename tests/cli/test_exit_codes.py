@@ -3,10 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
-from jobs_admin.errors import Denied, Invalid, NotFound, ProjectionRebuilding, Unexpected
+from jobs_admin.errors import (
+    Denied,
+    Invalid,
+    NotFound,
+    ProjectionMissing,
+    ProjectionRebuilding,
+    Unexpected,
+)
 from tests.cli.shell import shell
 from trellis_jobs.cli.exits import Exit, Misused, complain, exit_of, remedy_of
 from trellis_jobs.embedded import EmbeddedServer
@@ -37,7 +45,6 @@ READS = (
     ("jobs", "list"),
     ("dlq", "list"),
     ("dlq", "list", "--group"),
-    ("dlq", "show", "01J"),
     ("keys", "list"),
     ("keys", "get", "lab/work", "acme"),
     ("services",),
@@ -72,6 +79,7 @@ def test_what_went_wrong_has_a_code(
     [
         (Unreachable("nats://127.0.0.1:1", "refused"), "--nats, NATS_URL or --context"),
         (NotPermitted("rpc.v1.Jobs.List"), "`trellis-jobs doctor` lists what these may"),
+        (ProjectionMissing(Path("x.sqlite")), "say which with --db or TRELLIS_JOBS_DB"),
         (InfrastructureMissing("stream JOBS"), "`trellis-jobs infra apply` makes it"),
     ],
     ids=lambda it: type(it).__name__,

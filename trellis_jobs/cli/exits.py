@@ -12,8 +12,10 @@ from __future__ import annotations
 
 import sys
 from enum import IntEnum
+from typing import Final
 
-from jobs_admin.errors import NotFound
+from jobs_admin.config import PATH_VARIABLE
+from jobs_admin.errors import NotFound, ProjectionMissing
 from trellis_jobs.errors import (
     JobNotFound,
     JobsError,
@@ -22,6 +24,10 @@ from trellis_jobs.errors import (
     ServiceMissing,
     Unreachable,
     WaitTimeout,
+)
+
+ANOTHER_FILE: Final = (
+    f"if an admin runtime runs that has another file, say which with --db or {PATH_VARIABLE}"
 )
 
 
@@ -69,6 +75,8 @@ def remedy_of(error: JobsError) -> str | None:
                 "--nats, NATS_URL or --context says where one is, `trellis-jobs dev` runs one "
                 "to try things on"
             )
+        case ProjectionMissing():
+            return ANOTHER_FILE
         case NotPermitted():
             return "--creds or --context gives others, `trellis-jobs doctor` lists what these may"
         case _:

@@ -18,6 +18,7 @@ from trellis_jobs.cli.option_groups import grouped
 from trellis_jobs.cli.options import SystemAccount
 from trellis_jobs.cli.reach import Reach
 from trellis_jobs.cli.running import run
+from trellis_jobs.cli.showing.columns import Columns, Row, fitting
 from trellis_jobs.cli.showing.output import Output, console, print_json, say
 from trellis_jobs.contract.declaration import ServiceContract
 from trellis_jobs.contract.topology import (
@@ -54,6 +55,7 @@ _PLANNED: Final = {
 }
 
 _BY_HAND: Final = "what is refused would endanger jobs, so it has to be changed by hand"
+_COLUMNS: Final = Columns(names=("", "what", "why"), elastic="why")
 _UNCHANGED: Final = "nothing was changed"
 
 
@@ -219,14 +221,15 @@ def _show(look: _Look, output: Output, *, done: bool = False) -> None:
 
 
 def change_table(changes: Iterable[Change], *, done: bool) -> Table:
-    shown = Table(box=None, header_style="bold", padding=(0, 2, 0, 0))
-    for column in ("", "what", "why"):
-        shown.add_column(column, no_wrap=column != "why")
-    for change in changes:
-        shown.add_row(
-            Text(_act(change, done), _STYLES[_PLANNED[change.act]]), change.name, _why(change)
-        )
-    return shown
+    rows: list[Row] = [
+        {
+            "": Text(_act(change, done), _STYLES[_PLANNED[change.act]]),
+            "what": change.name,
+            "why": _why(change),
+        }
+        for change in changes
+    ]
+    return fitting(_COLUMNS, rows, console().width)
 
 
 def _act(change: Change, done: bool) -> str:

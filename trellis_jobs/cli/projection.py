@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Final
 
 import typer
 
@@ -16,12 +17,14 @@ from jobs_admin.projection.files import FileDamaged, beside
 from jobs_admin.projection.fitness import why_unfit
 from jobs_admin.projection.status import look
 from jobs_admin.projection.verify import Findings
+from trellis_jobs.cli.exits import ANOTHER_FILE
 from trellis_jobs.cli.logs import LogFormat, LogLevel, set_up_logs
 from trellis_jobs.cli.option_groups import grouped
 from trellis_jobs.cli.options import Database
 from trellis_jobs.cli.reach import Reach
 from trellis_jobs.cli.running import collect_rarely, run
-from trellis_jobs.cli.showing.output import Output, console, print_json, progress_bar, table
+from trellis_jobs.cli.showing.columns import Columns, fitting
+from trellis_jobs.cli.showing.output import Output, console, print_json, progress_bar
 from trellis_jobs.jetstream.log_feed import LogFeed
 from trellis_jobs.surroundings import utc_now
 
@@ -29,6 +32,9 @@ projection = typer.Typer(
     help="The projection of the log: a SQLite file that may be deleted, and is made again.",
     no_args_is_help=True,
 )
+
+
+_YES_OR_NO: Final = {True: "yes", False: "no"}
 
 
 class ProjectionUnfit(AdminError):
@@ -81,9 +87,9 @@ async def _status(reach: Reach, path: Path, output: Output) -> None:
         print_json(found.to_json())
     else:
         for name, value in found.to_json().items():
-            print(f"{name:<14} {value}")
+            print(f"{name:<14} {_YES_OR_NO.get(value, value) if name == 'fits' else value}")
     if found.unfit is not None:
-        raise ProjectionUnfit(f"{path}: {found.unfit}")
+        raise ProjectionUnfit(f"{path}: {found.unfit}; {ANOTHER_FILE}")
 
 
 async def _rebuild(reach: Reach, path: Path, output: Output) -> None:
@@ -122,11 +128,13 @@ async def _feed(reach: Reach) -> AsyncIterator[LogFeed]:
 
 def _show(verdict: Findings) -> None:
     numbers = ("rows", "different", "of what left the log")
-    shown = table("table", *numbers, right=numbers)
-    for one in verdict.tables:
-        shown.add_row(one.table, str(one.rows), str(one.different), str(one.gone))
+    rows = [
+        dict(zip(("table", *numbers), map(str, counts), strict=True))
+        for counts in ((one.table, one.rows, one.different, one.gone) for one in verdict.tables)
+    ]
     out = console()
-    out.print(shown, f"compared with {verdict.messages} messages up to {verdict.position}")
+    out.print(fitting(Columns(names=("table", *numbers), right=numbers), rows, out.width))
+    out.print(f"compared with {verdict.messages} messages up to {verdict.position}")
     for one in verdict.tables:
         for example in one.examples:
             out.print(f"{example.table} {example.key}", style="bold")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from datetime import datetime
+from typing import Final
 
 from rich.table import Table
 from rich.text import Text
@@ -11,10 +12,17 @@ from rich.text import Text
 from jobs_admin.views.services import ServiceView, TypeView
 from trellis_jobs.cli.reach import Reach
 from trellis_jobs.cli.running import run
-from trellis_jobs.cli.showing.output import Output, console, one_line, print_json, table
+from trellis_jobs.cli.showing.columns import Columns, Row, fitting
+from trellis_jobs.cli.showing.output import Output, console, print_json
 from trellis_jobs.surroundings import utc_now
 
-_NUMBERS = ("workers", "pending", "retry", "active")
+_NUMBERS: Final = ("workers", "pending", "retry", "active")
+_COLUMNS: Final = Columns(
+    names=("service", "type", *_NUMBERS, "oldest pending"),
+    shortened="type",
+    gives_way=("oldest pending", "retry"),
+    right=_NUMBERS,
+)
 
 
 def services(output: Output, reach: Reach) -> None:
@@ -39,21 +47,19 @@ async def _services(reach: Reach, output: Output) -> None:
 
 
 def service_table(services: Iterable[ServiceView], output: Output, now: datetime) -> Table:
-    shown = table(
-        "service", "type", *_NUMBERS, "oldest pending", right=_NUMBERS, elastic=("service", "type")
-    )
-    for service in services:
-        for of in service.types:
-            shown.add_row(
-                one_line(service.name),
-                one_line(of.type),
-                _workers(of),
-                *(f"{jobs:,}" for jobs in (of.pending, of.retry, of.active)),
-                output.time(of.oldest_pending_at, now),
-                style="red" if of.unattended else None,
-            )
-    return shown
+    rows = [_row(service, of, output, now) for service in services for of in service.types]
+    return fitting(_COLUMNS, rows, console().width)
 
 
-def _workers(of: TypeView) -> Text:
-    return Text("none" if of.unattended else str(of.live_workers))
+def _row(service: ServiceView, of: TypeView, output: Output, now: datetime) -> Row:
+    told = {
+        "service": service.name,
+        "type": of.type,
+        "workers": "none" if of.unattended else str(of.live_workers),
+        "pending": f"{of.pending:,}",
+        "retry": f"{of.retry:,}",
+        "active": f"{of.active:,}",
+        "oldest pending": output.time(of.oldest_pending_at, now),
+    }
+    style = "red" if of.unattended else ""
+    return {name: Text(value, style) for name, value in told.items()}

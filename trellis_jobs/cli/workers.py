@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from datetime import datetime
 from itertools import groupby
+from typing import Final
 
 import typer
 from rich.table import Table
@@ -15,12 +16,20 @@ from jobs_admin.views.services import WorkerView
 from trellis_jobs.cli.option_groups import grouped
 from trellis_jobs.cli.reach import Reach
 from trellis_jobs.cli.running import run
-from trellis_jobs.cli.showing.output import Output, console, one_line, print_json, say, table
+from trellis_jobs.cli.showing.columns import Columns, Row, fitting
+from trellis_jobs.cli.showing.output import Output, console, one_line, print_json, say
 from trellis_jobs.cli.showing.times import spell
 from trellis_jobs.errors import ServiceMissing
 from trellis_jobs.jetstream.connection import Connection
 from trellis_jobs.jetstream.heartbeats import newest_heartbeats
 from trellis_jobs.surroundings import utc_now
+
+_COLUMNS: Final = Columns(
+    names=("worker", "service", "heard", "version", "types"),
+    elastic="types",
+    shortened="service",
+    gives_way=("version", "heard"),
+)
 
 workers = typer.Typer(help="Workers, as their heartbeats tell.", no_args_is_help=True)
 
@@ -80,17 +89,19 @@ async def heard_in_the_log(connection: Connection, now: datetime) -> list[Worker
 
 def worker_table(found: Iterable[WorkerView], output: Output, now: datetime) -> Table:
     """A worker beats for each of its types; here it is one row."""
-    shown = table(*("worker", "service", "heard", "version", "types"), elastic=("types", "service"))
-    for (service, instance), beats in groupby(sorted(found, key=_whose), key=_whose):
-        of_types = list(beats)
-        shown.add_row(
-            instance,
-            one_line(service),
-            output.time(max(beat.timestamp for beat in of_types), now),
-            of_types[0].version or "",
-            one_line(", ".join(map(_type, of_types))),
-        )
-    return shown
+    beats = groupby(sorted(found, key=_whose), key=_whose)
+    rows = [_row(list(of_types), output, now) for _, of_types in beats]
+    return fitting(_COLUMNS, rows, console().width)
+
+
+def _row(of_types: list[WorkerView], output: Output, now: datetime) -> Row:
+    return {
+        "worker": of_types[0].instance_id,
+        "service": of_types[0].service,
+        "heard": output.time(max(beat.timestamp for beat in of_types), now),
+        "version": of_types[0].version or "",
+        "types": one_line(", ".join(map(_type, of_types))),
+    }
 
 
 def _whose(worker: WorkerView) -> tuple[str, str]:

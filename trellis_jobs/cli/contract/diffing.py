@@ -13,11 +13,15 @@ from trellis_jobs.cli.contract.documents import both
 from trellis_jobs.cli.exits import Exit
 from trellis_jobs.cli.reach import Reach
 from trellis_jobs.cli.running import run
-from trellis_jobs.cli.showing.output import Output, console, print_json, say, table
+from trellis_jobs.cli.showing.columns import Columns, Row, fitting
+from trellis_jobs.cli.showing.output import Output, console, print_json, say
 from trellis_jobs.contract.changes import ContractChange, Weight, changes, is_migration
 
 _STYLES: Final = {Weight.UPDATE: "green", Weight.MIGRATION: "red"}
 _SHORT: Final = 20
+_COLUMNS: Final = Columns(
+    names=("", "queue", "field", "change", "why"), elastic="why", shortened="change"
+)
 _WHAT: Final = "A manifest file, MODULE:SERVICE, or `server`: what its consumers carry."
 
 
@@ -54,11 +58,17 @@ def change_json(change: ContractChange) -> dict[str, Any]:
 
 
 def change_table(found: Sequence[ContractChange]) -> Table:
-    shown = table("", "queue", "field", "change", "why", elastic=("change", "why"))
-    for each in found:
-        weight = Text(each.weight.value, _STYLES[each.weight])
-        shown.add_row(weight, each.queue or "-", each.field or "-", _step(each), each.why)
-    return shown
+    rows: list[Row] = [
+        {
+            "": Text(each.weight.value, _STYLES[each.weight]),
+            "queue": each.queue or "-",
+            "field": each.field or "-",
+            "change": _step(each),
+            "why": each.why,
+        }
+        for each in found
+    ]
+    return fitting(_COLUMNS, rows, console().width)
 
 
 def _step(change: ContractChange) -> str:

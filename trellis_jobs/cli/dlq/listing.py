@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from datetime import datetime
 from typing import Annotated, Final
 
 import typer
-from rich.console import Group
 from rich.table import Table
-from rich.text import Text
 
 from jobs_admin.client import JobQuery
 from jobs_admin.views.dead_groups import DeadGroupView
@@ -17,12 +15,28 @@ from jobs_admin.views.jobs import JobView
 from trellis_jobs.cli.filters import Filters
 from trellis_jobs.cli.reach import Reach
 from trellis_jobs.cli.running import run
+from trellis_jobs.cli.showing.columns import Columns, Row, fitting
 from trellis_jobs.cli.showing.counts import how_many
-from trellis_jobs.cli.showing.output import Output, console, one_line, print_json, table
+from trellis_jobs.cli.showing.output import Output, console, one_line, print_json
 from trellis_jobs.surroundings import utc_now
 
-_WIDE: Final = 100
-_SHORTEST_QUEUE: Final = 12
+_ID_LENGTH: Final = 26
+# What killed a job is worth more than how often it was tried: that is left out first.
+_DEAD: Final = Columns(
+    names=("id", "queue", "died", "tries", "error"),
+    elastic="error",
+    shortened="queue",
+    gives_way=("tries", "died"),
+    least=20,
+)
+_GROUPS: Final = Columns(
+    names=("jobs", "queue", "died", "error"),
+    elastic="error",
+    shortened="queue",
+    gives_way=("died",),
+    right=("jobs",),
+    least=_ID_LENGTH,
+)
 
 
 def list_dead(
@@ -48,7 +62,7 @@ async def _list(reach: Reach, query: JobQuery, limit: int, output: Output) -> No
         return
     out = console()
     if page.entries:
-        out.print(dead_table(page.entries, output, utc_now(), is_wide=out.width >= _WIDE))
+        out.print(dead_table(page.entries, output, utc_now(), out.width))
     out.print(f"{len(page.entries):,} of {how_many(page.count, 'dead')}", style="dim")
 
 
@@ -60,43 +74,35 @@ async def _list_groups(reach: Reach, query: JobQuery, limit: int, output: Output
         return
     out = console()
     if page.entries:
-        out.print(group_table(page.entries, output, utc_now(), width=out.width))
+        out.print(group_table(page.entries, output, utc_now(), out.width))
     shown = f"{len(page.entries):,} of {page.count:,} groups"
     out.print(f"{shown}, {how_many(page.jobs, 'dead')} in all", style="dim")
 
 
-def dead_table(jobs: Iterable[JobView], output: Output, now: datetime, *, is_wide: bool) -> Table:
-    """What killed a job is worth more than how often it was tried: that is left out first."""
-    tries = ("tries",) if is_wide else ()
-    shown = table("id", "queue", "died", *tries, "error", elastic=("error", "queue"))
-    for job in jobs:
-        shown.add_row(
-            job.id,
-            one_line(f"{job.service}/{job.type}"),
-            output.time(job.completed_at or job.updated_at, now),
-            *(f"{job.tries}/{job.max_tries}" for _ in tries),
-            one_line(job.last_error),
-        )
-    return shown
+def dead_table(jobs: Iterable[JobView], output: Output, now: datetime, room: int) -> Table:
+    return fitting(_DEAD, [_dead_row(job, output, now) for job in jobs], room)
 
 
-def group_table(
-    groups: Sequence[DeadGroupView], output: Output, now: datetime, *, width: int
-) -> Table:
+def _dead_row(job: JobView, output: Output, now: datetime) -> Row:
+    return {
+        "id": job.id,
+        "queue": f"{job.service}/{job.type}",
+        "died": output.time(job.completed_at or job.updated_at, now),
+        "tries": f"{job.tries}/{job.max_tries}",
+        "error": one_line(job.last_error),
+    }
+
+
+def group_table(groups: Iterable[DeadGroupView], output: Output, now: datetime, room: int) -> Table:
     """Two lines each: since when and until when, and under the error a job that has it."""
-    shown = table("jobs", "queue", "died", "error", right=("jobs",), elastic=("error", "queue"))
-    shown.columns[1].max_width = max(_SHORTEST_QUEUE, width - _beside_the_queue(groups, output))
-    for group in groups:
-        shown.add_row(
-            f"{group.jobs:,}",
-            one_line(f"{group.service}/{group.type}"),
-            f"{output.time(group.oldest_at, now)}\n{output.time(group.newest_at, now)}",
-            Group(one_line(group.error or "(none)"), Text(group.example_id, "dim")),
-        )
-    return shown
+    return fitting(_GROUPS, [_group_row(group, output, now) for group in groups], room)
 
 
-def _beside_the_queue(groups: Sequence[DeadGroupView], output: Output) -> int:
-    """What a line needs so that ids are whole: how many jobs, when they died, and an id."""
-    jobs, time = 9, 26 if output.absolute else 16
-    return jobs + time + max(len(group.example_id) for group in groups) + 4
+def _group_row(group: DeadGroupView, output: Output, now: datetime) -> Row:
+    error = one_line(group.error or "(none)")
+    return {
+        "jobs": f"{group.jobs:,}",
+        "queue": f"{group.service}/{group.type}",
+        "died": f"{output.time(group.oldest_at, now)}\n{output.time(group.newest_at, now)}",
+        "error": error.append("\n").append(group.example_id, "dim"),
+    }

@@ -15,6 +15,7 @@ from rich.text import Text
 
 from jobs_admin.views.jobs import ErrorView, ExplanationView, JobView
 from trellis_jobs.cli.changing.targets import job_named
+from trellis_jobs.cli.jobs.reading import reading
 from trellis_jobs.cli.reach import Reach
 from trellis_jobs.cli.running import run
 from trellis_jobs.cli.showing.output import Output, console, print_json
@@ -28,27 +29,31 @@ def show(
     reach: Reach,
     job: Annotated[str, typer.Argument(metavar="ID", help="Its id, or SERVICE/TYPE/ID.")],
 ) -> None:
-    """One dead job: what it was to do, its errors with tracebacks, what to do about it."""
+    """One dead job: what it was to do, its errors with tracebacks, what to do about it.
+
+    Without an admin runtime it is read from the log itself.
+    """
     run(_show(reach, job, output))
 
 
 async def _show(reach: Reach, named: str, output: Output) -> None:
-    async with reach.admin() as admin:
-        job = await admin.get(job_named(named))
-        explained = await admin.explain(job_named(f"{job.service}/{job.type}/{job.id}"))
+    async with reading(reach) as reader:
+        job = await reader.job(job_named(named))
+        explained = await reader.explanation(job)
     if output.json:
-        print_json({"job": job, "explanation": explained})
+        print_json({"job": job} | ({"explanation": explained} if explained else {}))
         return
     for part in told(job, explained, output, utc_now()):
         console().print(part)
 
 
 def told(
-    job: JobView, explained: ExplanationView, output: Output, now: datetime
+    job: JobView, explained: ExplanationView | None, output: Output, now: datetime
 ) -> Iterator[RenderableType]:
     yield _facts(job, output, now)
-    yield Text()
-    yield Text(explained.sentence)
+    if explained is not None:
+        yield Text()
+        yield Text(explained.sentence)
     for error in job.errors:
         yield Text()
         yield _error(error, output, now)
@@ -86,9 +91,10 @@ def _error(error: ErrorView, output: Output, now: datetime) -> RenderableType:
     return Group(head, Padding(Text(error.traceback.rstrip(), "dim"), (0, 0, 0, 2), expand=False))
 
 
-def _what_to_do(job: JobView, explained: ExplanationView) -> Iterator[RenderableType]:
+def _what_to_do(job: JobView, explained: ExplanationView | None) -> Iterator[RenderableType]:
     if job.state is not JobState.DEAD:
-        yield Text(f"It is not dead. Next: {explained.next}.", "yellow")
+        then = f" Next: {explained.next}." if explained else ""
+        yield Text(f"It is not dead.{then}", "yellow")
         return
     yield Text(f"trellis-jobs dlq replay {job.id}    run it again")
     yield Text(f"trellis-jobs dlq dismiss {job.id}   leave it at that")

@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from jobs_admin.errors import NotFound
-from jobs_admin.views.jobs import ExplanationView, JobView
+from jobs_admin.views.jobs import JobView
 from trellis_jobs.cli.exits import Exit, Missing, complain
 from trellis_jobs.cli.filters import moment
 from trellis_jobs.cli.jobs.folding import view_of
@@ -86,7 +86,7 @@ async def _get(
             if sheet.output.json:
                 print_json(found)
                 continue
-            explanation = await _explanation(reader, found) if then is None else None
+            explanation = await reader.explanation(found) if then is None else None
             if not is_first:
                 console().print()
             console().print(sheet.draw(found, explanation))
@@ -113,13 +113,3 @@ async def _with_secrets(reader: JobReader, job: JobView) -> JobView:
     told = await reader.secrets(JobAddress(job.service, job.type, job.id))
     whole = {"payload": told.payload} | ({} if told.result is None else {"result": told.result})
     return job.model_copy(update=whole)
-
-
-async def _explanation(reader: JobReader, job: JobView) -> ExplanationView | None:
-    """A sheet without it is still worth reading."""
-    if reader.admin is None:
-        return None
-    try:
-        return await reader.admin.explain(JobAddress(job.service, job.type, job.id))
-    except JobsError:
-        return None

@@ -8,12 +8,12 @@ from typing import Final, TypeVar
 
 from jobs_admin.client import AdminClient
 from jobs_admin.errors import Unexpected
-from jobs_admin.views.jobs import JobSecrets, JobView, LogEntry
+from jobs_admin.views.jobs import ExplanationView, JobSecrets, JobView, LogEntry
 from trellis_jobs.cli.jobs.folding import view_of
 from trellis_jobs.cli.jobs.log_reading import entries_in_log, recorded, secrets_in_log
 from trellis_jobs.cli.reach import Reach
 from trellis_jobs.cli.showing.output import say
-from trellis_jobs.errors import JobNotFound, NotConfirmed, NotPermitted, ServiceMissing
+from trellis_jobs.errors import JobNotFound, JobsError, NotConfirmed, NotPermitted, ServiceMissing
 from trellis_jobs.jetstream.connection import Connection
 from trellis_jobs.model.identity import JobAddress
 from trellis_jobs.model.timeline import lived
@@ -44,6 +44,15 @@ class JobReader:
             return await secrets_in_log(self.connection, job)
 
         return await self._ask(lambda admin: admin.secrets(job), in_log)
+
+    async def explanation(self, job: JobView) -> ExplanationView | None:
+        """A job without it is still worth reading; the log alone does not tell it."""
+        if self.admin is None:
+            return None
+        try:
+            return await self.admin.explain(JobAddress(job.service, job.type, job.id))
+        except JobsError:
+            return None
 
     async def entries(self, job: str | JobAddress) -> list[LogEntry]:
         """The whole log of a job; what is too large for an answer is read from the log itself."""

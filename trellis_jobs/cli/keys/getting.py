@@ -15,11 +15,19 @@ from jobs_admin.views.keys import KeyView
 from trellis_jobs.cli.keys.names import KeyName, key_named
 from trellis_jobs.cli.reach import Reach
 from trellis_jobs.cli.running import run
-from trellis_jobs.cli.showing.output import Output, console, one_line, print_json, table
+from trellis_jobs.cli.showing.columns import Columns, Row, fitting
+from trellis_jobs.cli.showing.output import Output, console, one_line, print_json
 from trellis_jobs.cli.showing.times import spell
 from trellis_jobs.surroundings import utc_now
 
 _WAITING_SHOWN: Final = 20
+_IN_ORDER: Final = "waiting, in order"
+_HOLDERS: Final = Columns(
+    names=("held by", "worker", "since", "heartbeat", "until"),
+    elastic="worker",
+    gives_way=("heartbeat", "since"),
+)
+_WAITING: Final = Columns(names=("", _IN_ORDER, "since"), right=("",))
 
 
 def get(
@@ -78,21 +86,25 @@ def _facts(key: KeyView, output: Output, now: datetime) -> Table:
 
 
 def _holders(key: KeyView, output: Output, now: datetime) -> Table:
-    shown = table("held by", "worker", "since", "heartbeat", "until", elastic=("worker",))
-    for holder in key.active:
-        is_over = holder.lease_expires_at <= now
-        shown.add_row(
-            holder.job_id,
-            one_line(holder.instance_id),
-            output.time(holder.started_at, now),
-            f"{spell(timedelta(milliseconds=holder.heartbeat_age_ms))} old",
-            Text(output.time(holder.lease_expires_at, now), "red" if is_over else ""),
-        )
-    return shown
+    rows: list[Row] = [
+        {
+            "held by": holder.job_id,
+            "worker": one_line(holder.instance_id),
+            "since": output.time(holder.started_at, now),
+            "heartbeat": f"{spell(timedelta(milliseconds=holder.heartbeat_age_ms))} old",
+            "until": Text(
+                output.time(holder.lease_expires_at, now),
+                "red" if holder.lease_expires_at <= now else "",
+            ),
+        }
+        for holder in key.active
+    ]
+    return fitting(_HOLDERS, rows, console().width)
 
 
 def _waiting(key: KeyView, output: Output, now: datetime) -> Table:
-    shown = table("", "waiting, in order", "since", right=("",))
-    for place, job in enumerate(key.queued[:_WAITING_SHOWN], 1):
-        shown.add_row(str(place), job.job_id, output.time(job.created_at, now))
-    return shown
+    rows: list[Row] = [
+        {"": str(place), _IN_ORDER: job.job_id, "since": output.time(job.created_at, now)}
+        for place, job in enumerate(key.queued[:_WAITING_SHOWN], 1)
+    ]
+    return fitting(_WAITING, rows, console().width)

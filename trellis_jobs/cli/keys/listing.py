@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Annotated
+from typing import Annotated, Final
 
 import typer
 from rich.table import Table
@@ -12,7 +12,15 @@ from jobs_admin.views.keys import BusyKeyView
 from trellis_jobs.cli.filters import Service, Type
 from trellis_jobs.cli.reach import Reach
 from trellis_jobs.cli.running import run
-from trellis_jobs.cli.showing.output import Output, console, one_line, print_json, table
+from trellis_jobs.cli.showing.columns import Columns, Row, fitting
+from trellis_jobs.cli.showing.output import Output, console, one_line, print_json
+
+_COLUMNS: Final = Columns(
+    names=("queue", "key", "running", "waiting"),
+    elastic="key",
+    shortened="queue",
+    right=("running", "waiting"),
+)
 
 
 def list_keys(
@@ -40,13 +48,13 @@ async def _list(
 
 
 def key_table(keys: Iterable[BusyKeyView]) -> Table:
-    numbers = ("running", "waiting")
-    shown = table("queue", "key", *numbers, right=numbers, elastic=("key", "queue"))
-    for key in keys:
-        shown.add_row(
-            one_line(f"{key.service}/{key.type}"),
-            one_line(key.key),
-            f"{key.active:,}",
-            f"{key.waiting:,}",
-        )
-    return shown
+    return fitting(_COLUMNS, [_row(key) for key in keys], console().width)
+
+
+def _row(key: BusyKeyView) -> Row:
+    return {
+        "queue": f"{key.service}/{key.type}",
+        "key": one_line(key.key),
+        "running": f"{key.active:,}",
+        "waiting": f"{key.waiting:,}",
+    }

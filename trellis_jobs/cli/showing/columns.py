@@ -11,8 +11,6 @@ from rich.table import Table
 from rich.text import Text
 
 GAP: Final = 2
-# An elastic column that is narrower than this says nothing.
-_LEAST_ELASTIC: Final = 12
 _LEAST_SHORTENED: Final = 8
 
 Row = Mapping[str, str | Text]
@@ -22,7 +20,8 @@ Row = Mapping[str, str | Text]
 class Columns:
     """`elastic` takes the room that is left, `gives_way` are dropped one by one, then `shortened`.
 
-    All others are shown whole, whatever they cost. Those in `right` are numbers.
+    Narrower than `least`, what is elastic would say nothing. All others
+    are shown whole, whatever they cost. Those in `right` are numbers.
     """
 
     names: Sequence[str]
@@ -31,12 +30,13 @@ class Columns:
     gives_way: Sequence[str] = ()
     right: Sequence[str] = ()
     gap: int = GAP
+    least: int = 12
 
 
 def fitting(columns: Columns, rows: Sequence[Row], room: int) -> Table:
     widths = {name: _width(name, rows) for name in columns.names}
     if columns.elastic is not None:
-        widths[columns.elastic] = min(widths[columns.elastic], _LEAST_ELASTIC)
+        widths[columns.elastic] = min(widths[columns.elastic], columns.least)
     shown = shown_in(columns, widths, room)
     lacking = _total(shown, widths, columns.gap) - room
     if lacking > 0 and columns.shortened is not None:
@@ -73,4 +73,5 @@ def _total(shown: Sequence[str], widths: Mapping[str, int], gap: int) -> int:
 
 
 def _width(name: str, rows: Sequence[Row]) -> int:
-    return max(cell_len(name), *(cell_len(str(row[name])) for row in rows), 0)
+    lines = [line for row in rows for line in str(row[name]).splitlines()]
+    return max(map(cell_len, (name, *lines)))

@@ -13,9 +13,8 @@ from typing import Annotated, Any, Final
 import orjson
 import typer
 from pydantic import BaseModel
-from rich.console import Console, JustifyMethod
+from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
-from rich.table import Table
 from rich.text import Text
 
 from trellis_jobs.cli.showing.times import ago, stamp
@@ -51,24 +50,23 @@ class _Console(Console):
         raise BrokenPipeError
 
 
+class _Pipe(_Console):
+    """Lines end with what they say: tables are filled up with blanks, for terminals."""
+
+    def print(self, *objects: Any, **how: Any) -> None:
+        with self.capture() as told:
+            super().print(*objects, **how)
+        lines = told.get().split("\n")
+        self.file.write("\n".join(line.rstrip(" ") for line in lines))
+        self.file.flush()
+
+
 @functools.cache
 def console() -> Console:
     """Colours as the terminal and NO_COLOR say; none in a pipe, where lines are not folded."""
     if sys.stdout.isatty():
         return _Console(highlight=False)
-    return _Console(highlight=False, width=_PIPE_WIDTH)
-
-
-def table(
-    *columns: str, right: Sequence[str] = (), elastic: str | Sequence[str] | None = None
-) -> Table:
-    """Columns in `right` are numbers; those in `elastic` give way on a narrow terminal."""
-    yielding = (elastic,) if isinstance(elastic, str) else elastic or ()
-    made = Table(box=None, header_style="bold", padding=(0, 2, 0, 0))
-    for column in columns:
-        justify: JustifyMethod = "right" if column in right else "left"
-        made.add_column(column, no_wrap=column not in yielding, justify=justify)
-    return made
+    return _Pipe(highlight=False, width=_PIPE_WIDTH)
 
 
 def one_line(words: str | None, style: str = "") -> Text:
