@@ -5,9 +5,10 @@
             await admin.replay(job.id, reason="the upstream is back")
 
 Raises NotFound, Invalid, Denied or Unexpected (jobs_admin.errors) when it is refused, and
-ServiceMissing (trellis_jobs.errors) when no admin runtime runs. NotConfirmed (the same) means that
-there was no answer in time: a read was asked for again by then, in case that the daemon vanished
-with the first request; one that changes something is sent once, and may have been carried out.
+ServiceMissing (trellis_jobs.errors) when no admin runtime runs. NoAnswer (the same) means
+that a read was not answered in time: it was asked for again by then, in case that the daemon
+vanished with the first request. NotConfirmed: one that changes something was not answered; it is
+sent once, and may have been carried out.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ from jobs_admin.views.jobs import (
 from jobs_admin.views.keys import BusyKeyView, KeyView
 from jobs_admin.views.services import HealthView, IgnoredView, ServiceView, StatsView
 from jobs_admin.views.shape import Page
-from trellis_jobs.errors import NotConfirmed
+from trellis_jobs.errors import NoAnswer, NotConfirmed
 from trellis_jobs.jetstream.connection import Connection
 from trellis_jobs.jetstream.requests import call
 from trellis_jobs.model import subjects
@@ -55,6 +56,7 @@ Scalar = str | int | float | bool
 
 PAGE: Final = 100
 TIMEOUT: Final = 10.0
+_ASK_TIMES: Final = 2
 _SERVICES: Final = TypeAdapter(Page[ServiceView])
 _IGNORED: Final = TypeAdapter(Page[IgnoredView])
 _KEYS: Final = TypeAdapter(Page[BusyKeyView])
@@ -83,14 +85,23 @@ ANY: Final = JobQuery()
 
 
 class AdminClient:
-    """`by` is recorded in what this client changes. A job is named by its id, or its address."""
+    """`by` is recorded in what this client changes. A job is named by its id, or its address.
+
+    `timeout` is how long an answer may take; `patience`, of a read: it is asked for twice.
+    """
 
     def __init__(
-        self, connection: Connection, *, by: str | None = None, timeout: float = TIMEOUT
+        self,
+        connection: Connection,
+        *,
+        by: str | None = None,
+        timeout: float = TIMEOUT,
+        patience: float | None = None,
     ) -> None:
         self._connection = connection
         self._by = by
         self._timeout = timeout
+        self._patience = timeout if patience is None else patience
 
     @classmethod
     @asynccontextmanager
@@ -278,7 +289,9 @@ class AdminClient:
         return await self._order(method, told, ChangedJob)
 
     async def _order(self, method: str, told: dict[str, Any], view: type[V]) -> V:
-        return _read(method, view.model_validate_json, await self._ask_once(method, told))
+        return _read(
+            method, view.model_validate_json, await self._ask_once(method, told, self._timeout)
+        )
 
     async def _one(self, method: str, asked: dict[str, Any], view: type[V]) -> V:
         return _read(method, view.model_validate_json, await self._ask(method, asked))
@@ -290,19 +303,22 @@ class AdminClient:
 
     async def _ask(self, method: str, asked: dict[str, Any]) -> bytes:
         """For reads: a daemon that took the request and died will not answer, another may."""
-        try:
-            return await self._ask_once(method, asked)
-        except NotConfirmed:
-            return await self._ask_once(method, asked)
+        patience = self._patience
+        for _ in range(_ASK_TIMES):
+            try:
+                return await self._ask_once(method, asked, patience)
+            except NotConfirmed:
+                continue
+        raise NoAnswer(method, _ASK_TIMES * patience, is_connected=self._connection.is_up)
 
-    async def _ask_once(self, method: str, asked: dict[str, Any]) -> bytes:
+    async def _ask_once(self, method: str, asked: dict[str, Any], patience: float) -> bytes:
         body = dumps({name: value for name, value in asked.items() if value is not None})
         reply = await call(
             self._connection,
             subjects.rpc(method),
             body,
             headers={"request-id": new_id()},
-            timeout=self._timeout,
+            timeout=patience,
         )
         if reply.headers.get("status") == "error":
             raise refusal(reply.data)

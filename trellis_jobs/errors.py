@@ -20,6 +20,7 @@
     ├── KeyContention               compare-and-set on a key kept losing; try again
     ├── KeyStateMalformed           a key's state is not readable, and is left as it is
     ├── NotConfirmed                the server did not confirm in time; the event may be in the log
+    │   └── NoAnswer                to a question of ours, which changes nothing
     └── InfrastructureError         the server side is not as it must be
         ├── Unreachable             no server answers at this address
         ├── CredentialsRefused      a server answers and does not let us in
@@ -28,6 +29,7 @@
         ├── InfrastructureMismatch  it is there, but different in a way we must not change
         ├── ServiceMissing          nobody answers a request: the admin runtime is not running
         ├── NotPermitted            these credentials may not do that
+        │   └── InboxNotPermitted   nor hear any answer
         ├── RequestRefused          JetStream refused a request for another reason
         └── ServerTooOld            the server lacks a feature this call needs
 
@@ -262,6 +264,20 @@ class NotConfirmed(JobsError):
         self.job_id = job_id
 
 
+class NoAnswer(NotConfirmed):
+    """To a question that changes nothing, whoever was asked."""
+
+    def __init__(self, what: str, seconds: float, *, is_connected: bool) -> None:
+        JobsError.__init__(
+            self,
+            f"an admin runtime is there and did not answer {what} within {seconds:g} s: "
+            "does it hang, or is it very busy?"
+            if is_connected
+            else f"the connection to the server broke before {what} was answered: is it running?",
+        )
+        self.job_id = None
+
+
 class InfrastructureError(JobsError):
     """The server side is not as it must be."""
 
@@ -312,9 +328,20 @@ class ServiceMissing(InfrastructureError):
 
 
 class NotPermitted(InfrastructureError):
-    def __init__(self, subject: str) -> None:
-        super().__init__(f"these credentials may not publish to {subject}")
+    def __init__(self, subject: str, words: str = "") -> None:
+        super().__init__(words or f"these credentials may not publish to {subject}")
         self.subject = subject
+
+
+class InboxNotPermitted(NotPermitted):
+    """Answers cannot come, so that nothing can be asked."""
+
+    def __init__(self, subject: str) -> None:
+        super().__init__(
+            subject,
+            f"these credentials may not subscribe to {subject}, where answers come to: allow "
+            "that, or name the prefix that is allowed (Access.inbox_prefix, --inbox-prefix)",
+        )
 
 
 class RequestRefused(InfrastructureError):

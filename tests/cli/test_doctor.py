@@ -118,8 +118,17 @@ def test_what_credentials_may_not_do_is_told_and_stops_no_other_check() -> None:
     assert "writes are confirmed before they are on disk" in " ".join(said(owned.json, "server"))
     assert "make and change streams" in said(owned.json, "permissions")[0]
     assert [each["name"] for each in deaf.json["sections"]] == SECTIONS
-    assert any("may subscribe to _INBOX.>" in each for each in deaf.json["toDo"])
+    assert deaf.json["toDo"] == ["let these credentials subscribe to _INBOX.>: no answer can come"]
     assert "s3cret" not in ended.out + owned.out + ended.err + owned.err
+
+
+def test_credentials_that_may_hear_no_answer_are_told_what_to_allow() -> None:
+    with EmbeddedServer.start(config=CONFIG) as server:
+        url = f"nats://deaf:s3cret@{HOST}:{server.port}"
+        for command in (["jobs", "list"], ["queues", "list"], ["jobs", "get", "x"]):
+            ended = shell(*command, "--nats", url)
+            assert ended.code == 1
+            assert "may not subscribe to _INBOX.>, where answers come to" in ended.err
 
 
 def test_nothing_to_do_is_not_said_of_what_could_not_be_looked_at() -> None:

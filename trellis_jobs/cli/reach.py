@@ -18,6 +18,8 @@ from trellis_jobs.jetstream.access import API_PREFIX, DEFAULT_SERVER, Access, Tl
 from trellis_jobs.jetstream.connection import Connection, addresses_in
 
 _PANEL: Final = "Connection"
+# A read is asked for twice.
+_PATIENCE: Final = 1.5
 
 
 def _file(flag: str, variable: str, what: str) -> Any:
@@ -139,7 +141,7 @@ class Reach:
     @asynccontextmanager
     async def admin(self, by: str | None = None) -> AsyncIterator[AdminClient]:
         async with self.connection() as connection:
-            yield AdminClient(connection, by=by)
+            yield asking(connection, by)
 
 
 def _check_addresses(servers: str) -> None:
@@ -147,6 +149,11 @@ def _check_addresses(servers: str) -> None:
         addresses_in(servers)
     except Unreachable as error:
         raise Misused(f"--nats: {error}") from None
+
+
+def asking(connection: Connection, by: str | None = None) -> AdminClient:
+    """Somebody waits: an admin runtime that hangs is said soon, of what changes nothing."""
+    return AdminClient(connection, by=by, patience=_PATIENCE)
 
 
 def _path(file: Path | None) -> str | None:

@@ -14,12 +14,12 @@ from jobs_admin.client import AdminClient
 from jobs_admin.reads.services import FRESH
 from jobs_admin.views.services import WorkerView
 from trellis_jobs.cli.option_groups import grouped
-from trellis_jobs.cli.reach import Reach
+from trellis_jobs.cli.reach import Reach, asking
 from trellis_jobs.cli.running import run
 from trellis_jobs.cli.showing.columns import Columns, Row, fitting
 from trellis_jobs.cli.showing.output import Output, console, one_line, print_json, say
 from trellis_jobs.cli.showing.times import spell
-from trellis_jobs.errors import ServiceMissing
+from trellis_jobs.errors import NoAnswer, ServiceMissing
 from trellis_jobs.jetstream.connection import Connection
 from trellis_jobs.jetstream.heartbeats import newest_heartbeats
 from trellis_jobs.surroundings import utc_now
@@ -50,9 +50,9 @@ def list_workers(output: Output, reach: Reach) -> None:
 async def _list(reach: Reach, output: Output) -> None:
     async with reach.connection() as connection:
         try:
-            found, omitted = await _known_to(AdminClient(connection))
-        except ServiceMissing:
-            say("no admin runtime runs: these are the heartbeats in the log itself")
+            found, omitted = await _known_to(asking(connection))
+        except (ServiceMissing, NoAnswer) as error:
+            say(f"{error} These are the heartbeats in the log itself.")
             found, omitted = await heard_in_the_log(connection, utc_now()), 0
     if omitted:
         say(f"{omitted:,} heartbeats more than the admin runtime can tell at once are left out")

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 import orjson
 
 from trellis_jobs.contract.topology import LOG, WORK
-from trellis_jobs.errors import NotPermitted
+from trellis_jobs.errors import InboxNotPermitted, NotPermitted
 from trellis_jobs.jetstream.connection import ConnectionLost, NoResponders
 from trellis_jobs.model import subjects
 from trellis_jobs.model.events import EventKind
@@ -93,10 +93,10 @@ async def _attempt(connection: Connection, each: _Try) -> Ability:
     allowed: bool | None = True
     try:
         await connection.ask(each.subject, data, headers=each.headers, timeout=_PATIENCE)
+    except (ConnectionLost, InboxNotPermitted):
+        allowed = None
     except NotPermitted:
         allowed = False
     except NoResponders:
         allowed = True  # it got as far as nobody being there
-    except ConnectionLost:
-        allowed = None
     return Ability(each.name, each.subject, allowed)

@@ -18,6 +18,7 @@ from nats.errors import OutboundBufferLimitError
 
 from trellis_jobs.errors import (
     CredentialsRefused,
+    InboxNotPermitted,
     InvalidToken,
     NotPermitted,
     PayloadTooLarge,
@@ -41,6 +42,7 @@ SWEEP_INTERVAL: Final = 0.25
 _SCHEMES: Final = ("nats", "tls", "ws", "wss")
 # With a reply of ours it must fit into one line of the protocol (max_control_line, 4096 bytes).
 _LONGEST_SUBJECT: Final = 2048
+_DEAF: Final = re.compile(r'permissions violation for subscription to "([^"]+)"')
 _DENIED: Final = re.compile(r'permissions violation for publish(?:ing)? to "([^"]+)"')
 
 Observer = Callable[[], None]
@@ -81,6 +83,7 @@ class Connection:
         self._up = asyncio.Event()
         self._up.set()
         self._on_reconnect: dict[object, Observer] = {}
+        self._is_deaf = False
 
     @classmethod
     async def open(
@@ -230,6 +233,8 @@ class Connection:
         timeout: float = 5.0,
     ) -> Msg:
         """Send and wait for the one answer."""
+        if self._is_deaf:
+            raise InboxNotPermitted(f"{self._inbox_root}.>")
         self._next_token += 1
         token = str(self._next_token)
         answer: asyncio.Future[Msg] = self._loop.create_future()
@@ -314,7 +319,21 @@ class Connection:
         self._up.clear()
         self._fail_questions(ConnectionLost("the connection to the server was lost"))
 
+    def _deafened(self, subject: str) -> bool:
+        """No answer will come, to any question; False when it was about another subscription."""
+        # nats-py lower-cases what the server says, so compare without case.
+        if subject != f"{self._inbox}.*".lower():
+            return False
+        self._is_deaf = True
+        self._fail_questions(InboxNotPermitted(f"{self._inbox_root}.>"))
+        return True
+
+    @property
+    def _inbox_root(self) -> str:
+        return self._inbox.rpartition(".")[0]
+
     def _restored(self) -> None:
+        self._is_deaf = False  # rights may be others now; if not, the server says so again
         self._up.set()
         for observe in list(self._on_reconnect.values()):
             observe()
@@ -374,8 +393,10 @@ class _Relay:
     async def error(self, error: Exception) -> None:
         self.last_error = str(error) or type(error).__name__
         self.refused = self.refused or "authorization" in self.last_error.lower()
-        denied = _DENIED.search(str(error))
+        denied, deaf = _DENIED.search(str(error)), _DEAF.search(str(error))
         if self.connection is None or (denied and self.connection._denied(denied[1])):
+            return
+        if deaf and self.connection._deafened(deaf[1]):
             return
         # While it is down, every attempt to reconnect fails anew; once is enough to say.
         level = logging.WARNING if self.connection.is_up else logging.DEBUG

@@ -24,6 +24,7 @@ from trellis_jobs.contract.declaration import ServiceContract
 from trellis_jobs.contract.features import Features
 from trellis_jobs.contract.topology import Topology
 from trellis_jobs.errors import (
+    InboxNotPermitted,
     InfrastructureError,
     InfrastructureMissing,
     JobsError,
@@ -103,6 +104,9 @@ async def _section(
     try:
         async with asyncio.timeout(_PATIENCE):
             return Section(name, tuple(await step(subject)))
+    except InboxNotPermitted as denied:
+        remedy = f"let these credentials subscribe to {denied.subject}: no answer can come"
+        return Section(name, (broken(str(denied), remedy),), is_seen=False)
     except NotPermitted as denied:
         return Section(name, (note(f"not looked at: {denied}"),), is_seen=False)
     except InfrastructureMissing as missing:
@@ -177,6 +181,8 @@ async def _admin(subject: Subject) -> list[Finding]:
         health = await admin.health()
     except ServiceMissing:
         return [attention("no admin runtime answers", _NO_DAEMON)]
+    except InboxNotPermitted:
+        raise
     except NotPermitted as denied:
         return [attention(f"not looked at: {denied}", _NO_RIGHT)]
     return judging.judge_health(health)

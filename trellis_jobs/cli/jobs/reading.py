@@ -11,7 +11,7 @@ from jobs_admin.errors import Unexpected
 from jobs_admin.views.jobs import ExplanationView, JobSecrets, JobView, LogEntry
 from trellis_jobs.cli.jobs.folding import view_of
 from trellis_jobs.cli.jobs.log_reading import entries_in_log, recorded, secrets_in_log
-from trellis_jobs.cli.reach import Reach
+from trellis_jobs.cli.reach import Reach, asking
 from trellis_jobs.cli.showing.output import say
 from trellis_jobs.errors import JobNotFound, JobsError, NotConfirmed, NotPermitted, ServiceMissing
 from trellis_jobs.jetstream.connection import Connection
@@ -29,7 +29,7 @@ class JobReader:
 
     def __init__(self, connection: Connection) -> None:
         self.connection = connection
-        self.admin: AdminClient | None = AdminClient(connection)
+        self.admin: AdminClient | None = asking(connection)
 
     async def job(self, job: str | JobAddress) -> JobView:
         async def in_log() -> JobView:

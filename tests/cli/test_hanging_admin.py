@@ -1,0 +1,53 @@
+"""An admin runtime that is there and does not answer: said soon, and the log tells what it can."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Iterator
+
+import pytest
+
+from tests.cli.stage import Stage, stage
+
+HANGS = "an admin runtime is there and did not answer"
+
+
+@pytest.fixture(scope="module")
+def hanging(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Stage, str]]:
+    """And a job that died before."""
+    with stage(tmp_path_factory.mktemp("stage")) as made:
+        [dead] = made.dead("the bank is away")
+        made.admin.send(signal.SIGSTOP)
+        yield made, dead
+
+
+def test_what_only_it_can_tell_ends_with_4(hanging: tuple[Stage, str]) -> None:
+    there, dead = hanging
+    for command in (["jobs", "list"], ["jobs", "explain", dead], ["services"]):
+        ended = there.shell(*command)
+        assert (ended.code, ended.out) == (4, "")
+        assert HANGS in ended.err
+        assert "within 3 s" in ended.err
+        assert "in the log all the same" not in ended.err
+
+
+def test_a_job_is_read_from_the_log(hanging: tuple[Stage, str]) -> None:
+    there, dead = hanging
+    ended = there.shell("jobs", "get", "--json", dead)
+    assert (ended.code, ended.json["state"]) == (0, "dead")
+    assert HANGS in ended.err
+    assert ended.err.endswith("busy? The log itself was read instead.\n")
+
+
+def test_workers_are_read_from_the_log(hanging: tuple[Stage, str]) -> None:
+    there, _ = hanging
+    ended = there.shell("workers", "list", "--json")
+    assert (ended.code, ended.json) == (0, {"workers": []})
+    assert ended.err.endswith("busy? These are the heartbeats in the log itself.\n")
+
+
+def test_doctor_says_so(hanging: tuple[Stage, str]) -> None:
+    there, _ = hanging
+    told = there.shell("doctor", "--json")
+    assert told.code == 1
+    assert any(HANGS in each for each in told.json["toDo"])
