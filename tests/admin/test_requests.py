@@ -29,11 +29,15 @@ from trellis_jobs.embedded import EmbeddedServer
 from trellis_jobs.errors import NotConfirmed, ServiceMissing
 from trellis_jobs.jetstream import api
 from trellis_jobs.jetstream.connection import Connection
+from trellis_jobs.jetstream.presence import Presence
 from trellis_jobs.jetstream.requests import Desk, Reply, Request
+from trellis_jobs.jetstream.server import detect_features
 from trellis_jobs.model import subjects
 from trellis_jobs.model.events import EventKind
 from trellis_jobs.model.identity import JobAddress
+from trellis_jobs.model.presence import WorkerHeartbeat
 from trellis_jobs.model.states import JobState
+from trellis_jobs.surroundings import utc_now
 
 
 async def seq_of(lab: AdminLab, ref: JobRef[Any]) -> int:
@@ -320,13 +324,16 @@ async def test_a_paused_queue_explains_its_jobs(lab: AdminLab) -> None:
 
 
 async def test_a_job_without_a_work_message_is_explained(lab: AdminLab) -> None:
-    async with worker(lab.url, "work"):
-
-        async def heard() -> bool:
-            return any(each.workers for each in (await lab.client.list_services()).entries)
-
-        await until(heard, "the worker's heartbeat is there")
     connection = lab.stranger.connection
+    async with worker(lab.url, "work"):
+        pass  # so that the queue has its consumer
+    beat = WorkerHeartbeat(service="lab", job_type="work", instance="pod-7", at=utc_now())
+    await Presence(connection, await detect_features(connection)).beat(beat)
+
+    async def heard() -> bool:
+        return any(each.workers for each in (await lab.client.list_services()).entries)
+
+    await until(heard, "the heartbeat is there")
     lost = await lab.jobs.work.create(Task())
     await until_message_gone(connection, lost)
     assert (await lab.client.explain(lost.address)).because is Because.WORK_LOST

@@ -15,7 +15,8 @@ from trellis_jobs.cli import nats_contexts
 from trellis_jobs.cli.exits import Misused
 from trellis_jobs.errors import Unreachable
 from trellis_jobs.jetstream.access import API_PREFIX, DEFAULT_SERVER, Access, TlsFiles
-from trellis_jobs.jetstream.connection import Connection, addresses_in
+from trellis_jobs.jetstream.addresses import addresses_in
+from trellis_jobs.jetstream.connection import Connection
 
 _PANEL: Final = "Connection"
 # A read is asked for twice.

@@ -11,7 +11,6 @@ from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
-from urllib.parse import urlsplit
 
 from nats.errors import Error as NatsError
 from nats.errors import OutboundBufferLimitError
@@ -25,6 +24,7 @@ from trellis_jobs.errors import (
     Unreachable,
 )
 from trellis_jobs.jetstream.access import API_PREFIX, Access, access_to
+from trellis_jobs.jetstream.addresses import addresses_in
 from trellis_jobs.jetstream.direct_client import DirectClient, Receive, header_block
 
 if TYPE_CHECKING:
@@ -39,7 +39,6 @@ DRAIN_TIMEOUT: Final = 2.0
 PING_INTERVAL: Final = 10
 RECONNECT_WAIT: Final[Any] = 0.25  # nats-py says int and takes any number
 SWEEP_INTERVAL: Final = 0.25
-_SCHEMES: Final = ("nats", "tls", "ws", "wss")
 # With a reply of ours it must fit into one line of the protocol (max_control_line, 4096 bytes).
 _LONGEST_SUBJECT: Final = 2048
 _DEAF: Final = re.compile(r'permissions violation for subscription to "([^"]+)"')
@@ -346,26 +345,6 @@ class Connection:
             if not question.answer.done():
                 question.answer.set_exception(NotPermitted(question.subject))
         return bool(asked)
-
-
-def addresses_in(servers: str) -> list[str]:
-    """What is wrong with one is not quoted: it may be part of a password."""
-    addresses = [server.strip() for server in servers.split(",")]
-    if not all(map(_is_address, addresses)):
-        raise Unreachable(
-            servers or "''",
-            "an address reads nats://host:port or nats://user:password@host:port, several are "
-            "separated by commas, and a password has none of / ? # ,",
-        )
-    return addresses
-
-
-def _is_address(server: str) -> bool:
-    try:
-        parts = urlsplit(server if "://" in server else f"nats://{server}")
-        return parts.scheme in _SCHEMES and bool(parts.hostname) and parts.port != 0
-    except ValueError:
-        return False
 
 
 def _check_subject(subject: str) -> None:
