@@ -84,7 +84,7 @@ def test_a_sheet_tells_all_of_a_job(books: Library) -> None:
 def test_errors_come_with_their_tracebacks_when_asked_for(books: Library) -> None:
     shown = books.stage.shell("jobs", "get", "--errors", books.torn).out
     assert shown.count("Traceback (most recent call last):") == 4
-    assert shown.count("RuntimeError: page 7 is missing\n") == 4
+    assert shown.count("\nRuntimeError: page 7 is missing\n") == 4
     assert re.findall(r"^((?:run \d, )?try \d), ", shown, re.MULTILINE) == [
         *("run 1, try 1", "run 1, try 2"),
         *("try 1", "try 2"),
