@@ -233,3 +233,19 @@ async def test_a_list_is_drawn_anew_while_jobs_change(
             process.send_signal(signal.SIGINT)
             await until(lambda: process.poll() is not None, "it ends")
             assert process.returncode == 0
+
+
+async def test_an_outage_is_told_with_its_cause_and_its_end(
+    server: EmbeddedServer, service: Service[LibraryJobs], tmp_path: Path
+) -> None:
+    with jobs(server, tmp_path, "tail") as tail:
+
+        async def is_told() -> bool:
+            return (await service.jobs.lend.create(Book(title="x"))).id in tail.said
+
+        await until(is_told, "it tells of a job")
+        server.restart()
+        await tail.until_says("reconnected")
+        lost = next(line for line in tail.said.splitlines() if "disconnected" in line)
+    assert "warning" in lost
+    assert "error=" in lost

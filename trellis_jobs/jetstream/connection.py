@@ -388,5 +388,6 @@ class _Relay:
 
     async def reconnected(self) -> None:
         if self.connection is not None:
-            log.info("reconnected")
+            # As loud as the loss: who heard of that waits for this.
+            log.warning("reconnected")
             self.connection._restored()
