@@ -11,10 +11,9 @@ from typing import TYPE_CHECKING
 
 from jobs_admin.upkeep.burials import Exhausted
 from trellis_jobs.contract.topology import WORK
-from trellis_jobs.errors import InvalidToken, JobsError
+from trellis_jobs.errors import JobsError
 from trellis_jobs.jetstream.work_messages import NoWork
 from trellis_jobs.model import subjects
-from trellis_jobs.model.identity import check_token
 from trellis_jobs.wire import advisories as wire
 from trellis_jobs.wire.advisories import MaxDeliveries
 
@@ -86,7 +85,7 @@ class Advisories:
             return
         if said.stream != WORK:
             return
-        consumer = await self._consumer(said.consumer)
+        consumer = await self._consumers.named(said.consumer)
         why_not = doubt(said, consumer)
         if consumer is None or why_not is not None:
             _ignore(advisory, why_not)
@@ -96,14 +95,6 @@ class Advisories:
         if message is not None and is_about(consumer, message, given_up_at):
             exhausted = Exhausted(consumer.name, said.deliveries, given_up_at)
             await self._burials.bury(message, exhausted)
-
-    async def _consumer(self, name: str) -> QueueConsumer | None:
-        """Anybody may have written the name, so it is not asked for unless it is one."""
-        try:
-            check_token("consumer", name)
-        except InvalidToken:
-            return None
-        return await self._consumers.named(name)
 
 
 def _ignore(advisory: Advisory, why: str | None) -> None:
