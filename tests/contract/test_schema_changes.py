@@ -123,3 +123,14 @@ def test_choices_may_grow(old: type[BaseModel], new: type[BaseModel], expected: 
 def test_a_keyword_that_nobody_knows_is_no_reason_for_trust() -> None:
     [found] = narrowings({"type": "string"}, {"type": "string", "contentEncoding": "base64"})
     assert "contentEncoding" in found.why
+
+
+def test_fields_that_were_any_of_one_type_are_compared_with_that() -> None:
+    numbers = {"type": "object", "additionalProperties": {"type": "integer"}}
+    texts = {"type": "object", "properties": {"a": {"type": "string"}}}
+    assert [each.path for each in narrowings(numbers, texts)] == ["/a"]
+    assert [each.path for each in narrowings(texts, numbers)] == ["/*", "/a"]
+
+
+def test_a_definition_that_is_missing_is_no_reason_for_trust() -> None:
+    assert narrowings({"type": "string"}, {"$ref": "#/$defs/Nope"})

@@ -2,12 +2,22 @@
 
 from __future__ import annotations
 
+from collections import deque
 from typing import Annotated, Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from pydantic import BaseModel, Field, SecretBytes, SecretStr
+from pydantic import (
+    AliasChoices,
+    BaseModel,
+    Field,
+    SecretBytes,
+    SecretStr,
+    SerializeAsAny,
+    field_validator,
+)
+from pydantic import Secret as PydanticSecret
 
 from trellis_jobs import Jobs, KeyConcurrency, Secret, job
 from trellis_jobs.contract.schema_shapes import SchemaShape
@@ -140,3 +150,79 @@ def test_a_complaint_about_them_does_not_quote_them(make: Any, payload: Any) -> 
     assert str(refused.value)
     assert "4000" not in str(refused.value)
     assert "hush" not in str(refused.value)
+
+
+class TwoNames(BaseModel):
+    number: SecretStr = Field(
+        validation_alias=AliasChoices("number", "num"), serialization_alias="num"
+    )
+
+
+def test_a_field_is_secret_under_the_name_it_is_written_by() -> None:
+    shape = Shape(TwoNames)
+    written = shape.to_json(TwoNames(number=SecretStr("4242")))
+    assert written == {"num": "4242"}
+    assert redacted(written, shape.secrets) == {"num": "[secret]"}
+
+
+class Ring(BaseModel):
+    keys: deque[SecretStr]
+
+
+def test_secrets_in_any_collection_are_written_whole() -> None:
+    ring = Ring(keys=deque([SecretStr("a"), SecretStr("b")]))
+    assert Shape(Ring).to_json(ring) == {"keys": ["a", "b"]}
+
+
+class Base(BaseModel):
+    name: str = "n"
+
+
+class WithPin(Base):
+    pin: SecretStr
+
+
+class Anything(BaseModel):
+    inner: SerializeAsAny[Base]
+
+
+@pytest.mark.parametrize(
+    ("declared", "value"),
+    [
+        (Anything, Anything(inner=WithPin(pin=SecretStr("1234")))),
+        (dict[SecretStr, int], {SecretStr("1234"): 1}),
+        (PydanticSecret[int], PydanticSecret[int](1234)),
+    ],
+)
+def test_a_secret_of_which_its_type_does_not_tell_is_refused(declared: Any, value: Any) -> None:
+    with pytest.raises(DoesNotFit) as refused:
+        Shape(declared).to_json(value)
+    assert "1234" not in str(refused.value)
+
+
+class Coin(BaseModel, frozen=True):
+    mark: SecretStr
+
+
+def test_what_cannot_be_written_does_not_fit() -> None:
+    with pytest.raises(DoesNotFit):
+        Shape(set[Coin]).to_json({Coin(mark=SecretStr("x"))})
+
+
+class Checked(BaseModel):
+    cvc: SecretStr
+
+    @field_validator("cvc")
+    @classmethod
+    def short(cls, value: SecretStr) -> SecretStr:
+        raise ValueError(f"bad cvc {value.get_secret_value()}")
+
+
+def test_what_a_validator_says_of_a_secret_is_not_repeated() -> None:
+    with pytest.raises(DoesNotFit, match="cvc: value_error") as refused:
+        Shape(Checked).from_json({"cvc": "918"})
+    assert "918" not in str(refused.value)
+
+
+def test_ten_stars_that_are_no_secret_are_ten_stars() -> None:
+    assert Shape(dict[str, str]).to_json({"a": "**********"}) == {"a": "**********"}

@@ -108,3 +108,20 @@ def test_older_code_does_not_take_back_what_newer_code_has_told_the_server() -> 
     assert (read.version, sorted(read.upgrades)) == (3, [1, 2])
     with pytest.raises(DoesNotFit, match="in its service's own code"):
         read.read({}, 1)
+
+
+def test_what_an_upgrade_says_is_not_repeated_where_there_are_secrets() -> None:
+    def broken(old: Any) -> Any:
+        raise ValueError(f"invalid pin {old['pin']}")
+
+    def upgrade(*, has_secrets: bool) -> Any:
+        return upgraded(
+            {"pin": "1234"}, since=1, to=2, upgrades={1: broken}, has_secrets=has_secrets
+        )
+
+    with pytest.raises(DoesNotFit, match="invalid pin 1234"):
+        upgrade(has_secrets=False)
+    with pytest.raises(DoesNotFit) as refused:
+        upgrade(has_secrets=True)
+    assert "1234" not in str(refused.value)
+    assert refused.value.__cause__ is None

@@ -166,7 +166,7 @@ async def test_without_an_operators_provisioning_the_start_fails_at_once(
 ) -> None:
     began = time.monotonic()
     workers = False if name == "producer" else Workers(queues=QUEUES)
-    with pytest.raises(InfrastructureMissing, match="have an operator provision it"):
+    with pytest.raises(InfrastructureMissing, match="infra apply"):
         async with bench().service.connect(url(guarded, name), workers=workers):
             pass
     assert time.monotonic() - began < AT_ONCE

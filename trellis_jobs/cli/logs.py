@@ -35,6 +35,8 @@ def set_up_logs(form: LogFormat, level: LogLevel) -> None:
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(JsonLines() if form is LogFormat.JSON else TextLines(_wants_colour()))
     logging.basicConfig(level=level.upper(), handlers=[handler], force=True)
+    # It tells every statement with its values: whole payloads.
+    logging.getLogger("aiosqlite").setLevel(logging.INFO)
 
 
 class JsonLines(logging.Formatter):

@@ -94,7 +94,13 @@ class JobType(Generic[P, R]):
 
     def read(self, payload: Json, version: int) -> P:
         """A payload as a handler gets it; raises DoesNotFit."""
-        newest = upgraded(payload, since=version, to=self.version, upgrades=self.upgrades)
+        newest = upgraded(
+            payload,
+            since=version,
+            to=self.version,
+            upgrades=self.upgrades,
+            has_secrets=bool(self.payload.secrets),
+        )
         return self.payload.from_json(newest)
 
     def _require(self, fits: bool, complaint: str) -> None:

@@ -89,11 +89,13 @@ class _Comparison:
 
     def properties(self, path: str, old: Schema, new: Schema) -> Iterator[Narrowing]:
         was, now = old.get("properties", {}), new.get("properties", {})
-        for name in sorted(was):
-            if name in now:
-                yield from self.of(f"{path}/{name}", was[name], now[name])
-            elif new.get("additionalProperties") is False:
+        other_old, other_new = old.get("additionalProperties"), new.get("additionalProperties")
+        for name in sorted(was.keys() | now.keys()):
+            before, after = was.get(name, other_old), now.get(name, other_new)
+            if name in was and after is False:
                 yield Narrowing(f"{path}/{name}", "is not allowed any more")
+            elif isinstance(before, Mapping) and isinstance(after, Mapping):
+                yield from self.of(f"{path}/{name}", before, after)
 
     def items(self, path: str, old: Schema, new: Schema) -> Iterator[Narrowing]:
         yield from self.of(f"{path}/*", old.get("items", {}), new.get("items", {}))
@@ -112,7 +114,8 @@ def _resolved(schema: Schema, definitions: Schema) -> Schema:
     reference = schema.get("$ref")
     if reference is None:
         return schema
-    found: Schema = definitions[str(reference).rsplit("/", 1)[-1]]
+    name = str(reference).rsplit("/", 1)[-1]
+    found: Schema = definitions.get(name, {f"what {name} is": "nowhere said"})
     beside = {name: value for name, value in schema.items() if name != "$ref"}
     return {**found, **beside}
 

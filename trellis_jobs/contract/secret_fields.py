@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
-from pydantic import SecretBytes, SecretStr
-
 from trellis_jobs.errors import DeclarationError
-from trellis_jobs.model.redaction import EACH
+from trellis_jobs.model.redaction import EACH, is_secret
 
 if TYPE_CHECKING:
     from pydantic import GetJsonSchemaHandler
@@ -91,15 +89,31 @@ def _escaped(name: str) -> str:
     return name.replace("~", "~0").replace("/", "~1")
 
 
-def with_secrets(shown: Any, held: Any) -> Any:
-    """JSON in which pydantic has masked its secrets, with their values; `held` has them."""
-    if isinstance(held, SecretStr):
-        return held.get_secret_value()
-    if isinstance(held, SecretBytes):
-        return held.get_secret_value().decode()
+class SecretElsewhere(ValueError):
+    """A value holds a secret where its type does not tell of one, so it would be shown."""
+
+
+def with_secrets(shown: Any, held: Any, places: Sequence[str], path: str = "") -> Any:
+    """JSON in which pydantic has masked its secrets, with their values; `held` has them.
+
+    Raises SecretElsewhere for one that is in none of the places.
+    """
+    if hasattr(held, "get_secret_value"):
+        if not is_secret(path, places):
+            raise SecretElsewhere(f"{path or 'value'}: its type does not tell that this is secret")
+        value = held.get_secret_value()
+        return value.decode() if isinstance(value, bytes) else value
     if isinstance(shown, dict) and isinstance(held, Mapping):
+        for key in held:
+            with_secrets(None, key, (), path)
         pairs = zip(shown.items(), held.values(), strict=True)
-        return {name: with_secrets(member, inner) for (name, member), inner in pairs}
-    if isinstance(shown, list) and isinstance(held, list | tuple | set | frozenset):
-        return [with_secrets(item, inner) for item, inner in zip(shown, held, strict=True)]
+        return {
+            name: with_secrets(member, inner, places, f"{path}/{_escaped(name)}")
+            for (name, member), inner in pairs
+        }
+    if isinstance(shown, list) and isinstance(held, Collection):
+        return [
+            with_secrets(item, inner, places, f"{path}/{index}")
+            for index, (item, inner) in enumerate(zip(shown, held, strict=True))
+        ]
     return shown

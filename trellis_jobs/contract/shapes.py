@@ -9,16 +9,21 @@ from typing import TYPE_CHECKING, Any, Final, Generic, Literal, TypeVar, cast
 import orjson
 from pydantic import PydanticSchemaGenerationError, PydanticUserError, TypeAdapter, ValidationError
 
-from trellis_jobs.contract.secret_fields import secret_places, with_secrets
+from trellis_jobs.contract.secret_fields import SecretElsewhere, secret_places, with_secrets
 from trellis_jobs.errors import DeclarationError
 
 if TYPE_CHECKING:
+    from pydantic_core import ErrorDetails
+
     from trellis_jobs.model.json_values import Json
 
 T = TypeVar("T")
 
 # pydantic's own limit when it reads JSON back.
 DEEPEST: Final = 200
+# What pydantic writes for a secret, of text and of bytes.
+_MASKS: Final = ("**********", b"**********")
+_SAID_BY_VALIDATORS: Final = frozenset({"value_error", "assertion_error"})
 _HALF_A_PAIR: Final = re.compile("[\ud800-\udfff]")
 
 
@@ -48,12 +53,18 @@ class Shape(Generic[T]):
         try:
             checked = self._adapter.validate_python(value)
             plain = self._plain(checked)
-            if _check_json(plain).has_null:
+            found = _check_json(plain)
+            if found.has_mask:
+                # What pydantic masks is lost, unless it is where the type tells of it.
+                with_secrets(plain, self._dump(checked, "python"), self.secrets)
+            if found.has_null:
                 # Where the type says Any, pydantic has written NaN and infinity as null.
                 _check_json(self._dump(checked, "python"))
         except ValidationError as error:
-            raise DoesNotFit(_explain(error)) from None
-        except (ValueError, RecursionError) as error:
+            raise DoesNotFit(self._explain(error)) from None
+        except SecretElsewhere as error:
+            raise DoesNotFit(str(error)) from None
+        except (TypeError, ValueError, RecursionError) as error:
             hidden = f"it has no form in JSON ({type(error).__name__})"
             raise DoesNotFit(hidden if self.secrets else str(error)) from None
         return cast("Json", plain)
@@ -66,7 +77,7 @@ class Shape(Generic[T]):
         try:
             return self._adapter.validate_json(data)
         except ValidationError as error:
-            raise DoesNotFit(_explain(error)) from None
+            raise DoesNotFit(self._explain(error)) from None
 
     def schema(self) -> dict[str, Any]:
         try:
@@ -75,16 +86,33 @@ class Shape(Generic[T]):
             raise DeclarationError(f"{self.type!r} has no JSON Schema: {error}") from error
 
     def _secrets(self) -> tuple[str, ...]:
-        """A type without a JSON Schema can say of none of its fields that they are secret."""
+        """A type without a JSON Schema can say of none of its fields that they are secret.
+
+        By the names that are written, and by those that are read, which may be others.
+        """
         try:
-            schema = self._adapter.json_schema(by_alias=True)
+            read = self._adapter.json_schema(by_alias=True)
+            written = self._adapter.json_schema(by_alias=True, mode="serialization")
         except PydanticUserError:
             return ()
-        return secret_places(schema)
+        return tuple(dict.fromkeys((*secret_places(read), *secret_places(written))))
 
     def _plain(self, value: T) -> Any:
         plain = self._dump(value, "json")
-        return with_secrets(plain, self._dump(value, "python")) if self.secrets else plain
+        if not self.secrets:
+            return plain
+        return with_secrets(plain, self._dump(value, "python"), self.secrets)
+
+    def _explain(self, error: ValidationError) -> str:
+        """Where something is secret, what a validator says may quote it, so it is not repeated."""
+        return "; ".join(
+            f"{'.'.join(str(part) for part in problem['loc']) or 'value'}: {self._why(problem)}"
+            for problem in error.errors(include_url=False, include_input=False)
+        )
+
+    def _why(self, problem: ErrorDetails) -> str:
+        is_ours = problem["type"] not in _SAID_BY_VALIDATORS
+        return problem["msg"] if is_ours or not self.secrets else problem["type"]
 
     def _dump(self, value: T, mode: Literal["json", "python"]) -> Any:
         """round_trip: without computed fields, which could not be read back."""
@@ -99,19 +127,12 @@ class Shape(Generic[T]):
         return hash(self.type)
 
 
-def _explain(error: ValidationError) -> str:
-    problems = [
-        f"{'.'.join(str(part) for part in problem['loc']) or 'value'}: {problem['msg']}"
-        for problem in error.errors(include_url=False, include_input=False)
-    ]
-    return "; ".join(problems)
-
-
 class _JsonCheck:
     """JSON has no NaN, no infinity, and no integer that every reader would keep exact."""
 
     def __init__(self) -> None:
         self.has_null = False
+        self.has_mask = False
 
     def check(self, value: Any, path: str, depth: int) -> None:
         if depth > DEEPEST:
@@ -125,6 +146,7 @@ class _JsonCheck:
                 self.check(member, f"{path}[{index}]", depth + 1)
         else:
             self.has_null |= value is None
+            self.has_mask |= value in _MASKS
             _check_scalar(value, path or "value")
 
 

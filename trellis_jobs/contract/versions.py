@@ -37,8 +37,13 @@ def upgrades_from(version: int, upgrades: Upgrades) -> int:
     return min(upgrades, default=version)
 
 
-def upgraded(payload: Json, *, since: int, to: int, upgrades: Upgrades) -> Json:
-    """Raises DoesNotFit where there is no way, or where a step of it fails."""
+def upgraded(
+    payload: Json, *, since: int, to: int, upgrades: Upgrades, has_secrets: bool = False
+) -> Json:
+    """Raises DoesNotFit where there is no way, or where a step of it fails.
+
+    What a step says may quote a secret, so it is not repeated where there are any.
+    """
     if since == to:
         return payload
     if since not in upgrades:
@@ -49,10 +54,10 @@ def upgraded(payload: Json, *, since: int, to: int, upgrades: Upgrades) -> Json:
         try:
             payload = upgrades[version](payload)
         except Exception as error:
+            said = type(error).__name__ if has_secrets else f"{type(error).__name__}: {error}"
             raise DoesNotFit(
-                f"the upgrade from version {version} to {version + 1} failed: "
-                f"{type(error).__name__}: {error}"
-            ) from error
+                f"the upgrade from version {version} to {version + 1} failed: {said}"
+            ) from (None if has_secrets else error)
     return payload
 
 
