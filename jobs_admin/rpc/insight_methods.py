@@ -89,7 +89,7 @@ class InsightMethods:
         return told_explanation(job, explain(job, await self._facts(job)))
 
     async def tell_secrets(self, asked: inputs.JobInput, asker: Asker) -> dict[str, Any]:
-        """From the log: the projection does not have them. Who asked is logged."""
+        """From the log: the projection does not have them. That they were told is logged."""
         job = await self._job(asked)
         log.info(
             "the secrets of a job were told",

@@ -105,12 +105,27 @@ def an_object(**properties: Any) -> dict[str, Any]:
             {"$defs": {"A": {"type": "string"}}, **an_object(a={"$ref": "#/$defs/A"})},
             "jobs.greet.payload/$defs/A: a definition that is neither",
         ),
+        (
+            {"title": "Jobs", **an_object(a={})},
+            "jobs.greet.payload: Jobs is a name that the module",
+        ),
+        (
+            {"type": "object", "properties": {"a": {"type": "string", "default": 5}}},
+            "jobs.greet.payload/a: its default, 5, is no str",
+        ),
     ],
 )
 def test_what_python_cannot_say_is_refused_by_its_place(schema: Any, complaint: str) -> None:
     with pytest.raises(DeclarationError) as refused:
         facade(with_payload(schema))
     assert complaint in str(refused.value)
+
+
+def test_a_default_of_bytes_is_bytes() -> None:
+    binary = {"type": "string", "format": "binary", "default": "x"}
+    assert "a: bytes = b'x'" in facade(
+        with_payload({"type": "object", "properties": {"a": binary}})
+    ).replace('"', "'")
 
 
 def test_a_module_that_would_say_something_else_is_not_handed_out() -> None:

@@ -5,7 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-from trellis_jobs.contract.facade.annotations import Annotations, Inexpressible, Schema
+from trellis_jobs.contract.facade.annotations import (
+    SOURCES,
+    Annotations,
+    Inexpressible,
+    Schema,
+)
 from trellis_jobs.contract.facade.layout import (
     class_name,
     field_name,
@@ -17,6 +22,13 @@ from trellis_jobs.contract.facade.layout import (
 )
 
 _EMPTY: Final = {"list": "list", "dict": "dict", "set": "set"}
+_PLAIN: Final[Mapping[str, tuple[type, ...]]] = {
+    "str": (str,),
+    "bytes": (str,),
+    "int": (int,),
+    "float": (int, float),
+    "bool": (bool,),
+}
 _EXTRAS: Final = {False: "forbid", True: "allow"}
 
 
@@ -40,6 +52,10 @@ class Classes:
 
     def is_known(self, path: str, name: str, meaning: Any) -> bool:
         """Whether it is defined already, or about to be."""
+        if name in SOURCES:
+            raise Inexpressible(
+                path, f"{name} is a name that the module imports: call it otherwise"
+            )
         known = self._schemas.setdefault(name, meaning)
         if known is not meaning and known != meaning:
             raise Inexpressible(path, f"two different types are called {name}")
@@ -137,6 +153,10 @@ class _Document:
             return f"default={written}.{member_name(value)}"
         if value is not None and any(odd in written for odd in ("dt.", "UUID", "AnyUrl", "Secret")):
             raise Inexpressible(path, f"its default cannot be written as {written}")
+        if written in _PLAIN and not isinstance(value, _PLAIN[written]):
+            raise Inexpressible(path, f"its default, {literal(value)}, is no {written}")
+        if written == "bytes":
+            return f"default={value.encode()!r}"
         if container == "set":
             return (
                 f"default={literal(value).replace('[', '{').replace(']', '}')}"
