@@ -58,6 +58,7 @@ KNOWN_BY: Final[dict[str, tuple[str, ...]]] = {
     ),
     "pydantic": ("trellis_jobs.contract", "trellis_jobs.demo", "trellis_jobs.cli", "jobs_admin"),
     "referencing": ("trellis_jobs.contract",),
+    "pydantic_core": ("trellis_jobs.contract",),
     "rich": ("trellis_jobs.cli",),
     "aiosqlite": ("jobs_admin",),
     "sqlite3": ("jobs_admin",),
