@@ -32,7 +32,7 @@ format: setup  ## format the code and mend what lint can mend
 	$(BIN)/ruff check --fix $(CODE)
 
 test: check  ## the checks, then every test; what CI runs
-	$(BIN)/pytest -n 2 --dist loadfile
+	$(BIN)/pytest -n 4 --dist loadfile
 
 soak: setup  ## kill the admin runtime again and again while it projects 50,000 jobs
 	SOAK_JOBS=50000 SOAK_KILLS=20 $(BIN)/pytest -q tests/admin/test_killed_while_projecting.py

@@ -51,12 +51,13 @@ def test_a_manifest_says_as_much_as_the_code(tmp_path: Path) -> None:
 
 
 def test_every_request_is_for_who_reads_or_for_who_changes_and_for_nobody_else() -> None:
-    document = told(
-        "--operator", "ann=read", "--operator", "bob=mutate", "--operator", "eve=stream"
-    )
+    who = ("ann=read", "bob=mutate", "eve=stream", "sue=secrets")
+    document = told(*(word for each in who for word in ("--operator", each)))
     reads, changes = published(document, "ann"), published(document, "bob")
-    assert reads | changes == {subjects.rpc(method) for method in RPCS}
+    secrets = published(document, "sue")
+    assert reads | changes | secrets == {subjects.rpc(method) for method in RPCS}
     assert not reads & changes
+    assert not secrets & (reads | changes)
     assert not any("rpc" in subject for subject in published(document, "eve"))
     both = told("--operator", "read,mutate", "--name", "ann")
     assert published(both, "ann") == reads | changes
@@ -103,7 +104,7 @@ def test_the_json_is_configuration_too() -> None:
     ("arguments", "why"),
     [
         ((), "say who"),
-        (("--operator", "ann=write"), "'write' is none of read, mutate, stream"),
+        (("--operator", "ann=write"), "'write' is none of read, mutate, secrets, stream"),
         (("--operator", "a.nn=read"), "cannot be a subject token"),
         (("--admin", "--provisioner", "--name", "x"), "is the name of two users"),
         (("--operator", "jobs-admin=read", "--admin"), "is the name of two users"),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from dataclasses import replace
-from datetime import timedelta
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +16,11 @@ from jobs_admin.client import AdminClient
 from jobs_admin.config import AdminConfig
 from jobs_admin.daemon import Daemon, serving
 from jobs_admin.errors import Invalid
+from jobs_admin.projection.projector import Projector
+from jobs_admin.reads.readers import Readers
+from jobs_admin.retention.archive import NoArchive
+from jobs_admin.retention.policy import standard
+from jobs_admin.retention.retention import Doors, Retention
 from tests import given
 from tests.permissions.installation import ROOT_USER, Installation
 from tests.permissions.services import Chore, HouseJobs, household, staff
@@ -26,13 +31,14 @@ from trellis_jobs.errors import JobsError, NotPermitted
 from trellis_jobs.jetstream import api
 from trellis_jobs.jetstream.event_log import EventLog
 from trellis_jobs.jetstream.key_reading import StoredKey, read_key
+from trellis_jobs.jetstream.log_feed import LogFeed
 from trellis_jobs.jetstream.purging import is_left
 from trellis_jobs.jetstream.server import detect_features
 from trellis_jobs.model import subjects
 from trellis_jobs.model.events import EventKind
 from trellis_jobs.model.key_state import KeyAddress, KeyState
 from trellis_jobs.model.states import JobState
-from trellis_jobs.surroundings import Surroundings, utc_now
+from trellis_jobs.surroundings import utc_now
 from trellis_jobs.wire import keys as wire
 
 OFTEN = timedelta(seconds=0.2)
@@ -41,15 +47,10 @@ BUSY = {"reconcile_interval": OFTEN, "reconcile_grace": OFTEN, "janitor_interval
 
 
 @asynccontextmanager
-async def admin(
-    installation: Installation, folder: Path, *, ahead: timedelta = timedelta(0), **changes: Any
-) -> AsyncIterator[Daemon]:
+async def admin(installation: Installation, folder: Path, **changes: Any) -> AsyncIterator[Daemon]:
     config = AdminConfig(nats=installation.access("jobs-admin"), path=folder / "jobs.sqlite")
-    around, refused = (
-        Surroundings(now=lambda: utc_now() + ahead),
-        installation.violations("jobs-admin"),
-    )
-    async with serving(replace(config, **changes), around) as daemon:
+    refused = installation.violations("jobs-admin")
+    async with serving(replace(config, **changes)) as daemon:
         yield daemon
     assert installation.violations("jobs-admin") == refused
 
@@ -193,16 +194,22 @@ async def test_a_job_whose_time_is_over_leaves_the_log(
     async with staff(installation.access("house"), "work") as at_work:
         ref = await at_work.jobs.work.create(Chore())
         await ref.wait(timeout=10)
-    later = {"ahead": timedelta(days=8), "retention_interval": OFTEN}
-    async with (
-        admin(installation, tmp_path, reconcile_interval=SELDOM, janitor_interval=SELDOM, **later),
-        installation.connection(ROOT_USER) as root,
-    ):
+    refused, path = installation.violations("jobs-admin"), tmp_path / "jobs.sqlite"
 
-        async def is_gone() -> bool:
-            return not await is_left(root, ref.address)
+    async def next_week() -> datetime:
+        return utc_now() + timedelta(days=8)
 
-        await until(is_gone, f"{ref} is purged")
+    async with installation.connection("jobs-admin") as connection:
+        feed = LogFeed(connection)
+        async with (
+            Projector.open(feed, path) as projector,
+            Readers.open(path, projector) as readers,
+        ):
+            await projector.run(until=(await feed.extent()).last_sequence)
+            doors = Doors(connection, readers, projector)
+            await Retention(standard(), NoArchive(), doors, next_week).sweep()
+        assert not await is_left(connection, ref.address)
+    assert installation.violations("jobs-admin") == refused
 
 
 @asynccontextmanager
