@@ -21,6 +21,7 @@ from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
 from pydantic.alias_generators import to_camel
 
 from jobs_admin.errors import Unexpected
+from jobs_admin.paging import each, each_job, each_of_all
 from jobs_admin.refusals import refusal
 from jobs_admin.views.dead_groups import DeadGroups
 from jobs_admin.views.jobs import (
@@ -46,7 +47,7 @@ from trellis_jobs.surroundings import new_id
 from trellis_jobs.wire.fields import dumps
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
+    from collections.abc import AsyncGenerator, AsyncIterator, Callable
 
     from trellis_jobs.jetstream.access import Access
 
@@ -137,7 +138,7 @@ class AdminClient:
         async def turn(offset: int) -> Page[ServiceView]:
             return await self.list_services(offset=offset, limit=page)
 
-        return _each(turn, lambda service: service.name)
+        return each(turn, lambda service: service.name)
 
     async def list_ignored(
         self,
@@ -158,7 +159,7 @@ class AdminClient:
         async def turn(offset: int) -> Page[IgnoredView]:
             return await self.list_ignored(service=service, type=type, offset=offset, limit=page)
 
-        return _each(turn, lambda message: message.seq)
+        return each(turn, lambda message: message.seq)
 
     async def list_jobs(
         self,
@@ -182,7 +183,7 @@ class AdminClient:
         async def turn(before: JobPlace | None) -> JobPage:
             return await self.list_jobs(query, before=before, limit=page)
 
-        return _each_job(turn)
+        return each_job(turn)
 
     async def list_dead(
         self,
@@ -201,7 +202,7 @@ class AdminClient:
         async def turn(before: JobPlace | None) -> JobPage:
             return await self.list_dead(query, before=before, limit=page)
 
-        return _each_job(turn)
+        return each_job(turn)
 
     async def group_dead(
         self, query: JobQuery = ANY, *, offset: int = 0, limit: int = PAGE, min_seq: int = 0
@@ -225,7 +226,7 @@ class AdminClient:
         async def turn(offset: int) -> Page[LogEntry]:
             return await self.list_events(job, offset=offset, limit=page)
 
-        return _each(turn, lambda entry: entry.seq)
+        return each(turn, lambda entry: entry.seq)
 
     async def secrets(self, job: str | JobAddress, *, min_seq: int = 0) -> JobSecrets:
         """Payload and result with what other answers do not show; needs a right of its own."""
@@ -269,7 +270,7 @@ class AdminClient:
         async def turn(offset: int) -> Page[BusyKeyView]:
             return await self.list_keys(service=service, type=type, offset=offset, limit=page)
 
-        return _each_of_all(turn, lambda key: (key.service, key.type, key.key_hash))
+        return each_of_all(turn, lambda key: (key.service, key.type, key.key_hash))
 
     async def get_key(self, service: str, type: str, key: str) -> KeyView:
         """By the key as people read it; by its hash, where several keys read the same."""
@@ -330,44 +331,6 @@ def _read(method: str, read: Callable[[bytes], T], data: bytes) -> T:
         return read(data)
     except ValidationError as error:
         raise Unexpected(f"the answer to {method} is not what it should be: {error}") from error
-
-
-async def _each(
-    turn: Callable[[int], Awaitable[Page[T]]], identity: Callable[[T], object]
-) -> AsyncIterator[T]:
-    """Entries that moved to a later page meanwhile are not told twice."""
-    offset: int | None = 0
-    told: set[object] = set()
-    while offset is not None:
-        page = await turn(offset)
-        for entry in page.entries:
-            if identity(entry) not in told:
-                told.add(identity(entry))
-                yield entry
-        offset = page.next_offset
-
-
-async def _each_of_all(
-    turn: Callable[[int], Awaitable[Page[T]]], identity: Callable[[T], object]
-) -> AsyncIterator[T]:
-    for entry in [each async for each in _each(turn, identity)]:
-        yield entry
-
-
-async def _each_job(
-    turn: Callable[[JobPlace | None], Awaitable[JobPage]],
-) -> AsyncIterator[JobView]:
-    """From place to place, which no change moves."""
-    before: JobPlace | None = None
-    while True:
-        page = await turn(before)
-        for job in page.entries:
-            yield job
-        before = page.next_before
-        if before is None:
-            break
-    if page.next_offset is not None:
-        raise Unexpected("this admin runtime is older than its client, and tells no `nextBefore`")
 
 
 def _part(*, offset: int, before: JobPlace | None, limit: int, min_seq: int) -> dict[str, Any]:

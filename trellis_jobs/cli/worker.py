@@ -48,11 +48,10 @@ class _Report:
         return {"service": self.service, "status": server}
 
 
-def worker(
-    service: Annotated[
-        str, typer.Argument(metavar="MODULE:SERVICE", help="The Service object, as in app:service.")
-    ],
-    reach: Reach,
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Share:
+    """Options: which part of the work this process takes, and for how long."""
+
     queues: Annotated[
         str | None,
         typer.Option(
@@ -60,7 +59,7 @@ def worker(
             help="Work on these queues only, separated by commas.",
             metavar="A,B",
         ),
-    ] = None,
+    ] = None
     concurrency: Annotated[
         int | None,
         typer.Option(
@@ -68,11 +67,11 @@ def worker(
             help="Jobs of each queue at once, instead of what the service declares.",
             min=1,
         ),
-    ] = None,
+    ] = None
     burst: Annotated[
         bool,
         typer.Option("--burst", envvar="TRELLIS_JOBS_BURST", help="End when nothing is left."),
-    ] = False,
+    ] = False
     grace: Annotated[
         float,
         typer.Option(
@@ -80,7 +79,18 @@ def worker(
             help="Seconds that running jobs get to finish after SIGTERM.",
             min=0,
         ),
-    ] = GRACE,
+    ] = GRACE
+
+    def workers(self) -> Workers:
+        return Workers(_names(self.queues), self.concurrency)
+
+
+def worker(
+    service: Annotated[
+        str, typer.Argument(metavar="MODULE:SERVICE", help="The Service object, as in app:service.")
+    ],
+    reach: Reach,
+    share: Share,
     health_port: HealthPort = None,
     log_format: Format = LogFormat.TEXT,
     log_level: Level = LogLevel.INFO,
@@ -91,9 +101,8 @@ def worker(
     """
     set_up_logs(log_format, log_level)
     loaded = load_service(service)
-    loaded.grace = grace
-    wanted = Workers(_names(queues), concurrency)
-    run(_work(_Post(loaded, reach.access(), wanted, burst, health_port)))
+    loaded.grace = share.grace
+    run(_work(_Post(loaded, reach.access(), share.workers(), share.burst, health_port)))
 
 
 async def _work(post: _Post) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
@@ -14,8 +15,10 @@ from trellis_jobs.cli.reach import Reach
 from trellis_jobs.cli.running import run
 
 
-def dev(
-    reach: Reach,
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Played:
+    """Options: which services are run, and whether they are started again."""
+
     app: Annotated[
         list[str] | None,
         typer.Option(
@@ -23,25 +26,35 @@ def dev(
             help="A service to run instead of the demo, as in app:service; may be repeated.",
             metavar="MODULE:SERVICE",
         ),
-    ] = None,
+    ] = None
     reload: Annotated[
         bool,
         typer.Option(
             envvar="TRELLIS_JOBS_RELOAD",
             help="Start the apps again when a Python file below the current directory changes.",
         ),
-    ] = True,
+    ] = True
     demo: Annotated[
         bool,
         typer.Option(
             envvar="TRELLIS_JOBS_DEMO",
             help="Run the demo service and create jobs for it, if no app is named.",
         ),
-    ] = True,
+    ] = True
     rate: Annotated[
         float,
         typer.Option(envvar="TRELLIS_JOBS_RATE", help="Demo jobs to create, per second.", min=0.1),
-    ] = 2.0,
+    ] = 2.0
+
+    @property
+    def is_demo(self) -> bool:
+        return self.demo and not self.app
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OwnServer:
+    """Options: of a server of its own."""
+
     port: Annotated[
         int | None,
         typer.Option(
@@ -50,7 +63,7 @@ def dev(
             min=0,
             max=65535,
         ),
-    ] = None,
+    ] = None
     data: Annotated[
         Path | None,
         typer.Option(
@@ -59,22 +72,28 @@ def dev(
             metavar="DIR",
             file_okay=False,
         ),
-    ] = None,
-) -> None:
+    ] = None
+
+    def check_wanted(self, reach: Reach) -> None:
+        if reach.is_told and (self.data, self.port) != (None, None):
+            option = "--data" if self.data is not None else "--port"
+            raise typer.BadParameter(
+                f"{option} is for a server of its own: not together with --nats"
+            )
+
+
+def dev(reach: Reach, played: Played, own: OwnServer) -> None:
     """Run a server, an admin runtime and a service, and watch its jobs.
 
     With --nats or --context it uses that server instead of one of its own.
     """
-    if reach.is_told and (data, port) != (None, None):
-        own = "--data" if data is not None else "--port"
-        raise typer.BadParameter(f"{own} is for a server of its own: not together with --nats")
-    for named in app or ():
+    own.check_wanted(reach)
+    for named in played.app or ():
         split_name(named)
-    is_demo = demo and not app
     session = Session(
-        ground=ground_at(reach) if reach.is_told else own_ground(data, port),
-        apps=app or ([DEMO] if is_demo else []),
-        reload=reload and not is_demo,
-        rate=rate if is_demo else None,
+        ground=ground_at(reach) if reach.is_told else own_ground(own.data, own.port),
+        apps=played.app or ([DEMO] if played.is_demo else []),
+        reload=played.reload and not played.is_demo,
+        rate=played.rate if played.is_demo else None,
     )
     run(session.run())
