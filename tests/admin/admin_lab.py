@@ -71,6 +71,11 @@ async def daemon_at(
         yield daemon
 
 
+async def until_projected(daemon: Daemon, sequence: int) -> None:
+    """Also while its file is made anew, when who asks is not kept waiting."""
+    await until(lambda: daemon.progress.position >= sequence, f"the projection is at {sequence}")
+
+
 def time_passes(daemon: Daemon, by: timedelta) -> None:
     """The server's time, as this daemon knows it; it asks again after half a minute."""
     clock = daemon.clock

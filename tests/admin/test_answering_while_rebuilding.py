@@ -15,7 +15,7 @@ from jobs_admin.client import AdminClient
 from jobs_admin.errors import Unexpected
 from jobs_admin.health import HealthStatus
 from jobs_admin.projection.rebuild_progress import RebuildProgress
-from tests.admin.admin_lab import daemon_at
+from tests.admin.admin_lab import daemon_at, until_projected
 from tests.admin.test_health import get
 from tests.support.facts import until
 from tests.support.lab import LabJobs, Task, producer
@@ -41,7 +41,7 @@ async def jobs_and_an_old_file(url: str, path: Path) -> AsyncIterator[LabJobs]:
         for n in range(JOBS):
             await jobs.work.create(Task(text=str(n)))
         async with daemon_at(url, path) as daemon:
-            await daemon.progress.reached(JOBS)
+            await until_projected(daemon, JOBS)
         yield jobs
 
 

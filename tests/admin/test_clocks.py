@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from tests.admin.admin_lab import until_projected
 from tests.admin.upkeep_lab import (
     Care,
     ask,
@@ -83,7 +84,7 @@ async def test_workers_are_there_whatever_the_admin_takes_for_the_time(
     ):
         ref = await ward.jobs.plain.create(Care(do="wait"))
         await ward.until_running(ref)
-        await daemon.progress.reached((await raw.events.history(ref.address))[-1].sequence)
+        await until_projected(daemon, (await raw.events.history(ref.address))[-1].sequence)
         [service] = await until_told_of_workers(raw)
         assert service["healthy"] is True
         assert (await ask(raw, "Jobs.Explain", {"id": ref.id}))["because"] == "running"
@@ -106,7 +107,7 @@ async def test_no_job_is_removed_early_whatever_the_admin_takes_for_the_time(
     ):
         ref = await ward.jobs.plain.create(Care())
         assert await ref.wait(timeout=10) == 1
-        await daemon.progress.reached((await raw.events.history(ref.address))[-1].sequence)
+        await until_projected(daemon, (await raw.events.history(ref.address))[-1].sequence)
         await until_swept(daemon, "retention")
         assert await raw.kinds(ref) == ["created", "started", "completed"]
 

@@ -17,7 +17,7 @@ from jobs_admin.errors import Unexpected
 from jobs_admin.projection.files import file_id
 from jobs_admin.reads.position import position
 from jobs_admin.reads.readers import Readers
-from tests.admin.admin_lab import AdminLab, daemon_at
+from tests.admin.admin_lab import AdminLab, daemon_at, until_projected
 from tests.admin.made_log import rows_of
 from tests.admin.projection_lab import log_lab, projecting
 from tests.support.facts import until
@@ -102,7 +102,7 @@ async def test_who_asks_is_told_and_then_answered(
     lab: AdminLab, harm: Harm, caplog: pytest.LogCaptureFixture
 ) -> None:
     ids = await create_jobs(lab.jobs)
-    await lab.daemon.progress.reached(JOBS)
+    await until_projected(lab.daemon, JOBS)
     assert await listed(lab.client) == ids
     with lab.path.open("rb"):
         before = file_id(lab.path)
@@ -127,7 +127,7 @@ async def test_a_reader_that_meets_damage_tells_the_projector(
 ) -> None:
     """Nobody else can: the file looks as if it had not been written."""
     await create_jobs(lab.jobs)
-    await lab.daemon.progress.reached(JOBS)
+    await until_projected(lab.daemon, JOBS)
     with lab.path.open("rb"):
         before, looks = file_id(lab.path), os.stat(lab.path)
         overwrite(lab.path)
@@ -150,7 +150,7 @@ async def test_who_only_answers_says_what_is_the_matter_and_recovers(
     async with producer(server.url) as jobs:
         ids = await create_jobs(jobs)
         async with daemon_at(server.url, path) as daemon:
-            await daemon.progress.reached(JOBS)
+            await until_projected(daemon, JOBS)
         async with (
             daemon_at(server.url, path, mode=Mode.RPC_ONLY),
             AdminClient.connect(server.url, timeout=20) as client,

@@ -18,6 +18,7 @@ from jobs_admin.reads.keys import busy_query
 from jobs_admin.reads.readers import Readers
 from jobs_admin.upkeep.key_repair import plan_repair
 from tests import given
+from tests.admin.admin_lab import until_projected
 from tests.admin.upkeep_lab import (
     Care,
     KeyView,
@@ -311,7 +312,7 @@ async def test_a_key_whose_holder_lives_is_not_released(
         ref = await ward.jobs.blocked.create(Care(do="wait"))
         await ward.until_running(ref)
         newest = (await raw.events.history(ref.address))[-1].sequence
-        await daemon.progress.reached(newest)
+        await until_projected(daemon, newest)
         waits = await ward.jobs.blocked.create(Care())
         told = await ask(raw, "Jobs.Explain", {"id": waits.id})
         assert told["because"] == "waiting-for-key"

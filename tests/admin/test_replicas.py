@@ -22,7 +22,7 @@ from jobs_admin.errors import (
     Unexpected,
 )
 from jobs_admin.projection.projector import Projector
-from tests.admin.admin_lab import daemon_at, stranger_at
+from tests.admin.admin_lab import daemon_at, stranger_at, until_projected
 from tests.support.facts import until
 from tests.support.lab import Task, producer, until_state, worker
 from trellis_jobs.embedded import EmbeddedServer
@@ -53,7 +53,7 @@ async def test_two_with_files_of_their_own_answer_the_same(
             assert {answer.state for answer in answers} == {JobState.CANCELLED}
             assert all(answer == changed.job for answer in answers)
         for daemon in (one, two):
-            await daemon.progress.reached(30)
+            await until_projected(daemon, 30)
         assert await rows(one) == await rows(two)
         assert len(await rows(one)) == 20
 
@@ -95,7 +95,7 @@ async def test_no_request_is_lost_when_one_of_them_ends(
         asking = [asyncio.create_task(keep_asking()) for _ in range(40)]
         for _ in range(5):
             async with daemon_at(server.url, tmp_path / "two.sqlite") as two:
-                await two.progress.reached(1)
+                await until_projected(two, 1)
         over.set()
         assert all(await asyncio.gather(*asking))
 

@@ -22,6 +22,7 @@ from pydantic import BaseModel
 import trellis_jobs
 from jobs_admin.config import AdminConfig
 from jobs_admin.daemon import Daemon, serving
+from tests.admin.admin_lab import until_projected
 from tests.support.facts import until
 from tests.support.lab import Probe
 from trellis_jobs import (
@@ -169,7 +170,7 @@ async def looking_after(
     config = AdminConfig(nats=url, path=path, **{**OFTEN, **changes})
     async with serving(config, clock(ahead)) as daemon:
         info = await api.request(daemon.connection, "STREAM.INFO.JOBS")
-        await daemon.progress.reached(int(info["state"]["last_seq"]))
+        await until_projected(daemon, int(info["state"]["last_seq"]))
         yield daemon
 
 
