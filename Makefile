@@ -7,10 +7,10 @@ PIP := -m pip --disable-pip-version-check -qq
 CODE := $(wildcard trellis_jobs jobs_admin pytest_trellis_jobs tests benchmarks examples)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup dev check lint types format test soak bench docs site constraints clean
+.PHONY: help setup dev check lint types format test soak bench bench-peers docs site constraints clean
 
 help:  ## list these verbs
-	@awk -F ':.*##' '/^[a-z]+:.*##/ { printf "  make %-12s%s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*##' '/^[a-z-]+:.*##/ { printf "  make %-12s%s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 setup: .venv/.stamp .servers/.stamp  ## make .venv and fetch the servers that tests run against
 
@@ -40,6 +40,9 @@ soak: setup  ## kill the admin runtime again and again while it projects 50,000 
 bench: setup  ## run the benchmarks
 	$(BIN)/python -m benchmarks
 
+bench-peers: setup  ## ours against other job systems, some 40 minutes; ARGS="--quick" only tries that it runs
+	$(BIN)/python -m benchmarks.peers $(ARGS)
+
 docs: setup  ## write the generated pages of the docs anew
 	$(BIN)/python -m tests.reference.write
 	$(BIN)/python -m tests.model.state_machine
@@ -57,7 +60,7 @@ constraints:  ## rewrite constraints.txt with the newest versions that fit
 	rm -rf .venv-fresh
 
 clean:  ## remove everything that was made, .venv and .servers included
-	rm -rf .venv .servers .mypy_cache .ruff_cache .pytest_cache .hypothesis build dist
+	rm -rf .venv .servers .peers .mypy_cache .ruff_cache .pytest_cache .hypothesis build dist
 
 .venv/bin/python:
 	@test -n "$(PYTHON)" || { echo "Python 3.11 or newer is needed and was not found" >&2; exit 1; }

@@ -1,0 +1,74 @@
+"""Child processes that leave nobody behind: ended with all their descendants, whatever happens."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import shutil
+import signal
+import subprocess
+from collections.abc import Generator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Final
+
+from benchmarks.peers.usage import family
+from trellis_jobs.child_process import ending_with_parent
+
+LOG_TAIL_LINES: Final = 8
+PR_SET_CHILD_SUBREAPER: Final = 36  # <linux/prctl.h>
+
+
+class Failed(Exception):
+    """This measurement has no figure; the others are not touched."""
+
+
+@contextmanager
+def running(
+    command: Sequence[str],
+    *,
+    log: Path,
+    environment: Mapping[str, str] | None = None,
+    talks: bool = False,
+) -> Generator[subprocess.Popen[str]]:
+    """One that talks reads stdin and answers on stdout; all else that it says goes to `log`."""
+    program = shutil.which(command[0])
+    if program is None:
+        raise Failed(f"{command[0]} is not installed")
+    with log.open("ab") as written:
+        process = subprocess.Popen(
+            ending_with_parent([program, *command[1:]]),
+            stdin=subprocess.PIPE if talks else subprocess.DEVNULL,
+            stdout=subprocess.PIPE if talks else written,
+            stderr=written,
+            env=environment,
+            text=True,
+            start_new_session=True,
+        )
+    try:
+        yield process
+    finally:
+        _end(process)
+
+
+def adopt_orphans() -> None:
+    """Descendants whose parent is gone become our own children, whose end can be awaited."""
+    ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1)
+
+
+def _end(process: subprocess.Popen[str]) -> None:
+    """By force and at once: what it holds is thrown away. Parents first, or they start others."""
+    members = family([process.pid]) if process.poll() is None else []
+    for pid in members:
+        with suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+    with suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
+    process.communicate()
+    for pid in members[1:]:
+        with suppress(ChildProcessError):
+            os.waitpid(pid, 0)
+
+
+def tail(log: Path) -> str:
+    return "\n".join(log.read_text(errors="replace").splitlines()[-LOG_TAIL_LINES:])
