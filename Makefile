@@ -7,7 +7,7 @@ PIP := -m pip --disable-pip-version-check -qq
 CODE := $(wildcard trellis_jobs jobs_admin pytest_trellis_jobs tests benchmarks examples)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup dev check lint types format test soak bench bench-peers docs site constraints clean
+.PHONY: help setup dev check lint types format test fuzz soak bench bench-peers docs site constraints clean
 
 help:  ## list these verbs
 	@awk -F ':.*##' '/^[a-z-]+:.*##/ { printf "  make %-12s%s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -33,6 +33,9 @@ format: setup  ## format the code and mend what lint can mend
 
 test: check  ## the checks, then every test; what CI runs
 	$(BIN)/pytest -n 4 --dist loadfile
+
+fuzz: setup  ## 100,000 spoilt messages through every decoder and past a running worker and admin
+	FUZZ_SEED=$$(date +%s) FUZZ_INPUTS=5000 $(BIN)/pytest -q tests/fuzz
 
 soak: setup  ## kill the admin runtime again and again while it projects 50,000 jobs
 	SOAK_JOBS=50000 SOAK_KILLS=20 $(BIN)/pytest -q tests/admin/test_killed_while_projecting.py

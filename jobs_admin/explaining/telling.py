@@ -9,7 +9,7 @@ import orjson
 from trellis_jobs.model.job import Entry, Ignored, reduce
 from trellis_jobs.wire import log as wire
 from trellis_jobs.wire.events import Undecodable
-from trellis_jobs.wire.fields import add_present
+from trellis_jobs.wire.fields import add_present, is_too_deep
 from trellis_jobs.wire.shown_events import shown
 
 if TYPE_CHECKING:
@@ -46,11 +46,17 @@ def told_message(message: LogMessage) -> tuple[dict[str, Any], Entry | Undecodab
     }
     read = wire.read(message.subject, message.sequence, message.data, message.headers)
     if isinstance(read, Entry):
-        told["event"] = shown(orjson.loads(message.data))
+        told["event"] = shown(_told(message.data))
         return told, read
     if not isinstance(read, Undecodable):
         read = Undecodable(message.sequence, "a worker's heartbeat, and no event of a job")
     return {**told, "undecodable": read.reason}, read
+
+
+def _told(event: bytes) -> dict[str, Any]:
+    """Without what is nested deeper than an answer can be: nothing of ours is."""
+    body = orjson.loads(event)
+    return {name: value for name, value in body.items() if not is_too_deep(value)}
 
 
 def told_explanation(job: Job, explanation: Explanation) -> dict[str, Any]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final, TypeGuard
@@ -19,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from jobs_admin.projection.batch import Changes
-    from trellis_jobs.model.job import Job, Run
+    from trellis_jobs.model.job import Job
     from trellis_jobs.model.job_errors import JobError
     from trellis_jobs.model.json_values import Json
 
@@ -52,9 +51,6 @@ COLUMNS: Final = (
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND: Final = timedelta(microseconds=1)
 _MINUTE: Final = timedelta(minutes=1)
-_TOO_DEEP: Final = "nested too deeply to be shown"
-_BEFORE: Final = len('{"":{"":{"":')
-_AFTER: Final = len("}}}")
 _DEEPEST_VALUE: Final = 4
 _MOST_VALUES: Final = 32
 _LONGEST_VALUE: Final = 200
@@ -102,26 +98,8 @@ def to_row(row: JobRow) -> tuple[Any, ...]:
         row.last_sequence,
         row.last_stored_at,
         row.lines,
-        _document(job),
+        dumps(jobs.to_json(job)).decode(),
     )
-
-
-def _document(job: Job) -> str:
-    """What is nested deeper than can be written again, a stranger wrote: nobody is shown it."""
-    try:
-        return _nested(jobs.to_json(job))
-    except (TypeError, RecursionError):
-        runs = [_shallow(run) for run in (*job.earlier_runs, job.run)]
-        return _nested(jobs.to_json(replace(job, run=runs[-1], earlier_runs=tuple(runs[:-1]))))
-
-
-def _nested(body: dict[str, Any]) -> str:
-    """As JSON that can be part of other JSON: nesting is limited, and answers nest it further."""
-    return dumps({"": {"": {"": body}}}).decode()[_BEFORE:-_AFTER]
-
-
-def _shallow(run: Run) -> Run:
-    return replace(run, payload=_TOO_DEEP, result=None if run.result is None else _TOO_DEEP)
 
 
 def last_change(job: Job) -> int:

@@ -49,9 +49,9 @@ def _moment(option: str, text: str, now: datetime, direction: int) -> datetime:
     try:
         read = read_duration(text)
         said = datetime.fromisoformat(text) if read is None else now + direction * read
+        return said if said.tzinfo else said.astimezone()
     except (ValueError, OverflowError):
         raise typer.BadParameter(
             f"{text!r} is neither a duration (10m, 2h, 3d) nor a time (2026-05-01T12:00:00Z)",
             param_hint=option,
         ) from None
-    return said if said.tzinfo else said.astimezone()

@@ -6,6 +6,8 @@ import json
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
+import orjson
+
 from trellis_jobs.contract.declaration import ServiceContract
 from trellis_jobs.contract.manifest import from_manifest, to_manifest
 from trellis_jobs.contract.schema_shapes import SchemaShape
@@ -46,7 +48,7 @@ def read_note(metadata: Mapping[str, str], service: str, job_type: str) -> JobTy
     if note is None:
         return None
     try:
-        contract = from_manifest(json.loads(note))
+        contract = from_manifest(orjson.loads(note))
     except ValueError as error:
         raise DeclarationError(f"it is not JSON ({error})") from error
     if contract.service != service or job_type not in contract.queues:
@@ -64,7 +66,7 @@ def standing_note(told: str, carried: str | None) -> str:
 def _version(note: str) -> int:
     """The highest version of a payload in it; 0 where it cannot be read."""
     try:
-        queues = json.loads(note)["jobs"].values()
+        queues = orjson.loads(note)["jobs"].values()
         return max(int(queue["payload"].get("version", 1)) for queue in queues)
     except (ValueError, TypeError, KeyError, AttributeError):
         return 0

@@ -25,6 +25,8 @@ from trellis_jobs.model.retry import RetryPolicy
 FORMAT: Final = "trellis.jobs.service@v1"
 _MILLISECOND: Final = timedelta(milliseconds=1)
 _LONGEST: Final = timedelta.max // _MILLISECOND
+# Each is a function in the service's code.
+_MOST_UPGRADES: Final = 1_000
 
 Milliseconds = Annotated[int, Field(ge=0, le=_LONGEST)]
 Count = Annotated[int, Field(ge=1)]
@@ -196,6 +198,10 @@ def _queue(name: str, entry: QueueEntry) -> JobType[Any, Any]:
 def _upgrades(payload: PayloadEntry) -> dict[int, Upgrade]:
     newest = payload.version or 1
     steps = range(payload.upgrades_from or newest, newest)
+    if newest - steps.start > _MOST_UPGRADES:
+        raise DeclarationError(
+            f"payload.upgradesFrom: there can be at most {_MOST_UPGRADES} upgrades"
+        )
     return dict.fromkeys(steps, upgraded_elsewhere)
 
 

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from jsonschema import ValidationError
+    from jsonschema.protocols import Validator
 
     from trellis_jobs.model.json_values import Json
 
@@ -38,8 +39,9 @@ class SchemaShape(Shape[Any]):
     def __init__(self, schema: Schema) -> None:
         super().__init__(Any)
         self._schema = schema
+        validator = _validator_of(schema)
         self.secrets = secret_places(schema)
-        self._problems = _problems_of(schema, tells_values=not self.secrets)
+        self._problems = _problems_of(validator, tells_values=not self.secrets)
 
     @property
     def is_open(self) -> bool:
@@ -70,12 +72,11 @@ class SchemaShape(Shape[Any]):
         return hash(repr(self._schema))
 
 
-def _problems_of(schema: Schema, *, tells_values: bool) -> Callable[[Json], list[str]]:
-    """`tells_values`: the messages may quote what does not fit."""
+def _validator_of(schema: Schema) -> Validator:
+    """Raises DeclarationError for what is no schema."""
     # Imported here: a service that declares its types never comes by, and starts 40 ms sooner.
     from jsonschema import Draft202012Validator, FormatChecker, SchemaError  # noqa: PLC0415
     from jsonschema.validators import validator_for  # noqa: PLC0415
-    from referencing.exceptions import Unresolvable  # noqa: PLC0415
     from referencing.jsonschema import EMPTY_REGISTRY  # noqa: PLC0415
 
     rules = schema if isinstance(schema, dict) else _EVERYTHING if schema else _NOTHING
@@ -88,8 +89,15 @@ def _problems_of(schema: Schema, *, tells_values: bool) -> Callable[[Json], list
     except SchemaError as error:
         place = _place(error.absolute_path)
         raise DeclarationError(f"the schema is none: {place}: {error.message}") from error
+    except RecursionError:
+        raise DeclarationError("the schema is nested too deeply to be followed") from None
     # The registry is empty, so that nothing a schema refers to is fetched from elsewhere.
-    validator = kind(rules, registry=EMPTY_REGISTRY, format_checker=formats)
+    return kind(rules, registry=EMPTY_REGISTRY, format_checker=formats)
+
+
+def _problems_of(validator: Validator, *, tells_values: bool) -> Callable[[Json], list[str]]:
+    """`tells_values`: the messages may quote what does not fit."""
+    from referencing.exceptions import Unresolvable  # noqa: PLC0415
 
     def said(problem: ValidationError) -> str:
         rule = f"it does not fit {problem.validator} {problem.validator_value!r}"

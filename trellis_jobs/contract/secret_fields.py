@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 _MARK: Final = "writeOnly"
 _BRANCHES: Final = ("anyOf", "oneOf", "allOf")
 _REST: Final = ("items", "additionalProperties")
+# Definitions that refer to each other twice multiply: thirty of them would never be done with.
+_MOST_PARTS: Final = 50_000
 
 
 class Secret:
@@ -40,10 +42,14 @@ def secret_places(schema: Mapping[str, Any] | bool) -> tuple[str, ...]:
 class _Search:
     def __init__(self, definitions: Mapping[str, Any]) -> None:
         self._definitions = definitions
+        self._looked_at = 0
 
     def of(self, path: str, schema: Any, within: tuple[str, ...]) -> Iterator[str]:
         if not isinstance(schema, Mapping):
             return
+        self._looked_at += 1
+        if self._looked_at > _MOST_PARTS:
+            raise DeclarationError("the schema refers to itself too often for anybody to follow")
         if schema.get(_MARK) is True:
             yield path
             return

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from datetime import timedelta
-from typing import TYPE_CHECKING, assert_never
+from typing import TYPE_CHECKING, Final, assert_never
 
 import orjson
 
@@ -30,6 +30,10 @@ if TYPE_CHECKING:
     from trellis_jobs.model.identity import JobAddress
 
 log = logging.getLogger(__name__)
+
+# The server counts in nanoseconds, of which 64 bits hold 292 years. A job that is due still later
+# is put back once more when it comes.
+_LONGEST_DELAY: Final = timedelta(days=365)
 
 
 class Delivery:
@@ -83,7 +87,7 @@ def answer_bytes(answer: Answer) -> bytes | None:
         case Nak(delay):
             if delay <= timedelta():
                 return b"-NAK"
-            return b"-NAK " + orjson.dumps({"delay": nanoseconds(delay)})
+            return b"-NAK " + orjson.dumps({"delay": nanoseconds(min(delay, _LONGEST_DELAY))})
         case Term(reason):
             return b"+TERM " + reason.encode()
         case Silence():

@@ -27,4 +27,7 @@ def read_reply(reply: str) -> DeliveryInfo | None:
         return None
     if len(tokens) > _TOKENS_V1:
         tokens = tokens[_DOMAIN_AND_ACCOUNT:]
-    return DeliveryInfo(*map(int, tokens[4:9]))
+    try:
+        return DeliveryInfo(*map(int, tokens[4:9]))
+    except (ValueError, TypeError):
+        return None

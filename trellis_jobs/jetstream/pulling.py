@@ -170,7 +170,7 @@ class Pulling:
 
     def _read_end(self, headers: Mapping[str, str]) -> End:
         end, undelivered = read_end(headers), headers.get("Nats-Pending-Messages", "")
-        left = int(undelivered) if undelivered.isdigit() else self.owed
+        left = int(undelivered) if undelivered.isdecimal() else self.owed
         self.owed = max(0, self.owed - left)
         return end
 

@@ -159,7 +159,12 @@ def _between(before: _Moved, then: _Moved | None, now: datetime) -> list[Between
 def _due(before: _Moved) -> datetime | None:
     """When the next try is due, on the server's clock: the worker's may be another."""
     at = before.job.standing.next_attempt_at
-    return None if at is None or at <= before.event.at else before.at + (at - before.event.at)
+    if at is None or at <= before.event.at:
+        return None
+    try:
+        return before.at + (at - before.event.at)
+    except OverflowError:
+        return at
 
 
 def _interruption(then: _Moved | None) -> str | None:

@@ -33,4 +33,4 @@ def _context(request_id: str, traceparent: str, tracestate: str | None) -> JobCo
     """Checked once for all the events of a job that come soon after each other."""
     if not is_traceparent(traceparent):
         raise BadField(f"traceparent {traceparent!r:.80} is not one of W3C trace context")
-    return JobContext(request_id, traceparent, tracestate)
+    return JobContext(request_id, traceparent, tracestate or None)

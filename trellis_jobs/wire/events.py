@@ -20,11 +20,12 @@ from trellis_jobs.model.job_errors import JobError
 from trellis_jobs.model.reducer import RULES, begin
 from trellis_jobs.model.standing import Standing
 from trellis_jobs.model.states import JobState
-from trellis_jobs.wire import attempts, concurrency, contexts, job_errors, notes
+from trellis_jobs.wire import attempts, concurrency, contexts, job_errors, notes, states
 from trellis_jobs.wire import headers as h
 from trellis_jobs.wire.fields import (
     BadField,
     add_present,
+    any_json,
     count,
     dumps,
     loads,
@@ -163,7 +164,7 @@ def _decode_standing(body: dict[str, Any], event: e.Event, sequence: int) -> Sta
         return begin(event, run=sequence)
     if "runSeq" not in body:
         return None
-    state, leads_to = _state(body), RULES[event.kind].leads_to
+    state, leads_to = states.from_json(body), RULES[event.kind].leads_to
     if leads_to is not None and state is not leads_to:
         raise BadField(f"{event.kind} leads to {leads_to}, not to {state}")
     return Standing(
@@ -179,13 +180,6 @@ def _decode_standing(body: dict[str, Any], event: e.Event, sequence: int) -> Sta
 
 def _owner(body: dict[str, Any], event: e.Event) -> Attempt | None:
     return event.attempt if isinstance(event, e.AttemptEvent) else attempts.from_json(body)
-
-
-def _state(body: dict[str, Any]) -> JobState:
-    state = required(body, "state", str)
-    if state not in _STATES:
-        raise BadField(f"state {state!r:.80} is not known")
-    return _STATES[state]
 
 
 def _error(body: dict[str, Any]) -> JobError:
@@ -211,7 +205,7 @@ def _begun(make: Callable[..., e.Event], *, is_attributed: bool = False) -> _Mak
             raise BadField("payload is missing")
         return make(
             **common,
-            payload=body["payload"],
+            payload=any_json(body, "payload"),
             version=version(body),
             secrets=places(body, "secrets"),
             max_tries=count(body, "maxTries", least=1) if "maxTries" in body else 1,
@@ -280,7 +274,7 @@ def _started(body: dict[str, Any], common: _Common) -> e.Event:
 
 def _completed(body: dict[str, Any], common: _Common) -> e.Event:
     return e.Completed(
-        **_said(body, common), result=body.get("result"), secrets=places(body, "secrets")
+        **_said(body, common), result=any_json(body, "result"), secrets=places(body, "secrets")
     )
 
 
@@ -291,8 +285,6 @@ def _stale_completion_ignored(body: dict[str, Any], common: _Common) -> e.Event:
         reason=optional(body, "error", str) or "no reason was given",
     )
 
-
-_STATES: Final = {state.value: state for state in JobState}
 
 _MAKERS: Final[Mapping[str, _Maker]] = {
     EventKind.CREATED: _begun(e.Created),

@@ -45,6 +45,28 @@ def add_present(body: dict[str, Any], **fields: object) -> None:
     body.update({name: value for name, value in fields.items() if value is not None})
 
 
+def is_too_deep(value: Any) -> bool:
+    """JSON can be read deeper than it can be written, and what is read is told within other JSON.
+
+    Of values that were read. Our own writers stay far below that (contract/shapes.py).
+    """
+    if type(value) is not dict and type(value) is not list:
+        return False
+    try:
+        orjson.dumps([[[[[[[[value]]]]]]]])
+    except orjson.JSONEncodeError:
+        return True
+    return False
+
+
+def any_json(body: dict[str, Any], name: str) -> Any:
+    """Whatever a user put there."""
+    value = body.get(name)
+    if is_too_deep(value):
+        raise BadField(f"{name} is nested too deep")
+    return value
+
+
 def required(body: dict[str, Any], name: str, kind: type[T]) -> T:
     """JSON has no types but its own: a truth value is no number, and databases hold 64 bits."""
     value = body.get(name)
@@ -89,6 +111,13 @@ def places(body: dict[str, Any], name: str) -> tuple[str, ...]:
     if len(found) > _MOST_PLACES or not all(isinstance(place, str) for place in found):
         raise BadField(f"{name} must be a list of at most {_MOST_PLACES} texts")
     return tuple(found)
+
+
+def objects(body: dict[str, Any], name: str) -> list[dict[str, Any]]:
+    entries: list[Any] = required(body, name, list)
+    if not all(isinstance(entry, dict) for entry in entries):
+        raise BadField(f"{name} must be a list of objects")
+    return entries
 
 
 def moment(body: dict[str, Any], name: str) -> datetime:

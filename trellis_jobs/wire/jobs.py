@@ -13,12 +13,12 @@ from trellis_jobs.model.job import Job, Run
 from trellis_jobs.model.notes import Notes
 from trellis_jobs.model.redaction import redacted
 from trellis_jobs.model.standing import Standing
-from trellis_jobs.model.states import JobState
-from trellis_jobs.wire import attempts, concurrency, contexts, job_errors, notes
+from trellis_jobs.wire import attempts, concurrency, contexts, job_errors, notes, states
 from trellis_jobs.wire.fields import (
     add_present,
     count,
     moment,
+    objects,
     optional,
     optional_moment,
     places,
@@ -63,7 +63,7 @@ def from_json(body: dict[str, Any]) -> Job:
         ),
         context=contexts.from_json(required(body, "context", dict)),
         standing=Standing(
-            JobState(required(body, "state", str)),
+            states.from_json(body),
             count(body, "tries"),
             count(body, "maxTries"),
             count(body, "runSeq"),
@@ -74,7 +74,7 @@ def from_json(body: dict[str, Any]) -> Job:
         created_at=moment(body, "createdAt"),
         updated_at=moment(body, "updatedAt"),
         run=_run(body),
-        earlier_runs=tuple(_run(run) for run in body.get("earlierRuns", ())),
+        earlier_runs=tuple(_run(run) for run in _listed(body, "earlierRuns")),
     )
 
 
@@ -114,7 +114,7 @@ def _run(body: dict[str, Any]) -> Run:
         started_at=optional_moment(body, "startedAt"),
         ended_at=optional_moment(body, "completedAt"),
         result=body.get("result"),
-        errors=tuple(job_errors.from_json(error) for error in body.get("errors", ())),
+        errors=tuple(job_errors.from_json(error) for error in _listed(body, "errors")),
         progress=notes.from_json({"progress": body.get("progress")}).progress,
         ended_because=optional(body, "reason", str),
         begun_by=optional(body, "begunBy", str),
@@ -122,3 +122,7 @@ def _run(body: dict[str, Any]) -> Run:
         concurrency=concurrency.from_json(body),
         queue_policy=concurrency.policy_from_json(body),
     )
+
+
+def _listed(body: dict[str, Any], name: str) -> list[dict[str, Any]]:
+    return objects(body, name) if name in body else []

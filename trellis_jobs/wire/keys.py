@@ -20,8 +20,10 @@ from trellis_jobs.wire.fields import (
     add_present,
     count,
     dumps,
+    is_too_deep,
     loads,
     moment,
+    objects,
     optional,
     optional_moment,
     required,
@@ -132,19 +134,12 @@ def _state(body: dict[str, Any], address: KeyAddress) -> KeyState:
         display=required(body, "key", str),
         max_active=count(body, "maxActive", least=1),
         max_queued=count(body, "maxQueuedPerKey") if "maxQueuedPerKey" in body else 0,
-        active=tuple(_slot(entry) for entry in _entries(body, "active")),
-        queued=tuple(_waiting(entry) for entry in _entries(body, "queued")),
+        active=tuple(_slot(entry) for entry in objects(body, "active")),
+        queued=tuple(_waiting(entry) for entry in objects(body, "queued")),
         stale_takeovers=count(body, "staleTakeoverCount") if "staleTakeoverCount" in body else 0,
         updated_at=optional_moment(body, "updatedAt"),
         unknown=_unknown(body, _STATE),
     )
-
-
-def _entries(body: dict[str, Any], name: str) -> list[dict[str, Any]]:
-    entries: list[Any] = required(body, name, list)
-    if not all(isinstance(entry, dict) for entry in entries):
-        raise BadField(f"{name} must be a list of objects")
-    return entries
 
 
 def _slot(body: dict[str, Any]) -> Slot:
@@ -219,14 +214,6 @@ def _unknown_of_entry(body: dict[str, Any], known: frozenset[str]) -> dict[str, 
 
 def _unknown(body: dict[str, Any], known: frozenset[str]) -> dict[str, Any]:
     unknown = {name: value for name, value in body.items() if name not in known}
-    if unknown:
-        _check_writable(unknown)
+    if is_too_deep(unknown):
+        raise BadField(f"{sorted(unknown)} are nested too deep to be kept")
     return unknown
-
-
-def _check_writable(unknown: dict[str, Any]) -> None:
-    """JSON can be read deeper than it can be written, and what is read here is written again."""
-    try:
-        dumps({"queued": [{"context": unknown}]})
-    except (TypeError, RecursionError):
-        raise BadField(f"{sorted(unknown)} are nested too deep to be kept") from None

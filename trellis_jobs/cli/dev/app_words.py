@@ -9,6 +9,7 @@ import orjson
 
 _RUNTIME: Final = "trellis_jobs"
 _QUIET: Final = frozenset({"debug", "info"})
+_OF_A_RECORD: Final = ("level", "logger", "message")
 _OF_EVERY_LINE: Final = frozenset({"time", "level", "logger", "message", "exception"})
 
 
@@ -33,8 +34,9 @@ def understand(line: str) -> Working | Said | None:
     record = _record(line)
     if record is None:
         return Said(line, is_alarm=line.startswith("error: ")) if line.strip() else None
-    if record["message"] == "worker started" and "service" in record:
-        return Working(record["service"], tuple(record["queues"]))
+    queues = record.get("queues")
+    if record["message"] == "worker started" and isinstance(queues, list):
+        return Working(str(record.get("service")), tuple(map(str, queues)))
     is_quiet = record["level"] in _QUIET
     if is_quiet and record["logger"].startswith(_RUNTIME):
         return None
@@ -48,7 +50,8 @@ def _record(line: str) -> dict[str, Any] | None:
         found = orjson.loads(line)
     except orjson.JSONDecodeError:
         return None
-    return found if found.keys() >= {"level", "logger", "message"} else None
+    is_record = all(isinstance(found.get(name), str) for name in _OF_A_RECORD)
+    return found if is_record else None
 
 
 def _words(record: dict[str, Any]) -> str:

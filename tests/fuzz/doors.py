@@ -1,0 +1,187 @@
+"""Every place where bytes or words of a stranger come in, and what must hold of what comes out.
+
+A door takes anything and returns; an error that leaves it is a mistake of ours.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Final
+
+import orjson
+from pydantic import ValidationError
+
+from jobs_admin.refusals import refusal
+from jobs_admin.rpc.contract import RPCS
+from tests.fuzz import samples
+from tests.given import KEY, NOON, REPORT, after, slot, waiting
+from tests.wire.write_vectors import BEAT
+from trellis_jobs.contract.bindings import Bindings
+from trellis_jobs.contract.contract_note import CONTRACT, note_of, read_note, standing_note
+from trellis_jobs.contract.manifest import from_manifest, to_manifest
+from trellis_jobs.contract.shapes import DoesNotFit
+from trellis_jobs.errors import DeclarationError, InvalidToken, KeyUnresolvable
+from trellis_jobs.model import key_slots
+from trellis_jobs.model.job import Entry
+from trellis_jobs.model.key_backlog import WhenFull, admit
+from trellis_jobs.model.key_state import KeyState
+from trellis_jobs.model.key_template import KeyTemplate
+from trellis_jobs.model.presence import WorkerHeartbeat
+from trellis_jobs.model.subjects import PresenceSubject
+from trellis_jobs.wire import advisories, events, jobs, keys, presence
+from trellis_jobs.wire.fields import BadField
+from trellis_jobs.wire.shown_events import shown
+
+_POD: Final = PresenceSubject(BEAT.service, BEAT.job_type, BEAT.instance)
+
+
+@dataclass(frozen=True)
+class Door:
+    name: str
+    seeds: Sequence[bytes]
+    enter: Callable[[bytes], object]
+
+
+def event(data: bytes) -> None:
+    """What is read is written again as it was, and may be shown."""
+    entry = events.decode(data, expected=REPORT, sequence=7)
+    if not isinstance(entry, Entry):
+        assert entry.reason
+        return
+    shown(orjson.loads(data))
+    if entry.standing is None:
+        return
+    try:
+        again = events.encode(entry.event, entry.standing, None)
+    except (TypeError, RecursionError):  # JSON can be read deeper than it can be written
+        return
+    assert events.decode(again, expected=REPORT, sequence=7) == entry
+
+
+def heartbeat(data: bytes) -> None:
+    beat = presence.decode(data, expected=_POD)
+    if isinstance(beat, WorkerHeartbeat):
+        assert presence.decode(presence.encode(beat), expected=_POD) == beat
+    else:
+        assert beat
+
+
+def key_state(data: bytes) -> None:
+    """Whatever it says, every move can be made on it, and what is written is read again."""
+    state = keys.decode(data, expected=KEY)
+    if not isinstance(state, KeyState):
+        assert state.reason
+        return
+    assert keys.decode(keys.encode(state), expected=KEY) == state
+    place, own = waiting("01NEW", created_at=after(60)), slot("01NEW", "token")
+    moves = [admit(state, place, when_full).state for when_full in WhenFull]
+    moves += [
+        key_slots.acquire(state, own, place, patient=patient).state for patient in (True, False)
+    ]
+    for holder in state.active:
+        moves.append(key_slots.release(state, holder.token, requeue=place).state)
+        moves.append(key_slots.drop(state, holder.token, counted=False).state)
+        moves.append(key_slots.renew(state, holder.token, at=NOON, ttl=timedelta(seconds=60)).state)
+    for moved in moves:
+        assert keys.decode(keys.encode(moved), expected=KEY) == moved
+
+
+def stored_job(data: bytes) -> None:
+    with suppress(BadField, InvalidToken, orjson.JSONDecodeError):
+        body = orjson.loads(data)
+        if isinstance(body, dict):
+            jobs.from_json(body)
+
+
+def advisory(data: bytes) -> None:
+    advisories.decode(data)
+
+
+def manifest(data: bytes) -> None:
+    """What is a manifest can be written as one, and says the same."""
+    with suppress(DeclarationError, orjson.JSONDecodeError):
+        contract = from_manifest(orjson.loads(data))
+        written = to_manifest(contract)
+        assert to_manifest(from_manifest(written)) == written
+        for queue in contract.queues.values():
+            with suppress(DoesNotFit):
+                queue.payload.from_json({"doc": "d-1", "pages": [1, None]})
+
+
+def note(data: bytes) -> None:
+    text = data.decode("utf-8", "replace")
+    standing_note(text, text)
+    with suppress(DeclarationError):
+        queue = read_note({CONTRACT: text}, "documents", "render-report")
+        assert queue is not None
+        assert note_of("documents", queue)
+
+
+def bindings(data: bytes) -> None:
+    with suppress(DeclarationError, InvalidToken, orjson.JSONDecodeError):
+        Bindings.from_json(orjson.loads(data))
+
+
+def requests(data: bytes) -> None:
+    for rpc in RPCS.values():
+        with suppress(ValidationError):
+            rpc.input.model_validate_json(data)
+
+
+def answers(data: bytes) -> None:
+    refusal(data)
+    for rpc in RPCS.values():
+        with suppress(ValidationError):
+            rpc.output.model_validate_json(data)
+
+
+def keyed_payload(data: bytes) -> None:
+    with suppress(orjson.JSONDecodeError):
+        payload = orjson.loads(data)
+        for template in (KeyTemplate(("a", "/doc")), KeyTemplate(("/to/0/card", "/n"))):
+            with suppress(KeyUnresolvable):
+                assert template.resolve(payload) == template.resolve(payload)
+
+
+_REQUESTS: Final = tuple(
+    map(
+        orjson.dumps,
+        (
+            {"limit": 5, "offset": 0, "service": "lab", "type": "work", "minSeq": 3},
+            {"limit": 1, "state": ["dead"], "since": NOON, "payload": {"customer.id": 7}},
+            {"limit": 1, "before": {"createdAt": NOON, "firstSeq": 17}, "error": "503"},
+            {"id": "01A", "service": "lab", "type": "work", "by": "ann", "reason": "why"},
+            {"service": "lab", "type": "work", "key": "a:b", "jobId": "01A"},
+            {"windowMinutes": 60},
+        ),
+    )
+)
+_ANSWERS: Final = tuple(
+    map(
+        orjson.dumps,
+        (
+            {"id": "e", "type": "ValidationError", "message": "m", "issues": [{"path": "/x"}]},
+            {"type": "NotFoundError", "message": "m", "context": {"requestId": "r"}},
+            {"entries": [], "count": 0, "offset": 0, "limit": 1},
+            {"job": orjson.loads(samples.JOBS[0]), "seq": 3},
+        ),
+    )
+)
+
+DOORS: Final = (
+    Door("events", samples.EVENTS, event),
+    Door("events of other runtimes", samples.FOREIGN, event),
+    Door("heartbeats", samples.BEATS, heartbeat),
+    Door("key states", samples.KEY_STATES, key_state),
+    Door("jobs in the projection", samples.JOBS, stored_job),
+    Door("advisories", samples.ADVISORIES, advisory),
+    Door("manifests", samples.MANIFESTS, manifest),
+    Door("contracts at consumers", samples.MANIFESTS, note),
+    Door("bindings", samples.BINDINGS, bindings),
+    Door("requests", _REQUESTS, requests),
+    Door("answers", _ANSWERS, answers),
+    Door("payloads with keys", [orjson.dumps(samples.FULL[0].payload)], keyed_payload),
+)

@@ -1,0 +1,9 @@
+"""How many inputs each test tries, and from which seed: few and always the same, unless told."""
+
+from __future__ import annotations
+
+import os
+from typing import Final
+
+INPUTS: Final = int(os.environ.get("FUZZ_INPUTS", "400"))
+SEED: Final = int(os.environ.get("FUZZ_SEED", "20260328"))
