@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -15,11 +16,14 @@ from benchmarks.peers.contestants import CONTESTANTS, OURS, Contestant
 from benchmarks.peers.figures import Figure, Figures, Measurement, Results
 from benchmarks.peers.installing import requirements_of
 from benchmarks.peers.moments import Column, Moments
+from benchmarks.peers.processes import running
 from benchmarks.peers.report import report
-from benchmarks.peers.rounds import plan
+from benchmarks.peers.rounds import Turn, plan, run
+from benchmarks.peers.stage import ENVIRONMENTS
 from benchmarks.peers.summary import Summary
 from benchmarks.peers.targets import Verdict, judge
 from benchmarks.peers.trial import Broker, Mode, Trial
+from benchmarks.peers.usage import family
 
 ADAPTERS = Path(commands.__file__).parent / "adapters"
 BY_NAME = {one.name: one for one in CONTESTANTS}
@@ -69,6 +73,12 @@ class TestSummary:
         assert spread is not None
         assert (spread.median, spread.least, spread.most) == (200.0, 100.0, 400.0)
         assert spread.share == 0.75
+
+    def test_a_figure_too_small_to_be_counted_has_no_share(self) -> None:
+        summary = Summary([measured("arq", cells.DRAIN_FULL, {Figure.WORKER_CPU: 0.0})])
+        spread = summary.of("arq", cells.DRAIN_FULL, Figure.WORKER_CPU)
+        assert spread is not None
+        assert spread.share == 0.0
 
     def test_counts_no_failed_measurement(self) -> None:
         failed = measured("arq", cells.DRAIN_FULL, {}, failed="no server")
@@ -197,7 +207,33 @@ class TestPlan:
 
     def test_a_limit_of_jobs_is_kept(self) -> None:
         assert jobs_of(BY_NAME[OURS], cells.MANY, at_most=60) == 60
-        assert jobs_of(BY_NAME["rq"], cells.DRAIN_FULL, at_most=None) < 1_000
+        assert jobs_of(BY_NAME["rq"], cells.DRAIN_FULL, at_most=None) < 2_000
+
+
+def test_a_tool_that_is_not_installed_is_told_and_the_rest_goes_on(tmp_path: Path) -> None:
+    missing = replace(BY_NAME["arq"], environment="not-installed", brokers=())
+    results, said = Results(tmp_path / "peers.json", {}), list[str]()
+    turns = [Turn(0, cell, missing) for cell in (cells.MANY, cells.DRAIN_FULL)]
+    run(turns, results, at_most=1, say=said.append)
+    assert [one.failed for one in results.measurements] == [
+        f"{ENVIRONMENTS}/not-installed/bin/python is not installed"
+    ] * 2
+    assert len(said) == 2
+
+
+def test_a_process_is_ended_with_its_descendants(tmp_path: Path) -> None:
+    command = ["sh", "-c", "sleep 600 & echo $!; wait"]
+    with running(command, log=tmp_path / "log", talks=True) as process:
+        assert process.stdout is not None
+        child = int(process.stdout.readline())
+        assert child in family([process.pid])
+    assert not _is_alive(child)
+
+
+def _is_alive(pid: int) -> bool:
+    """One that nobody has reaped is dead all the same."""
+    stat = Path(f"/proc/{pid}/stat")
+    return stat.exists() and stat.read_text().rpartition(")")[2].split()[0] != "Z"
 
 
 class TestContestants:

@@ -52,14 +52,14 @@ def procrastinate(trial: Trial, programs: Path) -> list[Command]:
 
 
 def dramatiq(trial: Trial, programs: Path) -> list[Command]:
-    threads = trial.concurrency if trial.waits else 8
+    threads = trial.concurrency if trial.waits else 16
     size = ["--processes", str(trial.processes), "--threads", str(threads)]
     return [[str(programs / "dramatiq"), f"{ADAPTERS}.dramatiq_queue", *size]]
 
 
 def huey(trial: Trial, programs: Path) -> list[Command]:
     """Several processes have one thread each: it has no other way."""
-    threads = trial.concurrency if trial.waits else 4
+    threads = trial.concurrency if trial.waits else 2
     kind, size = ("thread", threads) if trial.processes == 1 else ("process", trial.processes)
     settings = [f"{ADAPTERS}.huey_queue.huey", "-k", kind, "-w", str(size), "-q", "-n"]
     return [[str(programs / "python"), str(programs / "huey_consumer"), *settings]]

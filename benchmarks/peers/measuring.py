@@ -45,10 +45,12 @@ def _trial(
 
 def _enqueue(stage: Stage, order: Order) -> Figures:
     stage.order(Order.WARM_UP)
+    watch = _Watch(stage)
     done = stage.order(order)
     return {
         Figure.JOBS_PER_SECOND: stage.trial.jobs / done.seconds,
         Figure.PRODUCER_CPU: done.cpu / stage.trial.jobs * 1e6,
+        Figure.OTHERS_CORES: watch.stop(done).others,
     }
 
 
@@ -93,12 +95,18 @@ def _end_to_end(stage: Stage) -> Figures:
 def _pick_up(stage: Stage) -> Figures:
     """One job at a time, the worker idle: from the call that enqueues to the handler."""
     _warm_up(stage)
-    stage.order(Order.PACED)
+    watch = _Watch(stage)
+    done = stage.order(Order.PACED)
     _until_all_left(stage)
+    others = watch.stop(done).others
     asked, entered = stage.moments.of(Column.ASKED), stage.moments.of(Column.ENTERED)
     waits = [(end - begin) / 1e6 for begin, end in zip(asked, entered, strict=True)]
     cuts = statistics.quantiles(waits, n=100, method="inclusive")
-    return {Figure.PICKUP_P50: cuts[49], Figure.PICKUP_P99: cuts[98]}
+    return {
+        Figure.PICKUP_P50: cuts[49],
+        Figure.PICKUP_P99: cuts[98],
+        Figure.OTHERS_CORES: others,
+    }
 
 
 _MEASURES: Final[dict[Measure, Callable[[Stage], Figures]]] = {

@@ -47,8 +47,8 @@ def _take(turn: Turn, jobs: int) -> Measurement:
     figures, failed = Figures(), None
     try:
         figures = measure(turn.contestant, turn.cell, jobs)
-    except Failed as error:
-        failed = str(error)
+    except Exception as error:  # whatever it is, the others can still be measured
+        failed = str(error) if isinstance(error, Failed) else repr(error)
     return Measurement(
         round=turn.round,
         contestant=turn.contestant.name,

@@ -21,7 +21,7 @@ class Spread:
     @property
     def share(self) -> float:
         """Half the way between the extremes, as a share of the median."""
-        return (self.most - self.least) / 2 / self.median
+        return (self.most - self.least) / 2 / self.median if self.median else 0.0
 
 
 class Summary:
