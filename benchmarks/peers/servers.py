@@ -93,6 +93,7 @@ def rabbitmq(folder: Path) -> Generator[Server]:
         "RABBITMQ_PID_FILE": str(folder / "pid"),
         "RABBITMQ_DIST_PORT": str(free_port()),
         "RABBITMQ_SERVER_ADDITIONAL_ERL_ARGS": "-kernel inet_dist_use_interface {127,0,0,1}",
+        "RUNNING_UNDER_SYSTEMD": "yes",  # without a shell above it, which would die alone
         "ERL_EPMD_PORT": str(mapper_port),
         "ERL_EPMD_ADDRESS": HOST,
     }
