@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from itertools import islice
 from typing import Final
@@ -20,6 +19,7 @@ from trellis_jobs.model.job_errors import JobError
 from trellis_jobs.model.json_values import Json
 from trellis_jobs.model.reducer import Illegal, advance
 from trellis_jobs.model.standing import Standing
+from trellis_jobs.model.values import replace
 from trellis_jobs.wire import events as wire
 
 EVENTS_A_JOB: Final = 3

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 import re
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from jobs_admin.upkeep.verdicts import Verdicts, said_of
@@ -23,6 +23,7 @@ from trellis_jobs.model.identity import JobAddress
 from trellis_jobs.model.job_errors import Interruption, JobError
 from trellis_jobs.model.key_fence import EndAsStale, fence
 from trellis_jobs.model.key_state import KeyAddress, KeyState, Slot, Waiting
+from trellis_jobs.model.values import replace
 from trellis_jobs.wire.keys import Malformed
 
 if TYPE_CHECKING:

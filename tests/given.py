@@ -7,7 +7,6 @@ Every builder gives a plausible event of one job; keyword arguments replace what
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
@@ -27,6 +26,7 @@ from trellis_jobs.model.retry import RetryPolicy
 from trellis_jobs.model.settlement import Running
 from trellis_jobs.model.standing import Standing
 from trellis_jobs.model.states import JobState
+from trellis_jobs.model.values import replace
 
 S = JobState
 

@@ -46,6 +46,7 @@ MAY_IMPORT: Final[dict[str, tuple[str, ...]]] = {
 # A package that is not ours (or a module that means I/O), and the only layers that know it.
 KNOWN_BY: Final[dict[str, tuple[str, ...]]] = {
     "jsonschema": ("trellis_jobs.contract",),
+    "msgspec": ("trellis_jobs.model", "trellis_jobs.wire"),
     "nats": ("trellis_jobs.jetstream",),
     "nkeys": ("trellis_jobs.jetstream",),
     "opentelemetry": ("trellis_jobs.telemetry",),

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final
 
 from trellis_jobs.jetstream.log_feed import Place
+from trellis_jobs.model import values
 from trellis_jobs.model.events import AttemptEvent, Begun, Event
 from trellis_jobs.model.job import Entry, Ignored, Job, reduce
 from trellis_jobs.model.presence import WorkerHeartbeat
@@ -163,4 +164,5 @@ def _number_lines(row: JobRow, lines: tuple[LogLine, ...], changes: Changes) -> 
     for line in lines:
         row.lines += 1
         changes.lines.append(NumberedLine(row.number, row.lines, run, line))
-    row.job = replace(row.job, run=replace(row.job.run, logs=()))
+    without = values.replace(row.job.run, logs=())
+    row.job = values.replace(row.job, run=without)

@@ -6,7 +6,7 @@ Whoever meets such an entry removes it; but a key that nobody asks for meets nob
 from __future__ import annotations
 
 import logging
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import TYPE_CHECKING, Final
 
@@ -15,6 +15,7 @@ from jobs_admin.upkeep.abreast import abreast
 from trellis_jobs.jetstream.queue_keys import ABANDONED_AFTER
 from trellis_jobs.model.identity import JobAddress
 from trellis_jobs.model.states import LIVE
+from trellis_jobs.model.values import replace
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

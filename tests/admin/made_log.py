@@ -5,7 +5,6 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Iterable, Sequence
 from contextlib import closing
-from dataclasses import replace
 from datetime import datetime, timedelta
 from itertools import pairwise
 from pathlib import Path
@@ -24,6 +23,7 @@ from trellis_jobs.model.presence import WorkerHeartbeat
 from trellis_jobs.model.reducer import RULES, Illegal, advance
 from trellis_jobs.model.standing import Standing
 from trellis_jobs.model.states import JobState
+from trellis_jobs.model.values import replace
 from trellis_jobs.wire import events as wire
 from trellis_jobs.wire import presence
 

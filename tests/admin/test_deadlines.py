@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -36,6 +35,7 @@ from trellis_jobs.model.events import EventKind
 from trellis_jobs.model.identity import JobAddress
 from trellis_jobs.model.standing import Head
 from trellis_jobs.model.states import LIVE, OVER, JobState
+from trellis_jobs.model.values import replace
 from trellis_jobs.wire import events as wire
 
 SOON = timedelta(milliseconds=300)

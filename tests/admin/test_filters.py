@@ -5,7 +5,6 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import AsyncIterator
 from contextlib import closing
-from dataclasses import replace
 from datetime import timedelta
 from itertools import product
 from pathlib import Path
@@ -26,6 +25,7 @@ from trellis_jobs.model import events as e
 from trellis_jobs.model.concurrency import Concurrency
 from trellis_jobs.model.identity import JobAddress
 from trellis_jobs.model.states import JobState
+from trellis_jobs.model.values import replace
 
 JOBS = 60
 

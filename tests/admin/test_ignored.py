@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 
 from tests.admin.admin_lab import AdminLab
@@ -16,6 +14,7 @@ from trellis_jobs.model.identity import JobAddress
 from trellis_jobs.model.reducer import advance
 from trellis_jobs.model.standing import Standing
 from trellis_jobs.model.states import JobState
+from trellis_jobs.model.values import replace
 from trellis_jobs.wire import events as wire
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from itertools import count
 from pathlib import Path
@@ -40,6 +39,7 @@ from trellis_jobs.model import events as e
 from trellis_jobs.model.events import EventKind
 from trellis_jobs.model.identity import JobAddress
 from trellis_jobs.model.states import LIVE, OVER, JobState
+from trellis_jobs.model.values import replace
 
 ACME = {"service": "ward", "type": "keyed", "key": "ward:acme"}
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import random
 import tempfile
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -39,6 +38,7 @@ from trellis_jobs.model import subjects
 from trellis_jobs.model.concurrency import Concurrency
 from trellis_jobs.model.identity import JobAddress
 from trellis_jobs.model.job import LOGS_KEPT, Entry, Job, fold
+from trellis_jobs.model.values import replace
 from trellis_jobs.wire import jobs as wire
 from trellis_jobs.wire.fields import dumps
 

@@ -7,7 +7,7 @@ import sqlite3
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, closing
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any, Final
@@ -42,6 +42,7 @@ from trellis_jobs.model.identity import JobAddress
 from trellis_jobs.model.job import Entry, Job
 from trellis_jobs.model.standing import Head
 from trellis_jobs.model.states import OVER, JobState
+from trellis_jobs.model.values import replace
 from trellis_jobs.surroundings import utc_now
 from trellis_jobs.wire import events as wire
 

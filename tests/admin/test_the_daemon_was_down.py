@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -30,6 +29,7 @@ from trellis_jobs.embedded import EmbeddedServer
 from trellis_jobs.model import subjects
 from trellis_jobs.model.events import EventKind
 from trellis_jobs.model.states import JobState
+from trellis_jobs.model.values import replace
 
 
 @pytest.mark.parametrize("was_there_before", [True, False], ids=["again", "for the first time"])

@@ -6,7 +6,7 @@ import asyncio
 import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -36,6 +36,7 @@ from trellis_jobs.model.identity import JobAddress
 from trellis_jobs.model.key_state import KeyAddress, KeyState, Waiting
 from trellis_jobs.model.key_template import JobKey
 from trellis_jobs.model.standing import Head
+from trellis_jobs.model.values import replace
 from trellis_jobs.wire import keys as wire
 
 KEY_WRITE_ANSWERED = rb'"stream":"KV_JOBS_KEYS"'

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -37,6 +36,7 @@ from trellis_jobs.embedded import EmbeddedServer
 from trellis_jobs.errors import JobSkipped
 from trellis_jobs.model import subjects
 from trellis_jobs.model.events import EventKind
+from trellis_jobs.model.values import replace
 
 
 async def stored(raw: Probe, ref: JobRef[int], kind: EventKind) -> Msg:

@@ -6,7 +6,6 @@ import asyncio
 import time
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -31,6 +30,7 @@ from trellis_jobs.model.events import EventKind
 from trellis_jobs.model.key_slots import withdraw
 from trellis_jobs.model.key_state import KeyState, Slot
 from trellis_jobs.model.states import JobState
+from trellis_jobs.model.values import replace
 
 SLACK = 10.0
 

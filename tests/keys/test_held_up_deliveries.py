@@ -6,7 +6,6 @@ import asyncio
 import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import replace
 from typing import Any
 
 from tests.given import slot
@@ -31,6 +30,7 @@ from trellis_jobs.model.attempts import Attempt
 from trellis_jobs.model.events import EventKind
 from trellis_jobs.model.standing import Head
 from trellis_jobs.model.states import JobState
+from trellis_jobs.model.values import replace
 from trellis_jobs.surroundings import utc_now
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
 
@@ -23,6 +22,7 @@ from tests.support.lab import probe, until_state
 from trellis_jobs import Accepted, JobIsOver, KeyBusy, QueueFull
 from trellis_jobs.embedded import EmbeddedServer
 from trellis_jobs.model.states import LIVE, OVER, JobState
+from trellis_jobs.model.values import replace
 
 
 @pytest.mark.parametrize("left_in", ["queued", "active"])

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -28,6 +27,7 @@ from trellis_jobs.embedded import EmbeddedServer
 from trellis_jobs.model.events import AttemptEvent, EventKind, Retried
 from trellis_jobs.model.standing import Head
 from trellis_jobs.model.states import JobState
+from trellis_jobs.model.values import replace
 
 
 async def test_a_running_job_that_is_cancelled_leaves_its_key_to_the_next(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import signal
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -34,6 +34,7 @@ from trellis_jobs.embedded import EmbeddedServer
 from trellis_jobs.model.events import EventKind, Stale
 from trellis_jobs.model.key_state import KeyState
 from trellis_jobs.model.states import JobState
+from trellis_jobs.model.values import replace
 
 NOTED = EventKind.STALE_COMPLETION_IGNORED
 

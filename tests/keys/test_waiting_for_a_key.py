@@ -6,7 +6,6 @@ import asyncio
 import signal
 import time
 from collections import Counter
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from itertools import pairwise
 from pathlib import Path
@@ -37,6 +36,7 @@ from trellis_jobs import JobRef
 from trellis_jobs.embedded import EmbeddedServer
 from trellis_jobs.model.events import EventKind, Started
 from trellis_jobs.model.states import JobState
+from trellis_jobs.model.values import replace
 from trellis_jobs.worker import parking
 
 

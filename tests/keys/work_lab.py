@@ -6,6 +6,7 @@ Run as a program it is a worker whose handlers note when they begin and end; it 
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import signal
 import subprocess
 import sys
@@ -13,7 +14,7 @@ import time
 from collections import defaultdict
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager, suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import timedelta
 from pathlib import Path
 from typing import Any, Final
@@ -45,6 +46,7 @@ from trellis_jobs.model.events import EventKind
 from trellis_jobs.model.job import Entry
 from trellis_jobs.model.key_state import KeyAddress, KeyState, Slot
 from trellis_jobs.model.states import OVER
+from trellis_jobs.model.values import replace
 from trellis_jobs.wire import keys as wire
 
 ROOT: Final = Path(trellis_jobs.__file__).parent.parent
@@ -386,7 +388,7 @@ class YardProcess:
             if word == "begin":
                 begun[job_id, tries] = Run(job_id, key, float(at), self.killed_at)
             else:
-                begun[job_id, tries] = replace(begun[job_id, tries], ended=float(at))
+                begun[job_id, tries] = dataclasses.replace(begun[job_id, tries], ended=float(at))
         return list(begun.values())
 
     @property

@@ -6,7 +6,7 @@ Acquire, then `started`; outcome, then release, then answer; and to evict: fence
 from __future__ import annotations
 
 from collections.abc import Generator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from tests.given import (
@@ -38,6 +38,7 @@ from trellis_jobs.model.preflight import (
 )
 from trellis_jobs.model.standing import Head
 from trellis_jobs.model.states import JobState
+from trellis_jobs.model.values import replace
 
 _TTL = timedelta(seconds=TTL)
 _AT_ONCE = after(0)

@@ -7,7 +7,7 @@ come of it; after each move the state must say the same.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
 from hypothesis import settings
@@ -38,6 +38,7 @@ from trellis_jobs.model.key_slots import (
     Renewed,
 )
 from trellis_jobs.model.key_state import KeyState, Slot, Waiting
+from trellis_jobs.model.values import replace
 
 JOBS = [f"job-{number}" for number in range(9)]
 # Some jobs are as old as others.

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from datetime import timedelta
 
 import pytest
@@ -37,6 +36,7 @@ from trellis_jobs.model.key_slots import (
     withdraw,
 )
 from trellis_jobs.model.key_state import KeyState, Slot
+from trellis_jobs.model.values import replace
 
 OLD, MIDDLE, YOUNG = (waiting(name, created_at=after(n)) for n, name in enumerate("abc"))
 EMPTY = key_state()

@@ -3,7 +3,6 @@ a change of the rules has to be made in both places, knowingly."""
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Final
 
 import pytest
@@ -32,6 +31,7 @@ from trellis_jobs.model.events import AttemptEvent, EventKind
 from trellis_jobs.model.job import Ignored, reduce
 from trellis_jobs.model.reducer import NOTES, RULES, Illegal, advance
 from trellis_jobs.model.states import LIVE, OVER, JobState
+from trellis_jobs.model.values import replace
 
 # One letter a state, "-" for no job at all; "=" stays where it is, "." is not legal.
 LETTERS: Final = {

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
-from dataclasses import replace
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -38,6 +38,7 @@ from trellis_jobs.model import subjects
 from trellis_jobs.model.events import EventKind
 from trellis_jobs.model.key_state import KeyAddress, KeyState
 from trellis_jobs.model.states import JobState
+from trellis_jobs.model.values import replace
 from trellis_jobs.surroundings import utc_now
 from trellis_jobs.wire import keys as wire
 
@@ -50,7 +51,7 @@ BUSY = {"reconcile_interval": OFTEN, "reconcile_grace": OFTEN, "janitor_interval
 async def admin(installation: Installation, folder: Path, **changes: Any) -> AsyncIterator[Daemon]:
     config = AdminConfig(nats=installation.access("jobs-admin"), path=folder / "jobs.sqlite")
     refused = installation.violations("jobs-admin")
-    async with serving(replace(config, **changes)) as daemon:
+    async with serving(dataclasses.replace(config, **changes)) as daemon:
         yield daemon
     assert installation.violations("jobs-admin") == refused
 

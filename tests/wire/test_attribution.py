@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 
 from tests.given import REPORT, cancelled, dismissed, expired, retried, skipped, standing
 from trellis_jobs.model import events as e
 from trellis_jobs.model.job import Entry
+from trellis_jobs.model.values import replace
 from trellis_jobs.wire import events as wire
 
 

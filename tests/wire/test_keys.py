@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -16,6 +15,7 @@ from tests.wire.write_vectors import FOLDER, KEY_STATE, key_state_message
 from trellis_jobs.model.key_backlog import WhenFull, admit
 from trellis_jobs.model.key_slots import enqueue, renew
 from trellis_jobs.model.key_state import KeyAddress, KeyState
+from trellis_jobs.model.values import replace
 from trellis_jobs.wire.keys import Malformed, decode, encode
 
 Path = tuple[str | int, ...]

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
 from typing import Any, Final
@@ -43,6 +43,7 @@ from trellis_jobs.model.reducer import Illegal, advance
 from trellis_jobs.model.retry import RetryPolicy
 from trellis_jobs.model.standing import Standing
 from trellis_jobs.model.states import JobState
+from trellis_jobs.model.values import replace
 from trellis_jobs.wire import events, headers, keys, presence
 
 FOLDER: Final = Path(__file__).parents[2] / "contracts" / "vectors"

@@ -11,7 +11,7 @@ import asyncio
 import random
 import re
 import secrets
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
 
@@ -29,6 +29,7 @@ from trellis_jobs.jetstream import api
 from trellis_jobs.jetstream.connection import ConnectionLost, NoResponders
 from trellis_jobs.jetstream.key_turns import KeyTurns
 from trellis_jobs.model import subjects
+from trellis_jobs.model.values import replace
 from trellis_jobs.wire import headers as h
 from trellis_jobs.wire import keys as wire
 from trellis_jobs.wire.keys import Malformed
@@ -175,7 +176,7 @@ class KeyBucket:
         known = self._known.get(subject)
         if known is None or known.revision < self._at_least.get(subject, 0):
             return None
-        return replace(known, state=_under_limits(empty, known.state))
+        return _Known(known.revision, _under_limits(empty, known.state), known.written)
 
     async def _read(self, empty: KeyState) -> _Known:
         stored = await self._get(empty.address)

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from trellis_jobs.model.values import Value
 
 
-@dataclass(frozen=True, slots=True)
-class Attempt:
+class Attempt(Value, frozen=True):
     """`work` names a message of the work queue for good: stream sequence and stored time.
 
     The sequence alone would not do: sequences start again when the stream is recreated.

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+from trellis_jobs.model.values import Value
 
 if TYPE_CHECKING:
     from datetime import datetime
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Concurrency:
+class Concurrency(Value, frozen=True, kw_only=True):
     key: str
     key_hash: str
     slot_token: str | None = None
@@ -20,8 +20,7 @@ class Concurrency:
     stale_takeovers: int | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class QueuePolicy:
+class QueuePolicy(Value, frozen=True, kw_only=True):
     """`outcome` is one of accepted, rejected, coalesced, replaced."""
 
     outcome: str

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from typing import Final
+
+from trellis_jobs.model.values import Value
 
 _TRACEPARENT: Final = re.compile(r"[0-9a-f]{2}-([0-9a-f]{32})-([0-9a-f]{16})-[0-9a-f]{2}")
 _NO_TRACE: Final = "0" * 32
 _NO_SPAN: Final = "0" * 16
 
 
-@dataclass(frozen=True, slots=True)
-class JobContext:
+class JobContext(Value, frozen=True):
     request_id: str
     traceparent: str
     tracestate: str | None = None

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, ClassVar, TypedDict
 
 from trellis_jobs.model.notes import NOTHING_NOTED, Notes
+from trellis_jobs.model.values import Value
 
 if TYPE_CHECKING:
     from datetime import datetime, timedelta
@@ -62,8 +62,7 @@ class AttemptFields(EventFields):
     concurrency: Concurrency | None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Event:
+class Event(Value, frozen=True, kw_only=True):
     """`tries` counts the tries used up once this event has happened."""
 
     kind: ClassVar[EventKind]
@@ -74,8 +73,7 @@ class Event:
     tries: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Begun(Event):
+class Begun(Event, frozen=True, kw_only=True):
     """A run of the job begins: its work message carries this very event.
 
     `version` is of the payload; `secrets` are the places in it that are not shown.
@@ -90,13 +88,11 @@ class Begun(Event):
     queue_policy: QueuePolicy | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Created(Begun):
+class Created(Begun, frozen=True, kw_only=True):
     kind: ClassVar[EventKind] = EventKind.CREATED
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Retried(Begun):
+class Retried(Begun, frozen=True, kw_only=True):
     """An operator began a fresh run of a job that had failed or died."""
 
     kind: ClassVar[EventKind] = EventKind.RETRIED
@@ -106,8 +102,7 @@ class Retried(Begun):
     request: str | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AttemptEvent(Event):
+class AttemptEvent(Event, frozen=True, kw_only=True):
     """Said by, or about, one attempt. A foreign runtime records none: then it is None."""
 
     attempt: Attempt | None
@@ -115,8 +110,7 @@ class AttemptEvent(Event):
     concurrency: Concurrency | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Started(AttemptEvent):
+class Started(AttemptEvent, frozen=True, kw_only=True):
     """`waited_for_key`: how long its delivery did; None where there is no key, or nobody said."""
 
     kind: ClassVar[EventKind] = EventKind.STARTED
@@ -124,23 +118,19 @@ class Started(AttemptEvent):
     waited_for_key: timedelta | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Progressed(AttemptEvent):
+class Progressed(AttemptEvent, frozen=True, kw_only=True):
     kind: ClassVar[EventKind] = EventKind.PROGRESS
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Logged(AttemptEvent):
+class Logged(AttemptEvent, frozen=True, kw_only=True):
     kind: ClassVar[EventKind] = EventKind.LOGGED
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Heartbeat(AttemptEvent):
+class Heartbeat(AttemptEvent, frozen=True, kw_only=True):
     kind: ClassVar[EventKind] = EventKind.HEARTBEAT
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RetryScheduled(AttemptEvent):
+class RetryScheduled(AttemptEvent, frozen=True, kw_only=True):
     """The attempt is over and the job will be tried again; a takeover names the attempt it ends."""
 
     kind: ClassVar[EventKind] = EventKind.RETRY
@@ -149,8 +139,7 @@ class RetryScheduled(AttemptEvent):
     next_attempt_at: datetime | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Completed(AttemptEvent):
+class Completed(AttemptEvent, frozen=True, kw_only=True):
     """`secrets`: the places in its result that are not shown."""
 
     kind: ClassVar[EventKind] = EventKind.COMPLETED
@@ -159,22 +148,19 @@ class Completed(AttemptEvent):
     secrets: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Failed(AttemptEvent):
+class Failed(AttemptEvent, frozen=True, kw_only=True):
     kind: ClassVar[EventKind] = EventKind.FAILED
 
     error: JobError
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Dead(AttemptEvent):
+class Dead(AttemptEvent, frozen=True, kw_only=True):
     kind: ClassVar[EventKind] = EventKind.DEAD
 
     error: JobError
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Stale(AttemptEvent):
+class Stale(AttemptEvent, frozen=True, kw_only=True):
     """The attempt's key lease ended before the attempt did."""
 
     kind: ClassVar[EventKind] = EventKind.STALE
@@ -182,8 +168,7 @@ class Stale(AttemptEvent):
     error: JobError
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StaleCompletionIgnored(Event):
+class StaleCompletionIgnored(Event, frozen=True, kw_only=True):
     """A note: an attempt that no longer owned the job wanted to say something."""
 
     kind: ClassVar[EventKind] = EventKind.STALE_COMPLETION_IGNORED
@@ -192,8 +177,7 @@ class StaleCompletionIgnored(Event):
     reason: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Decided(Event):
+class Decided(Event, frozen=True, kw_only=True):
     """Said about the job by somebody other than its worker.
 
     `request` is the id of the request that asked for it: the context is the job's own.
@@ -204,21 +188,17 @@ class Decided(Event):
     request: str | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Cancelled(Decided):
+class Cancelled(Decided, frozen=True, kw_only=True):
     kind: ClassVar[EventKind] = EventKind.CANCELLED
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Expired(Decided):
+class Expired(Decided, frozen=True, kw_only=True):
     kind: ClassVar[EventKind] = EventKind.EXPIRED
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Skipped(Decided):
+class Skipped(Decided, frozen=True, kw_only=True):
     kind: ClassVar[EventKind] = EventKind.SKIPPED
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Dismissed(Decided):
+class Dismissed(Decided, frozen=True, kw_only=True):
     kind: ClassVar[EventKind] = EventKind.DISMISSED

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from typing import Final
 
 from trellis_jobs.errors import InvalidToken
+from trellis_jobs.model.values import Value
 
 _TOKEN: Final = re.compile(r"[A-Za-z0-9_-]+")
 # Three of them, a prefix and a reply must fit into one line of the protocol: a server closes the
@@ -19,8 +19,7 @@ _TEN_BITS: Final = [first + second for first in _CROCKFORD for second in _CROCKF
 RESERVED_SERVICES: Final = frozenset({"workers"})
 
 
-@dataclass(frozen=True, slots=True)
-class JobAddress:
+class JobAddress(Value, frozen=True):
     service: str
     job_type: str
     job_id: str

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from trellis_jobs.model import events as e
 from trellis_jobs.model.notes import NOTHING_NOTED
 from trellis_jobs.model.reducer import Illegal, advance
+from trellis_jobs.model.values import Value
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -26,8 +26,7 @@ ERRORS_KEPT: Final = 20
 LOGS_KEPT: Final = 1000
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Run:
+class Run(Value, frozen=True, kw_only=True):
     """What one run of the job left behind; an operator's retry begins a fresh one.
 
     Of errors and log lines the newest are kept; the history has them all. `begun_by` is who retried
@@ -53,8 +52,7 @@ class Run:
     queue_policy: QueuePolicy | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Job:
+class Job(Value, frozen=True, kw_only=True):
     address: JobAddress
     context: JobContext
     standing: Standing
@@ -119,8 +117,7 @@ class Job:
         return f"{self.last_error.type}: {self.last_error.message}"
 
 
-@dataclass(frozen=True, slots=True)
-class Entry:
+class Entry(Value, frozen=True):
     """An event and its place in the log; `standing` is None when a foreign runtime wrote it."""
 
     sequence: int
@@ -128,13 +125,11 @@ class Entry:
     standing: Standing | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Applied:
+class Applied(Value, frozen=True):
     job: Job
 
 
-@dataclass(frozen=True, slots=True)
-class Ignored:
+class Ignored(Value, frozen=True):
     job: Job | None
     reason: str
 

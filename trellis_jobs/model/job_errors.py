@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, Final
+
+from trellis_jobs.model.values import Value
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -28,8 +29,7 @@ class Interruption(StrEnum):
     DELIVERIES_EXHAUSTED = "deliveries_exhausted"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class JobError:
+class JobError(Value, frozen=True, kw_only=True):
     type: str
     message: str
     tries: int

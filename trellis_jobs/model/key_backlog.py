@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import TYPE_CHECKING, TypeAlias, assert_never
 
 from trellis_jobs.model.key_fence import StalePolicy
 from trellis_jobs.model.key_slots import enqueue
+from trellis_jobs.model.values import Value, replace
 
 if TYPE_CHECKING:
     from trellis_jobs.model.key_state import KeyState, Waiting
@@ -25,27 +25,23 @@ class Refusal(StrEnum):
     STALE_BLOCKED = "stale-blocked"
 
 
-@dataclass(frozen=True, slots=True)
-class Admitted:
+class Admitted(Value, frozen=True):
     state: KeyState
 
 
-@dataclass(frozen=True, slots=True)
-class Full:
+class Full(Value, frozen=True):
     """Why there is no room; `limit` is of those that run or of those that wait, as that says."""
 
     reason: Refusal
     limit: int
 
 
-@dataclass(frozen=True, slots=True)
-class Rejected:
+class Rejected(Value, frozen=True):
     state: KeyState
     why: Full
 
 
-@dataclass(frozen=True, slots=True)
-class Coalesced:
+class Coalesced(Value, frozen=True):
     """No new job: this one does the work already, or will."""
 
     state: KeyState
@@ -53,8 +49,7 @@ class Coalesced:
     existing: str
 
 
-@dataclass(frozen=True, slots=True)
-class Replaced:
+class Replaced(Value, frozen=True):
     """The new job takes the place of the oldest that waits; a running one is never replaced."""
 
     state: KeyState

@@ -5,11 +5,11 @@ The log is told first: whatever the slot's holder wants to append then is refuse
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, TypeAlias
 
 from trellis_jobs.model.states import JobState
+from trellis_jobs.model.values import Value
 
 if TYPE_CHECKING:
     from trellis_jobs.model.standing import Standing
@@ -22,18 +22,15 @@ class StalePolicy(StrEnum):
     BLOCK = "block"
 
 
-@dataclass(frozen=True, slots=True)
-class EndAsStale:
+class EndAsStale(Value, frozen=True):
     """The job runs under this slot, or would say so: end it."""
 
 
-@dataclass(frozen=True, slots=True)
-class LeaveNote:
+class LeaveNote(Value, frozen=True):
     """The slot was taken for a start that is not in the log: a note makes that start fail."""
 
 
-@dataclass(frozen=True, slots=True)
-class NoFence:
+class NoFence(Value, frozen=True):
     """Nothing the holder may still append depends on the slot; `stale`: the job ended so."""
 
     stale: bool = False

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 from trellis_jobs.model.key_slots import due_before
+from trellis_jobs.model.values import Value
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -18,16 +18,14 @@ if TYPE_CHECKING:
 COURTESY: Final = timedelta(milliseconds=50)
 
 
-@dataclass(frozen=True, slots=True)
-class LetIn:
+class LetIn(Value, frozen=True):
     """`patient`: it has waited long enough for those before it."""
 
     job_id: str
     patient: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class StandBy:
+class StandBy(Value, frozen=True):
     """Nothing to do but wait: for news of the key, or at most so long."""
 
     at_most: timedelta | None = None

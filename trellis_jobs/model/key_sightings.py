@@ -6,23 +6,22 @@ no renewal for as long as it lasts.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+from trellis_jobs.model.values import Value
 
 if TYPE_CHECKING:
     from trellis_jobs.model.key_state import KeyState, Slot
 
 
-@dataclass(frozen=True, slots=True)
-class Sighting:
+class Sighting(Value, frozen=True):
     """`since`: the waiter's own monotonic time when it first saw the slot just so."""
 
     slot: Slot
     since: float
 
 
-@dataclass(frozen=True, slots=True)
-class Sightings:
+class Sightings(Value, frozen=True):
     seen: tuple[Sighting, ...] = ()
 
     def look(self, state: KeyState, now: float) -> Sightings:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, TypeAlias
+
+from trellis_jobs.model.values import Value, replace
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -12,27 +13,23 @@ if TYPE_CHECKING:
     from trellis_jobs.model.key_state import KeyState, Slot, Waiting
 
 
-@dataclass(frozen=True, slots=True)
-class Acquired:
+class Acquired(Value, frozen=True):
     state: KeyState
 
 
-@dataclass(frozen=True, slots=True)
-class Busy:
+class Busy(Value, frozen=True):
     """Every slot is taken, by others."""
 
     state: KeyState
 
 
-@dataclass(frozen=True, slots=True)
-class NotFirst:
+class NotFirst(Value, frozen=True):
     """A slot is free, but earlier jobs wait for it."""
 
     state: KeyState
 
 
-@dataclass(frozen=True, slots=True)
-class Held:
+class Held(Value, frozen=True):
     """An attempt of this very job holds a slot and may know the log as well as who asks now.
 
     Append to the log, guarded, so that its start is refused; who knows that event may ask again.
@@ -45,20 +42,17 @@ class Held:
 Acquisition: TypeAlias = Acquired | Busy | NotFirst | Held
 
 
-@dataclass(frozen=True, slots=True)
-class Renewed:
+class Renewed(Value, frozen=True):
     state: KeyState
 
 
-@dataclass(frozen=True, slots=True)
-class Lost:
+class Lost(Value, frozen=True):
     """The slot is not ours any more."""
 
     state: KeyState
 
 
-@dataclass(frozen=True, slots=True)
-class Left:
+class Left(Value, frozen=True):
     """Nothing of the job, or of the slot, is there any more."""
 
     state: KeyState

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from msgspec import field
+
 from trellis_jobs.model.identity import check_service, check_token
+from trellis_jobs.model.values import Value
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -16,8 +18,7 @@ if TYPE_CHECKING:
 Unknown = Mapping[str, Any]
 
 
-@dataclass(frozen=True, slots=True)
-class KeyAddress:
+class KeyAddress(Value, frozen=True):
     service: str
     job_type: str
     hash: str
@@ -28,8 +29,7 @@ class KeyAddress:
         check_token("key hash", self.hash)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Slot:
+class Slot(Value, frozen=True, kw_only=True):
     """One job that runs. `token` is the id of its attempt: only that attempt may renew or release.
 
     The times are for people; no process ends another's lease by its own wall clock. `since` is
@@ -48,8 +48,7 @@ class Slot:
     unknown: Unknown = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Waiting:
+class Waiting(Value, frozen=True, kw_only=True):
     """One job that was accepted and does not run; before `not_before` nobody need wait for it."""
 
     job_id: str
@@ -60,8 +59,7 @@ class Waiting:
     unknown: Unknown = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class KeyState:
+class KeyState(Value, frozen=True, kw_only=True):
     """`unknown` fields belong to other runtimes and are kept as they are."""
 
     address: KeyAddress

@@ -10,11 +10,11 @@ import hashlib
 import json
 import re
 import sys
-from dataclasses import dataclass
 from decimal import Decimal
 from typing import TYPE_CHECKING, Final
 
 from trellis_jobs.errors import DeclarationError, KeyUnresolvable
+from trellis_jobs.model.values import Value
 
 if TYPE_CHECKING:
     from trellis_jobs.model.json_values import Json
@@ -29,14 +29,12 @@ _PLAIN_DIGITS: Final = 21
 _PLAIN_ZEROS: Final = -6
 
 
-@dataclass(frozen=True, slots=True)
-class JobKey:
+class JobKey(Value, frozen=True):
     display: str
     hash: str
 
 
-@dataclass(frozen=True, slots=True)
-class KeyTemplate:
+class KeyTemplate(Value, frozen=True):
     segments: tuple[str, ...]
 
     def __post_init__(self) -> None:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING
+
+from trellis_jobs.model.values import Value
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -16,23 +17,20 @@ class LogLevel(StrEnum):
     ERROR = "error"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Progress:
+class Progress(Value, frozen=True, kw_only=True):
     step: str | None = None
     message: str | None = None
     current: int | None = None
     total: int | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LogLine:
+class LogLine(Value, frozen=True, kw_only=True):
     at: datetime
     level: LogLevel
     message: str
 
 
-@dataclass(frozen=True, slots=True)
-class Notes:
+class Notes(Value, frozen=True):
     """Progress and lines not yet in the log; they ride on whatever event is appended next."""
 
     progress: Progress | None = None

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
 
 from trellis_jobs.model.states import JobState
+from trellis_jobs.model.values import Value
 
 if TYPE_CHECKING:
     from datetime import datetime, timedelta
@@ -14,8 +14,7 @@ if TYPE_CHECKING:
     from trellis_jobs.model.standing import Standing
 
 
-@dataclass(frozen=True, slots=True)
-class Delivered:
+class Delivered(Value, frozen=True):
     """One delivery of a work message; `run` is the log sequence of the event it stems from."""
 
     work: str
@@ -23,44 +22,37 @@ class Delivered:
     run: int
 
 
-@dataclass(frozen=True, slots=True)
-class Start:
+class Start(Value, frozen=True):
     pass
 
 
-@dataclass(frozen=True, slots=True)
-class TakeOver:
+class TakeOver(Value, frozen=True):
     """The attempt that had the job is lost: schedule a retry in its name, then start."""
 
     lost: Attempt | None
 
 
-@dataclass(frozen=True, slots=True)
-class Bury:
+class Bury(Value, frozen=True):
     """Every try is used up, the last one perhaps by an attempt that was lost."""
 
     lost: Attempt | None
 
 
-@dataclass(frozen=True, slots=True)
-class Expire:
+class Expire(Value, frozen=True):
     pass
 
 
-@dataclass(frozen=True, slots=True)
-class PutBack:
+class PutBack(Value, frozen=True):
     delay: timedelta
 
 
-@dataclass(frozen=True, slots=True)
-class Discard:
+class Discard(Value, frozen=True):
     """Acknowledge: this message has nothing left to do."""
 
     reason: str
 
 
-@dataclass(frozen=True, slots=True)
-class LeaveAlone:
+class LeaveAlone(Value, frozen=True):
     """Neither acknowledge nor hand back: a newer delivery of this message owns the job."""
 
     reason: str

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+from trellis_jobs.model.values import Value
 
 if TYPE_CHECKING:
     from datetime import datetime
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class WorkerHeartbeat:
+class WorkerHeartbeat(Value, frozen=True, kw_only=True):
     """`stopping`: its last, so that nobody counts on the worker any more."""
 
     service: str

@@ -6,19 +6,18 @@ Code elsewhere asks this table; it never spells a list of states of its own.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Final, TypeAlias
 
 from trellis_jobs.model import events as e
 from trellis_jobs.model.events import EventKind
 from trellis_jobs.model.standing import Standing
 from trellis_jobs.model.states import LIVE, JobState
+from trellis_jobs.model.values import Value
 
 S = JobState
 
 
-@dataclass(frozen=True, slots=True)
-class Illegal:
+class Illegal(Value, frozen=True):
     reason: str
 
 
@@ -40,8 +39,7 @@ def the_owner_or_no_attempt(standing: Standing, event: e.Event) -> bool:
     return named is None or named == standing.owner
 
 
-@dataclass(frozen=True, slots=True)
-class Rule:
+class Rule(Value, frozen=True):
     """Where an event is legal (None: the job is not there), and where it leads (None: nowhere)."""
 
     legal_from: frozenset[JobState | None]

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from datetime import timedelta
 from typing import Final
+
+from trellis_jobs.model.values import Value
 
 # Spreads tries that failed together; only ever longer, so a declared delay is a promise.
 JITTER: Final = 0.1
 
 
-@dataclass(frozen=True, slots=True)
-class RetryPolicy:
+class RetryPolicy(Value, frozen=True):
     max_tries: int
     delays: tuple[timedelta, ...]
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Final, TypeAlias, assert_never
 
 from trellis_jobs.model import events as e
 from trellis_jobs.model.job_errors import Interruption, JobError
 from trellis_jobs.model.notes import NOTHING_NOTED, Notes
+from trellis_jobs.model.values import Value
 
 if TYPE_CHECKING:
     from trellis_jobs.model.attempts import Attempt
@@ -22,76 +22,64 @@ if TYPE_CHECKING:
 LONGEST_DELAY: Final = timedelta(days=366)
 
 
-@dataclass(frozen=True, slots=True)
-class Succeeded:
+class Succeeded(Value, frozen=True):
     """`secrets`: the places in the result that are not shown."""
 
     result: Json
     secrets: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Retryable:
+class Retryable(Value, frozen=True):
     error: JobError
     after: timedelta | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Fatal:
+class Fatal(Value, frozen=True):
     error: JobError
 
 
-@dataclass(frozen=True, slots=True)
-class EndObserved:
+class EndObserved(Value, frozen=True):
     """The job ended under its handler (cancelled, expired), and the handler stopped."""
 
 
-@dataclass(frozen=True, slots=True)
-class Superseded:
+class Superseded(Value, frozen=True):
     """Another attempt took the job over while this one's handler ran."""
 
 
-@dataclass(frozen=True, slots=True)
-class Interrupted:
+class Interrupted(Value, frozen=True):
     """The host is shutting down; the job itself did nothing wrong."""
 
 
 Outcome: TypeAlias = Succeeded | Retryable | Fatal | EndObserved | Superseded | Interrupted
 
 
-@dataclass(frozen=True, slots=True)
-class Ack:
+class Ack(Value, frozen=True):
     pass
 
 
-@dataclass(frozen=True, slots=True)
-class Nak:
+class Nak(Value, frozen=True):
     delay: timedelta = timedelta()
 
 
-@dataclass(frozen=True, slots=True)
-class Term:
+class Term(Value, frozen=True):
     """Never deliver this again: nothing we know could make it work."""
 
     reason: str
 
 
-@dataclass(frozen=True, slots=True)
-class Silence:
+class Silence(Value, frozen=True):
     """No answer at all: the message belongs to somebody else now."""
 
 
 Answer: TypeAlias = Ack | Nak | Term | Silence
 
 
-@dataclass(frozen=True, slots=True)
-class Settlement:
+class Settlement(Value, frozen=True):
     event: e.Event | None
     answer: Answer
 
 
-@dataclass(frozen=True, slots=True)
-class Running:
+class Running(Value, frozen=True):
     """The attempt that is about to end."""
 
     job: JobAddress

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from trellis_jobs.model.states import OVER, JobState
+from trellis_jobs.model.values import Value
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -13,8 +13,7 @@ if TYPE_CHECKING:
     from trellis_jobs.model.attempts import Attempt
 
 
-@dataclass(frozen=True, slots=True)
-class Standing:
+class Standing(Value, frozen=True):
     """`run` is the log sequence of the event that began this run; 0 until that event has one."""
 
     state: JobState
@@ -47,8 +46,7 @@ class Standing:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class Head:
+class Head(Value, frozen=True):
     """A job's newest event as one writer knows it: the guard of that writer's next append."""
 
     sequence: int

@@ -8,7 +8,6 @@ rpc.v1.<method>                                              requests to the adm
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final
 
@@ -16,6 +15,7 @@ from trellis_jobs.errors import InvalidToken
 from trellis_jobs.model.events import EventKind
 from trellis_jobs.model.identity import JobAddress, check_service, check_token
 from trellis_jobs.model.key_state import KeyAddress
+from trellis_jobs.model.values import Value
 
 EVERYTHING: Final = "trellis.jobs.>"
 ALL_WORK: Final = "trellis.work.>"
@@ -25,21 +25,18 @@ _RPC: Final = "rpc.v1."
 _KINDS: Final = {kind.value: kind for kind in EventKind}
 
 
-@dataclass(frozen=True, slots=True)
-class LifecycleSubject:
+class LifecycleSubject(Value, frozen=True):
     job: JobAddress
     kind: EventKind
 
 
-@dataclass(frozen=True, slots=True)
-class PresenceSubject:
+class PresenceSubject(Value, frozen=True):
     service: str
     job_type: str
     instance: str
 
 
-@dataclass(frozen=True, slots=True)
-class WorkSubject:
+class WorkSubject(Value, frozen=True):
     job: JobAddress
 
 

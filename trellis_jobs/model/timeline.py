@@ -6,7 +6,6 @@ whereas the events themselves were written by the clocks of many machines.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import TYPE_CHECKING, Final
@@ -16,6 +15,7 @@ from trellis_jobs.model.job import Entry, Ignored, Job, reduce
 from trellis_jobs.model.job_errors import Interruption
 from trellis_jobs.model.reducer import NOTES
 from trellis_jobs.model.states import JobState
+from trellis_jobs.model.values import Value
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -41,8 +41,7 @@ class Phase(StrEnum):
     OVER = "over"
 
 
-@dataclass(frozen=True, slots=True)
-class Recorded:
+class Recorded(Value, frozen=True):
     """A message under a job's subjects: the event in it, or why it is none."""
 
     sequence: int
@@ -50,8 +49,7 @@ class Recorded:
     read: Entry | str
 
 
-@dataclass(frozen=True, slots=True)
-class Happened:
+class Happened(Value, frozen=True):
     """`job` as it stands afterwards; `ignored` says why the message changed nothing."""
 
     recorded: Recorded
@@ -67,8 +65,7 @@ class Happened:
         return self.recorded.read.event if isinstance(self.recorded.read, Entry) else None
 
 
-@dataclass(frozen=True, slots=True)
-class Between:
+class Between(Value, frozen=True):
     """What lay between two events. No `end`: it lasts. `until`: when the next try was due.
 
     `interrupted_by`: the word of the log for what cut a run short that did nothing wrong.
@@ -84,8 +81,7 @@ class Between:
         return max(timedelta(), (self.end or now) - self.begin)
 
 
-@dataclass(frozen=True, slots=True)
-class _Moved:
+class _Moved(Value, frozen=True):
     """An event that moved its job, or began a run of it."""
 
     at: datetime

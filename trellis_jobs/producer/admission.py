@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from trellis_jobs.errors import (
@@ -35,6 +35,7 @@ from trellis_jobs.model.key_backlog import (
 from trellis_jobs.model.key_state import Waiting
 from trellis_jobs.model.standing import Head
 from trellis_jobs.model.states import JobState
+from trellis_jobs.model.values import replace
 
 if TYPE_CHECKING:
     from trellis_jobs.jetstream.event_log import EventLog, Latest

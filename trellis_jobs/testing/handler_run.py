@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Generic, Required, TypedDict, TypeVar, Un
 from trellis_jobs.contract.shapes import Shape
 from trellis_jobs.errors import DeclarationError
 from trellis_jobs.model.job_errors import Interruption
+from trellis_jobs.model.retry import RetryPolicy
 from trellis_jobs.model.states import JobState
 from trellis_jobs.producer.submission import Producer
 from trellis_jobs.service.queue import Queue
@@ -170,4 +171,4 @@ def _of_version(declared: JobType[Any, R], version: int) -> JobType[Any, R]:
 def _limited(declared: JobType[P, R], max_tries: int | None) -> JobType[P, R]:
     if max_tries is None:
         return declared
-    return replace(declared, retry=replace(declared.retry, max_tries=max_tries))
+    return replace(declared, retry=RetryPolicy(max_tries, declared.retry.delays))

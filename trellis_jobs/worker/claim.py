@@ -8,7 +8,7 @@ between the two: the guard is known before the slot is taken, and a refusal give
 from __future__ import annotations
 
 import logging
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Final
 
@@ -31,6 +31,7 @@ from trellis_jobs.model.preflight import (
 )
 from trellis_jobs.model.settlement import Ack, Answer, Nak, Silence, Term
 from trellis_jobs.model.standing import Head
+from trellis_jobs.model.values import replace
 from trellis_jobs.worker.claimed import Claimed
 from trellis_jobs.worker.key_desk import Contested, HeldSlot, KeyDesk, Waits
 from trellis_jobs.worker.newer_versions import NewerVersions

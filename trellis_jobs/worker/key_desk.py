@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from trellis_jobs.errors import JobsError, KeyUnresolvable
@@ -11,6 +11,7 @@ from trellis_jobs.jetstream.queue_keys import held_by
 from trellis_jobs.jetstream.slot_lease import SlotLease
 from trellis_jobs.model.key_slots import Acquired, Held
 from trellis_jobs.model.key_state import Slot, Waiting
+from trellis_jobs.model.values import replace
 
 if TYPE_CHECKING:
     from datetime import datetime

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from dataclasses import replace
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Final
 
 from trellis_jobs.jetstream.lease_keeper import Lease
 from trellis_jobs.model.settlement import Ack, Running
 from trellis_jobs.model.states import JobState
+from trellis_jobs.model.values import replace
 from trellis_jobs.worker.active_job import KeyLease
 from trellis_jobs.worker.key_desk import HeldSlot, Keyless
 from trellis_jobs.worker.voice import Voice
