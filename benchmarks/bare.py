@@ -14,13 +14,13 @@ from itertools import count
 from typing import Any, Final
 
 import orjson
-from nats.aio.msg import Msg
 
 from benchmarks.measure import Drained, Entries, Measured, Moments, Stopwatch, now
 from benchmarks.workload import BARE, CONCURRENCY, QUEUE, templates
 from trellis_jobs.contract.topology import WORK, Topology, queue_consumer
 from trellis_jobs.jetstream.connection import Connection
 from trellis_jobs.jetstream.consumers import ensure_consumer
+from trellis_jobs.jetstream.messages import Message
 from trellis_jobs.jetstream.provision import provision
 from trellis_jobs.jetstream.server import detect_features
 from trellis_jobs.model import subjects
@@ -95,7 +95,7 @@ class Pump:
         while self._busy:
             await asyncio.wait(self._tasks)
 
-    def _take(self, message: Msg) -> None:
+    def _take(self, message: Message) -> None:
         headers = message.headers or {}
         if "Status" in headers:
             self._owed = 0
@@ -110,7 +110,7 @@ class Pump:
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
-    async def _work(self, message: Msg, created: int) -> None:
+    async def _work(self, message: Message, created: int) -> None:
         job_id = message.subject.rpartition(".")[2]
         number = int(job_id)
         self.pulled[number] = now()

@@ -6,11 +6,11 @@ import asyncio
 from collections.abc import Awaitable, Callable
 
 import pytest
-from nats.aio.msg import Msg
 
 from trellis_jobs.embedded import EmbeddedServer
 from trellis_jobs.errors import InvalidToken
 from trellis_jobs.jetstream.connection import Connection
+from trellis_jobs.jetstream.messages import Message
 
 COMMAND = "anything 0\r\n\r\nPUB canary 0\r\n\r\nPUB y"
 SUBJECTS = (COMMAND, "two words", "a\tb", "a\x00b", "x" * 5000)
@@ -40,7 +40,7 @@ async def test_a_subject_that_is_none_goes_nowhere(
 ) -> None:
     connection = await Connection.open(server.url, name="test")
     try:
-        arrived: asyncio.Queue[Msg] = asyncio.Queue()
+        arrived: asyncio.Queue[Message] = asyncio.Queue()
         await connection.subscribe("canary", arrived.put_nowait)
         with pytest.raises(InvalidToken, match="subject"):
             await use(connection, subject)

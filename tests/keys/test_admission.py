@@ -6,7 +6,6 @@ import json
 from datetime import UTC, datetime, timedelta
 
 import pytest
-from nats.aio.msg import Msg
 
 from tests import given
 from tests.keys.keyed_lab import (
@@ -34,12 +33,13 @@ from trellis_jobs import (
 )
 from trellis_jobs.embedded import EmbeddedServer
 from trellis_jobs.errors import JobSkipped
+from trellis_jobs.jetstream.messages import Message
 from trellis_jobs.model import subjects
 from trellis_jobs.model.events import EventKind
 from trellis_jobs.model.values import replace
 
 
-async def stored(raw: Probe, ref: JobRef[int], kind: EventKind) -> Msg:
+async def stored(raw: Probe, ref: JobRef[int], kind: EventKind) -> Message:
     subject = subjects.lifecycle(ref.address, kind)
     return await raw.connection.ask(f"$JS.API.DIRECT.GET.JOBS.{subject}")
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pytest
-from nats.aio.msg import Msg
 
 from tests.keys.keyed_lab import Sync, desk, worker
 from tests.support.lab import probe
@@ -11,6 +10,7 @@ from trellis_jobs import Accepted, InfrastructureMissing, JobCancelled, JobExist
 from trellis_jobs.contract.topology import KEYS
 from trellis_jobs.embedded import EmbeddedServer
 from trellis_jobs.jetstream import api, key_bucket
+from trellis_jobs.jetstream.messages import Message
 
 
 async def test_a_queue_without_keys_works_where_there_is_no_bucket(
@@ -36,7 +36,7 @@ async def test_a_queue_without_keys_neither_reads_nor_writes_the_bucket(
 ) -> None:
     heard: list[str] = []
 
-    def listen(message: Msg) -> None:
+    def listen(message: Message) -> None:
         heard.append(message.subject)
 
     async with worker(server.url, "plain") as bench, probe(server.url) as raw:

@@ -10,7 +10,6 @@ from importlib.metadata import version
 from pathlib import Path
 
 import pytest
-from nats.aio.msg import Msg
 
 from tests.support.facts import until
 from tests.support.lab import LabJobs, Probe, Task, bench, probe, producer, worker
@@ -20,6 +19,7 @@ from trellis_jobs import Workers
 from trellis_jobs.embedded import EmbeddedServer
 from trellis_jobs.jetstream import api
 from trellis_jobs.jetstream.heartbeats import newest_heartbeats
+from trellis_jobs.jetstream.messages import Message
 from trellis_jobs.jetstream.presence import Presence
 from trellis_jobs.model import subjects
 from trellis_jobs.model.presence import WorkerHeartbeat
@@ -33,17 +33,17 @@ SHORT = timedelta(seconds=0.3)
 OF_WORK = "trellis.jobs.workers.lab.work.*.heartbeat"
 
 
-async def newest(raw: Probe, subject: str) -> Msg | None:
+async def newest(raw: Probe, subject: str) -> Message | None:
     message = await raw.connection.ask(f"$JS.API.DIRECT.GET.JOBS.{subject}")
     return None if "Status" in (message.headers or {}) else message
 
 
-async def heartbeat(raw: Probe, queue: str = "work") -> Msg:
+async def heartbeat(raw: Probe, queue: str = "work") -> Message:
     subject = f"trellis.jobs.workers.lab.{queue}.*.heartbeat"
     return await until(lambda: newest(raw, subject), f"a heartbeat of {queue}")
 
 
-def subject_of(message: Msg) -> str:
+def subject_of(message: Message) -> str:
     return (message.headers or {})["Nats-Subject"]
 
 

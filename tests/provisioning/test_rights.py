@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Final
 
 import pytest
-from nats.aio.msg import Msg
 
 from tests.keys import keyed_lab
 from tests.keys.keyed_lab import DeskJobs, Key, Sync
@@ -26,6 +25,7 @@ from trellis_jobs.errors import InfrastructureMissing, NotPermitted
 from trellis_jobs.jetstream import api
 from trellis_jobs.jetstream.access import Access
 from trellis_jobs.jetstream.consumers import ensure_consumer
+from trellis_jobs.jetstream.messages import Message
 from trellis_jobs.jetstream.provision import provision
 from trellis_jobs.model.states import JobState
 
@@ -95,7 +95,7 @@ async def overheard(server: EmbeddedServer) -> AsyncIterator[list[str]]:
     """Every request to JetStream that the server let through."""
     heard: list[str] = []
 
-    def listen(message: Msg) -> None:
+    def listen(message: Message) -> None:
         heard.append(message.subject)
 
     async with probe(url(server, "operator")) as raw:
@@ -254,7 +254,7 @@ async def test_a_service_cannot_touch_the_keys_of_another(guarded: EmbeddedServe
     await provisioned(guarded)
     theirs, heard = "$KV.JOBS_KEYS.lab.work.abc", list[str]()
 
-    def listen(message: Msg) -> None:
+    def listen(message: Message) -> None:
         heard.append(message.subject)
 
     async with (

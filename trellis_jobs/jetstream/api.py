@@ -12,7 +12,7 @@ from trellis_jobs.jetstream.connection import Connection, ConnectionLost, NoResp
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from nats.aio.msg import Msg
+    from trellis_jobs.jetstream.messages import Message
 
 TIMEOUT: Final = 5.0
 _ASK_TIMES: Final = 4
@@ -52,7 +52,7 @@ async def request(
 
 async def newest(
     connection: Connection, stream: str, subject: str, *, timeout: float = TIMEOUT
-) -> Msg:
+) -> Message:
     """The newest message on a subject (wildcards allowed), from whichever replica answers."""
     return await connection.ask(connection.api(f"DIRECT.GET.{stream}.{subject}"), timeout=timeout)
 

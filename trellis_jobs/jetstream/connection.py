@@ -7,8 +7,7 @@ import contextlib
 import logging
 import re
 import time
-from collections.abc import Callable, Coroutine, Mapping
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
@@ -25,12 +24,17 @@ from trellis_jobs.errors import (
 )
 from trellis_jobs.jetstream.access import API_PREFIX, Access, access_to
 from trellis_jobs.jetstream.addresses import addresses_in
-from trellis_jobs.jetstream.direct_client import DirectClient, Receive, header_block
+from trellis_jobs.jetstream.direct_client import DirectClient, Receive
+from trellis_jobs.jetstream.messages import header_block, read_headers
+from trellis_jobs.jetstream.questions import ConnectionLost, NoResponders, Questions
 
 if TYPE_CHECKING:
     from nats.aio.client import ServerVersion
-    from nats.aio.msg import Msg
     from nats.aio.subscription import Subscription
+
+    from trellis_jobs.jetstream.messages import Message
+
+__all__ = ["Connection", "ConnectionLost", "NoResponders", "plain_version"]
 
 log = logging.getLogger(__name__)
 
@@ -38,7 +42,6 @@ CONNECT_TIMEOUT: Final = 5.0
 DRAIN_TIMEOUT: Final = 2.0
 PING_INTERVAL: Final = 10
 RECONNECT_WAIT: Final[Any] = 0.25  # nats-py says int and takes any number
-SWEEP_INTERVAL: Final = 0.25
 # With a reply of ours it must fit into one line of the protocol (max_control_line, 4096 bytes).
 _LONGEST_SUBJECT: Final = 2048
 _DEAF: Final = re.compile(r'permissions violation for subscription to "([^"]+)"')
@@ -47,24 +50,7 @@ _DENIED: Final = re.compile(r'permissions violation for publish(?:ing)? to "([^"
 Observer = Callable[[], None]
 
 
-class ConnectionLost(Exception):
-    """The connection broke, or no answer came: the question may or may not have arrived."""
-
-
-class NoResponders(Exception):
-    """Nobody serves this subject: no such stream, no leader right now, or no JetStream."""
-
-
-@dataclass(slots=True)
-class _Question:
-    subject: str
-    answer: asyncio.Future[Msg]
-    deadline: float
-
-
 class Connection:
-    """Questions and answers share one inbox: an answer finds its question by the last token."""
-
     def __init__(
         self,
         client: DirectClient,
@@ -75,10 +61,7 @@ class Connection:
         self._client = client
         self._api_prefix = api_prefix
         self._loop = asyncio.get_running_loop()
-        self._inbox = client.new_inbox()
-        self._questions: dict[str, _Question] = {}
-        self._next_token = 0
-        self._sweeper: asyncio.TimerHandle | None = None
+        self._questions = Questions(client.new_inbox())
         self._up = asyncio.Event()
         self._up.set()
         self._on_reconnect: dict[object, Observer] = {}
@@ -127,12 +110,12 @@ class Connection:
 
     async def listen(self) -> None:
         """Nothing that is asked is answered before."""
-        await self._client.subscribe_directly(f"{self._inbox}.*", self._receive_answer)
+        questions = self._questions
+        await self._client.subscribe_directly(f"{questions.inbox}.*", questions.receive)
 
     async def close(self) -> None:
-        if self._sweeper is not None:
-            self._sweeper.cancel()
-        self._fail_questions(ConnectionLost("the connection was closed"))
+        self._questions.close()
+        self._questions.fail(lambda _: ConnectionLost("the connection was closed"))
         if not self._client.is_closed:
             # The server may have gone a moment ago; uvloop says so with a RuntimeError.
             with contextlib.suppress(OSError, RuntimeError):
@@ -210,18 +193,15 @@ class Connection:
         headers: dict[str, str] | None = None,
     ) -> None:
         """Send without asking for an answer; lost if the connection is."""
-        if self._publish_at_once(subject, data, reply, headers):
-            return
-        try:
-            await self._client.publish(subject, data, reply=reply, headers=headers)
-        except OutboundBufferLimitError as error:
-            raise ConnectionLost("the outbound buffer is full") from error
-        except NatsError as error:
-            raise ConnectionLost(str(error)) from error
+        block = header_block(headers) if headers else b""
+        if not self._publish_at_once(subject, data, reply, block):
+            await self._publish_as_usual(subject, data, reply, block)
 
-    def publish_now(self, subject: str, data: bytes) -> bool:
+    def publish_now(
+        self, subject: str, data: bytes, *, reply: str = "", block: bytes = b""
+    ) -> bool:
         """Send if that takes no waiting; False: not sent."""
-        return self._publish_at_once(subject, data, "", None)
+        return self._publish_at_once(subject, data, reply, block)
 
     async def ask(
         self,
@@ -230,23 +210,21 @@ class Connection:
         *,
         headers: dict[str, str] | None = None,
         timeout: float = 5.0,
-    ) -> Msg:
+    ) -> Message:
         """Send and wait for the one answer."""
+        block = header_block(headers) if headers else b""
+        return await self.question(subject, data, block, timeout)
+
+    def question(
+        self, subject: str, data: bytes, block: bytes, timeout: float
+    ) -> Awaitable[Message]:
+        """Send, and return what the answer is awaited with; `block`: the headers as they go out."""
         if self._is_deaf:
-            raise InboxNotPermitted(f"{self._inbox_root}.>")
-        self._next_token += 1
-        token = str(self._next_token)
-        answer: asyncio.Future[Msg] = self._loop.create_future()
-        self._questions[token] = _Question(subject, answer, self._loop.time() + timeout)
-        if self._sweeper is None:
-            self._sweeper = self._loop.call_later(SWEEP_INTERVAL, self._sweep)
-        try:
-            reply = f"{self._inbox}.{token}"
-            if not self._publish_at_once(subject, data, reply, headers):
-                await self.publish(subject, data, reply=reply, headers=headers)
-            return await answer
-        finally:
-            self._questions.pop(token, None)
+            raise self._not_answered(subject)
+        reply = self._questions.next_reply()
+        is_sent = self._publish_at_once(subject, data, reply, block)
+        answer = self._questions.add(subject, timeout)
+        return answer if is_sent else self._ask_as_usual(answer, subject, data, reply, block)
 
     async def subscribe(self, subject: str, receive: Receive, *, group: str = "") -> Subscription:
         """`receive` is called as soon as a message is read, and must return soon.
@@ -278,58 +256,48 @@ class Connection:
                 await subscription.drain()  # type: ignore[no-untyped-call]
                 await self._client.flush()
 
-    def _receive_answer(self, message: Msg) -> None:
-        question = self._questions.get(message.subject[len(self._inbox) + 1 :])
-        if question is None or question.answer.done():
-            return
-        headers = message.headers
-        if headers is not None and headers.get("Status") == "503":
-            question.answer.set_exception(NoResponders(question.subject))
-        else:
-            question.answer.set_result(message)
+    async def _ask_as_usual(
+        self, answer: asyncio.Future[Message], subject: str, data: bytes, reply: str, block: bytes
+    ) -> Message:
+        try:
+            await self._publish_as_usual(subject, data, reply, block)
+            return await answer
+        finally:
+            answer.cancel()
 
-    def _sweep(self) -> None:
-        now = self._loop.time()
-        for question in list(self._questions.values()):
-            if question.deadline <= now and not question.answer.done():
-                question.answer.set_exception(ConnectionLost(f"no answer from {question.subject}"))
-        self._sweeper = (
-            self._loop.call_later(SWEEP_INTERVAL, self._sweep) if self._questions else None
-        )
-
-    def _fail_questions(self, error: Exception) -> None:
-        for question in list(self._questions.values()):
-            if not question.answer.done():
-                question.answer.set_exception(error)
-
-    def _publish_at_once(
-        self, subject: str, data: bytes, reply: str, headers: dict[str, str] | None
-    ) -> bool:
+    def _publish_at_once(self, subject: str, data: bytes, reply: str, block: bytes) -> bool:
         """False when the buffer cannot take it now."""
         _check_subject(subject)
-        block = header_block(headers) if headers else b""
         size = len(block) + len(data)
         # Headers count too: a server that gets more than it takes closes the connection.
         if size > self._client.max_payload:
             raise PayloadTooLarge(subject, size, self._client.max_payload)
         return self._client.publish_at_once(subject, reply, block, data)
 
+    async def _publish_as_usual(self, subject: str, data: bytes, reply: str, block: bytes) -> None:
+        headers = read_headers(block) if block else None
+        try:
+            await self._client.publish(subject, data, reply=reply, headers=headers)
+        except OutboundBufferLimitError as error:
+            raise ConnectionLost("the outbound buffer is full") from error
+        except NatsError as error:
+            raise ConnectionLost(str(error)) from error
+
     def _lost(self) -> None:
         self._up.clear()
-        self._fail_questions(ConnectionLost("the connection to the server was lost"))
+        self._questions.fail(lambda _: ConnectionLost("the connection to the server was lost"))
 
     def _deafened(self, subject: str) -> bool:
         """No answer will come, to any question; False when it was about another subscription."""
         # nats-py lower-cases what the server says, so compare without case.
-        if subject != f"{self._inbox}.*".lower():
+        if subject != f"{self._questions.inbox}.*".lower():
             return False
         self._is_deaf = True
-        self._fail_questions(InboxNotPermitted(f"{self._inbox_root}.>"))
+        self._questions.fail(self._not_answered)
         return True
 
-    @property
-    def _inbox_root(self) -> str:
-        return self._inbox.rpartition(".")[0]
+    def _not_answered(self, _: str) -> InboxNotPermitted:
+        return InboxNotPermitted(f"{self._questions.inbox.rpartition('.')[0]}.>")
 
     def _restored(self) -> None:
         self._is_deaf = False  # rights may be others now; if not, the server says so again
@@ -340,11 +308,7 @@ class Connection:
     def _denied(self, subject: str) -> bool:
         """Fail the questions this is about; False when it was about something else."""
         # nats-py lower-cases what the server says, so compare without case.
-        asked = [q for q in self._questions.values() if q.subject.lower() == subject]
-        for question in asked:
-            if not question.answer.done():
-                question.answer.set_exception(NotPermitted(question.subject))
-        return bool(asked)
+        return self._questions.fail(NotPermitted, about=lambda asked: asked.lower() == subject)
 
 
 def _check_subject(subject: str) -> None:

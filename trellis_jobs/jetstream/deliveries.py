@@ -25,8 +25,7 @@ from trellis_jobs.wire.events import Undecodable
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from nats.aio.msg import Msg
-
+    from trellis_jobs.jetstream.messages import Message
     from trellis_jobs.model.identity import JobAddress
 
 log = logging.getLogger(__name__)
@@ -97,7 +96,7 @@ def answer_bytes(answer: Answer) -> bytes | None:
 
 
 def read_delivery(
-    connection: Connection, message: Msg, headers: Mapping[str, str]
+    connection: Connection, message: Message, headers: Mapping[str, str]
 ) -> Delivery | str:
     """The delivery in a message, or why it is none."""
     info, parsed = read_reply(message.reply), subjects.parse(message.subject)

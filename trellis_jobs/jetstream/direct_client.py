@@ -1,49 +1,44 @@
-"""nats-py on a shorter way: from the parser to the receiver, from the caller into the buffer."""
+"""nats-py on a shorter way: from the socket to the receiver, from the caller to the socket."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from nats.aio.client import Client
-from nats.aio.msg import Msg
-from nats.errors import Error
-from nats.protocol.parser import PERMISSIONS_ERR
+from nats.errors import Error, ProtocolError
+from nats.protocol.parser import PERMISSIONS_ERR, Parser
+
+from trellis_jobs.jetstream.messages import Message
 
 if TYPE_CHECKING:
     from nats.aio.subscription import Subscription
 
 log = logging.getLogger(__name__)
 
-Receive = Callable[[Msg], None]
+Receive = Callable[[Message], None]
 
-
-def header_block(headers: dict[str, str]) -> bytes:
-    lines = "".join([f"{name}: {value}\r\n" for name, value in headers.items()])
-    if not lines.count("\n") == lines.count("\r") == len(headers):
-        # A value with a line break would be a header of its own.
-        return header_block({name: " ".join(value.split()) for name, value in headers.items()})
-    return f"NATS/1.0\r\n{lines}\r\n".encode()
+_CRLF: Final = b"\r\n"
+# What a socket has not taken yet; with more than that we wait for it, as nats-py does.
+_MOST_UNSENT: Final = 1 << 20
 
 
 class DirectClient(Client):
-    """nats-py, on a shorter way, and keeping all values of a repeated header.
+    """A message goes straight from the bytes to its receiver, and a publish into one buffer that
+    is written once the loop gets to it: no queue, task or coroutine between.
 
-    The shorter way: a message goes straight from the parser to its receiver, and a publish
-    straight into the buffer, with no queue, task or coroutine between. It leans on private names
-    of nats-py; one that changes its meaning shows in every test, and a method that is renamed
-    only brings the ordinary way back.
-
-    Repeated headers: a forged event (design D21) shows by carrying the server's reply headers
-    twice when it is read by direct get: once forged, once real. nats-py keeps the last only.
+    It leans on private names of nats-py; one that changes its meaning shows in every test, and a
+    method that is renamed only brings the ordinary way back.
     """
 
     def __init__(self) -> None:
         super().__init__()
         self._loop = asyncio.get_running_loop()
-        self._receivers: dict[int, Receive] = {}
+        self._ps = _DirectParser(self)
+        self._writes_soon = False
+        self.receivers: dict[int, Receive] = {}
 
     @property
     def greeting(self) -> Mapping[str, Any]:
@@ -51,19 +46,20 @@ class DirectClient(Client):
 
     @property
     def is_encrypted(self) -> bool:
-        writer = getattr(self._transport, "_io_writer", None)
+        writer = self._writer
         if writer is None:  # a websocket tells by its address
             return bool(self.connected_url and self.connected_url.scheme == "wss")
         return writer.get_extra_info("ssl_object") is not None
 
+    @property
+    def _writer(self) -> asyncio.StreamWriter | None:
+        return getattr(self._transport, "_io_writer", None)
+
     async def subscribe_directly(
         self, subject: str, receive: Receive, group: str = ""
     ) -> Subscription:
-        async def ordinary(message: Msg) -> None:
-            _deliver(receive, message)
-
-        subscription = await self.subscribe(subject, queue=group, cb=ordinary)
-        self._receivers[subscription._id] = receive
+        subscription = await self.subscribe(subject, queue=group)
+        self.receivers[subscription._id] = receive
         return subscription
 
     async def lose_interest(self, subscription: Subscription) -> None:
@@ -74,24 +70,40 @@ class DirectClient(Client):
     def publish_at_once(self, subject: str, reply: str, headers: bytes, data: bytes) -> bool:
         """Put a message into the outbound buffer; False when only the ordinary way will do."""
         size = len(headers) + len(data)
-        if (
-            not self.is_connected
-            or self._flush_queue is None
-            or self._flusher_task is None
-            or self._flusher_task.done()
-            or self._pending_data_size + size > self._max_pending_size
-        ):
+        if not self.is_connected or self._pending_data_size + size > self._max_pending_size:
             return False
-        sizes = f"{len(headers)} {size}" if headers else size
-        verb = "HPUB" if headers else "PUB"
-        command = b"%b%b%b\r\n" % (f"{verb} {subject} {reply} {sizes}\r\n".encode(), headers, data)
-        self.stats["out_msgs"] += 1
-        self.stats["out_bytes"] += len(data)
-        self._pending.append(command)
-        self._pending_data_size += len(command)
-        if self._flush_queue.empty():
-            self._flush_queue.put_nowait(self._loop.create_future())
+        if headers:
+            line = f"HPUB {subject} {reply} {len(headers)} {size}\r\n"
+        else:
+            line = f"PUB {subject} {reply} {size}\r\n"
+        self._pending.append(b"%b%b%b\r\n" % (line.encode(), headers, data))
+        self._pending_data_size += size
+        if not self._writes_soon:
+            self._writes_soon = True
+            self._loop.call_soon(self._write)
         return True
+
+    def _write(self) -> None:
+        """Everything that was published since the loop was here last, in one go."""
+        self._writes_soon = False
+        writer = self._writer
+        if (
+            writer is None
+            or not self.is_connected
+            or writer.transport.is_closing()
+            or writer.transport.get_write_buffer_size() > _MOST_UNSENT
+        ):
+            self._flush_as_usual()
+        elif self._pending:
+            writer.write(b"".join(self._pending))
+            self._pending, self._pending_data_size = [], 0
+
+    def _flush_as_usual(self) -> None:
+        """nats-py waits for a socket that is full, and keeps what was published for the next one
+        when it is gone.
+        """
+        if self._flush_queue is not None and self._flush_queue.empty():
+            self._flush_queue.put_nowait(self._loop.create_future())
 
     async def _process_err(self, err_msg: str) -> None:
         """nats-py closes for good after most errors of the server; ours comes back.
@@ -107,21 +119,9 @@ class DirectClient(Client):
         await self._error_cb(self._err)
         await self._process_op_err(self._err)
 
-    async def _process_msg(
-        self, sid: int, subject: bytes, reply: bytes, data: bytes, headers: bytes
-    ) -> None:
-        receive = self._receivers.get(sid)
-        if receive is None or sid not in self._subs:
-            await super()._process_msg(sid, subject, reply, data, headers)
-            return
-        self.stats["in_msgs"] += 1
-        self.stats["in_bytes"] += len(data)
-        parsed = await self._process_headers(headers) if headers else None
-        _deliver(receive, Msg(self, subject.decode(), reply.decode(), data, parsed))
-
     def _remove_sub(self, sid: int, max_msgs: int = 0) -> None:
         super()._remove_sub(sid, max_msgs)
-        self._receivers.pop(sid, None)
+        self.receivers.pop(sid, None)
 
     async def close(self) -> None:
         """nats-py flushes before it closes, and a server that is gone takes nothing."""
@@ -131,22 +131,54 @@ class DirectClient(Client):
             self._pending, self._pending_data_size = [], 0
         await super().close()
 
-    @staticmethod
-    def _parse_header_lines(raw: bytes) -> dict[str, str]:
-        headers: dict[str, str] = {}
-        for line in raw.split(b"\r\n"):
-            name, found, value = line.partition(b":")
-            if not found:
-                continue
-            key, text = (
-                name.strip().decode("ascii", "replace"),
-                value.strip().decode("utf-8", "replace"),
+
+class _DirectParser(Parser):
+    """Cuts messages out of what was read, for their receivers; the rest is nats-py's."""
+
+    def reset(self) -> None:
+        super().reset()
+        self._rest = b""
+
+    async def parse(self, data: bytes = b"") -> None:
+        read, place = self._rest + data, 0
+        while (end := read.find(_CRLF, place)) >= 0:
+            begin = end + len(_CRLF)
+            if read.startswith((b"MSG ", b"HMSG "), place):
+                place_after = self._take(read[place:end], read, begin)
+                if place_after is None:
+                    break
+                place = place_after
+            else:
+                # Together with its end: the ordinary parser holds nothing back.
+                line, place = read[place:begin], begin
+                await super().parse(line)
+        self._rest = read[place:]
+
+    def _take(self, line: bytes, read: bytes, begin: int) -> int | None:
+        """Where the message ends that a line announces; None: it is not all there yet."""
+        try:
+            _, subject, number, *reply, size = line.split()
+            headers_size = int(reply.pop()) if line.startswith(b"H") else 0
+            end = begin + int(size)
+            receive = self.nc.receivers.get(int(number))
+        except ValueError:
+            raise ProtocolError from None
+        if end + len(_CRLF) > len(read):
+            return None
+        if receive is not None:
+            deliver(
+                receive,
+                Message(
+                    subject.decode(),
+                    read[begin + headers_size : end],
+                    reply[0].decode() if reply else "",
+                    read[begin : begin + headers_size],
+                ),
             )
-            headers[key] = f"{headers[key]}\n{text}" if key in headers else text
-        return headers
+        return end + len(_CRLF)
 
 
-def _deliver(receive: Receive, message: Msg) -> None:
+def deliver(receive: Receive, message: Message) -> None:
     try:
         receive(message)
     except Exception:

@@ -14,10 +14,10 @@ from trellis_jobs.model.events import EventKind
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from nats.aio.msg import Msg
     from nats.aio.subscription import Subscription
 
     from trellis_jobs.jetstream.connection import Connection
+    from trellis_jobs.jetstream.messages import Message
     from trellis_jobs.model.identity import JobAddress
 
 # Ends that reach a job from outside: while its handler runs, or while it waits for its key.
@@ -47,7 +47,7 @@ class EndNotices:
         for subscription in self._subscriptions:
             await self._connection.unsubscribe(subscription)
 
-    def _receive(self, message: Msg) -> None:
+    def _receive(self, message: Message) -> None:
         parsed = subjects.parse(message.subject)
         if isinstance(parsed, subjects.LifecycleSubject):
             self._hint(parsed.job.job_id)

@@ -8,16 +8,15 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from trellis_jobs.errors import PayloadTooLarge, ServerTooOld
-from trellis_jobs.jetstream.direct_client import header_block
 from trellis_jobs.jetstream.event_publish import Publish, Refused, read_answer
+from trellis_jobs.jetstream.messages import header_block
 from trellis_jobs.wire import headers as h
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from nats.aio.msg import Msg
-
     from trellis_jobs.jetstream.connection import Connection
+    from trellis_jobs.jetstream.messages import Message
     from trellis_jobs.model.identity import JobAddress
 
 
@@ -89,12 +88,12 @@ class Batch:
                 raise PayloadTooLarge(part.subject, size, limit)
 
 
-def _read(part: Publish, answer: Msg | BaseException) -> int | Refused | None:
+def _read(part: Publish, answer: Message | BaseException) -> int | Refused | None:
     """An event before the last is answered with an empty message, unless it is refused."""
     if isinstance(answer, BaseException):
         raise answer
     return read_answer(part.subject, answer) if answer.data else None
 
 
-def _is_of(batch_id: str, answer: Msg | BaseException) -> bool:
+def _is_of(batch_id: str, answer: Message | BaseException) -> bool:
     return not isinstance(answer, BaseException) and batch_id.encode() in answer.data

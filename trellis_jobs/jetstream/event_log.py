@@ -26,9 +26,8 @@ from trellis_jobs.wire import headers as h
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Sequence
 
-    from nats.aio.msg import Msg
-
     from trellis_jobs.contract.features import Features
+    from trellis_jobs.jetstream.messages import Message
     from trellis_jobs.model.context import JobContext
     from trellis_jobs.model.events import Event, EventKind
     from trellis_jobs.model.identity import JobAddress
@@ -295,7 +294,7 @@ class EventLog:
             await asyncio.sleep(pause)
         return None
 
-    async def _newest(self, subject: str) -> Msg | None:
+    async def _newest(self, subject: str) -> Message | None:
         """The newest message on a subject (wildcards allowed), from whichever replica answers."""
         for pause in (*_PAUSES, *_PAUSES, *_PAUSES):
             try:
@@ -314,7 +313,9 @@ class EventLog:
                     return message
         raise InfrastructureMissing(f"stream {LOG} with direct access")
 
-    async def _latest_from(self, job: JobAddress, newest: Msg, *, shared: bool) -> Latest | None:
+    async def _latest_from(
+        self, job: JobAddress, newest: Message, *, shared: bool
+    ) -> Latest | None:
         decoded = _decode(job, newest)
         if isinstance(decoded, Entry) and decoded.standing is not None and not shared:
             return Latest(Head(decoded.sequence, decoded.standing), decoded.event.context)
@@ -331,12 +332,12 @@ def _standing_after(head: Head | None, event: Event) -> Standing:
     return standing
 
 
-def sequence_of(message: Msg) -> int:
+def sequence_of(message: Message) -> int:
     """The log sequence in a direct get's answer (the server's own line comes last)."""
     return int((message.headers or {})["Nats-Sequence"].rsplit("\n", 1)[-1])
 
 
-def _decode(job: JobAddress, message: Msg) -> Entry | Undecodable:
+def _decode(job: JobAddress, message: Message) -> Entry | Undecodable:
     """An answer to a direct get always carries the server's headers once; a forged event twice."""
     headers = message.headers or {}
     forged = any("\n" in headers.get(name, "") for name in h.OF_SERVER_REPLIES)

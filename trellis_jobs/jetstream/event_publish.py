@@ -12,9 +12,8 @@ from trellis_jobs.errors import RequestRefused
 from trellis_jobs.jetstream import api
 
 if TYPE_CHECKING:
-    from nats.aio.msg import Msg
-
     from trellis_jobs.jetstream.connection import Connection
+    from trellis_jobs.jetstream.messages import Message
     from trellis_jobs.model.identity import JobAddress
 
 # Of an atomic batch. Incomplete: begun at another leader or before a restart, 10 s old, or one too
@@ -56,7 +55,7 @@ class Publish:
         return read_answer(self.subject, message)
 
 
-def read_answer(subject: str, message: Msg) -> int | Refused | None:
+def read_answer(subject: str, message: Message) -> int | Refused | None:
     """A PubAck's sequence, a refusal, or None: try again."""
     answer: dict[str, Any] = orjson.loads(message.data)
     error = answer.get("error")

@@ -38,10 +38,9 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
     from datetime import datetime
 
-    from nats.aio.msg import Msg
-
     from trellis_jobs.jetstream.connection import Connection
     from trellis_jobs.jetstream.key_turns import Moves
+    from trellis_jobs.jetstream.messages import Message
     from trellis_jobs.model.key_state import KeyAddress, KeyState
 
 _ASK_TIMEOUT: Final = 5.0
@@ -133,7 +132,7 @@ class KeyBucket:
         """
         wanted = subjects.keys_of_type(service, job_type)
 
-        def receive(message: Msg) -> None:
+        def receive(message: Message) -> None:
             headers = message.headers or {}
             if headers.get(_WRITER) == self._writer:
                 return  # Told below, once it is known to be stored.
@@ -234,7 +233,7 @@ class KeyBucket:
 
     async def _ask(
         self, subject: str, data: bytes = b"", headers: dict[str, str] | None = None
-    ) -> Msg:
+    ) -> Message:
         missing_after = self._loop.time() + _FAILOVER
         while True:
             try:
@@ -315,7 +314,7 @@ def _under_limits(empty: KeyState, found: KeyState) -> KeyState:
     return replace(found, max_active=empty.max_active, max_queued=empty.max_queued)
 
 
-def read_stored(subject: str, message: Msg) -> Stored:
+def read_stored(subject: str, message: Message) -> Stored:
     """What an answer to a direct get holds.
 
     The server's own headers come last; a stored message may hold forged ones before them.

@@ -19,9 +19,8 @@ from trellis_jobs.model.key_state import KeyState
 from trellis_jobs.wire import keys as wire
 
 if TYPE_CHECKING:
-    from nats.aio.msg import Msg
-
     from trellis_jobs.jetstream.connection import Connection
+    from trellis_jobs.jetstream.messages import Message
     from trellis_jobs.jetstream.pulling import Delivered
     from trellis_jobs.model.key_state import KeyAddress
 
@@ -66,7 +65,7 @@ class KeyChanges:
             raise NotConfirmed(f"a look at all keys ({error})", PULL_SECONDS) from error
 
 
-def _take(message: Msg, changed: dict[KeyAddress, KeyState | None]) -> None:
+def _take(message: Message, changed: dict[KeyAddress, KeyState | None]) -> None:
     address = subjects.key_address(message.subject)
     if address is None:
         return

@@ -16,10 +16,9 @@ from trellis_jobs.jetstream.pulling import End, ShortLived, pulling_anew
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Mapping
 
-    from nats.aio.msg import Msg
-
     from trellis_jobs.jetstream.connection import Connection
     from trellis_jobs.jetstream.delivery_info import DeliveryInfo
+    from trellis_jobs.jetstream.messages import Message
     from trellis_jobs.jetstream.pulling import Delivered, Pulling
 
 _PULL: Final = 4_000
@@ -184,7 +183,7 @@ def _check_place(after: Place, message: LogMessage) -> None:
         raise LogReplaced(f"the log has another message at {after.sequence} than it had")
 
 
-def log_message(message: Msg, info: DeliveryInfo) -> LogMessage:
+def log_message(message: Message, info: DeliveryInfo) -> LogMessage:
     return LogMessage(
         message.subject,
         info.stream_sequence,

@@ -16,9 +16,8 @@ from trellis_jobs.wire import headers as h
 from trellis_jobs.wire import presence as wire
 
 if TYPE_CHECKING:
-    from nats.aio.msg import Msg
-
     from trellis_jobs.contract.features import Features
+    from trellis_jobs.jetstream.messages import Message
     from trellis_jobs.model.presence import WorkerHeartbeat
 
 INTERVAL: Final = timedelta(seconds=10)
@@ -71,7 +70,7 @@ class Presence:
             return 0
         return sequence_of(message) if "Nats-Sequence" in (message.headers or {}) else None
 
-    async def _newest(self, whose: PresenceSubject) -> Msg | None:
+    async def _newest(self, whose: PresenceSubject) -> Message | None:
         subject = subjects.presence(whose.service, whose.job_type, whose.instance)
         try:
             return await api.newest(self._connection, LOG, subject, timeout=_PATIENCE)
@@ -79,10 +78,10 @@ class Presence:
             return None
 
 
-def _is_none(message: Msg) -> bool:
+def _is_none(message: Message) -> bool:
     return (message.headers or {}).get("Status") == "404"
 
 
-def _is_farewell(message: Msg, whose: PresenceSubject) -> bool:
+def _is_farewell(message: Message, whose: PresenceSubject) -> bool:
     beat = wire.decode(message.data, expected=whose)
     return not isinstance(beat, str) and beat.stopping

@@ -33,9 +33,8 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Mapping
     from datetime import datetime, timedelta
 
-    from nats.aio.msg import Msg
-
     from trellis_jobs.jetstream.connection import Connection
+    from trellis_jobs.jetstream.messages import Message
 
 PULL_SECONDS: Final = 5.0
 _SLACK_SECONDS: Final = 1.0
@@ -45,7 +44,7 @@ _NOTHING_MORE: Final = frozenset({"404", "408"})
 # Status 409 stands for all sorts of ends: these two can be told from the rest by their text only.
 _FULL: Final = ("Batch Completed", "Message Size Exceeds MaxBytes")
 
-Delivered: TypeAlias = "tuple[Msg, DeliveryInfo]"
+Delivered: TypeAlias = "tuple[Message, DeliveryInfo]"
 
 
 class End(Enum):
@@ -86,11 +85,11 @@ class Pulling:
         self._next = connection.api(f"CONSUMER.MSG.NEXT.{stream}.{consumer}")
         self._alone = alone
         self._number = 0
-        self._arrived: deque[Msg | None] = deque()
+        self._arrived: deque[Message | None] = deque()
         self._came = asyncio.Event()
         self._broken: PullBroken | None = None
 
-    def receive(self, message: Msg | None) -> None:
+    def receive(self, message: Message | None) -> None:
         self._arrived.append(message)
         self._came.set()
 
@@ -155,7 +154,7 @@ class Pulling:
         except TimeoutError:
             raise PullBroken("a pull came to no end") from None
 
-    def _read(self, message: Msg | None) -> Delivered | End:
+    def _read(self, message: Message | None) -> Delivered | End:
         if message is None:
             raise PullBroken("the connection is a new one")
         # Only the server's own word has no reply: whoever wrote a message may have added headers.

@@ -13,10 +13,10 @@ from trellis_jobs.jetstream.connection import ConnectionLost, NoResponders
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping
 
-    from nats.aio.msg import Msg
     from nats.aio.subscription import Subscription
 
     from trellis_jobs.jetstream.connection import Connection
+    from trellis_jobs.jetstream.messages import Message
 
 log = logging.getLogger(__name__)
 
@@ -61,13 +61,13 @@ class Desk:
         if self._tasks:
             await asyncio.wait(self._tasks, timeout=5)
 
-    def _receive(self, message: Msg) -> None:
+    def _receive(self, message: Message) -> None:
         if message.reply:
             task = asyncio.get_running_loop().create_task(self._handle(message))
             self._tasks.add(task)
             task.add_done_callback(self._tasks.discard)
 
-    async def _handle(self, message: Msg) -> None:
+    async def _handle(self, message: Message) -> None:
         async with self._free:
             reply = await self._answer(
                 Request(message.subject, message.data, message.headers or {})

@@ -17,11 +17,11 @@ from trellis_jobs.model.settlement import Term
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from nats.aio.msg import Msg
     from nats.aio.subscription import Subscription
 
     from trellis_jobs.contract.declaration import JobType
     from trellis_jobs.jetstream.connection import Connection
+    from trellis_jobs.jetstream.messages import Message
 
 log = logging.getLogger(__name__)
 
@@ -115,7 +115,7 @@ class WorkQueue:
         for token in [token for token, pull in self._pulls.items() if pull.deadline <= now]:
             self._end_pull(token)
 
-    def _take(self, message: Msg) -> None:
+    def _take(self, message: Message) -> None:
         headers = message.headers or {}
         if "Status" in headers:
             self._end_pull(message.subject.rsplit(".", 1)[-1])
@@ -143,7 +143,7 @@ class WorkQueue:
                 del self._pulls[token]
             return
 
-    def _drop(self, message: Msg, reason: str) -> None:
+    def _drop(self, message: Message, reason: str) -> None:
         self.malformed += 1
         log.warning(
             "a work message that is no job was dropped",

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Final
 
 from trellis_jobs.contract.features import LEVEL_2_11, Features
 from trellis_jobs.jetstream.connection import Connection
-from trellis_jobs.jetstream.direct_client import DirectClient
-from trellis_jobs.testing.memory_server import MemoryServer, Message, is_under
+from trellis_jobs.jetstream.direct_client import DirectClient, deliver
+from trellis_jobs.jetstream.messages import Message
+from trellis_jobs.testing.memory_server import MemoryServer, is_under
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -31,18 +32,13 @@ class MemoryClient(DirectClient):
     def publish_at_once(self, subject: str, reply: str, headers: bytes, data: bytes) -> bool:
         if self.is_closed:
             return False
-        self._server.receive(
-            Message(subject, data, reply, headers), self._parse_header_lines(headers)
-        )
+        self._server.receive(Message(subject, data, reply, headers))
         return True
 
     async def close(self) -> None:
         self._status = self.CLOSED
-        listening = (getattr(sub, "_wait_for_msgs_task", None) for sub in self._subs.values())
-        tasks: list[asyncio.Task[None]] = [self._receiving, *filter(None, listening)]
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        self._receiving.cancel()
+        await asyncio.gather(self._receiving, return_exceptions=True)
 
     def _arrive(self, to: str, message: Message) -> None:
         for number, subscription in list(self._subs.items()):
@@ -51,11 +47,9 @@ class MemoryClient(DirectClient):
 
     async def _keep_receiving(self) -> None:
         while True:
-            number, m = await self._arrived.get()
-            if number in self._subs:
-                await self._process_msg(
-                    number, m.subject.encode(), m.reply.encode(), m.data, m.headers
-                )
+            number, message = await self._arrived.get()
+            if (receive := self.receivers.get(number)) is not None:
+                deliver(receive, message)
 
     async def _send_subscribe(self, sub: object) -> None:
         """The server looks at the client's own table of subscriptions."""

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 from trellis_jobs.contract.topology import KEYS, KEYS_BUCKET, LOG
 from trellis_jobs.jetstream import api
 from trellis_jobs.jetstream.access import API_PREFIX
-from trellis_jobs.jetstream.direct_client import header_block
+from trellis_jobs.jetstream.messages import Message, header_block
 from trellis_jobs.model import subjects
 from trellis_jobs.wire import headers as h
 
@@ -26,16 +26,6 @@ _DIRECT_GET: Final = f"{API_PREFIX}.DIRECT.GET."
 _CREATE: Final = f"{API_PREFIX}.CONSUMER.CREATE."
 _NEXT: Final = f"{API_PREFIX}.CONSUMER.MSG.NEXT."
 _NOT_FOUND: Final = b"NATS/1.0 404 Message Not Found\r\n\r\n"
-
-
-@dataclass(frozen=True, slots=True)
-class Message:
-    """As it goes over a connection; `headers` is the block before the data, if any."""
-
-    subject: str
-    data: bytes = b""
-    reply: str = ""
-    headers: bytes = b""
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +90,7 @@ class MemoryServer:
         }
         self._readers: dict[str, _Reader] = {}
 
-    def receive(self, message: Message, headers: Mapping[str, str]) -> None:
+    def receive(self, message: Message) -> None:
         subject = message.subject
         if subject.startswith(_DIRECT_GET):
             stream, _, wanted = subject.removeprefix(_DIRECT_GET).partition(".")
@@ -111,13 +101,13 @@ class MemoryServer:
         elif subject.startswith(_NEXT):
             self._pull(subject.rpartition(".")[2], json.loads(message.data), message.reply)
         else:
-            self._publish(message, headers)
+            self._publish(message)
 
-    def _publish(self, message: Message, headers: Mapping[str, str]) -> None:
+    def _publish(self, message: Message) -> None:
         """Subscribers get a copy whether the stream takes the message or not (design D22)."""
         for stream in self._streams.values():
             if is_under(message.subject, stream.captured):
-                answer = stream.store(message.subject, message.data, dict(headers))
+                answer = stream.store(message.subject, message.data, message.headers)
                 self._answer(message.reply, answer)
         self._deliver(message.subject, message)
         for reader in self._readers.values():
@@ -126,11 +116,11 @@ class MemoryServer:
     def _get(self, stream: _Stream, wanted: str, reply: str) -> None:
         newest = stream.newest.get(wanted)
         if newest is None:
-            self._deliver(reply, Message(reply, headers=_NOT_FOUND))
+            self._deliver(reply, Message(reply, block=_NOT_FOUND))
             return
         said = {**newest.headers, "Nats-Stream": stream.name, "Nats-Subject": newest.subject}
         said["Nats-Sequence"] = str(newest.sequence)
-        self._deliver(reply, Message(reply, newest.data, headers=header_block(said)))
+        self._deliver(reply, Message(reply, newest.data, block=header_block(said)))
 
     def _make_reader(self, stream: str, name: str, wanted: str, data: bytes) -> dict[str, Any]:
         first = json.loads(data)["config"].get("opt_start_seq", 1)
@@ -144,7 +134,7 @@ class MemoryServer:
         self._feed(reader)
         if asked.get("no_wait") and reader.owed:
             reader.waiting = None
-            self._deliver(inbox, Message(inbox, headers=_NOT_FOUND))
+            self._deliver(inbox, Message(inbox, block=_NOT_FOUND))
 
     def _feed(self, reader: _Reader) -> None:
         if reader.waiting is None:

@@ -1,0 +1,64 @@
+"""A message as the server sent it; its headers are read only by who asks for them."""
+
+from __future__ import annotations
+
+from typing import Final
+
+_FIRST_LINE: Final = len(b"NATS/1.0")
+_STATUS: Final = "Status"
+_DESCRIPTION: Final = "Description"
+
+
+class Message:
+    """All values of a repeated header are kept, a line each: nobody adds one unnoticed.
+
+    A forged event (design D21) shows by carrying the server's reply headers twice when it is read
+    by direct get: once forged, once real.
+    """
+
+    __slots__ = ("_block", "_headers", "data", "reply", "subject")
+
+    def __init__(
+        self, subject: str, data: bytes = b"", reply: str = "", block: bytes = b""
+    ) -> None:
+        self.subject = subject
+        self.reply = reply
+        self.data = data
+        self._block = block
+        self._headers: dict[str, str] | None = None
+
+    @property
+    def headers(self) -> dict[str, str]:
+        if self._headers is None:
+            self._headers = read_headers(self._block) if self._block else {}
+        return self._headers
+
+    @property
+    def status(self) -> str | None:
+        """Said by the server instead of a message, or by somebody who pretends to be one."""
+        return self.headers.get(_STATUS) if self._block else None
+
+
+def header_block(headers: dict[str, str]) -> bytes:
+    lines = "".join([f"{name}: {value}\r\n" for name, value in headers.items()])
+    if not lines.count("\n") == lines.count("\r") == len(headers):
+        # A value with a line break would be a header of its own.
+        return header_block({name: " ".join(value.split()) for name, value in headers.items()})
+    return f"NATS/1.0\r\n{lines}\r\n".encode()
+
+
+def read_headers(block: bytes) -> dict[str, str]:
+    """`NATS/1.0[ <status>[ <description>]]`, and a line for each header."""
+    first, *lines = block.decode("utf-8", "replace").split("\r\n")
+    headers: dict[str, str] = {}
+    status, _, description = first[_FIRST_LINE:].strip().partition(" ")
+    if status.isdigit():
+        headers[_STATUS] = status
+        if description:
+            headers[_DESCRIPTION] = description
+    for line in lines:
+        name, found, value = line.partition(":")
+        if found:
+            name, value = name.strip(), value.strip()
+            headers[name] = f"{headers[name]}\n{value}" if name in headers else value
+    return headers

@@ -1,0 +1,84 @@
+"""Questions that were sent, until they are answered, fail, or are of no interest any more."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from trellis_jobs.jetstream.messages import Message
+
+SWEEP_INTERVAL: Final = 0.25
+
+
+class ConnectionLost(Exception):
+    """The connection broke, or no answer came: the question may or may not have arrived."""
+
+
+class NoResponders(Exception):
+    """Nobody serves this subject: no such stream, no leader right now, or no JetStream."""
+
+
+@dataclass(slots=True)
+class _Question:
+    subject: str
+    answer: asyncio.Future[Message]
+    deadline: float
+
+
+class Questions:
+    """All of a connection share one inbox: an answer finds its question by its last token."""
+
+    def __init__(self, inbox: str) -> None:
+        self.inbox = inbox
+        self._loop = asyncio.get_running_loop()
+        self._open: dict[str, _Question] = {}
+        self._next_token = 0
+        self._sweeper: asyncio.TimerHandle | None = None
+
+    def next_reply(self) -> str:
+        """Where the answer to the question that is added next is sent."""
+        return f"{self.inbox}.{self._next_token}"
+
+    def add(self, subject: str, timeout: float) -> asyncio.Future[Message]:
+        answer: asyncio.Future[Message] = self._loop.create_future()
+        self._open[str(self._next_token)] = _Question(subject, answer, self._loop.time() + timeout)
+        self._next_token += 1
+        if self._sweeper is None:
+            self._sweeper = self._loop.call_later(SWEEP_INTERVAL, self._sweep)
+        return answer
+
+    def receive(self, message: Message) -> None:
+        question = self._open.pop(message.subject[len(self.inbox) + 1 :], None)
+        if question is None or question.answer.done():
+            return
+        if message.status == "503":
+            question.answer.set_exception(NoResponders(question.subject))
+        else:
+            question.answer.set_result(message)
+
+    def fail(
+        self, because: Callable[[str], Exception], *, about: Callable[[str], bool] = lambda _: True
+    ) -> bool:
+        """Those about such a subject; False when there are none."""
+        failed = [question for question in self._open.values() if about(question.subject)]
+        for question in failed:
+            if not question.answer.done():
+                question.answer.set_exception(because(question.subject))
+        return bool(failed)
+
+    def close(self) -> None:
+        if self._sweeper is not None:
+            self._sweeper.cancel()
+
+    def _sweep(self) -> None:
+        now = self._loop.time()
+        for token, question in list(self._open.items()):
+            if not question.answer.done() and question.deadline <= now:
+                question.answer.set_exception(ConnectionLost(f"no answer from {question.subject}"))
+            if question.answer.done():
+                del self._open[token]
+        self._sweeper = self._loop.call_later(SWEEP_INTERVAL, self._sweep) if self._open else None
