@@ -7,7 +7,7 @@ import random
 import time
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from trellis_jobs.model.context import fresh_traceparent
 from trellis_jobs.model.identity import ulid
@@ -20,12 +20,17 @@ def utc_now() -> datetime:
     return datetime.now(UTC)
 
 
+# Not the module's own, which a program may seed so that every process of it draws the same.
+_chance: Final = random.Random()  # noqa: S311 (to be unique, not secret)
+os.register_at_fork(after_in_child=_chance.seed)
+
+
 def new_id() -> str:
-    return ulid(time.time_ns() // 1_000_000, os.urandom(10))
+    return ulid(time.time_ns() // 1_000_000, _chance.getrandbits(80))
 
 
 def new_traceparent() -> str:
-    return fresh_traceparent(os.urandom(24))
+    return fresh_traceparent(_chance.getrandbits(192))
 
 
 def uptime() -> float:

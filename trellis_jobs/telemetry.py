@@ -58,7 +58,7 @@ class Telemetry:
         self._tracer = trace.get_tracer(_SCOPE) if listening else None
         # Without an SDK the provider is the API's own, which forgets what it is told.
         measuring = metrics.get_meter_provider()
-        self._measures = not type(measuring).__module__.startswith(metrics.__name__)
+        self.measures = not type(measuring).__module__.startswith(metrics.__name__)
         meter = metrics.get_meter(_SCOPE)
         self._counters: Mapping[EventKind, metrics.Counter] = _counters(meter)
         self._duration = meter.create_histogram(f"{_SCOPE}.duration", "s", "how long handlers ran")
@@ -117,15 +117,15 @@ class Telemetry:
 
     def count(self, event: Event) -> None:
         counter = self._counters.get(event.kind)
-        if counter is not None and self._measures:
+        if counter is not None and self.measures:
             counter.add(1, _queue_of(event.job))
 
     def ran(self, job: JobAddress, seconds: float) -> None:
-        if self._measures:
+        if self.measures:
             self._duration.record(seconds, _queue_of(job))
 
     def waited(self, job: JobAddress, seconds: float) -> None:
-        if self._measures:
+        if self.measures:
             self._queue_wait.record(seconds, _queue_of(job))
 
 

@@ -11,7 +11,6 @@ import orjson
 
 from jobs_admin.projection.batch import JobRow
 from trellis_jobs.model.job import LOGS_KEPT
-from trellis_jobs.model.values import replace
 from trellis_jobs.wire import job_errors, jobs
 from trellis_jobs.wire.fields import dumps
 

@@ -350,7 +350,7 @@ async def _take(url: str, begun: Path, queue: str) -> None:
     await work.open()
     await work.listen()
     while True:
-        await work.ask(10)
+        work.ask(10)
         await asyncio.sleep(1)
 
 

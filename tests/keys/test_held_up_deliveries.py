@@ -46,7 +46,7 @@ async def held_up(raw: Probe) -> Delivery:
     )
     await queue.open()
     await queue.listen()
-    await queue.ask(1)
+    queue.ask(1)
     await until(lambda: taken, "a delivery comes")
     await queue.deafen()
     return taken[0]

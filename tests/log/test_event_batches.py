@@ -403,7 +403,9 @@ async def test_a_batch_waits_for_its_turn_while_too_many_are_open(
 async def say_half(raw: Probe, number: int, *, place: int) -> None:
     """One half of a batch of two, by somebody who thinks for long between the two."""
     subject = subjects.lifecycle(job(f"slow-{number}-{place}"), EventKind.CREATED)
-    headers = h.in_batch({}, f"slow-{number}", place, 2)
+    headers = {h.BATCH_ID: f"slow-{number}", h.BATCH_SEQUENCE: str(place)}
+    if place == len(("first", "second")):
+        headers[h.BATCH_COMMIT] = "1"
     answer = await raw.connection.ask(subject, b"{}", headers=headers)
     assert b"error" not in answer.data
 

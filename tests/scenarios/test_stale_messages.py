@@ -42,7 +42,7 @@ async def take_one(raw: Probe) -> Delivery:
     queue = WorkQueue(raw.connection, "lab", LabJobs.work, lambda d: taken.append(d) if d else None)
     await queue.open()
     await queue.listen()
-    await queue.ask(1)
+    queue.ask(1)
     await until(lambda: taken, "a delivery comes")
     await queue.deafen()
     return taken[0]

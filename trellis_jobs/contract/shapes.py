@@ -23,6 +23,7 @@ T = TypeVar("T")
 DEEPEST: Final = 200
 # What pydantic writes for a secret, of text and of bytes.
 _MASKS: Final = ("**********", b"**********")
+_COLLECTIONS: Final = (list, tuple, set, frozenset)
 _SAID_BY_VALIDATORS: Final = frozenset({"value_error", "assertion_error"})
 _HALF_A_PAIR: Final = re.compile("[\ud800-\udfff]")
 
@@ -139,15 +140,25 @@ class _JsonCheck:
             raise DoesNotFit(f"the value is nested more than {DEEPEST} levels deep")
         if isinstance(value, dict):
             for name, member in value.items():
-                self.check(name, path, depth)
-                self.check(member, f"{path}.{name}" if path else str(name), depth + 1)
-        elif isinstance(value, list | tuple | set | frozenset):
+                if not _is_plain(name):
+                    self.check(name, path, depth)
+                if not _is_plain(member):
+                    self.check(member, f"{path}.{name}" if path else str(name), depth + 1)
+        elif isinstance(value, _COLLECTIONS):
             for index, member in enumerate(value):
                 self.check(member, f"{path}[{index}]", depth + 1)
         else:
             self.has_null |= value is None
             self.has_mask |= value in _MASKS
             _check_scalar(value, path or "value")
+
+
+def _is_plain(value: Any) -> bool:
+    """Nearly everything: known at a glance to be neither null, nor masked, nor out of bounds."""
+    kind = type(value)
+    if kind is str:
+        return value.isascii() and value not in _MASKS
+    return kind is bool or (kind is int and -(2**63) <= value < 2**63)
 
 
 def _check_json(value: Any) -> _JsonCheck:

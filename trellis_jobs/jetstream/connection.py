@@ -25,8 +25,9 @@ from trellis_jobs.errors import (
 from trellis_jobs.jetstream.access import API_PREFIX, Access, access_to
 from trellis_jobs.jetstream.addresses import addresses_in
 from trellis_jobs.jetstream.direct_client import DirectClient, Receive
-from trellis_jobs.jetstream.messages import header_block, read_headers
+from trellis_jobs.jetstream.messages import read_headers
 from trellis_jobs.jetstream.questions import ConnectionLost, NoResponders, Questions
+from trellis_jobs.wire import headers as h
 
 if TYPE_CHECKING:
     from nats.aio.client import ServerVersion
@@ -193,7 +194,7 @@ class Connection:
         headers: dict[str, str] | None = None,
     ) -> None:
         """Send without asking for an answer; lost if the connection is."""
-        block = header_block(headers) if headers else b""
+        block = h.block(headers) if headers else b""
         if not self._publish_at_once(subject, data, reply, block):
             await self._publish_as_usual(subject, data, reply, block)
 
@@ -212,7 +213,7 @@ class Connection:
         timeout: float = 5.0,
     ) -> Message:
         """Send and wait for the one answer."""
-        block = header_block(headers) if headers else b""
+        block = h.block(headers) if headers else b""
         return await self.question(subject, data, block, timeout)
 
     def question(

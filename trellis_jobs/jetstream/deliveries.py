@@ -23,8 +23,6 @@ from trellis_jobs.wire import headers as h
 from trellis_jobs.wire.events import Undecodable
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from trellis_jobs.jetstream.messages import Message
     from trellis_jobs.model.identity import JobAddress
 
@@ -54,6 +52,8 @@ class Delivery:
         """Tell JetStream. A lost answer means one more delivery, which finds the same log."""
         data = answer_bytes(answer)
         if data is None:
+            return
+        if self._connection.publish_now(self.reply, data):
             return
         try:
             await self._connection.publish(self.reply, data)
@@ -95,12 +95,10 @@ def answer_bytes(answer: Answer) -> bytes | None:
             assert_never(answer)
 
 
-def read_delivery(
-    connection: Connection, message: Message, headers: Mapping[str, str]
-) -> Delivery | str:
+def read_delivery(connection: Connection, message: Message) -> Delivery | str:
     """The delivery in a message, or why it is none."""
     info, parsed = read_reply(message.reply), subjects.parse(message.subject)
-    sequence = h.source_sequence(headers)
+    sequence = h.source_sequence(message.headers)
     if info is None or not isinstance(parsed, subjects.WorkSubject):
         return "neither subject nor reply are those of a work message"
     if sequence is None:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Final, NamedTuple
+from typing import Final
+
+from trellis_jobs.model.values import Value
 
 _TOKENS_V1: Final = 9
 _DOMAIN_AND_ACCOUNT: Final = 2
 
 
-class DeliveryInfo(NamedTuple):
+class DeliveryInfo(Value, frozen=True):
     """`number` counts the deliveries of this message, `consumer_sequence` all of the consumer's;
     `pending`: how many messages the consumer had still to come.
     """

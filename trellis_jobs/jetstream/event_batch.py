@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 
 from trellis_jobs.errors import PayloadTooLarge, ServerTooOld
 from trellis_jobs.jetstream.event_publish import Publish, Refused, read_answer
-from trellis_jobs.jetstream.messages import header_block
 from trellis_jobs.wire import headers as h
 
 if TYPE_CHECKING:
@@ -60,14 +59,14 @@ class Batch:
         a stream takes only 50 open ones.
         """
         batch_id, size = secrets.token_hex(8), len(self.parts)
-        headers = [
-            h.in_batch(part.headers, batch_id, place, size)
+        blocks = [
+            h.in_batch(part.block, batch_id, place, size)
             for place, part in enumerate(self.parts, 1)
         ]
-        self._see_that_all_fit(headers, connection.max_payload)
+        self._see_that_all_fit(blocks, connection.max_payload)
         asking = (
-            connection.ask(part.subject, part.data, headers=its_own, timeout=timeout)
-            for part, its_own in zip(self.parts, headers, strict=True)
+            connection.question(part.subject, part.data, block, timeout)
+            for part, block in zip(self.parts, blocks, strict=True)
         )
         *earlier, commit = await asyncio.gather(*asking, return_exceptions=True)
         verdict = _read(self.parts[-1], commit)
@@ -80,10 +79,10 @@ class Batch:
             raise ServerTooOld("an atomic batch of events", "2.12 as the log's leader", "older")
         return verdict
 
-    def _see_that_all_fit(self, headers: list[dict[str, str]], limit: int) -> None:
+    def _see_that_all_fit(self, blocks: list[bytes], limit: int) -> None:
         """Before any is sent: half a batch would stay open for 10 s."""
-        for part, its_own in zip(self.parts, headers, strict=True):
-            size = len(header_block(its_own)) + len(part.data)
+        for part, block in zip(self.parts, blocks, strict=True):
+            size = len(block) + len(part.data)
             if size > limit:
                 raise PayloadTooLarge(part.subject, size, limit)
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import logging
 import secrets
-from dataclasses import dataclass
 from itertools import count
 from typing import TYPE_CHECKING, Final
 
@@ -20,6 +19,7 @@ from trellis_jobs.model import subjects
 from trellis_jobs.model.job import Entry, fold
 from trellis_jobs.model.reducer import Illegal, advance
 from trellis_jobs.model.standing import Head, Standing
+from trellis_jobs.model.values import Value
 from trellis_jobs.wire import events as wire
 from trellis_jobs.wire import headers as h
 
@@ -52,16 +52,14 @@ _PAUSES: Final = (0.005, 0.02, 0.05, 0.1, 0.25)
 _FAILOVER: Final = 10.0
 
 
-@dataclass(frozen=True, slots=True)
-class Lost:
+class Lost(Value, frozen=True):
     """The event no longer fits where the job stands; `head` is None when the job is gone."""
 
     head: Head | None
     reason: str
 
 
-@dataclass(frozen=True, slots=True)
-class Latest:
+class Latest(Value, frozen=True):
     """Where a job stands, and the context that its next event carries on."""
 
     head: Head
@@ -75,6 +73,7 @@ class EventLog:
         self._connection = connection
         self._histories = histories or Histories(connection)
         self.features = features
+        self._guards = features.guarded_appends
         self._loop = asyncio.get_running_loop()
         self._writer = secrets.token_hex(8)
         self._written = count(1)
@@ -187,14 +186,12 @@ class EventLog:
     def _prepare(self, head: Head | None, event: Event, standing: Standing) -> Publish:
         job, guard = event.job, head.sequence if head else 0
         event_id = f"{self._writer}-{next(self._written)}"
-        headers = h.of_event(event.context, event_id)
-        if self.features.guarded_appends:
-            headers[h.EXPECTED_SEQUENCE] = str(guard)
-            headers[h.EXPECTED_SUBJECT] = subjects.history(job)
+        if self._guards:
+            block = h.guarded_block(event.context, event_id, guard, subjects.history(job))
         else:
-            headers[h.MESSAGE_ID] = event_id
+            block = h.block(h.of_event(event.context, event_id) | {h.MESSAGE_ID: event_id})
         data = wire.encode(event, standing, head.standing.state if head else None)
-        return Publish(subjects.lifecycle(job, event.kind), data, headers, event_id, job, guard)
+        return Publish(subjects.lifecycle(job, event.kind), data, block, event_id, job, guard)
 
     async def _confirm(self, publish: Publish | Batch, patience: float) -> int | Refused:
         """Publish until the server says yes (the sequence) or no.
@@ -202,7 +199,7 @@ class EventLog:
         Nearly always the first answer settles it: only what comes after that is worth a timer.
         """
         begun = self._loop.time()
-        if self.features.guarded_appends:
+        if self._guards:
             try:
                 answer = await publish.once(self._connection, min(ACK_TIMEOUT, patience))
             except (NoResponders, ConnectionLost):
@@ -244,7 +241,7 @@ class EventLog:
     async def _publish_or_see_why_not(self, publish: Publish | Batch) -> int | Refused | None:
         """A repeated publish may be refused by its own first copy: then that is the answer."""
         moved = None
-        if not self.features.guarded_appends:
+        if not self._guards:
             moved = await self._moved_past(publish)
         answer = moved or await publish.once(self._connection, ACK_TIMEOUT)
         if not isinstance(answer, Refused):

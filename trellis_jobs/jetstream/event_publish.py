@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 import orjson
 
 from trellis_jobs.errors import RequestRefused
 from trellis_jobs.jetstream import api
+from trellis_jobs.model.values import Value
 
 if TYPE_CHECKING:
     from trellis_jobs.jetstream.connection import Connection
@@ -25,20 +25,21 @@ _SERVER_ERROR: Final = 500
 _LAST_SEQUENCE: Final = re.compile(r"wrong last sequence: (\d+)")
 
 
-@dataclass(frozen=True, slots=True)
-class Refused:
+class Refused(Value, frozen=True):
     """The job moved on: its newest event has this sequence now (0: the log holds none)."""
 
     last_sequence: int
 
 
-@dataclass(slots=True)
-class Publish:
-    """One event ready to be sent, as often as it takes: same bytes, same guard, same id."""
+class Publish(Value, frozen=True):
+    """One event ready to be sent, as often as it takes: same bytes, same guard, same id.
+
+    `block` are its headers as they go out.
+    """
 
     subject: str
     data: bytes
-    headers: dict[str, str]
+    block: bytes
     event_id: str
     job: JobAddress
     guard: int
@@ -49,10 +50,8 @@ class Publish:
 
     async def once(self, connection: Connection, timeout: float) -> int | Refused | None:
         """The sequence, the refusal, or None: the server is not able to right now, so ask again."""
-        message = await connection.ask(
-            self.subject, self.data, headers=self.headers, timeout=timeout
-        )
-        return read_answer(self.subject, message)
+        answer = connection.question(self.subject, self.data, self.block, timeout)
+        return read_answer(self.subject, await answer)
 
 
 def read_answer(subject: str, message: Message) -> int | Refused | None:

@@ -39,14 +39,6 @@ class Message:
         return self.headers.get(_STATUS) if self._block else None
 
 
-def header_block(headers: dict[str, str]) -> bytes:
-    lines = "".join([f"{name}: {value}\r\n" for name, value in headers.items()])
-    if not lines.count("\n") == lines.count("\r") == len(headers):
-        # A value with a line break would be a header of its own.
-        return header_block({name: " ".join(value.split()) for name, value in headers.items()})
-    return f"NATS/1.0\r\n{lines}\r\n".encode()
-
-
 def read_headers(block: bytes) -> dict[str, str]:
     """`NATS/1.0[ <status>[ <description>]]`, and a line for each header."""
     first, *lines = block.decode("utf-8", "replace").split("\r\n")

@@ -15,7 +15,7 @@ from trellis_jobs.jetstream.deliveries import Delivery, answer_bytes, read_deliv
 from trellis_jobs.model.settlement import Term
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable
 
     from nats.aio.subscription import Subscription
 
@@ -91,13 +91,15 @@ class WorkQueue:
             await self._connection.drain(subscription)
             self.forget_pulls()
 
-    async def ask(self, count: int) -> None:
+    def ask(self, count: int) -> None:
+        """For so many deliveries, unless that would take waiting."""
         self._asks += 1
         token = str(self._asks)
-        self._pulls[token] = _Pull(count, self._loop.time() + PULL_SECONDS + PULL_SLACK_SECONDS)
-        self.owed += count
         body = b'{"batch":%d,"expires":%d}' % (count, int(PULL_SECONDS * 1e9))
-        await self._connection.publish(self._next, body, reply=f"{self._inbox}.{token}")
+        if self._connection.publish_now(self._next, body, reply=f"{self._inbox}.{token}"):
+            until = self._loop.time() + PULL_SECONDS + PULL_SLACK_SECONDS
+            self._pulls[token] = _Pull(count, until)
+            self.owed += count
 
     async def backlog(self) -> int:
         """Messages nobody has been given yet."""
@@ -116,14 +118,13 @@ class WorkQueue:
             self._end_pull(token)
 
     def _take(self, message: Message) -> None:
-        headers = message.headers or {}
-        if "Status" in headers:
+        if message.status is not None:
             self._end_pull(message.subject.rsplit(".", 1)[-1])
-            self.is_gone = self.is_gone or _says_gone(headers)
+            self.is_gone = self.is_gone or _says_gone(message)
             self._receive(None)
             return
         self._count_delivered()
-        delivery = read_delivery(self._connection, message, headers)
+        delivery = read_delivery(self._connection, message)
         if isinstance(delivery, Delivery):
             self._receive(delivery)
         else:
@@ -155,6 +156,6 @@ class WorkQueue:
             self._connection.publish_now(message.reply, answer)
 
 
-def _says_gone(headers: Mapping[str, str]) -> bool:
+def _says_gone(message: Message) -> bool:
     """Nobody is there to be asked, or the server says so."""
-    return headers["Status"] == "503" or headers.get("Description") in _GONE
+    return message.status == "503" or message.headers.get("Description") in _GONE

@@ -22,9 +22,10 @@ class JobContext(Value, frozen=True):
         return self.traceparent[3:35]
 
 
-def fresh_traceparent(randomness: bytes) -> str:
-    """A sampled W3C traceparent from 24 random bytes, for work that nobody traces yet."""
-    return f"00-{randomness[:16].hex()}-{randomness[16:24].hex()}-01"
+def fresh_traceparent(randomness: int) -> str:
+    """A sampled W3C traceparent from 192 random bits, for work that nobody traces yet."""
+    digits = f"{randomness:048x}"
+    return f"00-{digits[:32]}-{digits[32:]}-01"
 
 
 def is_traceparent(text: str) -> bool:

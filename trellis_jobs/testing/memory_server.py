@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 from trellis_jobs.contract.topology import KEYS, KEYS_BUCKET, LOG
 from trellis_jobs.jetstream import api
 from trellis_jobs.jetstream.access import API_PREFIX
-from trellis_jobs.jetstream.messages import Message, header_block
+from trellis_jobs.jetstream.messages import Message
 from trellis_jobs.model import subjects
 from trellis_jobs.wire import headers as h
 
@@ -120,7 +120,7 @@ class MemoryServer:
             return
         said = {**newest.headers, "Nats-Stream": stream.name, "Nats-Subject": newest.subject}
         said["Nats-Sequence"] = str(newest.sequence)
-        self._deliver(reply, Message(reply, newest.data, block=header_block(said)))
+        self._deliver(reply, Message(reply, newest.data, block=h.block(said)))
 
     def _make_reader(self, stream: str, name: str, wanted: str, data: bytes) -> dict[str, Any]:
         first = json.loads(data)["config"].get("opt_start_seq", 1)
@@ -153,7 +153,7 @@ class MemoryServer:
             reader.owed -= 1
             numbers = f"1.{stored.sequence}.{reader.delivered}.{time.time_ns()}"
             reply = f"$JS.ACK.{LOG}.{reader.name}.{numbers}.{len(pending) - place}"
-            block = header_block(dict(stored.headers)) if stored.headers else b""
+            block = h.block(dict(stored.headers)) if stored.headers else b""
             yield Message(stored.subject, stored.data, reply, block)
 
     def _answer(self, reply: str, answer: dict[str, Any]) -> None:

@@ -17,6 +17,7 @@ from trellis_jobs.model.events import EventKind
 from trellis_jobs.model.identity import JobAddress
 from trellis_jobs.model.job import Entry
 from trellis_jobs.model.job_errors import JobError
+from trellis_jobs.model.notes import NOTHING_NOTED
 from trellis_jobs.model.reducer import RULES, begin
 from trellis_jobs.model.standing import Standing
 from trellis_jobs.model.states import JobState
@@ -39,6 +40,12 @@ from trellis_jobs.wire.fields import (
 
 if TYPE_CHECKING:
     from trellis_jobs.model.attempts import Attempt
+
+# What few events say: most are read without looking for each of these.
+_RARE_TERMS: Final = frozenset(
+    {"payloadVersion", "secrets", "deadline", "concurrency", "queuePolicy"}
+)
+_RARE_CIRCUMSTANCES: Final = frozenset({"progress", "logs", "concurrency"})
 
 _MILLISECOND: Final = timedelta(milliseconds=1)
 # A hundred years: more is no duration any more, and twice that no date.
@@ -69,7 +76,7 @@ def encode(event: e.Event, standing: Standing, previous: JobState | None) -> byt
     if previous is not None:
         body["previousState"] = previous
     _add_standing(body, event, standing)
-    _add_content(body, event)
+    _WRITERS[event.kind](body, event)
     return dumps(body)
 
 
@@ -99,42 +106,57 @@ def _add_standing(body: dict[str, Any], event: e.Event, standing: Standing) -> N
         body["attempt"] = attempts.to_json(attempt)
 
 
-def _add_content(body: dict[str, Any], event: e.Event) -> None:
-    match event:
-        case e.Begun():
-            body["payload"] = event.payload
-            _add_terms(body, event)
-        case e.Started(waited_for_key=timedelta() as waited):
-            body["waitedForKeyMs"] = waited // _MILLISECOND
-        case e.Completed():
-            body["result"] = event.result
-            add_present(body, secrets=list(event.secrets) or None)
-        case e.RetryScheduled() | e.Failed() | e.Dead() | e.Stale():
-            body["error"] = job_errors.text(event.error)
-            body["errorDetail"] = job_errors.to_json(event.error)
-        case e.StaleCompletionIgnored():
-            add_present(body, error=event.reason, lostAttempt=event.lost_attempt)
-        case _:
-            pass
-    if isinstance(event, e.Decided | e.Retried):
-        add_present(body, by=event.by, byRequestId=event.request, error=event.reason)
-    if isinstance(event, e.Begun | e.AttemptEvent):
-        _add_circumstances(body, event)
-
-
-def _add_terms(body: dict[str, Any], event: e.Begun) -> None:
+def _write_begun(body: dict[str, Any], event: e.Begun) -> None:
+    body["payload"] = event.payload
     if event.version != 1:
         body["payloadVersion"] = event.version
-    add_present(body, secrets=list(event.secrets) or None)
-
-
-def _add_circumstances(body: dict[str, Any], event: e.Begun | e.AttemptEvent) -> None:
+    if event.secrets:
+        body["secrets"] = list(event.secrets)
     if event.concurrency is not None:
         body["concurrency"] = concurrency.to_json(event.concurrency)
-    if isinstance(event, e.AttemptEvent):
-        notes.add_to(body, event.notes)
-    elif event.queue_policy is not None:
+    if event.queue_policy is not None:
         body["queuePolicy"] = concurrency.policy_to_json(event.queue_policy)
+
+
+def _write_retried(body: dict[str, Any], event: e.Retried) -> None:
+    _write_begun(body, event)
+    _write_decided(body, event)
+
+
+def _write_attempt(body: dict[str, Any], event: e.AttemptEvent) -> None:
+    if event.concurrency is not None:
+        body["concurrency"] = concurrency.to_json(event.concurrency)
+    if event.notes is not NOTHING_NOTED:
+        notes.add_to(body, event.notes)
+
+
+def _write_started(body: dict[str, Any], event: e.Started) -> None:
+    if event.waited_for_key is not None:
+        body["waitedForKeyMs"] = event.waited_for_key // _MILLISECOND
+    _write_attempt(body, event)
+
+
+def _write_completed(body: dict[str, Any], event: e.Completed) -> None:
+    body["result"] = event.result
+    if event.secrets:
+        body["secrets"] = list(event.secrets)
+    _write_attempt(body, event)
+
+
+def _write_errored(
+    body: dict[str, Any], event: e.RetryScheduled | e.Failed | e.Dead | e.Stale
+) -> None:
+    body["error"] = job_errors.text(event.error)
+    body["errorDetail"] = job_errors.to_json(event.error)
+    _write_attempt(body, event)
+
+
+def _write_stale_completion_ignored(body: dict[str, Any], event: e.StaleCompletionIgnored) -> None:
+    add_present(body, error=event.reason, lostAttempt=event.lost_attempt)
+
+
+def _write_decided(body: dict[str, Any], event: e.Decided | e.Retried) -> None:
+    add_present(body, by=event.by, byRequestId=event.request, error=event.reason)
 
 
 def _decode_event(body: dict[str, Any], expected: JobAddress) -> e.Event:
@@ -203,17 +225,17 @@ def _begun(make: Callable[..., e.Event], *, is_attributed: bool = False) -> _Mak
     def read(body: dict[str, Any], common: _Common) -> e.Event:
         if "payload" not in body:
             raise BadField("payload is missing")
-        return make(
-            **common,
-            payload=any_json(body, "payload"),
-            version=version(body),
-            secrets=places(body, "secrets"),
-            max_tries=count(body, "maxTries", least=1) if "maxTries" in body else 1,
-            deadline=optional_moment(body, "deadline"),
-            concurrency=concurrency.from_json(body),
-            queue_policy=concurrency.policy_from_json(body),
-            **(dict(_attribution(body)) if is_attributed else {}),
-        )
+        common["payload"] = any_json(body, "payload")
+        common["max_tries"] = count(body, "maxTries", least=1) if "maxTries" in body else 1
+        if not _RARE_TERMS.isdisjoint(body):
+            common["version"] = version(body)
+            common["secrets"] = places(body, "secrets")
+            common["deadline"] = optional_moment(body, "deadline")
+            common["concurrency"] = concurrency.from_json(body)
+            common["queue_policy"] = concurrency.policy_from_json(body)
+        if is_attributed:
+            common.update(_attribution(body))
+        return make(**common)
 
     return read
 
@@ -221,8 +243,9 @@ def _begun(make: Callable[..., e.Event], *, is_attributed: bool = False) -> _Mak
 def _said(body: dict[str, Any], common: _Common) -> _Common:
     """What every event of an attempt says, together with what every event says."""
     common["attempt"] = attempts.from_json(body)
-    common["notes"] = notes.from_json(body)
-    common["concurrency"] = concurrency.from_json(body)
+    if not _RARE_CIRCUMSTANCES.isdisjoint(body):
+        common["notes"] = notes.from_json(body)
+        common["concurrency"] = concurrency.from_json(body)
     return common
 
 
@@ -285,6 +308,25 @@ def _stale_completion_ignored(body: dict[str, Any], common: _Common) -> e.Event:
         reason=optional(body, "error", str) or "no reason was given",
     )
 
+
+_WRITERS: Final[Mapping[EventKind, Callable[[dict[str, Any], Any], None]]] = {
+    EventKind.CREATED: _write_begun,
+    EventKind.RETRIED: _write_retried,
+    EventKind.STARTED: _write_started,
+    EventKind.PROGRESS: _write_attempt,
+    EventKind.LOGGED: _write_attempt,
+    EventKind.HEARTBEAT: _write_attempt,
+    EventKind.RETRY: _write_errored,
+    EventKind.COMPLETED: _write_completed,
+    EventKind.FAILED: _write_errored,
+    EventKind.DEAD: _write_errored,
+    EventKind.STALE: _write_errored,
+    EventKind.STALE_COMPLETION_IGNORED: _write_stale_completion_ignored,
+    EventKind.CANCELLED: _write_decided,
+    EventKind.EXPIRED: _write_decided,
+    EventKind.SKIPPED: _write_decided,
+    EventKind.DISMISSED: _write_decided,
+}
 
 _MAKERS: Final[Mapping[str, _Maker]] = {
     EventKind.CREATED: _begun(e.Created),

@@ -39,10 +39,35 @@ def of_event(context: JobContext, event_id: str) -> dict[str, str]:
     return headers
 
 
-def in_batch(headers: dict[str, str], batch_id: str, place: int, size: int) -> dict[str, str]:
+def block(headers: Mapping[str, str]) -> bytes:
+    """As they go out, before the data."""
+    lines = "".join([f"{name}: {value}\r\n" for name, value in headers.items()])
+    if not lines.count("\n") == lines.count("\r") == len(headers):
+        # A value with a line break would be a header of its own.
+        return block({name: " ".join(value.split()) for name, value in headers.items()})
+    return f"NATS/1.0\r\n{lines}\r\n".encode()
+
+
+def guarded_block(context: JobContext, event_id: str, sequence: int, subject: str) -> bytes:
+    """Of an event that is refused unless `sequence` is still the newest under `subject`.
+
+    Every append sends this: so what is nearly always all there is to it is written out.
+    """
+    if context.tracestate or not context.request_id.isprintable():
+        guard = {EXPECTED_SEQUENCE: str(sequence), EXPECTED_SUBJECT: subject}
+        return block(of_event(context, event_id) | guard)
+    return (
+        f"NATS/1.0\r\nrequest-id: {context.request_id}\r\ntraceparent: {context.traceparent}\r\n"
+        f"{EVENT_ID}: {event_id}\r\n{EXPECTED_SEQUENCE}: {sequence}\r\n"
+        f"{EXPECTED_SUBJECT}: {subject}\r\n\r\n"
+    ).encode()
+
+
+def in_batch(event_block: bytes, batch_id: str, place: int, size: int) -> bytes:
     """Of an event that is the `place`-th (from 1) of an atomic batch; the last one commits it."""
-    commit = {BATCH_COMMIT: "1"} if place == size else {}
-    return {**headers, BATCH_ID: batch_id, BATCH_SEQUENCE: str(place), **commit}
+    commit = f"{BATCH_COMMIT}: 1\r\n" if place == size else ""
+    lines = f"{BATCH_ID}: {batch_id}\r\n{BATCH_SEQUENCE}: {place}\r\n{commit}\r\n"
+    return event_block[: -len("\r\n")] + lines.encode()
 
 
 def is_server_reply(headers: Mapping[str, str] | None) -> bool:

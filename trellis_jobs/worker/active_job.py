@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final, Generic, Protocol, TypeVar
 
 from trellis_jobs.model.job_errors import bounded
 from trellis_jobs.model.notes import LogLevel, Progress
+from trellis_jobs.model.values import Value
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Mapping
@@ -62,8 +63,7 @@ class KeyLease:
     is_held: bool
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AttemptFacts:
+class AttemptFacts(Value, frozen=True, kw_only=True):
     """What is known of an attempt before its handler runs."""
 
     id: str

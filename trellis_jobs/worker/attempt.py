@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-from datetime import timedelta
 from typing import TYPE_CHECKING, Final
 
 from trellis_jobs.errors import PayloadTooLarge
@@ -32,6 +31,7 @@ if TYPE_CHECKING:
     from trellis_jobs.jetstream.deliveries import Delivery
     from trellis_jobs.worker.claimed import Claimed
     from trellis_jobs.worker.handlers import Handler
+    from trellis_jobs.worker.key_desk import HeldSlot
     from trellis_jobs.worker.tools import Tools
 
 log = logging.getLogger(__name__)
@@ -57,7 +57,8 @@ class AttemptRunner:
         try:
             with self._tools.telemetry.processing(delivery.job, running.terms.context):
                 answer = await self._settle_somehow(running, await self._perform(running))
-                await self._leave_key(running, answer)
+                if running.slot is not None:
+                    await self._leave_key(running.slot, answer)
                 await running.delivery.answer(answer)
         finally:
             running.release()
@@ -68,11 +69,9 @@ class AttemptRunner:
         """The job goes back without its handler, which goes on: nobody else may have its slot."""
         await running.delivery.answer(await self._settle_somehow(running, Interrupted()))
 
-    async def _leave_key(self, running: RunningJob, answer: Answer) -> None:
+    async def _leave_key(self, slot: HeldSlot, answer: Answer) -> None:
         """After the outcome, before the answer: ack last (design D15)."""
-        slot, retry_at = running.slot, None
-        if slot is None:
-            return
+        retry_at = None
         if isinstance(answer, Nak):
             retry_at = self._tools.surroundings.now() + answer.delay
         self._tools.leases.drop_slot(slot.lease)
@@ -93,15 +92,15 @@ class AttemptRunner:
             return await self._settle(running, Fatal(self._unwritable(running, error)), bare=True)
 
     async def _perform(self, running: RunningJob) -> Outcome:
-        surroundings = self._tools.surroundings
-        begun_at, started = running.delivery.begun.at, surroundings.uptime()
-        if running.terms.tries == 1:
-            waited = (surroundings.now() - begun_at) / timedelta(seconds=1)
-            self._tools.telemetry.waited(running.terms.job, max(0.0, waited))
+        surroundings, telemetry = self._tools.surroundings, self._tools.telemetry
+        if telemetry.measures and running.terms.tries == 1:
+            waited = surroundings.now() - running.delivery.begun.at
+            telemetry.waited(running.terms.job, max(0.0, waited.total_seconds()))
+        started = surroundings.uptime()
         outcome = await perform(self._handler, running, surroundings)
-        self._tools.telemetry.ran(running.terms.job, surroundings.uptime() - started)
-        if isinstance(outcome, Retryable | Fatal):
-            self._tools.telemetry.failed(outcome.error)
+        telemetry.ran(running.terms.job, surroundings.uptime() - started)
+        if isinstance(outcome, (Retryable, Fatal)):
+            telemetry.failed(outcome.error)
         return outcome
 
     async def _settle(self, running: RunningJob, outcome: Outcome, *, bare: bool = False) -> Answer:

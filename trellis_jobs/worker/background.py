@@ -22,9 +22,7 @@ class Background:
         self._tasks: set[asyncio.Task[None]] = set()
 
     def spawn(self, work: Coroutine[Any, Any, None]) -> None:
-        task = self._loop.create_task(_said_aloud(work))
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        self._tasks.add(self._loop.create_task(self._said_aloud(work)))
 
     async def close(self) -> None:
         """Cancel what is left, and leave behind what does not react."""
@@ -35,11 +33,14 @@ class Background:
             if stubborn:
                 log.error("tasks ignore their cancellation", extra={"count": len(stubborn)})
 
-
-async def _said_aloud(work: Coroutine[Any, Any, None]) -> None:
-    try:
-        await work
-    except Exception:
-        log.exception(
-            "a task of the worker failed", extra={"task": getattr(work, "__qualname__", "?")}
-        )
+    async def _said_aloud(self, work: Coroutine[Any, Any, None]) -> None:
+        try:
+            await work
+        except Exception:
+            log.exception(
+                "a task of the worker failed", extra={"task": getattr(work, "__qualname__", "?")}
+            )
+        finally:
+            # Not by a callback of the task: that would be one more turn of the loop a job.
+            if (task := asyncio.current_task(self._loop)) is not None:
+                self._tasks.discard(task)

@@ -8,7 +8,6 @@ between the two: the guard is known before the slot is taken, and a refusal give
 from __future__ import annotations
 
 import logging
-from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Final
 
@@ -31,7 +30,7 @@ from trellis_jobs.model.preflight import (
 )
 from trellis_jobs.model.settlement import Ack, Answer, Nak, Silence, Term
 from trellis_jobs.model.standing import Head
-from trellis_jobs.model.values import replace
+from trellis_jobs.model.values import Value, replace
 from trellis_jobs.worker.claimed import Claimed
 from trellis_jobs.worker.key_desk import Contested, HeldSlot, KeyDesk, Waits
 from trellis_jobs.worker.newer_versions import NewerVersions
@@ -51,8 +50,7 @@ log = logging.getLogger(__name__)
 _AFTER_TROUBLE: Final = Nak(timedelta(seconds=5))
 
 
-@dataclass(frozen=True, slots=True)
-class _Step:
+class _Step(Value, frozen=True):
     """One guarded append, and the answer it leads to; None: look again."""
 
     event: e.Event
@@ -92,9 +90,14 @@ class Claims:
         nobody ran the job while this delivery waited here, so whoever runs it now began later.
         `waited`: for how long it was not its turn.
         """
-        head: Head | None = await self._first_head(delivery)
+        head: Head | None = delivery.head
+        if self._desk is not None and delivery.delivered.number > 1:
+            # It has moved on since: do not take a slot to find that out.
+            head = await self.newest(delivery)
         while head is not None:
-            if await self._is_adopted(delivery, head):
+            own = self._running.get(delivery.job.job_id)
+            if own is not None and own.terms.attempt == head.standing.owner:
+                await own.meet_again(delivery)
                 return None
             decision = self._decide(delivery, head, seen_idle=seen_idle)
             outcome: Claimed | Waits | Head | Refused | None
@@ -126,19 +129,6 @@ class Claims:
         if head is not None:
             delivery.head = head
         return head
-
-    async def _first_head(self, delivery: Delivery) -> Head | None:
-        """A keyed job that comes again has moved on since: do not take a slot to find that out."""
-        if self._desk is None or delivery.delivered.number == 1:
-            return delivery.head
-        return await self.newest(delivery)
-
-    async def _is_adopted(self, delivery: Delivery, head: Head) -> bool:
-        own = self._running.get(delivery.job.job_id)
-        if own is None or own.terms.attempt != head.standing.owner:
-            return False
-        await own.meet_again(delivery)
-        return True
 
     async def _start(
         self, delivery: Delivery, head: Head, *, patient: bool, waited: timedelta

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+from trellis_jobs.model.values import Value
 
 if TYPE_CHECKING:
     from trellis_jobs.model.attempts import Attempt
@@ -11,8 +12,7 @@ if TYPE_CHECKING:
     from trellis_jobs.worker.key_desk import HeldSlot, Keyless
 
 
-@dataclass(frozen=True, slots=True)
-class Claimed:
+class Claimed(Value, frozen=True):
     """On a queue with keys there is a slot, or the reason why there can be none."""
 
     head: Head

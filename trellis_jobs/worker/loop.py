@@ -7,7 +7,6 @@ import logging
 from typing import TYPE_CHECKING, Final
 
 from trellis_jobs.errors import JobsError
-from trellis_jobs.jetstream.connection import Connection, ConnectionLost
 from trellis_jobs.jetstream.end_notices import EndNotices
 from trellis_jobs.jetstream.work_queue import WorkQueue
 from trellis_jobs.model.settlement import Nak
@@ -23,6 +22,7 @@ from trellis_jobs.worker.seats import Seats
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
+    from trellis_jobs.jetstream.connection import Connection
     from trellis_jobs.jetstream.deliveries import Delivery
     from trellis_jobs.jetstream.queue_keys import QueueKeys
     from trellis_jobs.worker.handlers import Handler
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-# How often a pull that was lost on the way is looked for; everything else wakes the loop.
+# How often a pull that was lost on the way is looked for; everything else is seen at once.
 _LOOK: Final = 1.0
 # Ask again once an eighth of the slots is free: fewer requests, and the slots never run dry.
 _TOP_UP_SHARE: Final = 8
@@ -66,9 +66,8 @@ class QueueWorker:
         self._work = WorkQueue(connection, service, handler.queue, self._receive)
         self._notices = EndNotices(connection, service, handler.queue.name, self._hint_end)
         self._accepting = False
-        self._changed = asyncio.Event()
         self._attuning = asyncio.Lock()
-        self._seats = Seats(concurrency, self._changed.set)
+        self._seats = Seats(concurrency, self._top_up)
 
     async def open(self) -> float:
         """Ensure the consumer and listen; returns the lease in force, in seconds."""
@@ -86,7 +85,7 @@ class QueueWorker:
         if desk is not None:
             self._parking = Parking(self._claims, desk, tools, self._seats, self._run)
         self._connection.on_reconnect(self._reconnected)
-        tools.background.spawn(self._keep_pulling())
+        tools.background.spawn(self._keep_looking())
         tools.background.spawn(watch_leases(self.running, tools, self.handler.queue.keying))
         self.accept()
 
@@ -110,7 +109,7 @@ class QueueWorker:
                 await self._work.listen()
             else:
                 await self._work.deafen()
-        self._changed.set()
+        self._top_up()
 
     @property
     def is_idle(self) -> bool:
@@ -138,21 +137,12 @@ class QueueWorker:
             await self._unwatch_keys()
         await self._work.deafen()
 
-    async def _keep_pulling(self) -> None:
+    async def _keep_looking(self) -> None:
         while True:
-            self._changed.clear()
             self._work.forget_overdue_pulls()
-            if self._work.is_gone and not await self._is_found_again():
-                await asyncio.sleep(_LOOK)
-                continue
-            room = self._room()
-            if room:
-                await self._pull(room)
-            try:
-                async with asyncio.timeout(_LOOK):
-                    await self._changed.wait()
-            except TimeoutError:
-                continue
+            if not self._work.is_gone or await self._is_found_again():
+                self._top_up()
+            await asyncio.sleep(_LOOK)
 
     async def _is_found_again(self) -> bool:
         """A consumer, or a stream, that was deleted and made again takes up where the log is."""
@@ -171,30 +161,29 @@ class QueueWorker:
     def _room(self) -> int:
         """How many deliveries to ask for now: none while few slots are free and some are owed."""
         free = self._seats.free - self._work.owed
-        if not (self._accepting and self._work.is_listening and self._connection.is_up):
+        if free <= 0 or not (self._accepting and self._work.is_listening):
             return 0
         if self._claims.newer.met_lately:
             return min(1, free) if self._work.owed == 0 else 0
         worthwhile = max(1, self.concurrency // _TOP_UP_SHARE)
         return free if free >= worthwhile or self._work.owed == 0 else 0
 
-    async def _pull(self, count: int) -> None:
-        try:
-            await self._work.ask(count)
-        except ConnectionLost as error:
-            self._work.forget_pulls()
-            log.warning("could not ask for work", extra={"error": str(error)})
+    def _top_up(self) -> None:
+        """Ask for as many deliveries as there is room for; who cannot be asked is asked later."""
+        room = self._room()
+        if room and self._connection.is_up and not self._work.is_gone:
+            self._work.ask(room)
 
     def _receive(self, delivery: Delivery | None) -> None:
         """None: a pull ended, so there may be room for another."""
         if delivery is None:
-            self._changed.set()
+            self._top_up()
         elif (running := self.running.get(delivery.job.job_id)) is not None:
             self._tools.background.spawn(running.meet_again(delivery))
         elif not self._accepting:
             self._tools.background.spawn(delivery.answer(Nak()))
         elif self._parking is not None and self._parking.join(delivery):
-            self._changed.set()
+            self._top_up()
         elif self._seats.take_now():
             self._tools.background.spawn(self._attempt(delivery))
         elif self._parking is None or not self._parking.queue_up(delivery):
@@ -230,7 +219,7 @@ class QueueWorker:
 
     def _reconnected(self) -> None:
         self._work.forget_pulls()
-        self._changed.set()
+        self._top_up()
         # Hints sent while the connection was down are lost: look.
         for job_id in self.running:
             self._hint_end(job_id)

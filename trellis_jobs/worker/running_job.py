@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Final
@@ -12,10 +11,13 @@ from trellis_jobs.model.settlement import Ack, Running
 from trellis_jobs.model.states import JobState
 from trellis_jobs.model.values import replace
 from trellis_jobs.worker.active_job import KeyLease
+from trellis_jobs.worker.end_check import EndCheck
 from trellis_jobs.worker.key_desk import HeldSlot, Keyless
 from trellis_jobs.worker.voice import Voice
 
 if TYPE_CHECKING:
+    import asyncio
+
     from trellis_jobs.contract.declaration import JobType
     from trellis_jobs.jetstream.deliveries import Delivery
     from trellis_jobs.model.notes import LogLevel, Progress
@@ -24,9 +26,6 @@ if TYPE_CHECKING:
     from trellis_jobs.worker.tools import Tools
 
 log = logging.getLogger(__name__)
-
-# A hint may overtake the event it announces: look again a few times before forgetting it.
-_LOOKS: Final = (0.0, 0.005, 0.02, 0.05, 0.1, 0.3)
 
 
 class StopReason(StrEnum):
@@ -72,8 +71,8 @@ class RunningJob:
         self.voice = Voice(claimed.head, self.terms, queue, tools, self._not_mine)
         self._queue = queue
         self._tools = tools
-        self._hinted = asyncio.Event()
-        self._checking = self._verifying = self._timed_out = False
+        self._end_check: EndCheck | None = None
+        self._verifying = self._timed_out = False
         self._handler: asyncio.Task[Any] | None = None
 
     @property
@@ -107,7 +106,7 @@ class RunningJob:
             self._tools.leases.drop_slot(self.slot.lease)
 
     def enter_handler(self) -> None:
-        self._handler = asyncio.current_task()
+        self._handler = self._tools.current_task()
 
     def leave_handler(self) -> None:
         self._handler = None
@@ -167,41 +166,21 @@ class RunningJob:
             await self.verify()
 
     def hint_end(self) -> None:
-        """The job may have ended: look, and look sooner if a look is under way already."""
-        self._hinted.set()
-        if not self._checking:
-            self._checking = True
-            self._tools.background.spawn(self._check_end())
+        """The job may have ended."""
+        if self._end_check is None:
+            self._end_check = EndCheck(self._look, self._tools.background.spawn)
+        self._end_check.hint()
 
-    async def _check_end(self) -> None:
-        """Believe the log, not the hint (design D22); a hint may come before its event is there."""
-        try:
-            while self._hinted.is_set():
-                self._hinted.clear()
-                for pause in _LOOKS:
-                    if await self._hinted_within(pause):
-                        break
-                    if self.voice.is_silent or self.stop_reason is not None:
-                        return
-                    await self._look()
-        finally:
-            self._checking = False
-
-    async def _hinted_within(self, seconds: float) -> bool:
-        if seconds == 0:
-            return False
-        try:
-            async with asyncio.timeout(seconds):
-                return await self._hinted.wait()
-        except TimeoutError:
-            return False
-
-    async def _look(self) -> None:
+    async def _look(self) -> bool:
+        """True when nobody need look any more."""
+        if self.voice.is_silent or self.stop_reason is not None:
+            return True
         head = await self._tools.events.head(
             self.delivery.job, at_least=self.voice.head.sequence, shared=self._queue.shared
         )
         if not self._is_mine(head):
             self._not_mine(head)
+        return False
 
     async def _renew_now(self) -> None:
         now = self._tools.surroundings.uptime()

@@ -33,6 +33,9 @@ class Tools:
     _loop: asyncio.AbstractEventLoop = field(default_factory=asyncio.get_running_loop)
     _thread: int = field(default_factory=threading.get_ident)
 
+    def current_task(self) -> asyncio.Task[Any] | None:
+        return asyncio.current_task(self._loop)
+
     def on_loop(self, call: Callable[..., None], *args: Any) -> None:
         """Run `call` on the event loop, from whatever thread a handler runs in."""
         if threading.get_ident() == self._thread:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from trellis_jobs.jetstream.event_log import Lost
 from trellis_jobs.model import events as e
+from trellis_jobs.model.notes import NOTHING_NOTED
 from trellis_jobs.model.standing import Head
 from trellis_jobs.worker.note_pad import SPACING, NotePad
 
@@ -37,17 +38,17 @@ class Voice:
         self._tools = tools
         self._lost = lost
         self._speaking = asyncio.Lock()
-        self._notes = NotePad()
+        self._notes: NotePad | None = None
         self._pumping = False
 
     def progress(self, progress: Progress) -> None:
         if self._queue.progress:
-            self._notes.progress(progress)
+            self._pad.progress(progress)
             self._start_pump()
 
     def line(self, level: LogLevel, message: str) -> None:
         if self._queue.logs:
-            self._notes.line(self._tools.surroundings.now(), level, message)
+            self._pad.line(self._tools.surroundings.now(), level, message)
             self._start_pump()
 
     async def heartbeat(self) -> bool:
@@ -64,12 +65,19 @@ class Voice:
         async with self._speaking:
             if self.is_silent:
                 return None
-            settlement = decide(self._notes.take())
+            settlement = decide(NOTHING_NOTED if self._notes is None else self._notes.take())
             appended: Head | Lost = self.head
             if settlement.event is not None:
                 appended = await self._say(settlement.event)
             self.is_silent = True
             return settlement, appended
+
+    @property
+    def _pad(self) -> NotePad:
+        """Most handlers note nothing."""
+        if self._notes is None:
+            self._notes = NotePad()
+        return self._notes
 
     def _start_pump(self) -> None:
         if not self._pumping and not self.is_silent:
@@ -78,10 +86,10 @@ class Voice:
 
     async def _pump_notes(self) -> None:
         try:
-            while not self._notes.is_empty and not self.is_silent:
+            while not self._pad.is_empty and not self.is_silent:
                 async with self._speaking:
                     if not self.is_silent:
-                        await self._say(self._note_event(self._notes.take()))
+                        await self._say(self._note_event(self._pad.take()))
                 await asyncio.sleep(SPACING)
         finally:
             self._pumping = False
