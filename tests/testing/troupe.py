@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine
 from dataclasses import dataclass, field
 from typing import Any, cast
 
@@ -95,8 +95,8 @@ class Troupe:
                 case "hang":
                     await self.hang(active)
                 case "cancel":
-                    await queue.ref(active.id).cancel("the play is off")
-                    await self.hang(active)
+                    # It may be stopped before it has heard that it cancelled itself.
+                    await self.hang(active, queue.ref(active.id).cancel("the play is off"))
                 case "ask for more":
                     return await ask_for_more(queue, active)
             return act(active)
@@ -107,8 +107,10 @@ class Troupe:
         self.write_down(active)
         return act(active)
 
-    async def hang(self, active: ActiveJob[Part]) -> None:
+    async def hang(self, active: ActiveJob[Part], first: Awaitable[object] | None = None) -> None:
         try:
+            if first is not None:
+                await first
             await asyncio.Event().wait()
         finally:
             self.stopped.append(active.cancelled)
