@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from typing import Any, Final
 
 from tests.given import (
@@ -34,6 +33,7 @@ from trellis_jobs.model.events import Event, EventKind
 from trellis_jobs.model.reducer import Illegal, advance
 from trellis_jobs.model.standing import Standing
 from trellis_jobs.model.states import JobState
+from trellis_jobs.model.values import replace
 from trellis_jobs.wire import events, headers, jobs, keys, presence
 from trellis_jobs.wire.fields import dumps
 

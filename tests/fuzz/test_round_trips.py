@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -31,6 +30,7 @@ from trellis_jobs.model.presence import WorkerHeartbeat
 from trellis_jobs.model.reducer import advance
 from trellis_jobs.model.standing import Standing
 from trellis_jobs.model.subjects import PresenceSubject
+from trellis_jobs.model.values import replace
 from trellis_jobs.wire import events, keys, presence
 
 TRIED = settings(max_examples=INPUTS // 4, deadline=None, derandomize=True, database=None)

@@ -52,7 +52,7 @@ def subject(text: str) -> None:
 
 def reply(text: str) -> None:
     info = read_reply(text)
-    assert info is None or all(isinstance(number, int) for number in info)
+    assert info is None or info.number + info.stream_sequence + info.stored_ns >= 0
 
 
 def source(text: str) -> None:
