@@ -52,7 +52,7 @@ def subject(text: str) -> None:
 
 def reply(text: str) -> None:
     info = read_reply(text)
-    assert info is None or info.number + info.stream_sequence + info.stored_ns >= 0
+    assert info is None or isinstance(info.number, int)
 
 
 def source(text: str) -> None:
