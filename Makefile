@@ -7,7 +7,7 @@ PIP := -m pip --disable-pip-version-check -qq
 CODE := $(wildcard trellis_jobs jobs_admin pytest_trellis_jobs tests benchmarks examples)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup dev check lint types format test fuzz soak bench bench-peers docs site constraints clean
+.PHONY: help setup dev check lint types format test fuzz model soak bench bench-peers docs site constraints clean
 
 help:  ## list these verbs
 	@awk -F ':.*##' '/^[a-z-]+:.*##/ { printf "  make %-12s%s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -36,6 +36,9 @@ test: check  ## the checks, then every test; what CI runs
 
 fuzz: setup  ## 100,000 spoilt messages through every decoder and past a running worker and admin
 	FUZZ_SEED=$$(date +%s) FUZZ_INPUTS=5000 $(BIN)/pytest -q tests/fuzz
+
+model: setup  ## explore the protocol further than the tests do: every interleaving, more faults
+	MODEL_LARGER=1 $(BIN)/pytest -q -s tests/model/test_whole_cast.py
 
 soak: setup  ## kill the admin runtime again and again while it projects 50,000 jobs
 	SOAK_JOBS=50000 SOAK_KILLS=20 $(BIN)/pytest -q tests/admin/test_killed_while_projecting.py

@@ -1,4 +1,4 @@
-"""Every interleaving, within bounds, of two workers, a work queue and a guarded log.
+"""Every interleaving, within bounds, of two workers, a work queue and a guarded log, without keys.
 
 The rules under test are the product's own (`decide`, `advance`, `settle`); only the server is a
 model here: a list that takes an append whose guard is right, and messages that are redelivered.
@@ -8,14 +8,14 @@ operator retries, duplicate messages, failing handlers, shutdowns.
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from datetime import timedelta
 
 import pytest
 
 from tests.given import CONTEXT, NOON, REPORT
+from tests.model.exploration import Exploration
 from trellis_jobs.model import events as e
 from trellis_jobs.model.attempts import Attempt
 from trellis_jobs.model.job_errors import JobError
@@ -276,37 +276,20 @@ MIXES = [
 @pytest.mark.parametrize("faults", MIXES, ids=", ".join)
 def test_no_interleaving_ends_a_run_twice_loses_a_job_or_gets_stuck(faults: dict[str, int]) -> None:
     start = replace(CREATED, faults=tuple(sorted(faults.items())))
-    worlds = explore(start, steps)
+    worlds = explore(start)
     resting = [w for w in worlds if w.workers == (IDLE, IDLE) and not any(w.messages)]
     assert resting, "nothing ever came to rest"
     assert all(world.log[-1].is_over for world in resting)
     assert all(world.log[-1].tries <= MAX_TRIES for world in worlds)
 
 
-def explore(start: World, successors: Callable[[World], Iterator[tuple[str, World]]]) -> set[World]:
-    """All reachable worlds; an assertion on the way carries the steps that led to it."""
-    came_from: dict[World, tuple[World, str] | None] = {start: None}
-    waiting = deque([start])
-    while waiting:
-        world = waiting.popleft()
-        try:
-            for step, after in successors(world):
-                if after not in came_from and _is_bounded(after):
-                    came_from[after] = (world, step)
-                    waiting.append(after)
-        except AssertionError as error:
-            error.add_note(" ; ".join(_trace(world, came_from)))
-            raise
-    return set(came_from)
+def explore(start: World) -> Iterable[World]:
+    return Exploration[World](_bounded).run(start).states
+
+
+def _bounded(world: World) -> Iterator[tuple[str, bool, World]]:
+    return ((step, False, after) for step, after in steps(world) if _is_bounded(after))
 
 
 def _is_bounded(world: World) -> bool:
     return all(m is None or m.number <= 6 for m in world.messages) and len(world.log) <= 14
-
-
-def _trace(world: World, came_from: dict[World, tuple[World, str] | None]) -> list[str]:
-    trail: list[str] = []
-    while (origin := came_from[world]) is not None:
-        world, step = origin
-        trail.append(step)
-    return trail[::-1]
