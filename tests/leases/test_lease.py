@@ -58,3 +58,25 @@ async def test_leases_are_renewed_again_after_the_server_refused_the_connection_
         async with asyncio.timeout(DEADLINE):
             await renewed.wait()
         await keeper.stop()
+
+
+class EndingLoop(asyncio.SelectorEventLoop):
+    """Of a thread that ends right after somebody has seen that it has not."""
+
+    seen_open = 0
+
+    def is_closed(self) -> bool:
+        self.seen_open -= 1
+        return super().is_closed() and self.seen_open < 0
+
+
+async def test_a_keeper_can_be_hurried_in_the_moment_in_which_its_thread_ends() -> None:
+    async def connect() -> Connection:
+        raise InfrastructureMissing("a server")
+
+    keeper = LeaseKeeper(connect, utc_now, time.monotonic, interval=0.1)
+    keeper._loop = ended = EndingLoop()
+    ended.close()
+    ended.seen_open = 1
+    keeper.hurry()
+    ended.seen_open = 0

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import threading
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
@@ -89,8 +90,9 @@ class LeaseKeeper:
 
     def hurry(self) -> None:
         """Something is due sooner than at the next look."""
-        if self._loop is not None and not self._loop.is_closed():
-            self._loop.call_soon_threadsafe(self._news.set)
+        if self._loop is not None:
+            with suppress(RuntimeError):  # its thread has ended, perhaps just now
+                self._loop.call_soon_threadsafe(self._news.set)
 
     async def stop(self) -> None:
         self._has_ended = True
