@@ -1,0 +1,105 @@
+"""Crash points that no scenario passes, each with the reason; and those that only chance passes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+_LOG: Final = "trellis_jobs.jetstream.event_log:EventLog"
+_BUCKET: Final = "trellis_jobs.jetstream.key_bucket:KeyBucket"
+_TURNS: Final = "trellis_jobs.jetstream.key_turns:KeyTurns"
+_ADMISSION: Final = "trellis_jobs.producer.admission:Admission"
+_PROVISION: Final = "trellis_jobs.jetstream.provision"
+_PROJECTOR: Final = "jobs_admin.projection.projector:Projector"
+
+# A reason, and the points that it is given for.
+NEVER: Final[Mapping[str, tuple[str, ...]]] = {
+    "replicas that lag behind, which one server has not": (
+        f"{_LOG}.latest:asyncio.sleep",
+        f"{_LOG}._find:asyncio.sleep",
+        f"{_BUCKET}._get:self._newest#2",
+        "trellis_jobs.jetstream.queue_keys:QueueKeys.latest:self._events.latest#2",
+        f"{_PROVISION}:_carry_out:_resume_source",
+        f"{_PROVISION}:_resume_source:api.request",
+        f"{_PROVISION}:_resume_source:asyncio.sleep",
+        f"{_PROVISION}:_resume_source:api.request#2",
+    ),
+    "servers that cannot guard, or cannot batch, or do it wrongly": (
+        f"{_LOG}._publish_or_see_why_not:self._moved_past",
+        f"{_LOG}._is_mistaken:self._moved_past",
+        f"{_LOG}._moved_past:self._newest",
+        f"{_ADMISSION}._append_both:self._append_alone",
+        f"{_ADMISSION}._append_both:self._skip",
+    ),
+    "a server without the stream, or a stream without a leader: there is nothing to write to": (
+        f"{_LOG}._newest:asyncio.sleep",
+        f"{_BUCKET}._ask:asyncio.sleep",
+        "trellis_jobs.jetstream.lease_keeper:LeaseKeeper._keep_renewing:self._rest",
+        f"{_PROVISION}:require_log:asyncio.sleep",
+    ),
+    "credentials that may not provision: it only reads": (f"{_PROVISION}:require_log:api.newest",),
+    "a job that moves between a look at it and the batch that is to replace it": (
+        f"{_ADMISSION}.enter:self._take_back#2",
+        f"{_ADMISSION}._replace:self._append_alone",
+        f"{_ADMISSION}._replace:self._events.head",
+        f"{_ADMISSION}._replace:self._keys.latest",
+    ),
+    "a key whose state fits no message any more, or cannot be read: a person has to mend it": (
+        f"{_TURNS}._grant:self._deny",
+        f"{_TURNS}._deny:self._grant_alone",
+        f"{_TURNS}._grant_alone:self._make",
+        f"{_TURNS}._grant_alone:self._deny",
+        "trellis_jobs.worker.claim:Claims._start:self._come_again",
+        "trellis_jobs.worker.claim:Claims._come_again:delivery.answer",
+    ),
+    "an end that is undone in the moment in which the worker hears of it": (
+        "trellis_jobs.worker.parking:Parking._end:self._seats.take",
+        "trellis_jobs.worker.parking:Parking._end:self._run",
+    ),
+    "a daemon that only answers: it looks for the file of another": (
+        "jobs_admin.daemon:_assemble:_require_file",
+        "jobs_admin.daemon:_require_file:asyncio.to_thread",
+        "jobs_admin.daemon:_require_file:position",
+    ),
+    "a file that others write while it is made anew, or that breaks in a way nobody knows": (
+        "jobs_admin.projection.rebuild:fill_up:intake.take_in",
+        "jobs_admin.projection.rebuild:fill_up:intake.complete",
+        f"{_PROJECTOR}._run:self._close#4",
+    ),
+    "a job that is retried, or gets another event, while retention removes it": (
+        "jobs_admin.projection.intake:Intake.forget:read_job",
+        "jobs_admin.retention.retention:Retention._is_there:self._read",
+    ),
+    "an advisory that cannot be dealt with now: it comes again by itself": (
+        "jobs_admin.upkeep.advisories:Advisories.run:self._feed.later",
+        "trellis_jobs.jetstream.advisory_feed:AdvisoryFeed.later:self._answer",
+    ),
+    "a read, of a key whose job has a delivery limit": (
+        "jobs_admin.upkeep.stuck_messages:StuckMessages._is_in_hand:self.keys.read",
+    ),
+}
+
+# Passed in one run and not in the next, as processes happen to meet.
+BY_CHANCE: Final = frozenset(
+    {
+        "jobs_admin.loops:Loops.keep:asyncio.sleep",
+        "jobs_admin.projection.file_watch:FileWatch._look:check_sound",
+        f"{_PROJECTOR}._make_fit:self._mend",
+        f"{_PROJECTOR}._run:self._close#2",
+        f"{_PROJECTOR}._run:self._mend",
+        f"{_PROJECTOR}._run:self._close#3",
+        f"{_PROJECTOR}._run:self._rebuild",
+        "jobs_admin.projection.rebuild:_held:place_of",
+        "jobs_admin.upkeep.verdicts:Verdicts.append:self._fold",
+        f"{_BUCKET}._get:asyncio.sleep",
+        f"{_BUCKET}._make:asyncio.sleep",
+        f"{_BUCKET}.look:self.read",
+        f"{_ADMISSION}._replace_unborn:self._skip",
+        f"{_ADMISSION}._skip:self._events.append",
+        "trellis_jobs.worker.attempt:AttemptRunner._settle:self._too_late",
+        "trellis_jobs.worker.attempt:AttemptRunner._too_late:self._tools.events.append",
+        "trellis_jobs.worker.claim:Claims._is_adopted:own.meet_again",
+        "trellis_jobs.worker.running_job:RunningJob._renew_now:self.verify",
+        "trellis_jobs.worker.seats:Seats.take:turn",
+    }
+)
