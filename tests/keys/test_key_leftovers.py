@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 from functools import partial
+from typing import cast
 
 import pytest
 
@@ -18,11 +19,14 @@ from tests.keys.keyed_lab import (
     worker,
 )
 from tests.support.facts import until
+from tests.support.fault_proxy import fault_proxy
 from tests.support.lab import probe, until_state
 from trellis_jobs import Accepted, JobIsOver, KeyBusy, QueueFull
 from trellis_jobs.embedded import EmbeddedServer
 from trellis_jobs.model.states import LIVE, OVER, JobState
 from trellis_jobs.model.values import replace
+from trellis_jobs.surroundings import uptime
+from trellis_jobs.worker.running_job import RunningJob
 
 
 @pytest.mark.parametrize("left_in", ["queued", "active"])
@@ -131,6 +135,26 @@ async def test_cancelling_a_job_that_runs_leaves_its_slot_to_its_worker(
         assert (await key.active(), await key.queued()) == ([ref.id], [])
         bench.go.set()
         await key.until_free()
+
+
+async def test_who_tidies_up_for_too_long_does_not_hand_back_a_message_that_may_be_anothers(
+    server: EmbeddedServer,
+) -> None:
+    async with fault_proxy(server.url) as way, worker(way.url, "patient") as bench:
+        answers: list[bytes] = []
+        async with probe(server.url) as raw:
+            ref = await bench.jobs.patient.create(Sync(do="linger"))
+            active = await bench.until_running(ref)
+            way.on_answers(lambda _, body: answers.append(body), uses=1000)
+            key = Key(raw, DeskJobs.patient)
+            await key.put(key.empty)
+            await until(lambda: ref.id in bench.lingering, "the handler was told, and tidies up")
+            lease = cast("RunningJob", active._desk).lease
+            await until(lambda: lease.has_lapsed(uptime()), "the delivery may be another's")
+            bench.go.set()
+            await until(lambda: bench.runs == [ref.id, ref.id], "it runs again")
+            assert await raw.kinds(ref) == ["created", "started", "retry", "started"]
+        assert not [answer for answer in answers if answer.startswith(b"-NAK")]
 
 
 async def test_a_waiting_job_that_is_cancelled_never_runs_and_the_next_one_does(

@@ -179,6 +179,7 @@ def taken_by_another(state: KeyState) -> KeyState:
 async def test_a_slot_that_is_gone_from_the_bucket_stops_its_handler(
     server: EmbeddedServer, strangers_write: Callable[[KeyState], KeyState]
 ) -> None:
+    """The log says so before the slot is left: a job of the key that starts next finds it idle."""
     async with (
         producer(server.url) as jobs,
         probe(server.url) as raw,
@@ -192,12 +193,14 @@ async def test_a_slot_that_is_gone_from_the_bucket_stops_its_handler(
         assert active.cancelled
         assert active.key_lease is not None
         assert not active.key_lease.is_held
-        await until_kind(raw, ref, NOTED)
+        await until_kind(raw, ref, EventKind.RETRY)
         working.go.set()
         assert (await ref.wait(timeout=20)).tries == 2
         await key.until_empty()
         kinds = await raw.kinds(ref)
-    assert kinds == ["created", "started", NOTED, "retry", "started", "completed"]
+        [error] = (await ref.get()).errors
+    assert kinds == ["created", "started", "retry", "started", "completed"]
+    assert error.type == "lease_over"
 
 
 async def test_a_slot_that_cannot_be_renewed_stops_its_handler_before_others_may_take_it(
@@ -218,7 +221,7 @@ async def test_a_slot_that_cannot_be_renewed_stops_its_handler_before_others_may
         silent = datetime.now(UTC) - held.heartbeat_at
         assert keying.heartbeat_ttl - keying.heartbeat_interval <= silent < 5 * keying.heartbeat_ttl
         way.to_server.clear()
-        await until_kind(raw, ref, NOTED)
+        await until_kind(raw, ref, EventKind.RETRY)
         working.go.set()
         assert (await ref.wait(timeout=30)).tries == 2
         await raw.until_empty()

@@ -15,6 +15,8 @@ from dataclasses import dataclass, field
 from enum import Enum, auto
 from urllib.parse import urlsplit
 
+_ANSWER = re.compile(rb"PUB (\$JS\.ACK\.\S+) +(?:\S+ +)?\d+\r\n([+-][^\r]*)\r\n")
+
 
 class Then(Enum):
     """What happens to the bytes that a rule matched."""
@@ -36,7 +38,7 @@ class _Rule:
 @dataclass
 class FaultProxy:
     upstream: tuple[str, int]
-    url: str = ""
+    port: int = 0
     to_server: list[_Rule] = field(default_factory=list)
     to_client: list[_Rule] = field(default_factory=list)
     _inbox_sid: bytes = b""
@@ -45,6 +47,10 @@ class FaultProxy:
     _flowing: asyncio.Event = field(default_factory=asyncio.Event)
     _links: set[asyncio.StreamWriter] = field(default_factory=set)
     _tasks: set[asyncio.Task[None]] = field(default_factory=set)
+
+    @property
+    def url(self) -> str:
+        return f"nats://127.0.0.1:{self.port}"
 
     def when_client_sends(self, pattern: bytes, act: Callable[[], Then], *, uses: int = 1) -> None:
         self.to_server.append(_Rule(re.compile(pattern, re.DOTALL), lambda _, __: act(), uses))
@@ -61,6 +67,16 @@ class FaultProxy:
             return Then.FORWARD
 
         self.to_server.append(_Rule(re.compile(rb".+", re.DOTALL), look, sys.maxsize))
+
+    def on_answers(self, note: Callable[[str, bytes], None], *, uses: int) -> None:
+        """`note` gets reply subject and body of answers to JetStream, from so many chunks."""
+
+        def look(chunk: re.Match[bytes], _: asyncio.StreamWriter) -> Then:
+            for subject, body in _ANSWER.findall(chunk.string):
+                note(subject.decode(), body)
+            return Then.FORWARD
+
+        self.to_server.append(_Rule(_ANSWER, look, uses))
 
     def answer_reads_with_404(self, times: int) -> Callable[[], int]:
         """Lie like a replica that lags behind; returns a function that counts the lies."""
@@ -125,7 +141,11 @@ class FaultProxy:
         if not self._admitting:
             writer.close()
             return
-        up_reader, up_writer = await asyncio.open_connection(*self.upstream)
+        try:
+            up_reader, up_writer = await asyncio.open_connection(*self.upstream)
+        except OSError:  # the server is away
+            writer.close()
+            return
         self._links.update((writer, up_writer))
         for source, sink, back, rules in (
             (reader, up_writer, writer, self.to_server),
@@ -182,7 +202,7 @@ async def fault_proxy(url: str) -> AsyncIterator[FaultProxy]:
     proxy.to_server.append(_Rule(re.compile(rb"SUB \S+\.\* +(\d+)\r\n"), proxy._learn_inbox, 1))
     proxy.thaw()
     listener = await asyncio.start_server(proxy.accept, "127.0.0.1", 0)
-    proxy.url = f"nats://127.0.0.1:{listener.sockets[0].getsockname()[1]}"
+    proxy.port = listener.sockets[0].getsockname()[1]
     try:
         yield proxy
     finally:

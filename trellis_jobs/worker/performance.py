@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import traceback
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, assert_never
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any, Final, assert_never
 
 from trellis_jobs.contract.shapes import DoesNotFit
 from trellis_jobs.errors import Fail, Retry
@@ -29,11 +30,13 @@ from trellis_jobs.worker.active_job import ActiveJob, AttemptFacts
 from trellis_jobs.worker.running_job import RunningJob, StopReason
 
 if TYPE_CHECKING:
-    from datetime import datetime, timedelta
+    from datetime import datetime
 
     from trellis_jobs.model.events import Begun
     from trellis_jobs.surroundings import Surroundings
     from trellis_jobs.worker.handlers import Handler
+
+_NOT_RENEWED: Final = "its slot of the key was not renewed in time"
 
 
 async def perform(handler: Handler, running: RunningJob, surroundings: Surroundings) -> Outcome:
@@ -51,11 +54,11 @@ async def perform(handler: Handler, running: RunningJob, surroundings: Surroundi
     except (KeyboardInterrupt, GeneratorExit):
         raise
     except BaseException as raised:
+        witness = _Witness(running.terms.tries, surroundings.now())
         if running.stop_reason is not None:
-            return _stopped(running.stop_reason)
+            return _stopped(running.stop_reason, witness)
         if _is_cancelled_from_outside():
             raise
-        witness = _Witness(running.terms.tries, surroundings.now())
         if timeout is not None and timeout.expired() and not isinstance(raised, Fail | Retry):
             running.time_out()
             return Retryable(witness.error(Interruption.TIMEOUT, _no_end_in(limit)))
@@ -144,7 +147,7 @@ def _is_cancelled_from_outside() -> bool:
     return task is not None and task.cancelling() > 0
 
 
-def _stopped(reason: StopReason) -> Outcome:
+def _stopped(reason: StopReason, witness: _Witness) -> Outcome:
     task = asyncio.current_task()
     while task is not None and task.cancelling():
         task.uncancel()
@@ -153,6 +156,9 @@ def _stopped(reason: StopReason) -> Outcome:
             return EndObserved()
         case StopReason.LOST:
             return Superseded()
+        case StopReason.UNSAFE:
+            # Said before the slot is left: by the log, too, only so many jobs of a key run.
+            return Retryable(witness.error(Interruption.LEASE_OVER, _NOT_RENEWED), timedelta())
         case StopReason.SHUTDOWN:
             return Interrupted()
         case _:

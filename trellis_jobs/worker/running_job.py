@@ -33,10 +33,12 @@ class StopReason(StrEnum):
 
     ENDED = "the job ended"
     LOST = "another attempt has the job"
+    UNSAFE = "its slot of the key may go to another job"
     SHUTDOWN = "the worker shuts down"
 
 
-_NOT_OURS: Final = frozenset({StopReason.ENDED, StopReason.LOST})
+# After these the delivery is not renewed: somebody else may have it, or shall have it soon.
+_NOT_OURS: Final = frozenset({StopReason.ENDED, StopReason.LOST, StopReason.UNSAFE})
 
 
 class RunningJob:
@@ -124,7 +126,7 @@ class RunningJob:
     def check_slot(self, now: float) -> None:
         """A slot that is lost, or could not be renewed for too long, ends the attempt."""
         if self.slot is not None and self.slot.lease.is_over(now):
-            self.stop(StopReason.LOST)
+            self.stop(StopReason.UNSAFE)
 
     def lapsed(self) -> None:
         """The delivery was not renewed in time: ask the log whether the job is still ours.
@@ -133,7 +135,7 @@ class RunningJob:
         by now, end there, and let the next one of the key in.
         """
         if self.slot is not None and not self.delivery.is_reachable:
-            self.stop(StopReason.LOST)
+            self.stop(StopReason.UNSAFE)
         else:
             self._tools.background.spawn(self.verify())
 
