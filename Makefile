@@ -43,6 +43,18 @@ model: setup  ## explore the protocol further than the tests do: every interleav
 soak: setup  ## kill the admin runtime again and again while it projects 50,000 jobs
 	SOAK_JOBS=50000 SOAK_KILLS=20 $(BIN)/pytest -q tests/admin/test_killed_while_projecting.py
 
+SEED ?= 1
+CHAOS := $(BIN)/python -m tests.chaos --seed $(SEED)
+.PHONY: chaos chaos-long
+
+chaos: setup  ## four minutes of faults that SEED=1 decides, against one server and against three
+	$(CHAOS) --seconds 60
+	$(CHAOS) --seconds 60 --servers 3
+
+chaos-long: setup  ## the same for twenty minutes
+	$(CHAOS) --seconds 480
+	$(CHAOS) --seconds 480 --servers 3
+
 bench: setup  ## run the benchmarks
 	$(BIN)/python -m benchmarks
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import socket
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Final
 
 from tests.support.facts import until
@@ -15,6 +16,7 @@ from trellis_jobs.jetstream import api
 from trellis_jobs.jetstream.connection import Connection
 
 SIZE: Final = 3
+_NOWHERE: Final = 1  # a port at which nobody listens
 
 _NODE: Final = """
 server_name: node-{number}
@@ -22,6 +24,9 @@ cluster {{
     name: lab
     listen: "{host}:{route}"
     routes: [{routes}]
+    # Nobody is told of another way to a node than the one that it was given.
+    no_advertise: true
+    advertise: "{host}:{nowhere}"
 }}
 accounts {{
     SYS: {{ users: [{{ user: sys, password: sys }}] }}
@@ -37,11 +42,11 @@ class Cluster:
 
     @property
     def url(self) -> str:
-        return ",".join(_as("app", node) for node in self.nodes)
+        return ",".join(address("app", node.port) for node in self.nodes)
 
     @property
     def system_url(self) -> str:
-        return ",".join(_as("sys", node) for node in self.nodes)
+        return ",".join(address("sys", node.port) for node in self.nodes)
 
     async def until_ready(self) -> None:
         """Until the cluster has a leader that knows all three and can place three replicas."""
@@ -52,16 +57,28 @@ class Cluster:
             await connection.close()
 
 
+@dataclass(frozen=True)
+class Routes:
+    """`listening`: the port at which each node awaits the others; `dialled[a][b]`: a's way to b."""
+
+    listening: Sequence[int]
+    dialled: Sequence[Sequence[int]]
+
+    @classmethod
+    def direct(cls) -> Routes:
+        ports = free_ports(SIZE)
+        return cls(ports, [ports] * SIZE)
+
+
 @contextmanager
-def cluster() -> Iterator[Cluster]:
-    routes = free_ports(SIZE)
+def cluster(routes: Routes | None = None, *, binary: Path | None = None) -> Iterator[Cluster]:
+    routes = routes or Routes.direct()
     with ExitStack() as stack:
-        yield Cluster(
-            [
-                stack.enter_context(EmbeddedServer.start(config=_config(number, routes)))
-                for number in range(SIZE)
-            ]
+        started = (
+            EmbeddedServer.start(config=_config(number, routes), binary=binary)
+            for number in range(SIZE)
         )
+        yield Cluster([stack.enter_context(node) for node in started])
 
 
 async def _places_three_replicas(connection: Connection) -> bool:
@@ -74,13 +91,15 @@ async def _places_three_replicas(connection: Connection) -> bool:
     return True
 
 
-def _config(number: int, routes: list[int]) -> str:
-    listed = ", ".join(f'"nats-route://{HOST}:{port}"' for port in routes)
-    return _NODE.format(number=number, host=HOST, route=routes[number], routes=listed)
+def _config(number: int, routes: Routes) -> str:
+    listed = ", ".join(f'"nats-route://{HOST}:{port}"' for port in routes.dialled[number])
+    return _NODE.format(
+        number=number, host=HOST, route=routes.listening[number], routes=listed, nowhere=_NOWHERE
+    )
 
 
-def _as(user: str, node: EmbeddedServer) -> str:
-    return f"nats://{user}:{user}@{HOST}:{node.port}"
+def address(user: str, port: int) -> str:
+    return f"nats://{user}:{user}@{HOST}:{port}"
 
 
 def free_ports(count: int) -> list[int]:

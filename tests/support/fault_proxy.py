@@ -9,10 +9,11 @@ from __future__ import annotations
 import asyncio
 import re
 import sys
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from enum import Enum, auto
+from typing import Any
 from urllib.parse import urlsplit
 
 _ANSWER = re.compile(rb"PUB (\$JS\.ACK\.\S+) +(?:\S+ +)?\d+\r\n([+-][^\r]*)\r\n")
@@ -137,23 +138,33 @@ class FaultProxy:
         for link in list(self._links):
             link.close()
 
-    async def accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        if not self._admitting:
-            writer.close()
-            return
+    def accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self._links.add(writer)
+        self._spawn(self._lead(reader, writer))
+
+    async def _lead(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """To the server, if it is there and anybody is let in."""
         try:
             up_reader, up_writer = await asyncio.open_connection(*self.upstream)
-        except OSError:  # the server is away
-            writer.close()
+        except OSError:
+            self._drop(writer)
             return
-        self._links.update((writer, up_writer))
-        for source, sink, back, rules in (
-            (reader, up_writer, writer, self.to_server),
-            (up_reader, writer, up_writer, self.to_client),
-        ):
-            task = asyncio.create_task(self._pump(source, sink, back, rules))
-            self._tasks.add(task)
-            task.add_done_callback(self._tasks.discard)
+        self._links.add(up_writer)
+        if not self._admitting:
+            self._drop(writer, up_writer)
+            return
+        self._spawn(self._pump(reader, up_writer, writer, self.to_server))
+        self._spawn(self._pump(up_reader, writer, up_writer, self.to_client))
+
+    def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    def _drop(self, *links: asyncio.StreamWriter) -> None:
+        for link in links:
+            link.close()
+            self._links.discard(link)
 
     async def _pump(
         self,
@@ -173,16 +184,16 @@ class FaultProxy:
                 if then is Then.FORWARD:
                     sink.write(chunk)
                     await sink.drain()
-        for end in (sink, back):
-            end.close()
-            self._links.discard(end)
+        self._drop(sink, back)
 
     async def close(self) -> None:
         self.thaw()
-        self.cut()
+        links = list(self._links)
+        self.refuse()
         for task in list(self._tasks):
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
+        await asyncio.gather(*(link.wait_closed() for link in links), return_exceptions=True)
 
 
 def _judge(rules: list[_Rule], chunk: bytes, back: asyncio.StreamWriter) -> Then:

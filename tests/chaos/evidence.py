@@ -1,0 +1,93 @@
+"""What is left of a campaign: read from the servers, the notebooks and the projections."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from contextlib import aclosing
+from pathlib import Path
+from typing import Final
+
+from jobs_admin.projection.verify import verify
+from tests.chaos.actors import Kind, database
+from tests.chaos.observed import Effects, Observed
+from tests.chaos.stage import Stage
+from tests.chaos.witness import Witness, entry_in
+from tests.chaos.workload import LIMITS
+from trellis_jobs.contract.topology import WORK
+from trellis_jobs.jetstream import api
+from trellis_jobs.jetstream.connection import Connection
+from trellis_jobs.jetstream.key_changes import KeyChanges
+from trellis_jobs.jetstream.log_feed import LogFeed, LogMessage, Place
+from trellis_jobs.model import subjects
+from trellis_jobs.model.key_state import KeyState
+from trellis_jobs.surroundings import utc_now
+
+_EXAMPLES: Final = 5
+
+
+async def collect(connection: Connection, stage: Stage, witness: Witness) -> Observed:
+    messages = await whole_log(connection)
+    entries = [(message, entry_in(message)) for message in messages]
+    producers = [line for actor in stage.of(Kind.PRODUCER) for line in actor.notes]
+    homes = [actor.home for actor in stage.of(Kind.DAEMON)]
+    return Observed(
+        entries=[entry for _, entry in entries if entry],
+        unreadable=[
+            f"{message.sequence} {message.subject}"
+            for message, entry in entries
+            if entry is None and not _is_presence(message)
+        ],
+        glimpsed=witness.glimpsed,
+        acknowledged=_said("created", producers),
+        refused=_said("refused", producers),
+        mistaken=_said("exists", producers),
+        effects=_effects(line for actor in stage.of(Kind.WORKER) for line in actor.notes),
+        limits=LIMITS,
+        keys=await busy_keys(connection),
+        work_left=await work_left(connection),
+        differing={home.name: await _differing(connection, home) for home in homes},
+        fell=[fall for actor in stage.actors for fall in actor.fell],
+    )
+
+
+async def whole_log(connection: Connection) -> list[LogMessage]:
+    feed = LogFeed(connection)
+    end = (await feed.extent()).last_sequence
+    async with aclosing(feed.up_to(Place(), end)) as batches:
+        return [message async for batch in batches for message in batch]
+
+
+async def busy_keys(connection: Connection) -> list[KeyState]:
+    _, states = await KeyChanges(connection).since_last()
+    return [state for state in states.values() if state and (state.active or state.queued)]
+
+
+async def work_left(connection: Connection) -> list[str]:
+    """The jobs that work messages stand for."""
+    asked = {"subjects_filter": ">"}
+    info = await api.request(connection, f"STREAM.INFO.{WORK}", asked)
+    found = [subjects.parse(subject) for subject in info["state"].get("subjects") or ()]
+    return [each.job.job_id for each in found if isinstance(each, subjects.WorkSubject)]
+
+
+def _is_presence(message: LogMessage) -> bool:
+    return isinstance(subjects.parse(message.subject), subjects.PresenceSubject)
+
+
+def _said(word: str, notes: Iterable[Sequence[str]]) -> frozenset[str]:
+    return frozenset(line[1] for line in notes if line[0] == word)
+
+
+def _effects(notes: Iterable[Sequence[str]]) -> Effects:
+    effects = Effects()
+    counters: dict[str, Counter[str]] = {"begun": effects.begun, "done": effects.done}
+    for word, _, attempt in notes:
+        counters[word][attempt] += 1
+    return effects
+
+
+async def _differing(connection: Connection, home: Path) -> list[str]:
+    found = await verify(database(home), LogFeed(connection), utc_now())
+    examples = (example for table in found.tables for example in table.examples[:_EXAMPLES])
+    return [f"{each.table} {each.key}: {each.changed()}" for each in examples]

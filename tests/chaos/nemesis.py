@@ -1,0 +1,44 @@
+"""Carries a schedule of faults out, and takes every one of them back in the end."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Sequence
+from typing import Final
+
+from tests.chaos.faults import Injection
+from tests.chaos.injecting import Injecting
+from tests.chaos.process_faults import ProcessFaults
+from tests.chaos.server_faults import ServerFaults
+from tests.chaos.way_faults import WayFaults
+
+_LOOK: Final = 0.1
+
+
+async def carry_out(schedule: Sequence[Injection], injecting: Injecting) -> None:
+    """Returns when the last fault is over."""
+    processes = ProcessFaults(injecting)
+    acts = {
+        **processes.acts(),
+        **WayFaults(injecting).acts(),
+        **ServerFaults(injecting).acts(),
+    }
+    begun = time.monotonic()
+    async with asyncio.TaskGroup() as striking:
+        for injection in schedule:
+            await asyncio.sleep(max(0.0, begun + injection.at - time.monotonic()))
+            striking.create_task(acts[injection.fault](injection))
+    injecting.is_over = True
+    processes.restore()
+    for way in injecting.stage.all_ways():
+        way.thaw()
+        way.admit()
+
+
+async def keep_up(injecting: Injecting) -> None:
+    """Whoever ended is started again, as a supervisor would."""
+    while True:
+        await asyncio.sleep(_LOOK)
+        for actor in injecting.stage.actors:
+            actor.keep_up()

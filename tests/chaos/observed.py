@@ -1,0 +1,47 @@
+"""What a campaign leaves behind, for the checker to judge."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from trellis_jobs.model.job import Entry
+from trellis_jobs.model.key_state import KeyState
+
+
+@dataclass(frozen=True)
+class Effects:
+    """By attempt: how often its handler began, and how often it did what it is for."""
+
+    begun: Counter[str] = field(default_factory=Counter)
+    done: Counter[str] = field(default_factory=Counter)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Observed:
+    """All of it after the faults stopped and everything had its time to end.
+
+    `glimpsed`: what somebody who followed the log all the time read at each sequence. `limits`: how
+    many jobs of a key may run, by queue. `differing`: rows in which a projection is not the fold.
+    `mistaken`: creates of new jobs that were told their job exists. `fell`: processes that ended by
+    themselves.
+    """
+
+    entries: Sequence[Entry]
+    unreadable: Sequence[str] = ()
+    glimpsed: Mapping[int, str] = field(default_factory=dict)
+    acknowledged: frozenset[str] = frozenset()
+    refused: frozenset[str] = frozenset()
+    mistaken: frozenset[str] = frozenset()
+    effects: Effects = field(default_factory=Effects)
+    limits: Mapping[str, int] = field(default_factory=dict)
+    keys: Sequence[KeyState] = ()
+    work_left: Sequence[str] = ()
+    differing: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    fell: Sequence[str] = ()
+
+
+def glimpse(entry: Entry) -> str:
+    """An event in short, to tell it from another."""
+    return f"{entry.event.job.job_id} {entry.event.kind} {entry.event.at.isoformat()}"

@@ -1,0 +1,93 @@
+"""Servers are killed, frozen, and kept from hearing each other; the work queue is purged."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+from collections.abc import Sequence
+
+from tests.chaos.faults import Fault, Injection
+from tests.chaos.injecting import Acts, Injecting, pick
+from tests.chaos.way_faults import for_a_while
+from tests.support.fault_proxy import FaultProxy
+from trellis_jobs.contract.topology import KEYS, LOG, WORK
+from trellis_jobs.errors import JobsError
+from trellis_jobs.jetstream import api
+
+
+class ServerFaults:
+    """A server that is down, or frozen, is left alone until it is up again."""
+
+    def __init__(self, injecting: Injecting) -> None:
+        self._injecting = injecting
+        self._servers = injecting.stage.servers
+        self._numbers = range(len(self._servers.nodes))
+        self._struck: set[int] = set()
+
+    def acts(self) -> Acts:
+        return {
+            Fault.KILL_SERVER: self._kill_one,
+            Fault.KILL_LEADER: self._kill_leader,
+            Fault.KILL_ALL_SERVERS: self._kill_all,
+            Fault.PAUSE_SERVER: self._pause,
+            Fault.CUT_OFF: self._cut_off,
+            Fault.SILENCE: self._silence,
+            Fault.PURGE_WORK: self._purge_work,
+        }
+
+    async def _kill_one(self, injection: Injection) -> None:
+        await self._kill(injection, [pick(self._numbers, injection)])
+
+    async def _kill_all(self, injection: Injection) -> None:
+        await self._kill(injection, self._numbers)
+
+    async def _kill_leader(self, injection: Injection) -> None:
+        stream = pick((LOG, WORK, KEYS), injection)
+        try:
+            told = await api.request(self._injecting.connection, f"STREAM.INFO.{stream}")
+        except JobsError:  # it has none right now
+            return
+        await self._kill(injection, [int(told["cluster"]["leader"].rpartition("-")[2])])
+
+    async def _kill(self, injection: Injection, numbers: Sequence[int]) -> None:
+        mine = [number for number in numbers if number not in self._struck]
+        if not mine:
+            return
+        self._struck.update(mine)
+        self._injecting.count(injection)
+        nodes = [self._servers.nodes[number] for number in mine]
+        for node in nodes:
+            node.kill()
+        await asyncio.sleep(injection.seconds)
+        await asyncio.gather(*(asyncio.to_thread(node.restart) for node in nodes))
+        self._struck.difference_update(mine)
+
+    async def _pause(self, injection: Injection) -> None:
+        number = pick(self._numbers, injection)
+        if number in self._struck:
+            return
+        self._struck.add(number)
+        self._injecting.count(injection)
+        pid = self._servers.nodes[number].pid
+        os.kill(pid, signal.SIGSTOP)
+        await asyncio.sleep(injection.seconds)
+        os.kill(pid, signal.SIGCONT)
+        self._struck.remove(number)
+
+    async def _cut_off(self, injection: Injection) -> None:
+        self._injecting.count(injection)
+        links = self._servers.around(pick(self._numbers, injection))
+        await for_a_while(injection, links, FaultProxy.refuse, FaultProxy.admit)
+
+    async def _silence(self, injection: Injection) -> None:
+        self._injecting.count(injection)
+        links = self._servers.around(pick(self._numbers, injection))
+        await for_a_while(injection, links, FaultProxy.freeze, FaultProxy.thaw)
+
+    async def _purge_work(self, injection: Injection) -> None:
+        try:
+            await api.request(self._injecting.connection, f"STREAM.PURGE.{WORK}")
+        except JobsError:  # no leader right now
+            return
+        self._injecting.count(injection)

@@ -1,0 +1,39 @@
+"""Short campaigns, the same faults each time; `make chaos` runs long ones, with more of them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.chaos.campaign import Plan, run
+from tests.chaos.stage import Cast
+from tests.support.servers import server_binary
+from trellis_jobs.model.events import EventKind
+
+
+@pytest.mark.timeout(180)
+# nats-py leaves the socket of a server that took the connection and said nothing to be collected.
+@pytest.mark.filterwarnings(
+    "ignore:Exception ignored in. <function StreamWriter:pytest.PytestUnraisableExceptionWarning"
+)
+@pytest.mark.parametrize(("servers", "seconds"), [(1, 5), (3, 6)])
+async def test_whatever_happens_the_rules_hold(
+    servers: int, seconds: float, tmp_path: Path
+) -> None:
+    plan = Plan(
+        seed=1,
+        seconds=seconds,
+        servers=servers,
+        binary=server_binary(),
+        cast=Cast(workers=2, producers=1),
+        every=0.4,
+        patience=60,
+        is_short=True,
+    )
+    outcome = await run(plan, tmp_path, print)
+    assert outcome.violations == []
+    # There was something to be broken, and something that tried.
+    kinds = {entry.event.kind for entry in outcome.seen.entries}
+    assert kinds >= {EventKind.CREATED, EventKind.STARTED, EventKind.COMPLETED}
+    assert outcome.faults.total() > 3
