@@ -146,7 +146,7 @@ def keyed_payload(data: bytes) -> None:
                 assert template.resolve(payload) == template.resolve(payload)
 
 
-_REQUESTS: Final = tuple(
+REQUESTS: Final = tuple(
     map(
         orjson.dumps,
         (
@@ -181,7 +181,7 @@ DOORS: Final = (
     Door("manifests", samples.MANIFESTS, manifest),
     Door("contracts at consumers", samples.MANIFESTS, note),
     Door("bindings", samples.BINDINGS, bindings),
-    Door("requests", _REQUESTS, requests),
+    Door("requests", REQUESTS, requests),
     Door("answers", _ANSWERS, answers),
     Door("payloads with keys", [orjson.dumps(samples.FULL[0].payload)], keyed_payload),
 )

@@ -33,6 +33,7 @@ from trellis_jobs.model.settlement import Nak
 from trellis_jobs.model.timeline import Between, Recorded, timeline
 from trellis_jobs.wire import jobs
 from trellis_jobs.wire.fields import BadField
+from trellis_jobs.wire.headers import RUN_SEQUENCE, source_sequence
 
 
 def nested(depth: int) -> bytes:
@@ -96,6 +97,11 @@ def test_a_row_that_holds_no_job_says_so(change: dict[str, Any]) -> None:
 )
 def test_a_reply_subject_that_somebody_made_up_is_none_of_a_delivery(reply: str) -> None:
     assert read_reply(reply) is None
+
+
+def test_a_number_that_no_message_can_have_is_no_sequence() -> None:
+    """A worker would have to write it into an event, and could not: it would come for ever."""
+    assert source_sequence({RUN_SEQUENCE: str(2**64)}) is None
 
 
 @pytest.mark.parametrize("text", ["0001-01-01", "9999-12-31T23:59:59"])

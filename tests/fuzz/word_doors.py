@@ -58,7 +58,7 @@ def reply(text: str) -> None:
 def source(text: str) -> None:
     for name in (h.STREAM_SOURCE, h.RUN_SEQUENCE):
         found = h.source_sequence({name: text})
-        assert found is None or 0 <= found < 10**20
+        assert found is None or 0 <= found < 2**64
 
 
 def pull_end(text: str) -> None:

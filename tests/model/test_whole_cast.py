@@ -35,9 +35,7 @@ def steps(world: World, habits: Habits) -> Steps:
         yield from others(world, habits)
 
 
-def explored(
-    jobs: int, faults: dict[str, int], habits: Habits = PROTOCOL
-) -> Exploration[World]:
+def explored(jobs: int, faults: dict[str, int], habits: Habits = PROTOCOL) -> Exploration[World]:
     exploration = Exploration[World](lambda world: steps(world, habits))
     exploration.run(beginning(jobs, **faults))
     exploration.require_an_end(World.is_at_rest)

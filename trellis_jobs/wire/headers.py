@@ -26,6 +26,7 @@ OF_SERVER_REPLIES: Final = ("Nats-Stream", "Nats-Sequence", "Status")
 
 # Of a sequence, an unsigned 64-bit number. A client may have written the header itself.
 _MOST_DIGITS: Final = 20
+_NO_SEQUENCE: Final = 2**64
 
 
 def of_event(context: JobContext, event_id: str) -> dict[str, str]:
@@ -87,5 +88,7 @@ def source_sequence(headers: Mapping[str, str]) -> int | None:
 
 
 def _number(text: str) -> int | None:
-    is_uint64 = text.isascii() and text.isdigit() and len(text) <= _MOST_DIGITS
-    return int(text) if is_uint64 else None
+    if not text.isascii() or not text.isdigit() or len(text) > _MOST_DIGITS:
+        return None
+    number = int(text)
+    return number if number < _NO_SEQUENCE else None
