@@ -60,11 +60,9 @@ LARGER: list[tuple[int, dict[str, int]]] = [
     (1, {"crash": 1, "timeout": 2, "rivalry": 1}),
     (1, {"crash": 1, "late": 1, "timeout": 1, "rivalry": 1}),
     (1, {"crash": 1, "duplicate": 1, "fail": 1, "rivalry": 1}),
-    (1, {"crash": 1, "purge": 1, "cancel": 1, "retry": 1, "fail": 2, "rivalry": 1}),
     (1, {"fail": 2, "retry": 1, "stale": 1, "crash": 1}),
     (2, {"producer crash": 1, "purge": 1, "rivalry": 1}),
     (2, {"cancel": 1, "crash": 1}),
-    (2, {"crash": 1, "timeout": 1, "rivalry": 1}),
     (2, {"expiry": 1, "crash": 1, "fail": 1}),
     (2, {"expiry": 2, "crash": 1}),
 ]
