@@ -15,6 +15,7 @@ from benchmarks.report import Report
 from jobs_admin.projection.batch import Changes, JobRow
 from jobs_admin.projection.rows import microseconds
 from jobs_admin.projection.store import Projection
+from jobs_admin.projection.writer import Writer
 from jobs_admin.reads import jobs as reads
 from jobs_admin.reads.jobs import JobFilter
 from jobs_admin.reads.keys import busy
@@ -48,9 +49,9 @@ async def _fill(path: Path, over: int, keyed: int) -> None:
                 stored_at = microseconds(job.updated_at)
                 changes.jobs[job.address] = JobRow(sequence, job, sequence + 2, stored_at)
                 changes.begun.append((sequence, job.payload))
-            await projection.apply(changes)
-        await projection.add_indexes()
-        await projection.seal()
+            await projection.do(Writer.apply, changes)
+        await projection.do(Writer.add_indexes)
+        await projection.do(Writer.seal)
 
 
 def _jobs(over: int, keyed: int) -> Iterator[tuple[int, Job]]:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from trellis_jobs.jetstream.log_feed import Place
 from trellis_jobs.model import values
@@ -12,19 +12,18 @@ from trellis_jobs.model.events import AttemptEvent, Begun, Event
 from trellis_jobs.model.job import Entry, Ignored, Job, reduce
 from trellis_jobs.model.presence import WorkerHeartbeat
 from trellis_jobs.model.redaction import redacted
-from trellis_jobs.model.reducer import NOTES
 from trellis_jobs.wire import log as wire
-from trellis_jobs.wire.events import Undecodable
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from trellis_jobs.jetstream.log_feed import LogMessage
     from trellis_jobs.model.identity import JobAddress
     from trellis_jobs.model.json_values import Json
     from trellis_jobs.model.notes import LogLine
+    from trellis_jobs.wire.events import Undecodable
 
-Reading = Entry | WorkerHeartbeat | Undecodable
+Columns = tuple[Any, ...]
 
 _EXCERPT: Final = 200
 _MINUTE_NS: Final = 60 * 10**9
@@ -35,7 +34,7 @@ class JobRow:
     """A job as the projection has it: its log lines are rows of their own.
 
     `number` is the sequence of its first event; `last_stored_at` when the server stored the newest,
-    in microseconds; `written` the job as its row in the file is, None before there is one.
+    in microseconds; `written` the first columns of its row in the file, None before there is one.
     """
 
     number: int
@@ -43,7 +42,7 @@ class JobRow:
     last_sequence: int
     last_stored_at: int
     lines: int = 0
-    written: Job | None = None
+    written: Columns | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +71,16 @@ class Aside:
     excerpt: str
 
 
+@dataclass(frozen=True, slots=True)
+class Readings:
+    """What messages of the log say, up to a place; `events` by the job they are about."""
+
+    place: Place
+    events: Mapping[JobAddress, Sequence[tuple[LogMessage, Entry]]]
+    beats: Sequence[tuple[LogMessage, WorkerHeartbeat]]
+    undecodable: Sequence[tuple[LogMessage, Undecodable]]
+
+
 @dataclass(slots=True)
 class Changes:
     """`begun` has what may be shown of the payload of each run that began, by its job's number.
@@ -89,33 +98,35 @@ class Changes:
     activity: Counter[tuple[int, str, str, str]] = field(default_factory=Counter)
 
 
-def read(messages: Sequence[LogMessage]) -> list[tuple[LogMessage, Reading]]:
-    return [(m, wire.read(m.subject, m.sequence, m.data, m.headers)) for m in messages]
+def read(messages: Sequence[LogMessage]) -> Readings:
+    """Of at least one message."""
+    events: defaultdict[JobAddress, list[tuple[LogMessage, Entry]]] = defaultdict(list)
+    beats, undecodable = [], []
+    for message in messages:
+        read = wire.read(message.subject, message.sequence, message.data, message.headers)
+        if isinstance(read, Entry):
+            events[read.event.job].append((message, read))
+        elif isinstance(read, WorkerHeartbeat):
+            beats.append((message, read))
+        else:
+            undecodable.append((message, read))
+    last = messages[-1]
+    return Readings(Place(last.sequence, last.stored_ns), events, beats, undecodable)
 
 
-def addresses(readings: Sequence[tuple[LogMessage, Reading]]) -> set[JobAddress]:
-    """The jobs whose rows a batch needs."""
-    return {reading.event.job for _, reading in readings if isinstance(reading, Entry)}
-
-
-def project(
-    readings: Sequence[tuple[LogMessage, Reading]], rows: Mapping[JobAddress, JobRow]
-) -> Changes:
+def project(readings: Readings, rows: Mapping[JobAddress, JobRow]) -> Changes:
     """`rows`: of the jobs in the batch those that exist; they are changed in place."""
-    last = readings[-1][0]
-    changes = Changes(Place(last.sequence, last.stored_ns))
-    for message, reading in readings:
-        match reading:
-            case Entry():
-                _project_event(message, reading, rows, changes)
-            case WorkerHeartbeat():
-                worker = (reading.service, reading.job_type, reading.instance)
-                changes.presence[worker] = Sighted(reading, message.stored_ns)
-            case Undecodable():
-                excerpt = message.data[:_EXCERPT].decode("utf-8", "replace")
-                changes.aside.append(
-                    Aside(message.sequence, message.subject, reading.reason, excerpt)
-                )
+    changes = Changes(readings.place)
+    for address, events in readings.events.items():
+        row = _project_job(events, rows.get(address), changes)
+        if row is not None:
+            changes.jobs[address] = row
+    for message, beat in readings.beats:
+        worker = (beat.service, beat.job_type, beat.instance)
+        changes.presence[worker] = Sighted(beat, message.stored_ns)
+    for message, read in readings.undecodable:
+        excerpt = message.data[:_EXCERPT].decode("utf-8", "replace")
+        changes.aside.append(Aside(message.sequence, message.subject, read.reason, excerpt))
     return changes
 
 
@@ -126,37 +137,40 @@ def refold(messages: Sequence[LogMessage], place: Place) -> Changes:
     return replace(project(read(messages), {}), place=place, activity=Counter())
 
 
-def _project_event(
-    message: LogMessage, entry: Entry, rows: Mapping[JobAddress, JobRow], changes: Changes
-) -> None:
-    address, stored_at = entry.event.job, message.stored_ns // 1000
-    row = changes.jobs.get(address)
-    if row is None:
-        row = rows.get(address)
+def _project_job(
+    events: Iterable[tuple[LogMessage, Entry]], row: JobRow | None, changes: Changes
+) -> JobRow | None:
+    """None as long as there is no such job."""
+    for message, entry in events:
+        before, stored_at = row.job if row else None, message.stored_ns // 1000
+        reduced = reduce(before, entry)
+        if isinstance(reduced, Ignored):
+            changes.ignored.append((entry.sequence, entry.event, reduced.reason))
+        elif row is None:
+            row = JobRow(entry.sequence, reduced.job, entry.sequence, stored_at)
+        else:
+            row.job = reduced.job
         if row is not None:
-            changes.jobs[address] = row
-    reduced = reduce(row.job if row else None, entry)
-    if isinstance(reduced, Ignored):
-        changes.ignored.append((entry.sequence, entry.event, reduced.reason))
-    elif row is None:
-        row = changes.jobs[address] = JobRow(entry.sequence, reduced.job, entry.sequence, stored_at)
-        _note(row, message, entry.event, changes)
-    else:
-        row.job = reduced.job
-        _note(row, message, entry.event, changes)
-    if row is not None:
-        row.last_sequence, row.last_stored_at = entry.sequence, stored_at
+            row.last_sequence, row.last_stored_at = entry.sequence, stored_at
+            if row.job is not before:
+                _note(row, entry.event, changes)
+            # An event that is only a note leaves the job where it stands.
+            if before is None or row.job.standing is not before.standing:
+                _count(message, entry.event, changes)
+    return row
 
 
-def _note(row: JobRow, message: LogMessage, event: Event, changes: Changes) -> None:
+def _note(row: JobRow, event: Event, changes: Changes) -> None:
     """What an event that counted brought with it beside its job."""
     if isinstance(event, Begun):
         changes.begun.append((row.number, redacted(event.payload, event.secrets)))
     elif isinstance(event, AttemptEvent) and event.notes.lines:
         _number_lines(row, event.notes.lines, changes)
-    if event.kind not in NOTES:
-        minute, address = message.stored_ns // _MINUTE_NS, event.job
-        changes.activity[minute, address.service, address.job_type, event.kind.value] += 1
+
+
+def _count(message: LogMessage, event: Event, changes: Changes) -> None:
+    minute, job = message.stored_ns // _MINUTE_NS, event.job
+    changes.activity[minute, job.service, job.job_type, event.kind.value] += 1
 
 
 def _number_lines(row: JobRow, lines: tuple[LogLine, ...], changes: Changes) -> None:

@@ -10,8 +10,8 @@ import aiosqlite
 
 from jobs_admin.errors import ProjectionOutdated, ProjectionUnusable
 from jobs_admin.projection.files import FileDamaged, file_id, read_only
+from jobs_admin.projection.metadata import place_of
 from jobs_admin.projection.schema import SCHEMA_VERSION, lacking
-from jobs_admin.projection.store import place_of
 from trellis_jobs.jetstream.log_feed import LogReplaced, check_log
 
 if TYPE_CHECKING:

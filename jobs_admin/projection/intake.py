@@ -7,7 +7,8 @@ from collections import OrderedDict
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
-from jobs_admin.projection.batch import addresses, project, read, refold
+from jobs_admin.projection.batch import project, read, refold
+from jobs_admin.projection.writer import Writer
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping
@@ -38,21 +39,13 @@ class Intake:
 
     async def take_in(self, batch: list[LogMessage]) -> None:
         async with self._writing:
-            readings = read(batch)
-            wanted = addresses(readings)
-            unknown = [address for address in wanted if address not in self._rows]
-            if unknown:
-                self._rows.update(await self._projection.load(unknown))
-            changes = project(readings, self._rows)
-            await self._projection.apply(changes)
-            self._remember(changes.jobs)
-            self.place = replace(changes.place, created=self.place.created)
+            await self._projection.do(self._take_in, batch)
 
     async def complete(self, position: int) -> None:
         """Everything up to there is in, though the last messages may be gone from the log."""
         if self.place.sequence < position:
             self.place = replace(self.place, sequence=position, stored_ns=0)
-        await self._projection.set_place(self.place)
+        await self._projection.do(Writer.set_place, self.place)
 
     async def forget(self, up_to: Mapping[JobAddress, int], read_job: ReadJob) -> None:
         """The log has lost these jobs up to their sequences: so do the rows, in one transaction.
@@ -62,12 +55,23 @@ class Intake:
         async with self._writing:
             for address in up_to:
                 self._rows.pop(address, None)
-            rows = await self._projection.load(up_to.keys())
+            rows = await self._projection.do(Writer.load, up_to.keys())
             went_on = [job for job, row in rows.items() if row.last_sequence > up_to[job]]
             left = [message for job in went_on for message in await read_job(job)]
             taken_in = [message for message in left if message.sequence <= self.place.sequence]
             if rows:
-                await self._projection.forget(rows.values(), up_to, refold(taken_in, self.place))
+                again = refold(taken_in, self.place)
+                await self._projection.do(Writer.forget, rows.values(), up_to, again)
+
+    def _take_in(self, writer: Writer, batch: list[LogMessage]) -> None:
+        readings = read(batch)
+        unknown = readings.events.keys() - self._rows.keys()
+        if unknown:
+            self._rows.update(writer.load(unknown))
+        changes = project(readings, self._rows)
+        writer.apply(changes)
+        self._remember(changes.jobs)
+        self.place = replace(changes.place, created=self.place.created)
 
     def _remember(self, rows: dict[JobAddress, JobRow]) -> None:
         for address, row in rows.items():

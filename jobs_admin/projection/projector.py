@@ -16,6 +16,7 @@ from jobs_admin.projection.intake import Intake
 from jobs_admin.projection.rebuild import rebuild
 from jobs_admin.projection.rebuild_progress import RebuildProgress
 from jobs_admin.projection.store import Projection
+from jobs_admin.projection.writer import Writer
 from trellis_jobs.jetstream.log_feed import LogReplaced
 
 if TYPE_CHECKING:
@@ -148,7 +149,7 @@ class Projector:
         await self._make_fit()
         with noticing_damage():
             projection = await self._opened.enter_async_context(Projection.open(self._path))
-            intake = Intake(projection, await projection.place())
+            intake = Intake(projection, await projection.do(Writer.place))
         file = self._file = _OpenFile(intake, FileWatch(self._path))
         self.rebuilding = None
         self._was_open = True

@@ -20,7 +20,9 @@ from jobs_admin.errors import AdminError, ProjectionTaken
 from jobs_admin.file_lock import only_writer
 from jobs_admin.projection.files import beside, file_id, put_in_place, remove
 from jobs_admin.projection.intake import Intake
-from jobs_admin.projection.store import Projection, place_of
+from jobs_admin.projection.metadata import place_of
+from jobs_admin.projection.store import Projection
+from jobs_admin.projection.writer import Writer
 from trellis_jobs.jetstream.log_feed import Place
 
 if TYPE_CHECKING:
@@ -117,20 +119,20 @@ async def fill(fresh: Path, feed: LogFeed, tell: TellProgress | None = None) -> 
             if tell is not None:
                 tell(done, done + batch[-1].pending)
         await intake.complete(extent.last_sequence)
-        await projection.add_indexes()
+        await projection.do(Writer.add_indexes)
     return Filled(extent.last_sequence, done)
 
 
 async def fill_up(fresh: Path, feed: LogFeed, shown: Place) -> None:
     """Take in what another projection of the same log has shown meanwhile."""
     async with Projection.open(fresh, bulk=True) as projection:
-        intake = Intake(projection, await projection.place())
+        intake = Intake(projection, await projection.do(Writer.place))
         begin = intake.place
         if shown.created == begin.created and shown.sequence > begin.sequence:
             async for batch in feed.up_to(begin, shown.sequence):
                 await intake.take_in(batch)
             await intake.complete(shown.sequence)
-        await projection.seal()
+        await projection.do(Writer.seal)
 
 
 async def _heaped(

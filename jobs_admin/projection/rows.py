@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import hashlib
 from datetime import UTC, datetime, timedelta
-from itertools import islice
-from typing import TYPE_CHECKING, Any, Final, TypeGuard
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, Final
 
 import orjson
 
@@ -15,9 +15,7 @@ from trellis_jobs.wire import job_errors, jobs
 from trellis_jobs.wire.fields import dumps
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from jobs_admin.projection.batch import Changes
+    from jobs_admin.projection.batch import Changes, Columns
     from trellis_jobs.model.job import Job
     from trellis_jobs.model.job_errors import JobError
     from trellis_jobs.model.json_values import Json
@@ -48,12 +46,14 @@ COLUMNS: Final = (
     "document",
 )
 
+_COUNTED: Final = COLUMNS.index("error") + 1
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND: Final = timedelta(microseconds=1)
 _MINUTE: Final = timedelta(minutes=1)
 _DEEPEST_VALUE: Final = 4
 _MOST_VALUES: Final = 32
 _LONGEST_VALUE: Final = 200
+_NUMBERS: Final = (int, float)
 
 
 def minute(moment: datetime) -> int:
@@ -73,7 +73,7 @@ def moment_of(micros: int) -> datetime:
     return _EPOCH + timedelta(microseconds=micros)
 
 
-def to_row(row: JobRow) -> tuple[Any, ...]:
+def to_row(row: JobRow) -> Columns:
     """In the order of COLUMNS."""
     job, standing, run = row.job, row.job.standing, row.job.run
     held = run.concurrency
@@ -112,38 +112,45 @@ def folded_error(error: JobError) -> str:
     return job_errors.text(error).casefold()
 
 
-def from_row(
-    number: int, last_sequence: int, last_stored_at: int, lines: int, document: str
-) -> JobRow:
+def from_row(columns: Columns) -> JobRow:
+    """What to_row() made."""
+    number, *_, last_sequence, last_stored_at, lines, document = columns
     job = jobs.from_json(orjson.loads(document))
-    return JobRow(number, job, last_sequence, last_stored_at, lines, written=job)
+    return JobRow(number, job, last_sequence, last_stored_at, lines, written=counted(columns))
+
+
+def counted(columns: Columns) -> Columns:
+    """As many of a row's columns as jobs are counted by."""
+    return columns[:_COUNTED]
 
 
 def payload_hashes(payload: Json) -> set[int]:
     """One for each scalar in the payload, down to a depth: `customer.id = 7` becomes a number."""
-    found = islice(_scalars((), payload), _MOST_VALUES)
-    return {value_hash(".".join(path), value) for path, value in found}
+    found: list[tuple[str, Scalar]] = []
+    _find_scalars(payload, "", 1, found)
+    return {value_hash(path, value) for path, value in found}
 
 
+@lru_cache(maxsize=10_000, typed=True)
 def value_hash(path: str, value: Scalar) -> int:
     """Signed, as SQLite's integers are."""
     text = orjson.dumps([path, value])
     return int.from_bytes(hashlib.blake2b(text, digest_size=8).digest(), signed=True)
 
 
-def _scalars(path: tuple[str, ...], value: Json) -> Iterator[tuple[tuple[str, ...], Scalar]]:
-    if isinstance(value, dict):
-        if len(path) < _DEEPEST_VALUE:
-            for name, member in value.items():
-                yield from _scalars((*path, name), member)
-    elif path and _is_searchable(value):
-        yield path, value
-
-
-def _is_searchable(value: Json) -> TypeGuard[Scalar]:
-    if isinstance(value, str):
-        return len(value) <= _LONGEST_VALUE
-    return isinstance(value, int | float)
+def _find_scalars(value: Json, within: str, depth: int, found: list[tuple[str, Scalar]]) -> None:
+    if not isinstance(value, dict):
+        return
+    for name, member in value.items():
+        if len(found) >= _MOST_VALUES:
+            return
+        if isinstance(member, str):
+            if len(member) <= _LONGEST_VALUE:
+                found.append((within + name, member))
+        elif isinstance(member, _NUMBERS):
+            found.append((within + name, member))
+        elif depth < _DEEPEST_VALUE:
+            _find_scalars(member, f"{within}{name}.", depth + 1, found)
 
 
 def payload_rows(changes: Changes) -> list[tuple[int, int]]:

@@ -10,7 +10,7 @@ import aiosqlite
 from jobs_admin.errors import ProjectionUnusable
 from jobs_admin.projection.files import FileDamaged, file_id, read_only
 from jobs_admin.projection.fitness import noticing_damage, why_unfit
-from jobs_admin.projection.store import metadata
+from jobs_admin.projection.metadata import metadata, place_in
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -65,8 +65,8 @@ async def _facts(path: Path) -> dict[str, Any]:
     """As many as a file of any schema has."""
     facts: dict[str, Any] = {}
     async with aiosqlite.connect(read_only(path), uri=True) as database:
-        facts["schema"] = await metadata(database, "schema_version")
-        facts["position"] = int(await metadata(database, "position") or 0)
+        said = await metadata(database)
+        facts["schema"], facts["position"] = said.get("schema_version"), place_in(said).sequence
         for name, query in _COUNTS.items():
             try:
                 [(count,)] = await database.execute_fetchall(query)

@@ -2,25 +2,27 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, TypeAlias
+from operator import itemgetter
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
-from jobs_admin.projection.rows import folded_error, last_change
-from trellis_jobs.model.states import JobState
+from jobs_admin.projection.many_rows import ManyRows
+from jobs_admin.projection.rows import COLUMNS
+from trellis_jobs.model.states import LIVE, JobState
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Mapping, Sequence
 
-    from trellis_jobs.model.job import Job
+    from jobs_admin.projection.batch import Columns
 
 # Changes are counted by slots of ten minutes, in microseconds.
 SLOT: Final = 600_000_000
 
 Kind = tuple[str | int, ...]
-# What a job counts as, and with how much in each column of numbers.
-Share = tuple[Kind, tuple[int, ...]]
-# A job as it is counted, and as it is now; None where it is not there.
-Move: TypeAlias = "tuple[Job | None, Job | None]"
+# A kind, and by how much each of its numbers changes.
+Change = tuple[Kind, tuple[int, ...]]
+Counts: TypeAlias = "Callable[[Columns], bool]"
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,67 +31,78 @@ class Tally:
 
     table: str
     kind: tuple[str, ...]
-    numbers: tuple[str, ...]
-    share: Callable[[Job], Share | None]
+    kind_of: Callable[[Columns], Kind]
+    numbers: Mapping[str, Counts]
 
     @property
-    def add(self) -> str:
-        """The statement that adds to a row, whether it is there or not: its kind, then numbers."""
-        marks = ", ".join("?" * (len(self.kind) + len(self.numbers)))
+    def add(self) -> ManyRows:
+        """Adds to a row, whether it is there or not: its kind, then numbers."""
         sums = ", ".join(f"{name} = {name} + excluded.{name}" for name in self.numbers)
-        return (
-            f"INSERT INTO {self.table} VALUES ({marks}) "  # noqa: S608 - our own names
-            f"ON CONFLICT ({', '.join(self.kind)}) DO UPDATE SET {sums}"
+        return ManyRows(
+            f"INSERT INTO {self.table}",
+            len(self.kind) + len(self.numbers),
+            f"ON CONFLICT ({', '.join(self.kind)}) DO UPDATE SET {sums}",
         )
 
     @property
-    def clear(self) -> str:
-        """The statement that takes out a row of no jobs."""
-        of_kind = " AND ".join(f"{name} = ?" for name in self.kind)
-        return f"DELETE FROM {self.table} WHERE {of_kind} AND jobs = 0"  # noqa: S608
+    def clear(self) -> ManyRows:
+        """Takes out rows of no jobs, by their kinds; + keeps it to the primary key."""
+        kind = ", ".join(self.kind)
+        return ManyRows(
+            f"WITH fewer ({kind}) AS (",
+            len(self.kind),
+            f") DELETE FROM {self.table} WHERE ({kind}) IN (SELECT * FROM fewer) AND +jobs = 0",  # noqa: S608
+        )
 
-    def changes(self, moves: Iterable[Move]) -> list[Share]:
-        """By how much each row changes in all."""
-        sums: dict[Kind, list[int]] = {}
-        for before, after in moves:
-            for job, sign in ((before, -1), (after, 1)):
-                share = self.share(job) if job else None
-                if share is not None:
-                    kind, numbers = share
-                    row = sums.setdefault(kind, [0] * len(numbers))
-                    for place, number in enumerate(numbers):
-                        row[place] += sign * number
-        return [(kind, tuple(sums[kind])) for kind in sorted(sums) if any(sums[kind])]
-
-
-def _by_state(job: Job) -> Share:
-    address = job.address
-    return (address.service, address.job_type, job.state.value), (1,)
+    def changes(self, before: Sequence[Columns], after: Sequence[Columns]) -> list[Change]:
+        """By how much each row changes in all, with the jobs as they were and as they are now."""
+        nets = []
+        for counts in self.numbers.values():
+            net = Counter(self.kind_of(job) for job in after if counts(job))
+            net.subtract(self.kind_of(job) for job in before if counts(job))
+            nets.append(net)
+        kinds = sorted({kind for net in nets for kind, number in net.items() if number})
+        return [(kind, tuple(net[kind] for net in nets)) for kind in kinds]
 
 
-def _by_change(job: Job) -> Share:
-    kind, numbers = _by_state(job)
-    return (last_change(job) // SLOT, *kind), numbers
+def _columns(*names: str) -> Callable[[Columns], Any]:
+    return itemgetter(*map(COLUMNS.index, names))
 
 
-def _by_key(job: Job) -> Share | None:
-    held, address = job.run.concurrency, job.address
-    if held is None or job.is_over:
-        return None
-    kind = (address.service, address.job_type, held.key_hash, held.key)
-    return kind, (1, int(job.state is JobState.ACTIVE))
+_state, _updated_at, _key, _error = map(_columns, ("state", "updated_at", "key", "error"))
+_by_state = _columns("service", "type", "state")
 
 
-def _by_error(job: Job) -> Share | None:
-    if job.last_error is None:
-        return None
-    kind, numbers = _by_state(job)
-    return (*kind, folded_error(job.last_error)), numbers
+def _by_change(job: Columns) -> Kind:
+    return (_updated_at(job) // SLOT, *_by_state(job))
 
 
+def _every(_: Columns) -> bool:
+    return True
+
+
+def _has_error(job: Columns) -> bool:
+    return _error(job) is not None
+
+
+def _is_live_with_key(job: Columns) -> bool:
+    return _key(job) is not None and _state(job) in LIVE
+
+
+def _is_active_with_key(job: Columns) -> bool:
+    return _key(job) is not None and _state(job) == JobState.ACTIVE
+
+
+_STATE: Final = ("service", "type", "state")
+_KEY: Final = ("service", "type", "key_hash", "key")
 TALLIES: Final = (
-    Tally("job_counts", ("service", "type", "state"), ("jobs",), _by_state),
-    Tally("change_counts", ("slot", "service", "type", "state"), ("jobs",), _by_change),
-    Tally("key_counts", ("service", "type", "key_hash", "key"), ("jobs", "active"), _by_key),
-    Tally("error_counts", ("service", "type", "state", "error"), ("jobs",), _by_error),
+    Tally("job_counts", _STATE, _by_state, {"jobs": _every}),
+    Tally("change_counts", ("slot", *_STATE), _by_change, {"jobs": _every}),
+    Tally(
+        "key_counts",
+        _KEY,
+        _columns(*_KEY),
+        {"jobs": _is_live_with_key, "active": _is_active_with_key},
+    ),
+    Tally("error_counts", (*_STATE, "error"), _columns(*_STATE, "error"), {"jobs": _has_error}),
 )

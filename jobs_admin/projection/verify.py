@@ -16,9 +16,9 @@ import aiosqlite
 from jobs_admin.errors import ProjectionMissing
 from jobs_admin.projection.files import file_id, read_only
 from jobs_admin.projection.fitness import fit_place, noticing_damage
+from jobs_admin.projection.metadata import place_of
 from jobs_admin.projection.rebuild import beside_it, fill, fill_up
 from jobs_admin.projection.rows import minute
-from jobs_admin.projection.store import place_of
 from jobs_admin.projection.tables import ACTIVITY, PRESENCE, TABLES
 from jobs_admin.retention.policy import SHORTEST
 from trellis_jobs.jetstream.log_feed import check_log

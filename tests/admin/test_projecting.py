@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from jobs_admin.projection.batch import read
 from jobs_admin.projection.intake import Intake
 from jobs_admin.projection.store import Projection
+from jobs_admin.projection.writer import Writer
 from tests.admin.made_log import BILLING, Scribe, logs, of, rows_of, split
 from tests.given import (
     FIRST,
@@ -37,7 +38,7 @@ from trellis_jobs.model import events as e
 from trellis_jobs.model import subjects
 from trellis_jobs.model.concurrency import Concurrency
 from trellis_jobs.model.identity import JobAddress
-from trellis_jobs.model.job import LOGS_KEPT, Entry, Job, fold
+from trellis_jobs.model.job import LOGS_KEPT, Job, fold
 from trellis_jobs.model.values import replace
 from trellis_jobs.wire import jobs as wire
 from trellis_jobs.wire.fields import dumps
@@ -51,7 +52,7 @@ def project(path: Path, batches: list[list[LogMessage]], *, anew: bool = False) 
     async def take_in() -> None:
         for part in [[batch] for batch in batches] if anew else [batches]:
             async with Projection.open(path) as projection:
-                intake = Intake(projection, await projection.place())
+                intake = Intake(projection, await projection.do(Writer.place))
                 for batch in part:
                     await intake.take_in(batch)
 
@@ -105,11 +106,9 @@ def test_a_row_is_what_the_reducer_makes_of_the_jobs_history(messages: list[LogM
 
 
 def folded(messages: list[LogMessage]) -> list[Job]:
-    entries: dict[JobAddress, list[Entry]] = {}
-    for _, reading in read(messages):
-        if isinstance(reading, Entry):
-            entries.setdefault(reading.event.job, []).append(reading)
-    return [job for history in entries.values() if (job := fold(history)) is not None]
+    histories = read(messages).events.values()
+    jobs = [fold(entry for _, entry in history) for history in histories]
+    return [job for job in jobs if job is not None]
 
 
 def test_events_that_do_not_count_are_kept_with_the_reason(tmp_path: Path) -> None:

@@ -8,8 +8,9 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
-from jobs_admin.projection.batch import addresses, project, read
+from jobs_admin.projection.batch import project, read
 from jobs_admin.projection.store import Projection
+from jobs_admin.projection.writer import Writer
 from jobs_admin.reads import services
 from jobs_admin.reads.readers import Readers
 from jobs_admin.reads.stats import stats
@@ -23,8 +24,8 @@ async def projected(folder: Path, log: Scribe) -> AsyncIterator[Readers]:
     path = folder / "jobs.sqlite"
     async with Projection.open(path) as projection:
         readings = read(log.messages)
-        rows = await projection.load(addresses(readings))
-        await projection.apply(project(readings, rows))
+        rows = await projection.do(Writer.load, readings.events.keys())
+        await projection.do(Writer.apply, project(readings, rows))
         async with Readers.open(path) as readers:
             yield readers
 

@@ -15,6 +15,7 @@ from jobs_admin.explaining.explanation import Facts
 from jobs_admin.explaining.telling import told_explanation, told_log
 from jobs_admin.projection.intake import Intake
 from jobs_admin.projection.store import Projection
+from jobs_admin.projection.writer import Writer
 from jobs_admin.retention.archive import FolderArchive
 from jobs_admin.views.jobs import LogEntry
 from tests.fuzz.quantity import INPUTS, SEED
@@ -54,11 +55,11 @@ async def test_the_projection_takes_in_every_message_and_knows_its_rows_again(
         while seen < INPUTS:
             batch = log.stretch(100)
             seen += len(batch)
-            intake = Intake(projection, await projection.place())
+            intake = Intake(projection, await projection.do(Writer.place))
             await intake.take_in(batch)
             addresses = {entry.event.job for entry in entries(batch)}
-            assert (await projection.load(addresses)).keys() <= addresses
-        assert (await projection.place()).sequence == seen
+            assert (await projection.do(Writer.load, addresses)).keys() <= addresses
+        assert (await projection.do(Writer.place)).sequence == seen
 
 
 @pytest.mark.timeout(600)

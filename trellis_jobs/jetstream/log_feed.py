@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from trellis_jobs.jetstream.messages import Message
     from trellis_jobs.jetstream.pulling import Delivered, Pulling
 
-_PULL: Final = 4_000
+_PULL: Final = 8_000
 _PULL_BYTES: Final = 16 * 1024 * 1024
 _IDLE: Final = timedelta(minutes=1)
 
@@ -67,7 +67,7 @@ class LogReplaced(JobsError):
 class LogFeed:
     """Each call of `batches` begins where it is told, and goes on through any outage."""
 
-    def __init__(self, connection: Connection, *, most: int = 2_000) -> None:
+    def __init__(self, connection: Connection, *, most: int = 5_000) -> None:
         self._connection = connection
         self._most = most
         # A pull must have room for the largest message with its headers: smaller ones never end.

@@ -15,7 +15,6 @@ from trellis_jobs.model.redaction import redacted
 from trellis_jobs.model.standing import Standing
 from trellis_jobs.wire import attempts, concurrency, contexts, job_errors, notes, states
 from trellis_jobs.wire.fields import (
-    add_present,
     count,
     moment,
     objects,
@@ -43,13 +42,14 @@ def to_json(job: Job) -> dict[str, Any]:
         "runSeq": standing.run,
         **_run_json(job.run),
     }
-    add_present(
-        body,
-        deadline=standing.deadline,
-        nextAttemptAt=standing.next_attempt_at,
-        attempt=standing.owner and attempts.to_json(standing.owner),
-        lastError=job.last_error and job_errors.text(job.last_error),
-    )
+    if standing.deadline is not None:
+        body["deadline"] = standing.deadline
+    if standing.next_attempt_at is not None:
+        body["nextAttemptAt"] = standing.next_attempt_at
+    if standing.owner is not None:
+        body["attempt"] = attempts.to_json(standing.owner)
+    if job.run.errors:
+        body["lastError"] = job_errors.text(job.run.errors[-1])
     if job.earlier_runs:
         body["earlierRuns"] = [_run_json(run) for run in job.earlier_runs]
     return body
@@ -79,6 +79,7 @@ def from_json(body: dict[str, Any]) -> Job:
 
 
 def _run_json(run: Run) -> dict[str, Any]:
+    """Written out: it is made of every job that is projected, and most of it is not there."""
     body: dict[str, Any] = {
         "payload": redacted(run.payload, run.secrets),
         "beganAt": run.began_at,
@@ -87,21 +88,37 @@ def _run_json(run: Run) -> dict[str, Any]:
         body["result"] = redacted(run.result, run.result_secrets)
     if run.errors:
         body["errors"] = [job_errors.to_json(error) for error in run.errors]
-    add_present(
-        body,
-        payloadVersion=run.version if run.version != 1 else None,
-        secrets=list(run.secrets) or None,
-        resultSecrets=list(run.result_secrets) or None,
-        startedAt=run.started_at,
-        completedAt=run.ended_at,
-        reason=run.ended_because,
-        begunBy=run.begun_by,
-        by=run.ended_by,
-        concurrency=run.concurrency and concurrency.to_json(run.concurrency),
-        queuePolicy=run.queue_policy and concurrency.policy_to_json(run.queue_policy),
-    )
-    notes.add_to(body, Notes(run.progress))
+    _add_terms(body, run)
+    _add_course(body, run)
+    if run.concurrency is not None:
+        body["concurrency"] = concurrency.to_json(run.concurrency)
+    if run.queue_policy is not None:
+        body["queuePolicy"] = concurrency.policy_to_json(run.queue_policy)
+    if run.progress is not None:
+        notes.add_to(body, Notes(run.progress))
     return body
+
+
+def _add_terms(body: dict[str, Any], run: Run) -> None:
+    if run.version != 1:
+        body["payloadVersion"] = run.version
+    if run.secrets:
+        body["secrets"] = list(run.secrets)
+    if run.result_secrets:
+        body["resultSecrets"] = list(run.result_secrets)
+
+
+def _add_course(body: dict[str, Any], run: Run) -> None:
+    if run.started_at is not None:
+        body["startedAt"] = run.started_at
+    if run.ended_at is not None:
+        body["completedAt"] = run.ended_at
+    if run.ended_because is not None:
+        body["reason"] = run.ended_because
+    if run.begun_by is not None:
+        body["begunBy"] = run.begun_by
+    if run.ended_by is not None:
+        body["by"] = run.ended_by
 
 
 def _run(body: dict[str, Any]) -> Run:

@@ -1,0 +1,42 @@
+"""One statement for many rows."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cache
+from itertools import chain
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    import sqlite3
+    from collections.abc import Sequence
+
+_MOST: Final = 512
+
+
+@dataclass(frozen=True, slots=True)
+class ManyRows:
+    """What is before and after the rows, and how many columns they have.
+
+    executemany() is one execution for each row. Every execution lets other threads go on, and waits
+    for its turn afterwards: so a batch has few.
+    """
+
+    before: str
+    columns: int
+    after: str = ""
+
+    def execute(self, database: sqlite3.Connection, rows: Sequence[tuple[Any, ...]]) -> None:
+        """By powers of two, so that a connection soon has every statement prepared."""
+        start = 0
+        while start < len(rows):
+            size = min(_MOST, 1 << (len(rows) - start).bit_length() - 1)
+            values = tuple(chain.from_iterable(rows[start : start + size]))
+            database.execute(_statement(self, size), values)
+            start += size
+
+
+@cache
+def _statement(of: ManyRows, size: int) -> str:
+    row = f"({', '.join('?' * of.columns)})"
+    return f"{of.before} VALUES {', '.join([row] * size)} {of.after}"

@@ -1,0 +1,41 @@
+"""What a projection's file says of itself."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import aiosqlite
+
+from trellis_jobs.jetstream.log_feed import Place
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+ALL_METADATA: Final = "SELECT name, value FROM projection_metadata"
+
+
+async def metadata(database: aiosqlite.Connection) -> dict[str, str]:
+    """Nothing, where this is no projection."""
+    try:
+        rows = await database.execute_fetchall(ALL_METADATA)
+    except aiosqlite.OperationalError:
+        return {}
+    return {str(name): str(value) for name, value in rows}
+
+
+async def place_of(database: aiosqlite.Connection) -> Place:
+    return place_in(await metadata(database))
+
+
+def place_in(said: Mapping[str, str]) -> Place:
+    """How far a projection is, and in which log; None before it belongs to one."""
+    return Place(
+        int(said.get("position", 0)),
+        int(said.get("position_stored_ns", 0)),
+        said.get("stream_created"),
+    )
+
+
+def place_rows(place: Place) -> list[tuple[str, str]]:
+    """Which log that is has been said before."""
+    return [("position", str(place.sequence)), ("position_stored_ns", str(place.stored_ns))]

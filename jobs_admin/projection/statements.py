@@ -1,0 +1,55 @@
+"""What is written into a projection's tables, as SQL."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from jobs_admin.projection.many_rows import ManyRows
+from jobs_admin.projection.rows import COLUMNS
+
+JOBS: Final = f"SELECT {', '.join(COLUMNS)} FROM jobs_projection"  # noqa: S608 - our own column names
+UPSERT_JOBS: Final = ManyRows(
+    f"INSERT INTO jobs_projection ({', '.join(COLUMNS)})",
+    len(COLUMNS),
+    "ON CONFLICT (job) DO UPDATE SET "
+    + ", ".join(f"{column} = excluded.{column}" for column in COLUMNS[4:]),
+)
+ADD_PAYLOAD_VALUES: Final = ManyRows("INSERT OR IGNORE INTO payload_values", 2)
+ADD_LINES: Final = ManyRows("INSERT INTO job_logs", 6)
+FORGET_LINES: Final = "DELETE FROM job_logs WHERE job = ? AND number <= ?"
+ADD_IGNORED: Final = ManyRows("INSERT OR IGNORE INTO ignored_events", 6)
+ADD_ASIDE: Final = ManyRows("INSERT OR IGNORE INTO undecodable_messages", 4)
+COUNT_ACTIVITY: Final = ManyRows(
+    "INSERT INTO job_activity",
+    5,
+    "ON CONFLICT (minute, service, type, kind) DO UPDATE SET events = events + excluded.events",
+)
+FORGET_ACTIVITY: Final = (
+    "DELETE FROM job_activity WHERE minute < (SELECT max(minute) FROM job_activity) - ?"
+)
+SIGHT: Final = ManyRows(
+    "INSERT INTO worker_presence_projection",
+    7,
+    "ON CONFLICT (service, type, instance) DO UPDATE SET seen_at = excluded.seen_at, "
+    "said_at = excluded.said_at, concurrency = excluded.concurrency, version = excluded.version",
+)
+# By the newest of them, also of one that leaves: the same log always leads to the same rows.
+FORGET_SIGHTS: Final = (
+    "DELETE FROM worker_presence_projection "
+    "WHERE seen_at < (SELECT max(seen_at) FROM worker_presence_projection) - ?"
+)
+LOSE_SIGHT: Final = (
+    "DELETE FROM worker_presence_projection WHERE service = ? AND type = ? AND instance = ?"
+)
+FORGET_JOB: Final = (
+    "DELETE FROM jobs_projection WHERE job = ?",
+    "DELETE FROM job_logs WHERE job = ?",
+    "DELETE FROM payload_values WHERE job = ?",
+)
+FORGET_IGNORED: Final = "DELETE FROM ignored_events WHERE service = ? AND type = ? AND id = ?"
+# Whatever is under the job's own subjects: after a dot comes a slash.
+FORGET_ASIDE: Final = (
+    "DELETE FROM undecodable_messages WHERE subject > ?1 || '.' AND subject < ?1 || '/' "
+    "AND sequence <= ?2"
+)
+SET_METADATA: Final = ManyRows("INSERT OR REPLACE INTO projection_metadata", 2)

@@ -1,0 +1,180 @@
+"""Writes a projection's file. Everything that a batch changes is one transaction."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Final
+
+from jobs_admin.errors import ProjectionOutdated
+from jobs_admin.projection import statements as sql
+from jobs_admin.projection.files import FileDamaged, FileReplaced, file_id
+from jobs_admin.projection.metadata import ALL_METADATA, place_in, place_rows
+from jobs_admin.projection.rows import (
+    counted,
+    departed_rows,
+    from_row,
+    ignored_rows,
+    line_rows,
+    outdated_lines,
+    payload_rows,
+    sighting_rows,
+    to_row,
+)
+from jobs_admin.projection.schema import SCHEMA_VERSION, indexes_script, tables_script
+from jobs_admin.projection.tallies import TALLIES
+from trellis_jobs.errors import JobsError
+from trellis_jobs.model import subjects
+
+if TYPE_CHECKING:
+    import sqlite3
+    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+    from pathlib import Path
+
+    from jobs_admin.projection.batch import Changes, Columns, JobRow
+    from jobs_admin.projection.files import FileId
+    from trellis_jobs.jetstream.log_feed import Place
+    from trellis_jobs.model.identity import JobAddress
+
+ACTIVITY_MINUTES: Final = 24 * 60
+PRESENCE_KEPT: Final = 24 * 60 * 60 * 1_000_000
+_LOADED_AT_ONCE: Final = 500
+
+
+class Writer:
+    """The one writer of a file, for one thread."""
+
+    def __init__(self, database: sqlite3.Connection, path: Path, file: FileId | None) -> None:
+        self._database = database
+        self._path = path
+        self._file = file
+
+    def prepare(self, *, bulk: bool) -> None:
+        """Raises ProjectionOutdated when the file has another schema."""
+        run = self._database.execute
+        run(f"PRAGMA journal_mode = {'OFF' if bulk else 'WAL'}")
+        # A power cut may cost the newest batches: they are in the log, and are taken in again.
+        run(f"PRAGMA synchronous = {'OFF' if bulk else 'NORMAL'}")
+        run("PRAGMA busy_timeout = 5000")
+        run("PRAGMA cache_size = -65536")
+        if run("SELECT name FROM sqlite_master LIMIT 1").fetchone() is None:
+            self._database.executescript(tables_script() + ("" if bulk else indexes_script()))
+            sql.SET_METADATA.execute(self._database, [("schema_version", str(SCHEMA_VERSION))])
+        version = self._metadata().get("schema_version")
+        if version != str(SCHEMA_VERSION):
+            raise ProjectionOutdated(self._path, version, SCHEMA_VERSION)
+        self._check_file()
+
+    def place(self) -> Place:
+        return place_in(self._metadata())
+
+    def set_place(self, place: Place) -> None:
+        """Without a batch: the log has nothing more to take in up to there."""
+        log = [("stream_created", place.created)] if place.created else []
+        sql.SET_METADATA.execute(self._database, place_rows(place) + log)
+
+    def load(self, addresses: Collection[JobAddress]) -> dict[JobAddress, JobRow]:
+        """Those of the jobs that there are."""
+        wanted = list(addresses)
+        found: dict[JobAddress, JobRow] = {}
+        for start in range(0, len(wanted), _LOADED_AT_ONCE):
+            ids = [address.job_id for address in wanted[start : start + _LOADED_AT_ONCE]]
+            marks = ", ".join("?" * len(ids))
+            query = f"{sql.JOBS} WHERE id IN ({marks})"
+            for columns in self._database.execute(query, ids):
+                row = self._known(columns)
+                if row.job.address in addresses:
+                    found[row.job.address] = row
+        return found
+
+    def apply(self, changes: Changes) -> None:
+        with self._transaction():
+            written = self._write(changes)
+        for row, columns in zip(changes.jobs.values(), written, strict=True):
+            row.written = counted(columns)
+
+    def forget(
+        self, rows: Collection[JobRow], up_to: Mapping[JobAddress, int], left: Changes
+    ) -> None:
+        """Jobs that retention has taken out of the log leave no row behind but what is left."""
+        addresses = [row.job.address for row in rows]
+        each = self._database.executemany
+        with self._transaction():
+            for statement in sql.FORGET_JOB:
+                each(statement, [(row.number,) for row in rows])
+            each(sql.FORGET_IGNORED, [(a.service, a.job_type, a.job_id) for a in addresses])
+            each(sql.FORGET_ASIDE, [(subjects.of_job(a), up_to[a]) for a in addresses])
+            self._count(_written(rows), [])
+            self._write(left)
+
+    def add_indexes(self) -> None:
+        """At the end of a bulk load: sorting once is cheaper than keeping sorted."""
+        self._database.executescript(indexes_script())
+        self._database.execute("PRAGMA optimize")
+
+    def seal(self) -> None:
+        """From now on others may read it while one writes."""
+        self._database.execute("PRAGMA journal_mode = WAL")
+
+    def close(self) -> None:
+        self._database.close()
+
+    def _metadata(self) -> dict[str, str]:
+        return dict(self._database.execute(ALL_METADATA))
+
+    def _known(self, columns: Columns) -> JobRow:
+        try:
+            return from_row(columns)
+        except (ValueError, TypeError, JobsError) as error:
+            raise FileDamaged(f"{self._path} holds what is no job: {error}") from error
+
+    def _check_file(self) -> None:
+        if file_id(self._path) != self._file:
+            raise FileReplaced(self._path)
+
+    @contextmanager
+    def _transaction(self) -> Iterator[None]:
+        """Raises FileReplaced, with nothing written, when the file is no longer the one to fill.
+
+        Whoever replaces it holds its write lock (rebuild.py): so nothing that was taken in is lost.
+        """
+        self._database.execute("BEGIN IMMEDIATE")
+        try:
+            self._check_file()
+            yield
+        except BaseException:
+            self._database.execute("ROLLBACK")
+            raise
+        self._database.execute("COMMIT")
+
+    def _write(self, changes: Changes) -> list[Columns]:
+        """Returns the rows of the jobs, in their order."""
+        database = self._database
+        jobs = [to_row(row) for row in changes.jobs.values()]
+        sql.UPSERT_JOBS.execute(database, jobs)
+        self._count(_written(changes.jobs.values()), jobs)
+        sql.ADD_PAYLOAD_VALUES.execute(database, payload_rows(changes))
+        sql.ADD_LINES.execute(database, line_rows(changes))
+        database.executemany(sql.FORGET_LINES, outdated_lines(changes))
+        if changes.presence:
+            sql.SIGHT.execute(database, sighting_rows(changes))
+            database.execute(sql.FORGET_SIGHTS, (PRESENCE_KEPT,))
+            database.executemany(sql.LOSE_SIGHT, departed_rows(changes))
+        sql.ADD_IGNORED.execute(database, ignored_rows(changes))
+        aside = [(a.sequence, a.subject, a.reason, a.excerpt) for a in changes.aside]
+        sql.ADD_ASIDE.execute(database, aside)
+        activity = [(*what, events) for what, events in changes.activity.items()]
+        sql.COUNT_ACTIVITY.execute(database, activity)
+        database.execute(sql.FORGET_ACTIVITY, (ACTIVITY_MINUTES,))
+        sql.SET_METADATA.execute(database, place_rows(changes.place))
+        return jobs
+
+    def _count(self, before: Sequence[Columns], after: Sequence[Columns]) -> None:
+        for tally in TALLIES:
+            changes = tally.changes(before, after)
+            tally.add.execute(self._database, [(*kind, *numbers) for kind, numbers in changes])
+            fewer = [kind for kind, numbers in changes if numbers[0] < 0]
+            tally.clear.execute(self._database, fewer)
+
+
+def _written(rows: Iterable[JobRow]) -> list[Columns]:
+    return [row.written for row in rows if row.written is not None]

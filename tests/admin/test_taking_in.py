@@ -1,0 +1,78 @@
+"""Batches into the file: in as many statements as it takes, and never by halves."""
+
+from __future__ import annotations
+
+import asyncio
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from jobs_admin.projection.intake import Intake
+from jobs_admin.projection.many_rows import ManyRows
+from jobs_admin.projection.schema import indexes_script, tables_script
+from jobs_admin.projection.store import Projection
+from jobs_admin.projection.tallies import TALLIES, Tally
+from tests.admin.made_log import Scribe
+from tests.admin.projection_lab import position_of
+from tests.given import completed, created, started
+from trellis_jobs.jetstream.log_feed import Place
+
+
+@pytest.mark.parametrize("rows", [0, 1, 2, 511, 512, 513, 1_535])
+def test_every_row_is_written_once(rows: int) -> None:
+    add = ManyRows("INSERT INTO sums", 2, "ON CONFLICT (kind) DO UPDATE SET n = n + excluded.n")
+    with closing(sqlite3.connect(":memory:")) as database:
+        database.execute("CREATE TABLE sums (kind INTEGER PRIMARY KEY, n INTEGER)")
+        for times in (1, 2):
+            add.execute(database, [(kind, kind + 1) for kind in range(rows)])
+            expected = [(kind, times * (kind + 1)) for kind in range(rows)]
+            assert database.execute("SELECT kind, n FROM sums").fetchall() == expected
+
+
+async def test_who_is_stopped_while_a_batch_is_written_knows_that_it_is_in(tmp_path: Path) -> None:
+    path = tmp_path / "jobs.sqlite"
+    messages = Scribe().write(created(), started(), completed()).messages
+    async with Projection.open(path) as projection:
+        intake = Intake(projection, Place())
+        with closing(sqlite3.connect(path, isolation_level=None)) as other:
+            other.execute("BEGIN IMMEDIATE")
+            taking_in = asyncio.create_task(intake.take_in(messages))
+            await asyncio.sleep(0)
+            taking_in.cancel()
+            await asyncio.sleep(0)
+            other.execute("ROLLBACK")
+        with pytest.raises(asyncio.CancelledError):
+            await taking_in
+        assert intake.place.sequence == position_of(path) == len(messages)
+
+
+async def test_a_batch_that_fails_leaves_nothing_behind(tmp_path: Path) -> None:
+    path = tmp_path / "jobs.sqlite"
+    messages = Scribe().write(created(), started()).messages
+    async with Projection.open(path) as projection:
+        with closing(sqlite3.connect(path)) as other:
+            # The last thing that a batch writes is its place.
+            other.execute("DROP TABLE projection_metadata")
+        intake = Intake(projection, Place())
+        with pytest.raises(sqlite3.OperationalError):
+            await intake.take_in(messages)
+        assert intake.place == Place()
+        with closing(sqlite3.connect(path)) as other:
+            assert other.execute("SELECT count(*) FROM jobs_projection").fetchone() == (0,)
+
+
+@pytest.mark.parametrize("tally", TALLIES, ids=lambda tally: tally.table)
+def test_counts_that_came_down_to_nothing_are_found_by_their_key(tally: Tally) -> None:
+    """There may be a hundred thousand errors, and as many keys."""
+    statements: list[str] = []
+    with closing(sqlite3.connect(":memory:")) as database:
+        database.executescript(tables_script() + indexes_script())
+        database.set_trace_callback(statements.append)
+        tally.clear.execute(database, [tuple("?" * len(tally.kind))] * 3)
+        database.set_trace_callback(None)
+        for statement in statements:
+            [plan, *_] = database.execute(f"EXPLAIN QUERY PLAN {statement}").fetchall()
+            assert plan[-1].startswith(f"SEARCH {tally.table} USING PRIMARY KEY")
+    assert len(statements) == 2
