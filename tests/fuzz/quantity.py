@@ -6,4 +6,6 @@ import os
 from typing import Final
 
 INPUTS: Final = int(os.environ.get("FUZZ_INPUTS", "400"))
+# Past a running worker, which does the jobs that come of them.
+LIVE: Final = min(INPUTS, 1_500)
 SEED: Final = int(os.environ.get("FUZZ_SEED", "20260328"))

@@ -19,7 +19,7 @@ from tests.admin.admin_lab import AdminLab, admin_lab
 from tests.fuzz import samples
 from tests.fuzz.doors import REQUESTS
 from tests.fuzz.mutations import Mutator
-from tests.fuzz.quantity import INPUTS, SEED
+from tests.fuzz.quantity import LIVE, SEED
 from tests.given import KEY, REPORT
 from tests.support.lab import Probe, Task, probe, worker
 from trellis_jobs.embedded import EmbeddedServer
@@ -112,11 +112,11 @@ async def test_whatever_a_stranger_writes_everything_goes_on(
         before = await bench.jobs.work.create(Task(do="wait", text="before"))
         await bench.until_running(before)
         vandal = Vandal(raw)
-        await many(vandal.publish, INPUTS)
+        await many(vandal.publish, LIVE)
         await raw.connection.flush()
         rubbish = f"trellis.jobs.lab.work.{before.id}.completed"
         await raw.connection.ask(rubbish, b"rubbish", timeout=5)
-        await many(lambda: asked(lab, vandal), INPUTS // 4)
+        await many(lambda: asked(lab, vandal), LIVE // 4)
 
         after = await bench.jobs.work.create(Task(text="after"))
         assert (await after.wait(timeout=90)).text == "after"
@@ -125,7 +125,7 @@ async def test_whatever_a_stranger_writes_everything_goes_on(
         info = await api.request(raw.connection, "STREAM.INFO.JOBS")
         last = int(info["state"]["last_seq"])
         ignored = await lab.client.list_ignored(limit=1, min_seq=last)
-        assert ignored.count > INPUTS // 10
+        assert ignored.count > LIVE // 10
         assert (await lab.client.get(after.id)).state == "completed"
         health = await lab.client.health()
         assert health.status == "ok", health
