@@ -45,7 +45,7 @@ soak: setup  ## kill the admin runtime again and again while it projects 50,000 
 
 SEED ?= 1
 CHAOS := $(BIN)/python -m tests.chaos --seed $(SEED)
-.PHONY: chaos chaos-long
+.PHONY: chaos chaos-long crash-points
 
 chaos: setup  ## four minutes of faults that SEED=1 decides, against one server and against three
 	$(CHAOS) --seconds 60
@@ -54,6 +54,9 @@ chaos: setup  ## four minutes of faults that SEED=1 decides, against one server 
 chaos-long: setup  ## the same for twenty minutes
 	$(CHAOS) --seconds 480
 	$(CHAOS) --seconds 480 --servers 3
+
+crash-points: setup  ## kill a process before and after every await, 1,000 times; three quarters of an hour
+	$(BIN)/python -m tests.crash_points --seed $(SEED)
 
 bench: setup  ## run the benchmarks
 	$(BIN)/python -m benchmarks

@@ -100,9 +100,14 @@ def _tries_are_counted(_: Observed, histories: Histories) -> Iterator[Violation]
             if isinstance(event, e.Started) and event.tries != used + 1:
                 what = f"{where}: try {event.tries} after {used}"
                 yield Violation("a try is a start", what, told(history))
-            if isinstance(event, e.Dead) and step.after and not step.after.tries_are_used_up:
+            if _is_of_tries(event) and step.after and not step.after.tries_are_used_up:
                 what = f"{where}: dead after {event.tries} of {step.after.max_tries} tries"
                 yield Violation("a job is dead after its last try", what, told(history))
+
+
+def _is_of_tries(event: e.Event) -> bool:
+    """A death, unless the server was told to deliver only so many times."""
+    return isinstance(event, e.Dead) and event.error.type != Interruption.DELIVERIES_EXHAUSTED
 
 
 def _no_key_is_exceeded(seen: Observed, histories: Histories) -> Iterator[Violation]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from contextlib import aclosing
+from datetime import datetime
 from pathlib import Path
 from typing import Final
 
@@ -20,6 +21,7 @@ from trellis_jobs.jetstream.connection import Connection
 from trellis_jobs.jetstream.key_changes import KeyChanges
 from trellis_jobs.jetstream.log_feed import LogFeed, LogMessage, Place
 from trellis_jobs.model import subjects
+from trellis_jobs.model.job import Entry
 from trellis_jobs.model.key_state import KeyState
 from trellis_jobs.surroundings import utc_now
 
@@ -28,25 +30,22 @@ _EXAMPLES: Final = 5
 
 async def collect(connection: Connection, stage: Stage, witness: Witness) -> Observed:
     messages = await whole_log(connection)
-    entries = [(message, entry_in(message)) for message in messages]
     producers = [line for actor in stage.of(Kind.PRODUCER) for line in actor.notes]
     homes = [actor.home for actor in stage.of(Kind.DAEMON)]
     return Observed(
-        entries=[entry for _, entry in entries if entry],
-        unreadable=[
-            f"{message.sequence} {message.subject}"
-            for message, entry in entries
-            if entry is None and not _is_presence(message)
-        ],
+        entries=entries_in(messages),
+        unreadable=unreadable_in(messages),
         glimpsed=witness.glimpsed,
         acknowledged=_said("created", producers),
         refused=_said("refused", producers),
         mistaken=_said("exists", producers),
-        effects=_effects(line for actor in stage.of(Kind.WORKER) for line in actor.notes),
+        effects=effects_in(line for actor in stage.of(Kind.WORKER) for line in actor.notes),
         limits=LIMITS,
         keys=await busy_keys(connection),
         work_left=await work_left(connection),
-        differing={home.name: await _differing(connection, home) for home in homes},
+        differing={
+            home.name: await differing(connection, database(home), utc_now()) for home in homes
+        },
         fell=[fall for actor in stage.actors for fall in actor.fell],
     )
 
@@ -56,6 +55,18 @@ async def whole_log(connection: Connection) -> list[LogMessage]:
     end = (await feed.extent()).last_sequence
     async with aclosing(feed.up_to(Place(), end)) as batches:
         return [message async for batch in batches for message in batch]
+
+
+def entries_in(messages: Iterable[LogMessage]) -> list[Entry]:
+    return [entry for entry in map(entry_in, messages) if entry is not None]
+
+
+def unreadable_in(messages: Iterable[LogMessage]) -> list[str]:
+    return [
+        f"{message.sequence} {message.subject}"
+        for message in messages
+        if entry_in(message) is None and not _is_presence(message)
+    ]
 
 
 async def busy_keys(connection: Connection) -> list[KeyState]:
@@ -79,7 +90,7 @@ def _said(word: str, notes: Iterable[Sequence[str]]) -> frozenset[str]:
     return frozenset(line[1] for line in notes if line[0] == word)
 
 
-def _effects(notes: Iterable[Sequence[str]]) -> Effects:
+def effects_in(notes: Iterable[Sequence[str]]) -> Effects:
     effects = Effects()
     counters: dict[str, Counter[str]] = {"begun": effects.begun, "done": effects.done}
     for word, _, attempt in notes:
@@ -87,7 +98,7 @@ def _effects(notes: Iterable[Sequence[str]]) -> Effects:
     return effects
 
 
-async def _differing(connection: Connection, home: Path) -> list[str]:
-    found = await verify(database(home), LogFeed(connection), utc_now())
+async def differing(connection: Connection, path: Path, now: datetime) -> list[str]:
+    found = await verify(path, LogFeed(connection), now)
     examples = (example for table in found.tables for example in table.examples[:_EXAMPLES])
     return [f"{each.table} {each.key}: {each.changed()}" for each in examples]

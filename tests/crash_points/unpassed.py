@@ -98,6 +98,8 @@ BY_CHANCE: Final = frozenset(
         f"{_ADMISSION}._skip:self._events.append",
         "trellis_jobs.worker.attempt:AttemptRunner._settle:self._too_late",
         "trellis_jobs.worker.attempt:AttemptRunner._too_late:self._tools.events.append",
+        "trellis_jobs.jetstream.deliveries:Delivery.answer:self._connection.publish",
+        "trellis_jobs.worker.claim:Claims.claim:own.meet_again",
         "trellis_jobs.worker.running_job:RunningJob._renew_now:self.verify",
         "trellis_jobs.worker.seats:Seats.take:turn",
     }

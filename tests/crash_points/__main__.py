@@ -1,0 +1,59 @@
+"""Dies at every crash point, before and after, and says what is wrong then.
+
+With another seed each death is in another scenario, or at another time of passing.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import logging
+import sys
+import tempfile
+from pathlib import Path
+from typing import Final
+
+from tests.chaos.checker import Violation
+from tests.crash_points.campaign import carry_out, discover, kills, passed_in
+
+ABREAST: Final = 6
+
+
+async def main(asked: argparse.Namespace, folder: Path) -> int:
+    undisturbed = await discover(folder / "undisturbed", ABREAST)
+    wrong = {name: result.violations for name, result in undisturbed.items() if result.violations}
+    planned = kills(passed_in(undisturbed), asked.seed)
+    planned = [kill for kill in planned if asked.only in str(kill)][asked.first :: asked.of]
+    missed = 0
+    async for kill, result in carry_out(planned, folder, ABREAST):
+        missed += not result.died
+        if result.violations:
+            wrong[str(kill)] = result.violations
+        print("." if not result.violations else f"\n{kill}\n", end="", flush=True)
+    for where, violations in wrong.items():
+        _tell(where, violations)
+    print(f"\n{len(planned)} deaths, {missed} not reached, {len(wrong)} led to something wrong")
+    return min(len(wrong), 1)
+
+
+def _tell(where: str, violations: list[Violation]) -> None:
+    print(f"\n{where}")
+    for violation in violations:
+        print(f"  {violation.rule}: {violation.what}")
+        for line in violation.history:
+            print(f"    {line}")
+
+
+def _asked() -> argparse.Namespace:
+    reader = argparse.ArgumentParser(prog="python -m tests.crash_points", description=__doc__)
+    reader.add_argument("--seed", type=int, default=0)
+    reader.add_argument("--only", default="", help="what the name of a death must contain")
+    reader.add_argument("--first", type=int, default=0, help="of a share: which one to begin with")
+    reader.add_argument("--of", type=int, default=1, help="of a share: every how many")
+    return reader.parse_args()
+
+
+if __name__ == "__main__":
+    logging.disable(logging.WARNING)
+    with tempfile.TemporaryDirectory(prefix="crash-points-") as made:
+        sys.exit(asyncio.run(main(_asked(), Path(made))))

@@ -1,0 +1,215 @@
+"""Stories of the admin runtime: it projects, looks after jobs, takes orders, and forgets."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
+from functools import partial
+from sqlite3 import DatabaseError
+from typing import Final
+
+from jobs_admin.client import AdminClient
+from jobs_admin.daemon import serving
+from jobs_admin.errors import Invalid, NotFound
+from tests.admin.projection_lab import position_of
+from tests.admin.upkeep_lab import forget_heartbeats, purge
+from tests.crash_points import parts
+from tests.crash_points.mill import MillJobs, mill
+from tests.crash_points.stage import People, Stage, VictimDied, people
+from tests.crash_points.work_scenarios import is_at_work, says
+from tests.keys.work_lab import Done, Errand, KeyView
+from tests.support.facts import until
+from trellis_jobs import JobRef, Service, Workers
+from trellis_jobs.contract.topology import ADVISORIES, LOG, WORK, Topology
+from trellis_jobs.errors import NotConfirmed, ServiceMissing
+from trellis_jobs.jetstream import api
+from trellis_jobs.jetstream.log_feed import LogFeed
+from trellis_jobs.jetstream.provision import provision
+from trellis_jobs.model import subjects
+
+RUBBISH: Final = b"no database" * 1000
+
+
+async def projecting(stage: Stage) -> None:
+    """What is there, what comes, and all of it again when the file is gone, or damaged."""
+    file = stage.folder / parts.FILE
+    async with people(stage) as p:
+        ref = await p.create(p.jobs.plain)
+        file.write_bytes(RUBBISH)
+        await stage.begin(parts.serve)
+        async with mill(stage.folder, calm=True).connect(stage.url):
+            await p.create(p.jobs.keyed)
+            await p.until_over(ref)
+        await projected(p)
+        file.unlink()
+        await p.create(p.jobs.plain)
+        await projected(p)
+        file.write_bytes(RUBBISH)
+        await p.create(p.jobs.plain)
+        await projected(p)
+        await stage.end()
+
+
+async def beginning_anew(stage: Stage) -> None:
+    """The log is lost, and another begins."""
+    async with people(stage) as p:
+        await p.jobs.plain.create(Errand())
+        await stage.begin(parts.serve_as_provisioned)
+        await projected(p)
+        for stream in (WORK, LOG):
+            await api.request(p.raw.connection, f"STREAM.DELETE.{stream}")
+        await provision(p.raw.connection, Topology(p.raw.features))
+        await p.create(p.jobs.plain)
+        await stage.until(partial(says, stage, "rebuilt", 3), "the projection is made anew")
+        await projected(p)
+        await stage.end()
+
+
+async def projected(p: People) -> None:
+    """All that is in the log now is in the file."""
+    end = (await LogFeed(p.raw.connection).extent()).last_sequence
+    file = p.stage.folder / parts.FILE
+
+    def is_there() -> bool:
+        try:
+            return position_of(file) >= end
+        except DatabaseError:
+            return False
+
+    await p.stage.until(is_there, f"the projection is at {end}")
+
+
+async def looking_after(stage: Stage) -> None:
+    """Deadlines, deliveries that are used up, work that is lost, and what is left in keys."""
+    async with people(stage) as p:
+        jobs = p.jobs
+        lost = [await p.create(jobs.plain, "wait"), await p.create(jobs.single, "wait")]
+        given_up = await p.create(jobs.limited, "wait")
+        await p.lose_a_worker(*lost, given_up)
+        late = [await p.create(queue, deadline=0.3) for queue in (jobs.plain, jobs.strict)]
+        lost.append(await p.create(jobs.plain))
+        for ref in lost:
+            await purge(p.raw, WORK, subjects.work(ref.address))
+        key = await p.reserve(jobs.merging, "never", age=300)
+        await forget_heartbeats(p.raw)
+        async with pulling(stage):
+            await stage.begin(parts.serve)
+            await p.until_over(*late, given_up, lost[1])
+        for ref in (lost[0], lost[2]):
+            await stage.until(partial(is_at_work, p, ref), f"{ref} is put back")
+        await stage.until(partial(is_free, key), "the reservation is forgotten")
+        await stage.end()
+
+
+async def unheard(stage: Stage) -> None:
+    """The server gave a message up, and what it said of that is lost."""
+    async with people(stage) as p:
+        given_up = [await p.create(p.jobs.limited, "wait") for _ in range(2)]
+        await p.lose_a_worker(*given_up)
+        async with pulling(stage):
+            await stage.until(partial(are_given_up, p, len(given_up)), "the server gives up")
+            await purge(p.raw, ADVISORIES)
+            await forget_heartbeats(p.raw)
+            await stage.begin(parts.serve)
+            await p.until_over(*given_up)
+        await stage.end()
+
+
+async def ordering(stage: Stage) -> None:
+    """Operators cancel, retry, dismiss, and free a key."""
+    async with people(stage) as p:
+        jobs = p.jobs
+        held = await p.create(jobs.keyed, "wait")
+        await p.lose_a_worker(held)
+        workers = Workers(["plain", "single", "newest"])
+        async with mill(stage.folder).connect(stage.url, workers=workers):
+            failed = [await p.create(queue, "give up") for queue in (jobs.plain, jobs.newest)]
+            dead = [await p.create(jobs.single, "always fail") for _ in range(2)]
+            await p.until_over(*failed, *dead)
+        pending = [await p.create(queue) for queue in (jobs.plain, jobs.strict, jobs.newest)]
+        await stage.begin(parts.serve)
+        async with orders(stage) as admin:
+            await change_all(admin, pending, failed, dead)
+            await look_around(admin, held)
+            await until_released(admin, held)
+        await stage.end()
+
+
+Refs = Sequence[JobRef[Done]]
+
+
+async def change_all(admin: AdminClient, pending: Refs, failed: Refs, dead: Refs) -> None:
+    for ref in pending[:2]:
+        await admin.cancel(ref.id)
+    for ref in failed:
+        await admin.retry(ref.id)
+    await admin.replay(dead[0].id)
+    await admin.dismiss(dead[1].id)
+    with suppress(Invalid):
+        await admin.cancel(dead[1].id)
+
+
+async def look_around(admin: AdminClient, held: JobRef[Done]) -> None:
+    await admin.list_dead()
+    await admin.group_dead()
+    await admin.list_jobs()
+    await admin.get(held.id)
+    await admin.list_keys()
+    await admin.get_key("mill", "keyed", "yard:acme")
+    with suppress(NotFound):
+        await admin.get_key("mill", "keyed", "yard:unknown")
+
+
+async def forgetting(stage: Stage) -> None:
+    """Jobs that are over leave the log as soon as they can."""
+    async with people(stage) as p:
+        refs = [await p.create(queue) for queue in (p.jobs.plain, p.jobs.keyed)]
+        async with mill(stage.folder, calm=True).connect(stage.url):
+            await p.until_over(*refs)
+            async with serving(parts.config(stage.url, stage.folder)):
+                await projected(p)
+        await stage.begin(parts.serve_and_forget)
+        for ref in refs:
+            await stage.until(partial(has_left, p, ref), f"{ref} has left the log")
+        await stage.until(partial(says, stage, "jobs were removed"), "a sweep is over")
+        await stage.end()
+
+
+def pulling(stage: Stage) -> AbstractAsyncContextManager[Service[MillJobs]]:
+    """A server gives a message up only when somebody asks for the next."""
+    return mill(stage.folder, calm=True).connect(stage.url, workers=Workers(["limited"]))
+
+
+@asynccontextmanager
+async def orders(stage: Stage) -> AsyncIterator[AdminClient]:
+    """Whoever gives orders to one that dies meanwhile gets no answer."""
+    async with AdminClient.connect(stage.url, by="ann", timeout=3) as admin:
+        try:
+            yield admin
+        except (NotConfirmed, ServiceMissing):
+            await until(lambda: stage.victim is None or stage.victim.is_dead, "the victim is dead")
+            raise VictimDied from None
+
+
+async def until_released(admin: AdminClient, held: JobRef[Done]) -> None:
+    async def released() -> bool:
+        try:
+            await admin.release_key("mill", "keyed", "yard:acme", held.id)
+        except Invalid:
+            return False
+        return True
+
+    await until(released, "its lease is over")
+
+
+async def is_free(key: KeyView) -> bool:
+    return not (await key.read()).queued
+
+
+async def are_given_up(p: People, count: int) -> bool:
+    info = await api.request(p.raw.connection, f"STREAM.INFO.{ADVISORIES}")
+    return int(info["state"]["messages"]) >= count
+
+
+async def has_left(p: People, ref: JobRef[Done]) -> bool:
+    return await p.raw.events.head(ref.address) is None

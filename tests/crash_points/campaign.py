@@ -1,0 +1,85 @@
+"""All scenarios without a trap tell what can be passed; then one run for each way to die."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from random import Random
+
+from tests.crash_points.points import Side
+from tests.crash_points.runs import Result, run
+from tests.crash_points.scenarios import SCENARIOS
+from tests.crash_points.tripwire import Trap
+
+# What each scenario passed, and how often, by "side point".
+Passed = Mapping[str, Counter[str]]
+
+
+@dataclass(frozen=True, slots=True)
+class Kill:
+    scenario: str
+    trap: Trap
+
+    def __str__(self) -> str:
+        return f"{self.scenario}: {self.trap}"
+
+
+def kills(passed: Passed, seed: int) -> list[Kill]:
+    """Each point, before and after, in one of the scenarios that pass it: the seed says where."""
+    ways = sorted({way for counted in passed.values() for way in counted})
+    return [_kill(way, passed, Random(f"{seed} {way}")) for way in ways]  # noqa: S311
+
+
+def _kill(way: str, passed: Passed, chance: Random) -> Kill:
+    scenario = chance.choice(sorted(name for name, counted in passed.items() if counted[way]))
+    side, _, point = way.partition(" ")
+    return Kill(scenario, Trap(point, Side(side), chance.randint(1, passed[scenario][way])))
+
+
+def spread(planned: Sequence[Kill], count: int) -> list[Kill]:
+    """A few of them, from all over the code."""
+    return list(planned[:: max(1, len(planned) // count)][:count])
+
+
+def passed_in(results: Mapping[str, Result]) -> Passed:
+    return {name: result.passed for name, result in results.items()}
+
+
+def points_in(passed: Passed) -> set[str]:
+    return {way.partition(" ")[2] for counted in passed.values() for way in counted}
+
+
+async def discover(folder: Path, abreast: int) -> dict[str, Result]:
+    found: dict[str, Result] = {}
+    async for kill, result in _all(((name, None) for name in SCENARIOS), folder, abreast):
+        found[kill[0]] = result
+    return found
+
+
+async def carry_out(
+    planned: Iterable[Kill], folder: Path, abreast: int
+) -> AsyncIterator[tuple[Kill, Result]]:
+    """As they end."""
+    wanted = ((kill.scenario, kill.trap) for kill in planned)
+    async for (name, trap), result in _all(wanted, folder, abreast):
+        assert trap is not None
+        yield Kill(name, trap), result
+
+
+async def _all(
+    wanted: Iterable[tuple[str, Trap | None]], folder: Path, abreast: int
+) -> AsyncIterator[tuple[tuple[str, Trap | None], Result]]:
+    places = asyncio.Semaphore(abreast)
+
+    async def one(
+        number: int, name: str, trap: Trap | None
+    ) -> tuple[tuple[str, Trap | None], Result]:
+        async with places:
+            return (name, trap), await run(name, folder / f"{number}-{name}", trap)
+
+    runs = [asyncio.create_task(one(n, *each)) for n, each in enumerate(wanted)]
+    for ended in asyncio.as_completed(runs):
+        yield await ended

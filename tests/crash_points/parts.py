@@ -1,0 +1,175 @@
+"""What a process under test does: work, create, or look after jobs, until it is told to stop."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+from collections.abc import Sequence
+from contextlib import suppress
+from datetime import timedelta
+from functools import partial
+from pathlib import Path
+from typing import Final
+
+from jobs_admin.config import AdminConfig
+from jobs_admin.daemon import serving
+from jobs_admin.retention.policy import RetentionPolicy
+from tests.chaos.notebook import Notebook
+from tests.crash_points.mill import QUEUES, MillJobs, mill
+from tests.keys.work_lab import Done, Errand
+from tests.support.facts import until
+from trellis_jobs import Accepted, JobRef, Queue, Replaced, Service, Workers
+from trellis_jobs.errors import JobEnded, JobExists
+from trellis_jobs.model.states import OVER
+
+OFTEN: Final = {
+    "janitor_interval": timedelta(seconds=0.1),
+    "reconcile_interval": timedelta(seconds=0.15),
+    "reconcile_grace": timedelta(seconds=0.4),
+    "retention_interval": timedelta(seconds=0.2),
+}
+AT_ONCE: Final = RetentionPolicy(dict.fromkeys(OVER, timedelta(0)))
+FILE: Final = "jobs.sqlite"
+ARCHIVE: Final = "archive"
+
+
+def config(url: str, folder: Path, **changes: object) -> AdminConfig:
+    told = {"provision": True, **OFTEN, **changes}
+    return AdminConfig(nats=url, path=folder / FILE, **told)  # type: ignore[arg-type]
+
+
+async def work(url: str, folder: Path) -> None:
+    await _work(url, folder, QUEUES)
+
+
+async def work_strictly(url: str, folder: Path) -> None:
+    """On one queue only."""
+    await _work(url, folder, ["strict"])
+
+
+async def _work(url: str, folder: Path, queues: Sequence[str]) -> None:
+    service = mill(folder)
+    async with service.connect(url, workers=Workers(queues)):
+        ending = asyncio.create_task(service.wait())
+        await asyncio.sleep(0)  # now it listens to signals
+        (folder / "ready").touch()
+        await ending
+
+
+async def drain(url: str, folder: Path) -> None:
+    """Work until nothing is left."""
+    service = mill(folder)
+    async with service.connect(url):
+        await service.drain()
+    (folder / "ready").touch()
+
+
+async def serve(url: str, folder: Path) -> None:
+    await _serve(config(url, folder), folder)
+
+
+async def serve_as_provisioned(url: str, folder: Path) -> None:
+    """By somebody else; and with probes."""
+    await _serve(config(url, folder, provision=False, health_port=0), folder)
+
+
+async def serve_and_forget(url: str, folder: Path) -> None:
+    """Jobs leave as soon as they are over."""
+    await _serve(config(url, folder, retention=AT_ONCE, archive=folder / ARCHIVE), folder)
+
+
+async def _serve(config: AdminConfig, folder: Path) -> None:
+    ended = asyncio.Event()
+    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, ended.set)
+    async with serving(config):
+        (folder / "ready").touch()
+        await ended.wait()
+
+
+class _Promises:
+    """Creates jobs, and notes each that it was promised."""
+
+    def __init__(self, folder: Path) -> None:
+        self._notebook = Notebook(folder / "promised")
+
+    async def create(
+        self, queue: Queue[Errand, Done], job_id: str, do: str = "answer"
+    ) -> JobRef[Done]:
+        ref = await queue.create(Errand(do=do, seconds=0.1), job_id=job_id)
+        self._notebook.note(job_id)
+        return ref
+
+    def keep(self, *refs: JobRef[Done]) -> None:
+        for ref in refs:
+            self._notebook.note(ref.id)
+
+
+async def create(url: str, folder: Path) -> None:
+    """Nobody works: all of them wait."""
+    service, promises = Service(MillJobs), _Promises(folder)
+    async with service.connect(url, workers=False):
+        jobs = service.jobs
+        await promises.create(jobs.plain, "plain-1")
+        promises.keep(*await jobs.plain.create_many([Errand() for _ in range(3)]))
+        await promises.create(jobs.keyed, "keyed-1")
+        await promises.create(jobs.strict, "strict-1")
+        await jobs.strict.submit(Errand())
+        await promises.create(jobs.merging, "merging-1")
+        await jobs.merging.submit(Errand())
+        for number in range(4):
+            await promises.create(jobs.newest, f"newest-{number}")
+        for queue, job_id in ((jobs.keyed, "keyed-1"), (jobs.newest, "newest-3")):
+            for key in ("acme", "other"):
+                with suppress(JobExists):
+                    await queue.create(Errand(key=key), job_id=job_id)
+    (folder / "ready").touch()
+
+
+async def press_in(url: str, folder: Path) -> None:
+    """Into keys that are full of jobs which are dead, or were never born."""
+    service, promises = Service(MillJobs), _Promises(folder)
+    async with service.connect(url, workers=False):
+        jobs = service.jobs
+        for _ in range(2):
+            outcome = await jobs.newest.submit(Errand())
+            assert isinstance(outcome, Accepted | Replaced)
+            promises.keep(outcome.ref)
+        promises.keep(await jobs.merging.create(Errand()))
+        promises.keep(await until(partial(_admitted, jobs.strict), "the key is free"))
+    (folder / "ready").touch()
+
+
+async def _admitted(queue: Queue[Errand, Done]) -> JobRef[Done] | None:
+    outcome = await queue.submit(Errand())
+    return outcome.ref if isinstance(outcome, Accepted) else None
+
+
+async def create_some(url: str, folder: Path) -> None:
+    """Over a connection that is cut now and then."""
+    service, promises = Service(MillJobs), _Promises(folder)
+    async with service.connect(url, workers=False):
+        for number in range(6):
+            await promises.create(service.jobs.plain, f"plain-{number}")
+            keyed = await promises.create(service.jobs.keyed, f"keyed-{number}")
+            await keyed.cancel()
+    (folder / "ready").touch()
+
+
+async def follow(url: str, folder: Path) -> None:
+    """Others work: it asks for what becomes of its jobs, and cancels some."""
+    service, promises = Service(MillJobs), _Promises(folder)
+    async with service.connect(url, workers=False):
+        jobs = service.jobs
+        for queue in (jobs.plain, jobs.keyed):
+            ref = await promises.create(queue, f"{queue.type.name}-followed", "nap")
+            await ref.wait()
+            await ref.get()
+            await ref.events()
+            async for _ in ref.watch():
+                pass
+            failing = await promises.create(queue, f"{queue.type.name}-failing", "give up")
+            with suppress(JobEnded):
+                await failing.wait()
+            later = await promises.create(queue, f"{queue.type.name}-later", "later")
+            await later.cancel()
+    (folder / "ready").touch()

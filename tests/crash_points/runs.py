@@ -1,0 +1,51 @@
+"""One run: a scenario with a trap or without, the recovery, and what is wrong after it."""
+
+from __future__ import annotations
+
+import signal
+from collections import Counter
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from tests.chaos.checker import Violation
+from tests.crash_points.recovery import recover
+from tests.crash_points.scenarios import SCENARIOS
+from tests.crash_points.stage import Stage, VictimDied, stage
+from tests.crash_points.tripwire import Trap
+
+_LAST_WORDS: Final = 2_000
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """`died`: where it was to; without a trap `passed` says what was passed, and how often."""
+
+    died: bool
+    passed: Counter[str]
+    violations: list[Violation]
+
+
+async def run(name: str, folder: Path, trap: Trap | None = None) -> Result:
+    async with stage(folder, trap) as made:
+        wrong = await _play(name, made)
+        victim = made.victim
+        assert victim is not None
+        victim.process.join()
+        if victim.process.exitcode not in (0, -signal.SIGKILL):
+            said = victim.output[-_LAST_WORDS:]
+            wrong.append(Violation("no process ends by itself", name, tuple(said.splitlines())))
+        died = victim.process.exitcode == -signal.SIGKILL
+        return Result(died, victim.passed, [*wrong, *await recover(made)])
+
+
+async def _play(name: str, made: Stage) -> list[Violation]:
+    try:
+        await SCENARIOS[name](made)
+    except VictimDied:
+        return []
+    except AssertionError as never:
+        assert made.victim is not None
+        made.victim.kill()
+        return [Violation("a scenario comes to its end", f"{name}: {never}")]
+    return []

@@ -1,0 +1,36 @@
+"""All scenarios by name: together they pass every crash point."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Coroutine, Mapping
+from typing import Any, Final
+
+from tests.crash_points import admin_scenarios as admin
+from tests.crash_points import work_scenarios as work
+from tests.crash_points.stage import Stage
+
+Scenario = Callable[[Stage], Coroutine[Any, Any, None]]
+
+SCENARIOS: Final[Mapping[str, Scenario]] = {
+    scenario.__name__: scenario
+    for scenario in (
+        work.creating,
+        work.following,
+        work.pressing_in,
+        work.being_cut_off,
+        work.working,
+        work.working_cut_off,
+        work.interrupting,
+        work.taking_over,
+        work.lining_up,
+        work.freezing,
+        work.draining,
+        work.losing_the_queue,
+        admin.projecting,
+        admin.beginning_anew,
+        admin.looking_after,
+        admin.unheard,
+        admin.ordering,
+        admin.forgetting,
+    )
+}

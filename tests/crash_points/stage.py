@@ -1,0 +1,175 @@
+"""A server of its own for one run, the victim on it, and what a scenario does around it."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from dataclasses import dataclass
+from datetime import timedelta
+from pathlib import Path
+from typing import Any, TypeVar
+
+from tests.chaos.notebook import Notebook
+from tests.crash_points import parts, victim
+from tests.crash_points.mill import MillJobs
+from tests.crash_points.tripwire import Trap
+from tests.crash_points.victim import Part, Victim
+from tests.given import waiting
+from tests.keys.work_lab import Done, Errand, KeyView, key_view
+from tests.support.facts import until
+from tests.support.lab import Probe, probe
+from trellis_jobs import JobRef, Queue, Service
+from trellis_jobs.contract.topology import WORK
+from trellis_jobs.embedded import EmbeddedServer
+from trellis_jobs.jetstream import api
+from trellis_jobs.model.events import EventKind
+from trellis_jobs.model.key_state import KeyAddress
+from trellis_jobs.model.values import replace
+from trellis_jobs.surroundings import utc_now
+
+R = TypeVar("R")
+Fact = Callable[[], Coroutine[Any, Any, object]] | Callable[[], object]
+
+
+class VictimDied(Exception):
+    """The scenario is over; the run goes on with those who live."""
+
+
+@dataclass
+class Stage:
+    """`trap` is where the victim dies; None: nowhere, and all that it passes is counted."""
+
+    url: str
+    folder: Path
+    trap: Trap | None = None
+    victim: Victim | None = None
+
+    async def begin(self, part: Part, url: str | None = None) -> None:
+        """At another address than the server's own, perhaps."""
+        self.victim = began = victim.start(part, url or self.url, self.folder, self.trap)
+        await self.until(lambda: began.is_ready, "the victim is ready")
+
+    async def end(self) -> None:
+        """The victim is told to stop, and does."""
+        ending = self.victim
+        if ending is not None:
+            ending.send(signal.SIGTERM)
+            await until(lambda: ending.is_dead, "the victim ends")
+
+    def signal(self, number: signal.Signals) -> None:
+        if self.victim is not None:
+            self.victim.send(number)
+
+    @contextmanager
+    def another(self, part: Part, trap: Trap | None = None) -> Iterator[Victim]:
+        """Who comes before the victim, and dies."""
+        folder = self.folder / f"before-{len(list(self.folder.iterdir()))}"
+        folder.mkdir()
+        began = victim.start(part, self.url, folder, trap)
+        try:
+            yield began
+        finally:
+            began.kill()
+
+    async def until(self, fact: Fact, what: str) -> None:
+        """Raises VictimDied instead when it did."""
+
+        async def seen() -> bool:
+            found = fact()
+            is_so = bool(await found if isinstance(found, Coroutine) else found)
+            if not is_so and self.victim is not None and self.victim.is_dead:
+                raise VictimDied
+            return is_so
+
+        await until(seen, what)
+
+
+@dataclass
+class People:
+    """A producer, and a probe that sees everything."""
+
+    stage: Stage
+    jobs: MillJobs
+    raw: Probe
+
+    async def create(
+        self,
+        queue: Queue[Errand, R],
+        do: str = "answer",
+        *,
+        key: str = "acme",
+        seconds: float = 0.0,
+        deadline: float | None = None,
+    ) -> JobRef[R]:
+        ref = await queue.create(Errand(do=do, key=key, seconds=seconds), deadline=deadline)
+        Notebook(self.stage.folder / "promised").note(ref.id)
+        return ref
+
+    async def until_over(self, *refs: JobRef[Any]) -> None:
+        for ref in refs:
+
+            async def is_over(ref: JobRef[Any] = ref) -> bool:
+                head = await self.raw.events.head(ref.address)
+                return head is None or head.standing.is_over
+
+            await self.stage.until(is_over, f"{ref} is over")
+
+    def key(self, queue: Queue[Errand, Done], key: str = "acme") -> KeyView:
+        of_the_yard = key_view(self.raw, queue, key).empty
+        address = KeyAddress("mill", queue.type.name, of_the_yard.address.hash)
+        return KeyView(self.raw, replace(of_the_yard, address=address))
+
+    async def reserve(
+        self, queue: Queue[Errand, Done], *job_ids: str, key: str = "acme", age: float = 0.0
+    ) -> KeyView:
+        """Places for jobs that never came to be."""
+        made = self.key(queue, key)
+        at = utc_now() - timedelta(seconds=age)
+        entries = tuple(waiting(job_id, created_at=at) for job_id in job_ids)
+        await made.change(lambda state: replace(state, queued=entries))
+        return made
+
+    async def until_redelivered(self, queue: Queue[Errand, Done]) -> None:
+        async def redelivered() -> bool:
+            name = f"CONSUMER.INFO.{WORK}.mill-{queue.type.name}"
+            return bool((await api.request(self.raw.connection, name))["num_redelivered"])
+
+        await self.stage.until(redelivered, f"{queue.type.name} delivers once more")
+
+    async def until_started(self, *refs: JobRef[Any]) -> None:
+        for ref in refs:
+            await self.until_kind(ref, EventKind.STARTED)
+
+    async def lose_a_worker(self, *refs: JobRef[Any]) -> None:
+        """It dies with these in its hands."""
+        with self.stage.another(parts.work) as lost:
+            await self.until_started(*refs)
+            lost.kill()
+
+    async def until_kind(self, ref: JobRef[Any], kind: EventKind) -> None:
+        async def there() -> bool:
+            return kind in await self.raw.kinds(ref)
+
+        await self.stage.until(there, f"{ref} has a {kind} event")
+
+
+@asynccontextmanager
+async def people(stage: Stage) -> AsyncIterator[People]:
+    service = Service(MillJobs)
+    async with service.connect(stage.url, workers=False), probe(stage.url) as raw:
+        yield People(stage, service.jobs, raw)
+
+
+@asynccontextmanager
+async def stage(folder: Path, trap: Trap | None = None) -> AsyncIterator[Stage]:
+    await asyncio.to_thread(folder.mkdir, parents=True, exist_ok=True)
+    server = await asyncio.to_thread(EmbeddedServer.start)
+    made = Stage(server.url, folder, trap)
+    try:
+        yield made
+    finally:
+        if made.victim is not None:
+            made.victim.kill()
+        await asyncio.to_thread(server.stop)

@@ -1,0 +1,247 @@
+"""Stories of producers and workers: each ends when its victim's work is done."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+from functools import partial
+from typing import Final
+
+from tests.admin.upkeep_lab import purge
+from tests.crash_points import parts
+from tests.crash_points.mill import MillJobs, mill
+from tests.crash_points.points import Side
+from tests.crash_points.stage import People, Stage, people
+from tests.crash_points.tripwire import Trap
+from tests.keys.keyed_lab import EVENT_ANSWERED, KEY_WRITE_ANSWERED
+from tests.keys.work_lab import Done, Errand
+from tests.support.fault_proxy import Then, fault_proxy
+from trellis_jobs import JobRef
+from trellis_jobs.contract.topology import LOG, WORK, Topology, queue_consumer
+from trellis_jobs.jetstream import api
+from trellis_jobs.jetstream.consumers import ensure_consumer
+from trellis_jobs.jetstream.provision import provision
+from trellis_jobs.jetstream.work_messages import WorkMessages
+from trellis_jobs.model import subjects
+from trellis_jobs.model.events import EventKind
+from trellis_jobs.model.values import replace
+
+QUEUE: Final = queue_consumer("mill", MillJobs.plain)
+BEFORE_STARTED: Final = Trap("trellis_jobs.worker.claim:Claims._start:self._desk.take", Side.AFTER)
+
+
+async def creating(stage: Stage) -> None:
+    """On a server that holds nothing yet."""
+    await stage.begin(parts.create)
+
+
+async def following(stage: Stage) -> None:
+    async with mill(stage.folder).connect(stage.url):
+        await stage.begin(parts.follow)
+
+
+async def pressing_in(stage: Stage) -> None:
+    """One of those that were never born is, in the end."""
+    async with people(stage) as p:
+        jobs = p.jobs
+        held = await p.create(jobs.strict, "wait")
+        await p.lose_a_worker(held)
+        await purge(p.raw, WORK)
+        await p.reserve(jobs.merging, "never", age=300)
+        await p.reserve(jobs.newest, "born-late", "unborn")
+        late = await given_birth(p, "born-late")
+        await stage.begin(parts.press_in)
+        await late
+
+
+async def being_cut_off(stage: Stage) -> None:
+    """The answers to writes are lost, and the connection with them; and so are reads."""
+    async with fault_proxy(stage.url) as way, people(stage):
+        for lost in (EVENT_ANSWERED, KEY_WRITE_ANSWERED, EVENT_ANSWERED):
+            way.when_server_sends(lost, lambda: Then.CUT)
+        for asked in (rb"DIRECT\.GET\.JOBS\.", rb"DIRECT\.GET\.KV_JOBS_KEYS\."):
+            way.when_client_sends(asked, lambda: Then.CUT)
+        await stage.begin(parts.create_some, way.url)
+
+
+async def working_cut_off(stage: Stage) -> None:
+    async with fault_proxy(stage.url) as way, people(stage) as p:
+        refs = [await p.create(queue, "nap") for queue in (p.jobs.plain, p.jobs.keyed)]
+        await stage.begin(parts.work, way.url)
+        for lost in (EVENT_ANSWERED, KEY_WRITE_ANSWERED):
+            way.when_server_sends(lost, lambda: Then.CUT)
+        refs += [await p.create(queue, "nap") for queue in (p.jobs.plain, p.jobs.keyed)]
+        await p.until_over(*refs)
+        await stage.end()
+
+
+async def working(stage: Stage) -> None:
+    async with people(stage) as p:
+        jobs = p.jobs
+        refs = [
+            await p.create(jobs.plain),
+            await p.create(jobs.plain, "fail once"),
+            await p.create(jobs.plain, "give up"),
+            await p.create(jobs.plain, "nap", seconds=0.7),
+            await p.create(jobs.single, "always fail"),
+            await p.create(jobs.threaded, seconds=0.1),
+            await p.create(jobs.limited),
+            await p.create(jobs.vast),
+        ]
+        purged = await jobs.plain.create(Errand())
+        await stage.until(partial(is_at_work, p, purged), "its work message is there")
+        await purge(p.raw, LOG, subjects.history(purged.address))
+        await p.raw.connection.publish(subjects.work(purged.address), b"rubbish")
+        await ensure_consumer(p.raw.connection, {**QUEUE, "ack_wait": 700_000_000})
+        hasty = await p.create(jobs.hasty, "nap", seconds=0.3)
+        await stage.begin(parts.work)
+        await p.until_over(*refs)
+        await p.until_kind(hasty, EventKind.RETRY)
+        await stage.end()
+
+
+async def interrupting(stage: Stage) -> None:
+    """Somebody cancels, deadlines pass, and the worker is paused, and then stopped."""
+    async with people(stage) as p:
+        jobs = p.jobs
+        late = await p.create(jobs.plain, deadline=0.01)
+        waiting = [
+            await p.create(jobs.plain, "wait"),
+            await p.create(jobs.plain, "wait"),
+            await p.create(jobs.plain, "wait", seconds=1),
+            await p.create(jobs.keyed, "wait"),
+        ]
+        await p.create(jobs.keyed)
+        await stage.begin(parts.work)
+        await p.until_started(*waiting)
+        await waiting[0].cancel()
+        await put_another_message(p, waiting[1])
+        await p.until_over(waiting[0], late)
+        stage.signal(signal.SIGTSTP)
+        stage.signal(signal.SIGCONT)
+        await p.until_over(await p.create(jobs.plain))
+        await stage.end()
+
+
+async def taking_over(stage: Stage) -> None:
+    """From workers that died: in a handler, with a slot only, and with a message that is gone."""
+    async with people(stage) as p:
+        jobs = p.jobs
+        refs = [
+            await p.create(jobs.plain, "nap", seconds=1.2),
+            await p.create(jobs.single, "wait"),
+            await p.create(jobs.keyed, "nap", seconds=1.2),
+            await p.create(jobs.newest, "nap", seconds=1.2),
+            await p.create(jobs.keyed, "nap", seconds=1.2, key="lost"),
+        ]
+        await p.lose_a_worker(*refs)
+        await purge(p.raw, WORK, subjects.work(refs[-1].address))
+        contested = await p.create(jobs.strict)
+        with stage.another(parts.work_strictly, BEFORE_STARTED) as second:
+            await stage.until(lambda: second.is_dead, "the second is dead")
+        following = [
+            *[await p.create(jobs.keyed, key=key) for key in ("acme", "lost")],
+            await p.create(jobs.newest),
+            await p.create(jobs.newest, "nap", seconds=1.5, key="other"),
+        ]
+        await stage.begin(parts.work)
+        await p.until_over(*refs, contested, *following)
+        await stage.end()
+
+
+async def lining_up(stage: Stage) -> None:
+    """For one key: some run, some fail, and some end while they wait."""
+    async with people(stage) as p:
+        jobs = p.jobs
+        await p.reserve(jobs.keyed, "never", key="haunted", age=30)
+        first = await p.create(jobs.keyed, "nap", seconds=1.5)
+        cancelled = await p.create(jobs.keyed)
+        others = [
+            await p.create(jobs.keyed, key="haunted"),
+            await p.create(jobs.keyed, "fail once"),
+            await p.create(jobs.keyed, "give up"),
+            await p.create(jobs.newest),
+            await p.create(jobs.newest),
+            await p.create(jobs.newest),
+        ]
+        await stage.begin(parts.work)
+        await p.until_started(first)
+        others.append(await p.create(jobs.keyed, deadline=0.5))
+        await p.until_over(await p.create(jobs.keyed, key="free"))
+        await cancelled.cancel()
+        await p.until_over(first, cancelled, *others)
+        await stage.end()
+
+
+async def freezing(stage: Stage) -> None:
+    """The worker stands still for longer than its leases: alone, and then while another works."""
+    async with people(stage) as p:
+        jobs = p.jobs
+        refs = [
+            await p.create(jobs.plain, "nap", seconds=1.5),
+            await p.create(jobs.keyed, "nap", seconds=1.5),
+            await p.create(jobs.plain, "block", seconds=1.0),
+        ]
+        await stage.begin(parts.work)
+        await p.until_started(*refs)
+        stage.signal(signal.SIGSTOP)
+        async with mill(stage.folder, calm=True).connect(stage.url):
+            await p.until_over(*refs)
+        own = await p.create(jobs.plain, "nap", seconds=1.5)
+        stage.signal(signal.SIGCONT)
+        await p.until_started(own)
+        stage.signal(signal.SIGSTOP)
+        await p.until_redelivered(jobs.plain)
+        stage.signal(signal.SIGCONT)
+        await p.until_over(own)
+        await stage.end()
+
+
+async def draining(stage: Stage) -> None:
+    async with people(stage) as p:
+        await p.create(p.jobs.plain)
+        await stage.begin(parts.drain)
+
+
+async def losing_the_queue(stage: Stage) -> None:
+    """It is deleted under the worker, and made again."""
+    async with people(stage) as p:
+        await stage.begin(parts.work)
+        await p.until_over(await p.create(p.jobs.plain))
+        await api.request(p.raw.connection, f"STREAM.DELETE.{WORK}")
+        ref = await p.create(p.jobs.plain)
+        await stage.until(lambda: says(stage, "the work queue is gone"), "the worker notices")
+        await provision(p.raw.connection, Topology(p.raw.features))
+        await p.until_over(ref)
+        await stage.end()
+
+
+def says(stage: Stage, words: str, times: int = 1) -> bool:
+    return stage.victim is not None and stage.victim.output.count(words) >= times
+
+
+async def is_at_work(p: People, ref: JobRef[Done]) -> bool:
+    return await WorkMessages(p.raw.connection).is_there(ref.address)
+
+
+async def put_another_message(p: People, running: JobRef[Done]) -> None:
+    """For a job that has one already, which is lost."""
+    await purge(p.raw, WORK, subjects.work(running.address))
+    first = (await p.raw.events.history(running.address))[0]
+    await WorkMessages(p.raw.connection).put_back(running.address, first.sequence)
+
+
+async def given_birth(p: People, job_id: str) -> asyncio.Task[None]:
+    """`created` of a job that has its place, once another has taken it."""
+    created = (await p.raw.events.history((await p.create(p.jobs.plain)).address))[0].event
+    late = replace(created, job=p.jobs.newest.ref(job_id).address)
+    key = p.key(p.jobs.newest)
+
+    async def is_replaced() -> bool:
+        return job_id not in [each.job_id for each in (await key.read()).queued]
+
+    async def be_born() -> None:
+        await p.stage.until(is_replaced, "its place is taken")
+        await p.raw.events.try_append(None, late)
+
+    return asyncio.create_task(be_born())
