@@ -21,7 +21,7 @@ the status of an error, when the attempt failed.
 
 from __future__ import annotations
 
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING, Final
 
 from opentelemetry import metrics, trace
@@ -40,7 +40,7 @@ from trellis_jobs.model.context import JobContext
 from trellis_jobs.model.events import Event, EventKind
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Mapping
 
     from trellis_jobs.model.identity import JobAddress
     from trellis_jobs.model.job_errors import JobError
@@ -66,18 +66,24 @@ class Telemetry:
             f"{_SCOPE}.queue_wait", "s", "from creation to the start of the first attempt"
         )
 
-    @contextmanager
-    def creating(
-        self, job: JobAddress, request_id: str, new_traceparent: Callable[[], str]
-    ) -> Iterator[JobContext]:
-        """The context of a new job: part of the caller's trace, or the beginning of one."""
+    @property
+    def traces(self) -> bool:
+        return self._tracer is not None
+
+    def creating(self, job: JobAddress) -> AbstractContextManager[object]:
         if self._tracer is None:
-            yield _inherited(request_id) or JobContext(request_id, new_traceparent())
-            return
-        with self._tracer.start_as_current_span(
+            return _SPAN_NOTHING
+        return self._tracer.start_as_current_span(
             f"{_SCOPE}.create", kind=SpanKind.PRODUCER, attributes=_attributes(job)
-        ):
-            yield _inherited(request_id) or JobContext(request_id, new_traceparent())
+        )
+
+    def inherited(self, request_id: str) -> JobContext | None:
+        """The context of a job that is created within a span; None where there is none."""
+        span = trace.get_current_span().get_span_context()
+        if not span.is_valid:
+            return None
+        traceparent = f"00-{span.trace_id:032x}-{span.span_id:016x}-{int(span.trace_flags):02x}"
+        return JobContext(request_id, traceparent, span.trace_state.to_header() or None)
 
     def processing(self, job: JobAddress, context: JobContext) -> AbstractContextManager[object]:
         if self._tracer is None:
@@ -141,14 +147,6 @@ def _counters(meter: metrics.Meter) -> Mapping[EventKind, metrics.Counter]:
         EventKind.FAILED: failed,
         EventKind.DEAD: failed,
     }
-
-
-def _inherited(request_id: str) -> JobContext | None:
-    span = trace.get_current_span().get_span_context()
-    if not span.is_valid:
-        return None
-    traceparent = f"00-{span.trace_id:032x}-{span.span_id:016x}-{int(span.trace_flags):02x}"
-    return JobContext(request_id, traceparent, span.trace_state.to_header() or None)
 
 
 def _remote(context: JobContext) -> Context:

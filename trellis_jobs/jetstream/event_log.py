@@ -3,33 +3,35 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import secrets
+from collections import deque
 from itertools import count
 from typing import TYPE_CHECKING, Final
 
 from trellis_jobs.contract.topology import LOG
-from trellis_jobs.errors import InfrastructureMissing, NotConfirmed, ServerTooOld
+from trellis_jobs.errors import InfrastructureMissing, JobsError, NotConfirmed, ServerTooOld
 from trellis_jobs.jetstream import api
 from trellis_jobs.jetstream.connection import Connection, ConnectionLost, NoResponders
 from trellis_jobs.jetstream.event_batch import Batch
-from trellis_jobs.jetstream.event_publish import Publish, Refused
+from trellis_jobs.jetstream.event_publish import Publish, Refused, read_answer
 from trellis_jobs.jetstream.history import Histories
 from trellis_jobs.model import subjects
 from trellis_jobs.model.job import Entry, fold
-from trellis_jobs.model.reducer import Illegal, advance
+from trellis_jobs.model.reducer import Illegal, advance, begin
 from trellis_jobs.model.standing import Head, Standing
 from trellis_jobs.model.values import Value
 from trellis_jobs.wire import events as wire
 from trellis_jobs.wire import headers as h
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Sequence
+    from collections.abc import AsyncIterator, Awaitable, Iterable, Sequence
 
     from trellis_jobs.contract.features import Features
     from trellis_jobs.jetstream.messages import Message
     from trellis_jobs.model.context import JobContext
-    from trellis_jobs.model.events import Event, EventKind
+    from trellis_jobs.model.events import Begun, Event, EventKind
     from trellis_jobs.model.identity import JobAddress
     from trellis_jobs.wire.events import Undecodable
 
@@ -50,6 +52,8 @@ FOREVER: Final = float("inf")
 _PAUSES: Final = (0.005, 0.02, 0.05, 0.1, 0.25)
 # A stream without a leader looks like a missing one; a new leader took up to 8 s (measured).
 _FAILOVER: Final = 10.0
+# Of many that are appended at once: enough to keep a server busy, and little to lose.
+_UNDER_WAY: Final = 512
 
 
 class Lost(Value, frozen=True):
@@ -118,6 +122,47 @@ class EventLog:
             Head(at[part.event_id], standing.recorded_at(at[part.event_id]))
             for part, standing in zip(parts, standings, strict=True)
         ]
+
+    async def begin_many(
+        self, events: Iterable[Begun], *, patience: float
+    ) -> list[int | Refused | JobsError]:
+        """Append the first events of many jobs, each as try_append() does; where each is then.
+
+        One after the other without waiting, and then their answers: nearly all are there by then.
+        """
+        answers: list[int | Refused | JobsError] = []
+        under_way: deque[tuple[Publish, Awaitable[Message] | JobsError | None]] = deque()
+        for event in events:
+            if len(under_way) == _UNDER_WAY:
+                answers.append(await self._answer_to(*under_way.popleft(), patience))
+            under_way.append(self._send(event))
+        while under_way:
+            answers.append(await self._answer_to(*under_way.popleft(), patience))
+        return answers
+
+    def _send(self, event: Begun) -> tuple[Publish, Awaitable[Message] | JobsError | None]:
+        """What its answer is awaited with; None: it cannot be sent without a look at the log."""
+        publish = self._prepare(None, event, begin(event))
+        if not self._guards:
+            return publish, None
+        try:
+            return publish, publish.send(self._connection, ACK_TIMEOUT)
+        except JobsError as error:
+            return publish, error
+
+    async def _answer_to(
+        self, publish: Publish, asked: Awaitable[Message] | JobsError | None, patience: float
+    ) -> int | Refused | JobsError:
+        if isinstance(asked, JobsError):
+            return asked
+        try:
+            with contextlib.suppress(NoResponders, ConnectionLost):
+                answer = None if asked is None else read_answer(publish.subject, await asked)
+                if answer is not None:
+                    return answer
+            return await self._insist(publish, patience)
+        except JobsError as error:
+            return error
 
     async def append(
         self, head: Head, event: Event, *, patience: float = FOREVER, shared: bool = False
@@ -208,10 +253,14 @@ class EventLog:
                 return answer
             if answer is not None and not await self._is_mistaken(publish, answer):
                 return answer
+        return await self._insist(publish, patience - (self._loop.time() - begun))
+
+    async def _insist(self, publish: Publish | Batch, patience: float) -> int | Refused:
+        """Of what may be in the log already: a refusal counts only if it is not."""
         if patience == FOREVER:
             return await self._publish_patiently(publish, FOREVER)
         try:
-            async with asyncio.timeout(patience - (self._loop.time() - begun)):
+            async with asyncio.timeout(patience):
                 return await self._publish_patiently(publish, _FAILOVER)
         except TimeoutError:
             raise NotConfirmed(publish.subject, patience, publish.job.job_id) from None

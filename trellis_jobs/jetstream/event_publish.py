@@ -12,6 +12,8 @@ from trellis_jobs.jetstream import api
 from trellis_jobs.model.values import Value
 
 if TYPE_CHECKING:
+    from collections.abc import Awaitable
+
     from trellis_jobs.jetstream.connection import Connection
     from trellis_jobs.jetstream.messages import Message
     from trellis_jobs.model.identity import JobAddress
@@ -50,8 +52,10 @@ class Publish(Value, frozen=True):
 
     async def once(self, connection: Connection, timeout: float) -> int | Refused | None:
         """The sequence, the refusal, or None: the server is not able to right now, so ask again."""
-        answer = connection.question(self.subject, self.data, self.block, timeout)
-        return read_answer(self.subject, await answer)
+        return read_answer(self.subject, await self.send(connection, timeout))
+
+    def send(self, connection: Connection, timeout: float) -> Awaitable[Message]:
+        return connection.question(self.subject, self.data, self.block, timeout)
 
 
 def read_answer(subject: str, message: Message) -> int | Refused | None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from trellis_jobs.contract.shapes import DoesNotFit
@@ -16,18 +15,19 @@ from trellis_jobs.errors import (
 )
 from trellis_jobs.jetstream.event_log import EventLog, Refused
 from trellis_jobs.model.concurrency import Concurrency
+from trellis_jobs.model.context import JobContext
 from trellis_jobs.model.events import Created
 from trellis_jobs.model.identity import JobAddress, check_token
+from trellis_jobs.model.values import Value
 from trellis_jobs.producer.admission import Admission, Entered
 from trellis_jobs.producer.key_witness import KeyWitness
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterator, Mapping, Sequence
     from datetime import datetime
 
     from trellis_jobs.contract.declaration import JobType
     from trellis_jobs.jetstream.queue_keys import QueueKeys
-    from trellis_jobs.model.context import JobContext
     from trellis_jobs.model.json_values import Json
     from trellis_jobs.model.key_template import JobKey
     from trellis_jobs.surroundings import Surroundings
@@ -39,8 +39,7 @@ PATIENCE: Final = 30.0
 _IN_FLIGHT: Final = 256
 
 
-@dataclass(frozen=True, slots=True)
-class Request:
+class Request(Value, frozen=True):
     """One job to be created, its payload already checked."""
 
     queue: JobType[Any, Any]
@@ -50,8 +49,7 @@ class Request:
     key: JobKey | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class CreatedJob:
+class CreatedJob(Value, frozen=True):
     """`sequence`: where its first event is in the log, so that no older read is believed."""
 
     address: JobAddress
@@ -95,18 +93,23 @@ class Producer:
 
     async def create(self, request: Request) -> CreatedJob:
         """Returns once the job is in the log; a lost acknowledgement is repeated, never doubled."""
-        job = JobAddress(
-            self._service, request.queue.name, request.job_id or self._surroundings.new_id()
-        )
-        request_id = self._surroundings.new_id()
-        with self._telemetry.creating(
-            job, request_id, self._surroundings.new_traceparent
-        ) as context:
-            created = self._created(job, context, request)
+        job = self._address(request)
+        with self._telemetry.creating(job):
+            created = self._created(job, self._context(), request)
             with self._telemetry.appending(created):
                 entered = await self._enter(created, request)
         self._telemetry.count(created)
         return CreatedJob(job, entered.head.sequence, entered.replaced)
+
+    def _address(self, request: Request) -> JobAddress:
+        job_id = request.job_id or self._surroundings.new_id()
+        return JobAddress(self._service, request.queue.name, job_id)
+
+    def _context(self) -> JobContext:
+        """Part of the caller's trace, or the beginning of one."""
+        request_id = self._surroundings.new_id()
+        inherited = self._telemetry.inherited(request_id)
+        return inherited or JobContext(request_id, self._surroundings.new_traceparent())
 
     def _created(self, job: JobAddress, context: JobContext, request: Request) -> Created:
         now, queue, key = self._surroundings.now(), request.queue, request.key
@@ -142,10 +145,44 @@ class Producer:
         except TimeoutError:
             raise NotConfirmed("the job's admission", PATIENCE, created.job.job_id) from None
 
-    async def create_many(self, requests: Iterable[Request]) -> list[CreatedJob]:
+    async def create_many(self, requests: Sequence[Request]) -> list[CreatedJob]:
         """Many at once, in order; raises SomeNotCreated, which says which, if not all went in."""
-        asked, answers = list(requests), dict[int, CreatedJob | JobsError]()
-        waiting = iter(enumerate(asked))
+        if self._telemetry.traces or any(request.key is not None for request in requests):
+            answers = await self._create_side_by_side(requests)
+        else:
+            answers = await self._create_in_a_row(requests)
+        failed = {n: answer for n, answer in enumerate(answers) if isinstance(answer, JobsError)}
+        jobs = {n: answer for n, answer in enumerate(answers) if isinstance(answer, CreatedJob)}
+        if failed:
+            raise SomeNotCreated({n: job.address.job_id for n, job in jobs.items()}, failed)
+        return list(jobs.values())
+
+    async def _create_in_a_row(self, requests: Sequence[Request]) -> list[CreatedJob | JobsError]:
+        """Nobody traces them, and no key has to be asked: they are appended, and that is all."""
+        events: list[Created] = []
+
+        def made_as_they_are_sent() -> Iterator[Created]:
+            for request in requests:
+                events.append(self._created(self._address(request), self._context(), request))
+                yield events[-1]
+
+        answers = await self._events.begin_many(made_as_they_are_sent(), patience=PATIENCE)
+        return [self._told(event, answer) for event, answer in zip(events, answers, strict=True)]
+
+    def _told(self, event: Created, answer: int | Refused | JobsError) -> CreatedJob | JobsError:
+        match answer:
+            case int():
+                self._telemetry.count(event)
+                return CreatedJob(event.job, answer)
+            case Refused():
+                return JobExists(event.job.job_id)
+            case JobsError():
+                return answer
+
+    async def _create_side_by_side(
+        self, requests: Sequence[Request]
+    ) -> list[CreatedJob | JobsError]:
+        answers, waiting = dict[int, CreatedJob | JobsError](), iter(enumerate(requests))
 
         async def create_what_waits() -> None:
             for n, request in waiting:
@@ -154,11 +191,6 @@ class Producer:
                 except JobsError as error:
                     answers[n] = error
 
-        lanes = min(_IN_FLIGHT, len(asked))
+        lanes = min(_IN_FLIGHT, len(requests))
         await asyncio.gather(*(create_what_waits() for _ in range(lanes)))
-        told = sorted(answers.items())
-        failed = {n: answer for n, answer in told if isinstance(answer, JobsError)}
-        jobs = {n: answer for n, answer in told if isinstance(answer, CreatedJob)}
-        if failed:
-            raise SomeNotCreated({n: job.address.job_id for n, job in jobs.items()}, failed)
-        return list(jobs.values())
+        return [answers[n] for n in range(len(requests))]

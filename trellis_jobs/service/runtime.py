@@ -118,7 +118,8 @@ class Runtime:
     ) -> list[JobRef[R]]:
         producer = self.connected.producer
         requests = [producer.request(queue, payload, deadline=deadline) for payload in payloads]
-        return [self._ref(queue, created) for created in await producer.create_many(requests)]
+        created, access = await producer.create_many(requests), self._access(queue)
+        return [JobRef(each.address, queue, access, since=each.sequence) for each in created]
 
     def ref(self, queue: JobType[P, R], job_id: str) -> JobRef[R]:
         return self._ref(queue, CreatedJob(JobAddress(self.service, queue.name, job_id), 0))
@@ -127,8 +128,8 @@ class Runtime:
         return self.surroundings.now()
 
     def _ref(self, queue: JobType[P, R], created: CreatedJob) -> JobRef[R]:
+        return JobRef(created.address, queue, self._access(queue), since=created.sequence)
+
+    def _access(self, queue: JobType[Any, Any]) -> JobAccess:
         live = self.connected
-        access = JobAccess(
-            live.connection, live.events, self.surroundings, live.keys.get(queue.name)
-        )
-        return JobRef(created.address, queue, access, since=created.sequence)
+        return JobAccess(live.connection, live.events, self.surroundings, live.keys.get(queue.name))
