@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import logging
 import signal
 from collections.abc import AsyncIterator
@@ -102,6 +103,9 @@ def worker(
     set_up_logs(log_format, log_level)
     loaded = load_service(service)
     loaded.grace = share.grace
+    # What is there now stays until the end: the collector need not look at it again and again.
+    gc.collect()
+    gc.freeze()
     run(_work(_Post(loaded, reach.access(), share.workers(), share.burst, health_port)))
 
 
