@@ -31,6 +31,23 @@ async def test_a_create_whose_acknowledgement_is_lost_makes_one_job(server: Embe
         assert log["state"]["messages"] == 1
 
 
+async def test_many_jobs_created_over_a_connection_that_breaks_again_and_again_are_there_once(
+    server: EmbeddedServer,
+) -> None:
+    async with (
+        fault_proxy(server.url) as way,
+        probe(server.url) as raw,
+        producer(way.url) as jobs,
+    ):
+        way.when_server_sends(rb'"seq":\d*7[,}]', lambda: Then.CUT, uses=5)
+        refs = await jobs.work.create_many(Task(text=str(n)) for n in range(1_500))
+        assert len({ref.id for ref in refs}) == 1_500
+        for n in (0, 511, 512, 1_499):
+            assert (await refs[n].get()).payload == {"text": str(n), "do": "answer"}
+        log = await api.request(raw.connection, "STREAM.INFO.JOBS")
+        assert log["state"]["messages"] == 1_500
+
+
 async def test_an_outcome_whose_acknowledgement_is_lost_is_there_once(
     server: EmbeddedServer,
 ) -> None:

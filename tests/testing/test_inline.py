@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+from functools import partial
+from typing import Any
 
 import pytest
 
 from tests.support.facts import until
 from tests.testing.troupe import Part, Troupe
 from trellis_jobs import ActiveJob, DeclarationError, JobCancelled, Jobs, NotConnected, Service, job
+from trellis_jobs.model import subjects
 from trellis_jobs.testing import assert_enqueued, drain, inline
 
 
@@ -70,6 +73,11 @@ async def test_who_stops_waiting_for_create_does_not_stop_the_job() -> None:
     assert len(troupe.stopped) == 1, "at the end of inline nothing runs on"
 
 
+def is_watched(service: Service[Any]) -> bool:
+    listeners = service.jobs.runtime.connected.connection._client._subs.values()
+    return subjects.of_service(service.name) in [listener.subject for listener in listeners]
+
+
 async def test_drain_waits_for_what_other_tasks_have_created() -> None:
     service, go = Service(ChainJobs), asyncio.Event()
 
@@ -82,6 +90,7 @@ async def test_drain_waits_for_what_other_tasks_have_created() -> None:
         creating = asyncio.create_task(service.jobs.link.create(1, job_id="one"))
         await until(lambda: service.jobs.link.ref("one").events())
         draining = asyncio.create_task(drain(service))
+        await until(partial(is_watched, service), "drain has seen the job, and waits for its end")
         go.set()
         assert [job.result for job in (await draining).jobs] == [1]
         await creating
