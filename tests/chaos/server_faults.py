@@ -46,9 +46,11 @@ class ServerFaults:
         stream = pick((LOG, WORK, KEYS), injection)
         try:
             told = await api.request(self._injecting.connection, f"STREAM.INFO.{stream}")
-        except JobsError:  # it has none right now
+        except JobsError:  # nobody answers
             return
-        await self._kill(injection, [int(told["cluster"]["leader"].rpartition("-")[2])])
+        leader = told["cluster"].get("leader")
+        if leader is not None:
+            await self._kill(injection, [int(leader.rpartition("-")[2])])
 
     async def _kill(self, injection: Injection, numbers: Sequence[int]) -> None:
         mine = [number for number in numbers if number not in self._struck]
