@@ -7,7 +7,7 @@ PIP := -m pip --disable-pip-version-check -qq
 CODE := $(wildcard trellis_jobs jobs_admin pytest_trellis_jobs tests benchmarks examples)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup dev check lint types format test fuzz model soak bench bench-peers docs site constraints clean
+.PHONY: help setup dev check lint types format test fuzz model soak bench bench-peers bench-scale docs site constraints clean
 
 help:  ## list these verbs
 	@awk -F ':.*##' '/^[a-z-]+:.*##/ { printf "  make %-12s%s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -63,6 +63,9 @@ bench: setup  ## run the benchmarks
 
 bench-peers: setup  ## ours against other job systems, some 40 minutes; ARGS="--quick" only tries that it runs
 	$(BIN)/python -m benchmarks.peers $(ARGS)
+
+bench-scale: setup  ## what jobs weigh, and rates with a million of them, some 20 minutes; ARGS="--only depth" does a piece
+	$(BIN)/python -m benchmarks scale $(ARGS)
 
 docs: setup  ## write the generated pages of the docs anew
 	$(BIN)/python -m tests.reference.write

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import json
-from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
@@ -12,17 +11,24 @@ from rich.console import Console, Group
 
 from benchmarks import keyed_rounds, projection, rounds
 from benchmarks.keyed_report import keyed_report, keyed_table
-from benchmarks.report import Report, report, table
+from benchmarks.report import Report, Say, report, table
+from benchmarks.scale import pieces
+from benchmarks.scale.pieces import PIECES, RESULTS
+from benchmarks.scale.size import QUICK, USUAL
 from benchmarks.traffic import MONITORED, Traffic
 from trellis_jobs.embedded import EmbeddedServer
 
 LATEST: Final = Path(__file__).parent / "results" / "latest.json"
-Say = Callable[[str], None]
 Options = argparse.Namespace
 
 
 def main() -> None:
-    options, console, measured = _options(), Console(), Report()
+    options, console = _options(), Console()
+    (_scale if options.part == SCALE else _against_ceilings)(options, console)
+
+
+def _against_ceilings(options: Options, console: Console) -> None:
+    measured, written = Report(), options.json or LATEST
     tables: list[Group] = []
     for part in [options.part] if options.part else PARTS:
         with (
@@ -33,9 +39,18 @@ def main() -> None:
             figures, shown = PARTS[part](server.url, traffic, options, status.update)
         measured |= figures
         tables.append(shown)
-    options.json.parent.mkdir(parents=True, exist_ok=True)
-    options.json.write_text(json.dumps(measured, indent=2) + "\n")
-    console.print(*tables, f"written to {options.json}")
+    written.parent.mkdir(parents=True, exist_ok=True)
+    written.write_text(json.dumps(measured, indent=2) + "\n")
+    console.print(*tables, f"written to {written}")
+
+
+def _scale(options: Options, console: Console) -> None:
+    size, written = QUICK if options.quick else USUAL, options.json or RESULTS
+    with console.status("starting") as status:
+        pieces.measure(options.only or PIECES, size, status.update, written)
+    for shown in pieces.sheets(pieces.read(written)):
+        console.print(shown.on_screen())
+    console.print(f"written to {written}")
 
 
 def _jobs(url: str, traffic: Traffic, options: Options, say: Say) -> tuple[Report, Group]:
@@ -58,16 +73,23 @@ def _projection(url: str, _: Traffic, options: Options, say: Say) -> tuple[Repor
 
 
 PARTS: Final = {"jobs": _jobs, "keys": _keys, "projection": _projection}
+SCALE: Final = "scale"
+
+
+_PART: Final = f"only this; else everything but {SCALE}, which takes a quarter of an hour"
 
 
 def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
-    parser.add_argument("part", nargs="?", choices=[*PARTS], help="only this; else everything")
+    parser.add_argument("part", nargs="?", choices=[*PARTS, SCALE], help=_PART)
     parser.add_argument("--quick", action="store_true", help="only try that everything runs")
     parser.add_argument(
         "--million", action="store_true", help="project a million events, and list a million jobs"
     )
-    parser.add_argument("--json", type=Path, default=LATEST, help="where to write the figures")
+    parser.add_argument(
+        "--only", action="append", choices=[*PIECES], help="this piece of scale; may be repeated"
+    )
+    parser.add_argument("--json", type=Path, help="where to write the figures")
     return parser.parse_args()
 
 

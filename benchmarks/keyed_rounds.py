@@ -9,7 +9,7 @@ from typing import Final
 from benchmarks import keyed
 from benchmarks.keyed import KEYED, Worked
 from benchmarks.measure import Measured
-from benchmarks.stage import Stage, Step
+from benchmarks.stage import MeteredStage, Step
 from benchmarks.traffic import Traffic
 
 
@@ -82,11 +82,11 @@ class KeyedRound:
 class KeyedBench:
     def __init__(self, url: str, traffic: Traffic, size: KeyedSize) -> None:
         most = max(crowd.processes for crowd in size.crowds)
-        self._stage = Stage(url, traffic, processes=1 + max(most, *size.hand_over_processes))
+        self._stage = MeteredStage(url, traffic, processes=1 + max(most, *size.hand_over_processes))
         self._size = size
 
     def run(self, say: Callable[[str], None]) -> list[KeyedRound]:
-        with self._stage.processes:
+        with self._stage:
             return [self._round(number, say) for number in range(self._size.rounds)]
 
     def _round(self, number: int, say: Callable[[str], None]) -> KeyedRound:

@@ -18,7 +18,7 @@ from rich.table import Table
 
 from benchmarks import projected_log, projected_reads
 from benchmarks.measure import Stopwatch
-from benchmarks.report import Report
+from benchmarks.report import Report, Say
 from jobs_admin.projection.intake import Intake
 from jobs_admin.projection.rebuild import rebuild
 from jobs_admin.projection.store import Projection
@@ -29,7 +29,6 @@ from trellis_jobs.jetstream.log_feed import LogFeed, Place
 from trellis_jobs.jetstream.provision import provision
 from trellis_jobs.jetstream.server import detect_features
 
-Say = Callable[[str], None]
 MILLION: Final = 1_000_000
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import statistics
+from collections.abc import Callable
 from dataclasses import asdict, astuple
 from typing import Any, Final, TypeVar
 
@@ -24,6 +25,7 @@ PICKUPS: Final = {"pull": "bare: pulled", "handler": "bare: started"}
 
 F = TypeVar("F", Step, Contended)
 Report = dict[str, Any]
+Say = Callable[[str], None]
 
 
 def report(rounds: dict[str, list[SideRound]], size: Size, server: str) -> Report:

@@ -10,7 +10,7 @@ from typing import Final
 
 from benchmarks import bare, ours
 from benchmarks.measure import Drained, Measured, Moments
-from benchmarks.stage import Stage, Step
+from benchmarks.stage import MeteredStage, Step
 from benchmarks.traffic import Traffic
 from benchmarks.workload import BARE, OURS, QUEUE
 
@@ -43,13 +43,13 @@ class SideRound:
 
 class Bench:
     def __init__(self, url: str, traffic: Traffic, size: Size) -> None:
-        self._stage = Stage(url, traffic, processes=2)
+        self._stage = MeteredStage(url, traffic, processes=2)
         self._size = size
 
     def run(self, say: Callable[[str], None]) -> dict[str, list[SideRound]]:
         """The sides take turns at going first, which meets a quieter server."""
         done: dict[str, list[SideRound]] = {name: [] for name in SIDES}
-        with self._stage.processes:
+        with self._stage:
             for number in range(self._size.rounds):
                 for name in sorted(SIDES, reverse=number % 2 == 1):
                     say(f"round {number + 1} of {self._size.rounds}: {name}")

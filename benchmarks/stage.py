@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import multiprocessing
+import os
 from collections.abc import AsyncIterator, Callable, Coroutine
 from concurrent.futures import Future, ProcessPoolExecutor
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from typing import Any, Final, TypeVar
+from threading import Thread
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import uvloop
 
@@ -17,6 +19,9 @@ from benchmarks.traffic import Traffic
 from trellis_jobs.contract.topology import WORK, consumer_name
 from trellis_jobs.jetstream import api
 from trellis_jobs.jetstream.connection import Connection
+
+if TYPE_CHECKING:
+    from typing import Self
 
 T = TypeVar("T")
 Work = Callable[..., Coroutine[Any, Any, T]]
@@ -39,37 +44,57 @@ class Step:
 class Stage:
     """Whoever works and whoever creates are processes of their own, made anew for every step."""
 
-    def __init__(self, url: str, traffic: Traffic, processes: int) -> None:
+    def __init__(self, url: str, processes: int) -> None:
         self.url = url
-        self._traffic = traffic
-        self.processes = ProcessPoolExecutor(
-            processes, mp_context=multiprocessing.get_context("spawn"), max_tasks_per_child=1
+        self._processes = ProcessPoolExecutor(
+            processes,
+            mp_context=multiprocessing.get_context("spawn"),
+            initializer=_end_with_parent,
+            max_tasks_per_child=1,
         )
 
-    def do(self, work: Work[T], *args: float) -> T:
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        """Whoever waits for jobs that will not come is ended."""
+        if kind is not None:
+            for process in multiprocessing.active_children():
+                process.kill()
+        self._processes.shutdown()
+
+    def do(self, work: Work[T], *args: object) -> T:
         return self.begin(work, *args).result()
 
-    def begin(self, work: Work[T], *args: float) -> Future[T]:
-        return self.processes.submit(_in_loop, work, self.url, *args)
+    def begin(self, work: Work[T], *args: object) -> Future[T]:
+        return self._processes.submit(_in_loop, work, self.url, *args)
 
-    def begin_working(self, service: str, queue: str, work: Work[T], *args: float) -> Future[T]:
+    def begin_working(self, service: str, queue: str, work: Work[T], *args: object) -> Future[T]:
         """Returns once the worker has asked for jobs."""
         return self.begin_many(1, service, queue, work, *args)[0]
 
     def begin_many(
-        self, processes: int, service: str, queue: str, work: Work[T], *args: float
+        self, processes: int, service: str, queue: str, work: Work[T], *args: object
     ) -> list[Future[T]]:
         working = [self.begin(work, *args) for _ in range(processes)]
-        uvloop.run(_until(self.url, _is_awaited(consumer_name(service, queue), working)))
+        uvloop.run(until(self.url, _is_awaited(consumer_name(service, queue), working)))
         return working
 
     def until_queued(self, jobs: int) -> None:
         """The server has moved this many jobs from the log to the work queue."""
-        uvloop.run(_until(self.url, _holds(jobs)))
+        uvloop.run(until(self.url, _holds(jobs)))
 
     def queued_so_far(self) -> int:
         """The number of the newest message in the work queue."""
         return uvloop.run(_queued_so_far(self.url))
+
+
+class MeteredStage(Stage):
+    """One whose server counts messages."""
+
+    def __init__(self, url: str, traffic: Traffic, processes: int) -> None:
+        super().__init__(url, processes)
+        self._traffic = traffic
 
     def step(self, name: str, measure: Callable[[], Measured]) -> Step:
         client = f"{name} jobs"
@@ -92,21 +117,21 @@ async def until_taken(url: str, service: str, queue: str, jobs: int) -> None:
         info = await api.request(connection, f"CONSUMER.INFO.{WORK}.{consumer}")
         return bool(info["num_ack_pending"] >= jobs)
 
-    await _until(url, is_so)
+    await until(url, is_so)
 
 
 async def until_over(url: str, last: int) -> None:
     """The work queue has seen its message number `last`, and all of them are acknowledged."""
 
     async def is_so(connection: Connection) -> bool:
-        state = await _work_state(connection)
+        state = await work_state(connection)
         return state["last_seq"] >= last and state["messages"] == 0
 
-    await _until(url, is_so, SLOW_LOOK)
+    await until(url, is_so, SLOW_LOOK)
 
 
-async def _until(url: str, is_so: Look, pause: float = LOOK) -> None:
-    async with _connected(url) as connection:
+async def until(url: str, is_so: Look, pause: float = LOOK) -> None:
+    async with connected(url) as connection:
         while True:
             if await is_so(connection):
                 return
@@ -114,22 +139,33 @@ async def _until(url: str, is_so: Look, pause: float = LOOK) -> None:
 
 
 async def _queued_so_far(url: str) -> int:
-    async with _connected(url) as connection:
-        return (await _work_state(connection))["last_seq"]
+    async with connected(url) as connection:
+        return (await work_state(connection))["last_seq"]
 
 
-async def _work_state(connection: Connection) -> dict[str, int]:
+async def work_state(connection: Connection) -> dict[str, int]:
     state: dict[str, int] = (await api.request(connection, f"STREAM.INFO.{WORK}"))["state"]
     return state
 
 
 @asynccontextmanager
-async def _connected(url: str) -> AsyncIterator[Connection]:
+async def connected(url: str) -> AsyncIterator[Connection]:
     connection = await Connection.open(url, name="bench")
     try:
         yield connection
     finally:
         await connection.close()
+
+
+def _end_with_parent() -> None:
+    parent = multiprocessing.parent_process()
+    assert parent is not None
+
+    def follow() -> None:
+        parent.join()
+        os._exit(1)
+
+    Thread(target=follow, daemon=True).start()
 
 
 def _in_loop(work: Work[T], *args: object) -> T:
@@ -138,7 +174,7 @@ def _in_loop(work: Work[T], *args: object) -> T:
 
 def _holds(jobs: int) -> Look:
     async def is_so(connection: Connection) -> bool:
-        return (await _work_state(connection))["messages"] >= jobs
+        return (await work_state(connection))["messages"] >= jobs
 
     return is_so
 

@@ -25,8 +25,7 @@ class Traffic:
     """Reads the monitoring port that the server announces in its folder."""
 
     def __init__(self, store: Path) -> None:
-        announced = json.loads(next(store.glob("*.ports")).read_text())
-        self._address = announced["monitoring"][0].removeprefix("http://")
+        self._address = announced(store, "monitoring")
 
     def so_far(self, name: str) -> Messages:
         """Of all connections that ever had this name, once they are closed."""
@@ -43,9 +42,19 @@ class Traffic:
         return [connection for connection in found if connection.get("name") == name]
 
     def _ask(self, path: str) -> Any:
-        monitor = http.client.HTTPConnection(self._address)
-        try:
-            monitor.request("GET", path)
-            return json.load(monitor.getresponse())
-        finally:
-            monitor.close()
+        return json.loads(fetch(self._address, path))
+
+
+def announced(store: Path, door: str) -> str:
+    """Host and port of a door, as the server that runs in this folder has told."""
+    ports = json.loads(next(store.glob("*.ports")).read_text())
+    return str(ports[door][0]).removeprefix("http://")
+
+
+def fetch(address: str, path: str) -> bytes:
+    peer = http.client.HTTPConnection(address)
+    try:
+        peer.request("GET", path)
+        return peer.getresponse().read()
+    finally:
+        peer.close()

@@ -10,6 +10,12 @@ from typing import Any
 
 import pytest
 
+from benchmarks.scale.capacity import Burden, capacity, days_kept
+from benchmarks.scale.page import PAGE, PLACE, with_tables
+from benchmarks.scale.sheets import Sheet
+from trellis_jobs.contract.topology import KEYS, LOG, WORK
+from trellis_jobs.model.states import JobState
+
 # The fixture starts some forty processes, one after the other.
 pytestmark = pytest.mark.timeout(180)
 
@@ -19,7 +25,18 @@ ROOT = Path(__file__).parent.parent
 @pytest.fixture(scope="module")
 def figures(tmp_path_factory: pytest.TempPathFactory) -> Any:
     written = tmp_path_factory.mktemp("benchmarks") / "figures.json"
-    command = [sys.executable, "-m", "benchmarks", "--quick", "--json", str(written)]
+    return _measured(written)
+
+
+@pytest.fixture(scope="module")
+def weights(tmp_path_factory: pytest.TempPathFactory) -> Any:
+    """Of the pieces of `scale` the one that takes seconds."""
+    written = tmp_path_factory.mktemp("scale") / "figures.json"
+    return _measured(written, "scale", "--only", "storage")["storage"]["figures"]
+
+
+def _measured(written: Path, *options: str) -> Any:
+    command = [sys.executable, "-m", "benchmarks", *options, "--quick", "--json", str(written)]
     subprocess.run(command, cwd=ROOT, check=True, timeout=170, stdout=subprocess.DEVNULL)
     return json.loads(written.read_text())
 
@@ -91,3 +108,48 @@ def test_each_question_to_the_projection_has_its_percentiles(figures: Any) -> No
     asked = figures["projection"]["milliseconds"]
     assert {"get", "newest", "service", "since", "error text", "keys", "stats"} <= set(asked)
     assert all(0 < took["p50"] <= took["p99"] for took in asked.values())
+
+
+def test_a_job_that_is_over_weighs_more_in_the_log_and_nothing_in_the_work_queue(
+    weights: Any,
+) -> None:
+    waiting, finished = weights["bytes"]["waiting"], weights["bytes"]["finished"]
+    assert 0 < waiting[LOG] < finished[LOG]
+    assert 0 <= finished[WORK] < waiting[WORK]
+
+
+def test_a_key_weighs_something_after_its_job(weights: Any) -> None:
+    assert weights["bytes"]["key"][KEYS] > 0
+
+
+@pytest.mark.parametrize(
+    ("each", "held"),
+    [
+        (Burden(memory=1_024, log=1, row=1), 3 * 2**20),  # 3 GB of 4
+        (Burden(memory=1, log=100 * 1_024, row=1), 2**20),  # 100 GB
+    ],
+)
+def test_a_server_holds_as_many_jobs_as_its_memory_and_its_disk(each: Burden, held: int) -> None:
+    found = capacity(each)
+    assert found["jobs_a_day"] * found["days_kept"] == pytest.approx(held)
+
+
+def test_jobs_are_kept_for_the_days_of_the_default_retention() -> None:
+    assert days_kept({JobState.COMPLETED: 0.5, JobState.FAILED: 0.3, JobState.DEAD: 0.2}) == (
+        pytest.approx(0.5 * 7 + 0.3 * 30 + 0.2 * 90)
+    )
+
+
+def test_tables_take_their_places_on_the_page_and_leave_the_rest() -> None:
+    places = (
+        "a\n<!-- scale: one -->\nold\n<!-- end -->\nb\n<!-- scale: two -->\nold\n<!-- end -->\n"
+    )
+    filled = with_tables(places, [Sheet("one", "", ("x", "y"), (("1", "2"),))])
+    assert "| x | y |\n| --- | --- |\n| 1 | 2 |" in filled
+    assert with_tables(filled, []) == filled
+    assert filled.endswith("b\n<!-- scale: two -->\nold\n<!-- end -->\n")
+
+
+def test_the_page_about_capacity_has_no_place_without_a_table() -> None:
+    for place in PLACE.finditer(PAGE.read_text(encoding="utf-8")):
+        assert "| --- |" in place[0], place["name"]

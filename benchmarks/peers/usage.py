@@ -34,7 +34,7 @@ class CpuSeconds:
 
 
 def cpu_seconds(workers: Iterable[int], servers: Iterable[int]) -> CpuSeconds:
-    return CpuSeconds(_busy_seconds(), _cpu_of(workers), _cpu_of(servers))
+    return CpuSeconds(_busy_seconds(), cpu_of(workers), cpu_of(servers))
 
 
 def family(roots: Iterable[int]) -> list[int]:
@@ -51,12 +51,20 @@ def family(roots: Iterable[int]) -> list[int]:
 
 def largest_megabytes(roots: Iterable[int]) -> float:
     """Resident memory of the largest of these processes and their descendants."""
-    return max(_resident_kilobytes(pid) for pid in family(roots)) / 1024
+    return max(resident_kilobytes(pid) for pid in family(roots)) / 1024
 
 
-def _cpu_of(roots: Iterable[int]) -> float:
+def cpu_of(roots: Iterable[int]) -> float:
     ticks = (columns[USER_TO_REAPED] for pid in family(roots) if (columns := _columns_of(pid)))
     return sum(int(part) for parts in ticks for part in parts) / TICKS
+
+
+def resident_kilobytes(pid: int) -> int:
+    try:
+        lines = (PROC / str(pid) / "status").read_text().splitlines()
+    except OSError:
+        return 0
+    return next((int(line.split()[1]) for line in lines if line.startswith("VmRSS:")), 0)
 
 
 def _busy_seconds() -> float:
@@ -71,11 +79,3 @@ def _columns_of(pid: int) -> list[str] | None:
     except OSError:
         return None
     return line.rpartition(")")[2].split()
-
-
-def _resident_kilobytes(pid: int) -> int:
-    try:
-        lines = (PROC / str(pid) / "status").read_text().splitlines()
-    except OSError:
-        return 0
-    return next((int(line.split()[1]) for line in lines if line.startswith("VmRSS:")), 0)

@@ -1,0 +1,1 @@
+"""What jobs weigh, and what happens to the rates when there are many of them."""
