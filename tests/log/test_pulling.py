@@ -173,7 +173,8 @@ async def test_a_server_that_shuts_down_breaks_a_pull(version: str) -> None:
                 await pull.ask(1, wait=True)
                 await connection.flush()
                 os.kill(server.pid, signal.SIGTERM)
-                with pytest.raises(PullBroken, match="409 Server Shutdown"):
+                # Now and then it closes the connection before it has said so.
+                with pytest.raises(PullBroken, match="409 Server Shutdown|came to no end"):
                     await pull.next()
 
 
