@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import gc
 from collections import Counter
 from pathlib import Path
 
 from tests.support.facts import until
-from tests.support.lab import Probe, Task, probe, producer
+from tests.support.lab import Probe, Task, probe, producer, worker
 from tests.support.worker_process import worker_process
 from trellis_jobs.embedded import EmbeddedServer
 from trellis_jobs.jetstream import api
+from trellis_jobs.worker.running_job import RunningJob
 
 
 async def test_two_thousand_jobs_through_two_processes_complete_once_each(
@@ -33,6 +35,25 @@ async def test_two_thousand_jobs_through_two_processes_complete_once_each(
             ran = Counter(job_id for job_id, _ in [*one.runs, *two.runs])
             assert set(ran.values()) == {1}
             assert min(len(one.runs), len(two.runs)) > 100
+
+
+async def test_jobs_that_are_over_leave_nothing_to_the_garbage_collector(
+    server: EmbeddedServer,
+) -> None:
+    async with worker(server.url, "slow") as bench, probe(server.url) as raw:
+        gc.collect()
+        gc.disable()
+        try:
+            for ref in await bench.jobs.slow.create_many([Task() for _ in range(50)]):
+                await ref.wait(timeout=20)
+            await raw.until_empty()
+            await until(lambda: not attempts_in_memory(), "every attempt is gone")
+        finally:
+            gc.enable()
+
+
+def attempts_in_memory() -> list[object]:
+    return [each for each in gc.get_objects() if isinstance(each, RunningJob)]
 
 
 async def completed_events(raw: Probe) -> dict[str, int]:

@@ -44,6 +44,22 @@ _NOT_OURS: Final = frozenset({StopReason.ENDED, StopReason.LOST, StopReason.UNSA
 class RunningJob:
     """What the rest of the worker, and the handler through its ActiveJob, have of an attempt."""
 
+    __slots__ = (
+        "_end_check",
+        "_handler",
+        "_queue",
+        "_timed_out",
+        "_tools",
+        "_verifying",
+        "delivery",
+        "keyless",
+        "lease",
+        "slot",
+        "stop_reason",
+        "terms",
+        "voice",
+    )
+
     def __init__(
         self,
         delivery: Delivery,

@@ -23,6 +23,18 @@ if TYPE_CHECKING:
 class Voice:
     """Silent once it has said the outcome; `lost` is told when the job turns out another's."""
 
+    __slots__ = (
+        "_lost",
+        "_notes",
+        "_pumping",
+        "_queue",
+        "_speaking",
+        "_terms",
+        "_tools",
+        "head",
+        "is_silent",
+    )
+
     def __init__(
         self,
         claimed: Head,
@@ -70,6 +82,8 @@ class Voice:
             if settlement.event is not None:
                 appended = await self._say(settlement.event)
             self.is_silent = True
+            # Else the two would hold each other, and wait for the garbage collector.
+            self._lost = _tell_nobody
             return settlement, appended
 
     @property
@@ -109,3 +123,7 @@ class Voice:
 
     def _said(self) -> e.AttemptFields:
         return self._terms.said(self._tools.surroundings.now())
+
+
+def _tell_nobody(_: Head | None) -> None:
+    """Nothing more is said, so nothing more can be lost."""
