@@ -1,6 +1,7 @@
 """Dies at every crash point, before and after, and says what is wrong then.
 
-With another seed each death is in another scenario, or at another time of passing.
+With another seed each death is in another scenario, or at another time of passing. Without a death
+every scenario must end well, and together they must pass what passed.json says.
 """
 
 from __future__ import annotations
@@ -14,15 +15,22 @@ from pathlib import Path
 from typing import Final
 
 from tests.chaos.checker import Violation
-from tests.crash_points.campaign import carry_out, discover, kills, passed_in
+from tests.crash_points import record
+from tests.crash_points.campaign import Passed, carry_out, discover, kills, passed_in
 
 ABREAST: Final = 6
+# By what was run.
+Wrong = dict[str, list[Violation]]
 
 
 async def main(asked: argparse.Namespace, folder: Path) -> int:
     undisturbed = await discover(folder / "undisturbed", ABREAST)
     wrong = {name: result.violations for name, result in undisturbed.items() if result.violations}
-    planned = kills(passed_in(undisturbed), asked.seed)
+    passed = passed_in(undisturbed)
+    if asked.write:
+        return _write(passed, wrong)
+    differing = record.differences(record.read(), record.made_of(passed))
+    planned = kills(passed, asked.seed)
     planned = [kill for kill in planned if asked.only in str(kill)][asked.first :: asked.of]
     missed = 0
     async for kill, result in carry_out(planned, folder, ABREAST):
@@ -30,18 +38,27 @@ async def main(asked: argparse.Namespace, folder: Path) -> int:
         if result.violations:
             wrong[str(kill)] = result.violations
         print("." if not result.violations else f"\n{kill}\n", end="", flush=True)
-    for where, violations in wrong.items():
-        _tell(where, violations)
+    _tell(wrong)
     print(f"\n{len(planned)} deaths, {missed} not reached, {len(wrong)} led to something wrong")
-    return min(len(wrong), 1)
+    print(*differing, sep="\n")
+    return int(bool(wrong or differing))
 
 
-def _tell(where: str, violations: list[Violation]) -> None:
-    print(f"\n{where}")
-    for violation in violations:
-        print(f"  {violation.rule}: {violation.what}")
-        for line in violation.history:
-            print(f"    {line}")
+def _write(passed: Passed, wrong: Wrong) -> int:
+    """Unless a scenario did not come to its end: then it may have passed too little."""
+    _tell(wrong)
+    if not wrong:
+        record.write(record.made_of(passed))
+    return int(bool(wrong))
+
+
+def _tell(wrong: Wrong) -> None:
+    for where, violations in wrong.items():
+        print(f"\n{where}")
+        for violation in violations:
+            print(f"  {violation.rule}: {violation.what}")
+            for line in violation.history:
+                print(f"    {line}")
 
 
 def _asked() -> argparse.Namespace:
@@ -50,6 +67,7 @@ def _asked() -> argparse.Namespace:
     reader.add_argument("--only", default="", help="what the name of a death must contain")
     reader.add_argument("--first", type=int, default=0, help="of a share: which one to begin with")
     reader.add_argument("--of", type=int, default=1, help="of a share: every how many")
+    reader.add_argument("--write", action="store_true", help="passed.json, and kill nothing")
     return reader.parse_args()
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from random import Random
@@ -39,17 +39,8 @@ def _kill(way: str, passed: Passed, chance: Random) -> Kill:
     return Kill(scenario, Trap(point, Side(side), chance.randint(1, passed[scenario][way])))
 
 
-def spread(planned: Sequence[Kill], count: int) -> list[Kill]:
-    """A few of them, from all over the code."""
-    return list(planned[:: max(1, len(planned) // count)][:count])
-
-
 def passed_in(results: Mapping[str, Result]) -> Passed:
     return {name: result.passed for name, result in results.items()}
-
-
-def points_in(passed: Passed) -> set[str]:
-    return {way.partition(" ")[2] for counted in passed.values() for way in counted}
 
 
 async def discover(folder: Path, abreast: int) -> dict[str, Result]:

@@ -30,6 +30,8 @@ OFTEN: Final = {
 }
 AT_ONCE: Final = RetentionPolicy(dict.fromkeys(OVER, timedelta(0)))
 FILE: Final = "jobs.sqlite"
+# More than are under way at once.
+IN_A_ROW: Final = 600
 ARCHIVE: Final = "archive"
 
 
@@ -110,7 +112,7 @@ async def create(url: str, folder: Path) -> None:
     async with service.connect(url, workers=False):
         jobs = service.jobs
         await promises.create(jobs.plain, "plain-1")
-        promises.keep(*await jobs.plain.create_many([Errand() for _ in range(3)]))
+        promises.keep(*await jobs.keyed.create_many([Errand(key="many")] * 3))
         await promises.create(jobs.keyed, "keyed-1")
         await promises.create(jobs.strict, "strict-1")
         await jobs.strict.submit(Errand())
@@ -152,6 +154,13 @@ async def create_some(url: str, folder: Path) -> None:
             await promises.create(service.jobs.plain, f"plain-{number}")
             keyed = await promises.create(service.jobs.keyed, f"keyed-{number}")
             await keyed.cancel()
+    (folder / "ready").touch()
+
+
+async def create_in_a_row(url: str, folder: Path) -> None:
+    service, promises = Service(MillJobs), _Promises(folder)
+    async with service.connect(url, workers=False):
+        promises.keep(*await service.jobs.plain.create_many([Errand()] * IN_A_ROW))
     (folder / "ready").touch()
 
 

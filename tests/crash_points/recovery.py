@@ -39,7 +39,7 @@ from trellis_jobs.wire.events import decode
 
 # A reservation that leads to no job is forgotten after a minute: for this daemon it has passed.
 _LATER: Final = timedelta(seconds=90)
-_PATIENCE: Final = 15.0
+_PATIENCE: Final = 60.0
 _LOOK: Final = 0.05
 
 

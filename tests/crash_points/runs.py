@@ -13,6 +13,7 @@ from tests.crash_points.recovery import recover
 from tests.crash_points.scenarios import SCENARIOS
 from tests.crash_points.stage import Stage, VictimDied, stage
 from tests.crash_points.tripwire import Trap
+from tests.crash_points.victim import Victim
 
 _LAST_WORDS: Final = 2_000
 
@@ -33,8 +34,7 @@ async def run(name: str, folder: Path, trap: Trap | None = None) -> Result:
         assert victim is not None
         victim.process.join()
         if victim.process.exitcode not in (0, -signal.SIGKILL):
-            said = victim.output[-_LAST_WORDS:]
-            wrong.append(Violation("no process ends by itself", name, tuple(said.splitlines())))
+            wrong.append(Violation("no process ends by itself", name, _last_words(victim)))
         died = victim.process.exitcode == -signal.SIGKILL
         return Result(died, victim.passed, [*wrong, *await recover(made)])
 
@@ -47,5 +47,10 @@ async def _play(name: str, made: Stage) -> list[Violation]:
     except AssertionError as never:
         assert made.victim is not None
         made.victim.kill()
-        return [Violation("a scenario comes to its end", f"{name}: {never}")]
+        said = _last_words(made.victim)
+        return [Violation("a scenario comes to its end", f"{name}: {never}", said)]
     return []
+
+
+def _last_words(victim: Victim) -> tuple[str, ...]:
+    return tuple(victim.output[-_LAST_WORDS:].splitlines())

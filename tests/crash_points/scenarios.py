@@ -18,6 +18,7 @@ SCENARIOS: Final[Mapping[str, Scenario]] = {
         work.following,
         work.pressing_in,
         work.being_cut_off,
+        work.creating_in_a_row,
         work.working,
         work.working_cut_off,
         work.interrupting,

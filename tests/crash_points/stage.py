@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 from tests.chaos.notebook import Notebook
 from tests.crash_points import parts, victim
@@ -30,6 +30,8 @@ from trellis_jobs.model.values import replace
 from trellis_jobs.surroundings import utc_now
 
 R = TypeVar("R")
+# On a machine that has much else to do.
+_PATIENCE: Final = 60.0
 Fact = Callable[[], Coroutine[Any, Any, object]] | Callable[[], object]
 
 
@@ -56,7 +58,7 @@ class Stage:
         ending = self.victim
         if ending is not None:
             ending.send(signal.SIGTERM)
-            await until(lambda: ending.is_dead, "the victim ends")
+            await until(lambda: ending.is_dead, "the victim ends", deadline=_PATIENCE)
 
     def signal(self, number: signal.Signals) -> None:
         if self.victim is not None:
@@ -83,7 +85,7 @@ class Stage:
                 raise VictimDied
             return is_so
 
-        await until(seen, what)
+        await until(seen, what, deadline=_PATIENCE)
 
 
 @dataclass

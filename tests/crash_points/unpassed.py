@@ -90,6 +90,7 @@ BY_CHANCE: Final = frozenset(
         f"{_PROJECTOR}._run:self._close#3",
         f"{_PROJECTOR}._run:self._rebuild",
         "jobs_admin.projection.rebuild:_held:place_of",
+        "jobs_admin.projection.store:Projection.do:asyncio.wait",
         "jobs_admin.upkeep.verdicts:Verdicts.append:self._fold",
         f"{_BUCKET}._get:asyncio.sleep",
         f"{_BUCKET}._make:asyncio.sleep",

@@ -64,6 +64,13 @@ async def being_cut_off(stage: Stage) -> None:
         await stage.begin(parts.create_some, way.url)
 
 
+async def creating_in_a_row(stage: Stage) -> None:
+    """The first answers are lost, and the connection with them."""
+    async with fault_proxy(stage.url) as way, people(stage):
+        way.when_server_sends(EVENT_ANSWERED, lambda: Then.CUT)
+        await stage.begin(parts.create_in_a_row, way.url)
+
+
 async def working_cut_off(stage: Stage) -> None:
     async with fault_proxy(stage.url) as way, people(stage) as p:
         refs = [await p.create(queue, "nap") for queue in (p.jobs.plain, p.jobs.keyed)]
@@ -118,6 +125,7 @@ async def interrupting(stage: Stage) -> None:
         await put_another_message(p, waiting[1])
         await p.until_over(waiting[0], late)
         stage.signal(signal.SIGTSTP)
+        await stage.until(lambda: says(stage, "worker is now quiet"), "the worker pauses")
         stage.signal(signal.SIGCONT)
         await p.until_over(await p.create(jobs.plain))
         await stage.end()
