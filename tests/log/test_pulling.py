@@ -174,7 +174,7 @@ async def test_a_server_that_shuts_down_breaks_a_pull(version: str) -> None:
                 await connection.flush()
                 os.kill(server.pid, signal.SIGTERM)
                 # Now and then it closes the connection before it has said so.
-                with pytest.raises(PullBroken, match="409 Server Shutdown|came to no end"):
+                with pytest.raises(PullBroken, match=r"409 Server Shutdown|came to no end"):
                     await pull.next()
 
 
