@@ -4,7 +4,8 @@
         async for job in admin.jobs(JobQuery(state=[JobState.DEAD])):
             await admin.replay(job.id, reason="the upstream is back")
 
-Raises NotFound, Invalid, Denied or Unexpected (jobs_admin.errors) when it is refused, and
+Raises NotFound, Invalid, Denied or Unexpected (jobs_admin.errors; Busy is one, and means that
+nothing was done because too many ask) when it is refused, and
 ServiceMissing (trellis_jobs.errors) when no admin runtime runs. NoAnswer (the same) means
 that a read was not answered in time: it was asked for again by then, in case that the daemon
 vanished with the first request. NotConfirmed: one that changes something was not answered; it is

@@ -120,7 +120,7 @@ async def serving(
         router = Router(_methods(parts), around.new_id, lambda: connection.max_payload)
         if parts.projector is not None:
             await until_of_use(connection, parts.projector)
-        desk = Desk(connection, router.answer)
+        desk = Desk(connection, router.answer, router.refuse)
         await desk.open(subjects.rpc("Jobs.*"), group=SERVICE_NAME)
         opened.push_async_callback(desk.close)
         yield Daemon(
@@ -205,6 +205,8 @@ async def _assemble(
     readers = await opened.enter_async_context(Readers.open(config.path, projector))
     if projector is None:
         await _require_file(config.path, readers)
+    # Of its own: questions that take long keep all others busy, and nobody waits so for a probe.
+    for_health = await opened.enter_async_context(Readers.open(config.path, projector, count=1))
     loops = Loops(around.now, projector.until_open if projector else None)
     events = EventLog(connection, features, Histories(connection, deletes_consumers=True))
     clock = ServerClock(connection, around.uptime)
@@ -223,7 +225,7 @@ async def _assemble(
         health=Health(
             connection=connection,
             features=features,
-            readers=readers,
+            readers=for_health,
             loops=loops,
             mode=config.mode,
             clock=clock,

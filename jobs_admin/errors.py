@@ -14,6 +14,7 @@ AdminError
     ├── Invalid             the request, or the job's state, does not allow this
     ├── Denied              the caller may not do this
     └── Unexpected          the admin runtime met a mistake, or could not do it in time
+        └── Busy            too many ask it: nothing was done, ask again in a moment
 """
 
 from __future__ import annotations
@@ -131,3 +132,7 @@ class Denied(RequestFailed):
 
 class Unexpected(RequestFailed):
     """Nobody's request was wrong; the message says what happened."""
+
+
+class Busy(Unexpected):
+    """Too many requests wait for an answer; nothing was done about this one."""

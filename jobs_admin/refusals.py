@@ -8,6 +8,7 @@ from typing import Annotated, Any, Final
 from pydantic import BaseModel, ConfigDict, ValidationError, WrapValidator
 
 from jobs_admin.errors import (
+    Busy,
     Denied,
     Invalid,
     Issue,
@@ -71,4 +72,5 @@ _BY_TYPE: dict[str, type[RequestFailed]] = {
     "ValidationError": Invalid,
     "SchemaValidationError": Invalid,
     "AuthError": Denied,
+    "BusyError": Busy,
 }

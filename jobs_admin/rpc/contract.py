@@ -53,7 +53,7 @@ class Rpc:
     @property
     def errors(self) -> tuple[str, ...]:
         missing = ("NotFoundError",) if self.may_miss else ()
-        return (*missing, "ValidationError", "UnexpectedError")
+        return (*missing, "ValidationError", "BusyError", "UnexpectedError")
 
 
 def _reads(asked: type[BaseModel], told: type[BaseModel]) -> Rpc:
@@ -107,6 +107,7 @@ _ERRORS: Final[Mapping[str, Mapping[str, Any]]] = {
         "raced": {"type": "boolean"},
         "by": {"type": "string"},
     },
+    "BusyError": {},
     "UnexpectedError": {},
 }
 _ALWAYS: Final[Mapping[str, tuple[str, ...]]] = {

@@ -24,6 +24,18 @@ class Fault(Exception):
         self.fields = fields
 
 
+class Busy(Fault):
+    """Nothing was done about the request."""
+
+    type = "BusyError"
+
+    def __init__(self) -> None:
+        super().__init__(
+            "this admin runtime has as many requests to answer as it takes; nothing was done "
+            "about this one: ask again in a moment"
+        )
+
+
 class NotFound(Fault):
     type = "NotFoundError"
 

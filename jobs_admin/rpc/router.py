@@ -13,7 +13,7 @@ from pydantic import BaseModel, ValidationError
 
 from jobs_admin.config import SERVICE_NAME
 from jobs_admin.errors import Issue, ProjectionRebuilding
-from jobs_admin.rpc.faults import Fault, Invalid
+from jobs_admin.rpc.faults import Busy, Fault, Invalid
 from trellis_jobs.errors import InvalidToken, JobsError
 from trellis_jobs.jetstream.connection import ConnectionLost, NoResponders
 from trellis_jobs.jetstream.requests import Reply, Request
@@ -76,6 +76,11 @@ class Router:
             ours = Fault("an unexpected error; the server's log has it")
             return self._refusal(name, ours, asker, logging.ERROR)
         return Reply(said)
+
+    def refuse(self, request: Request) -> Reply:
+        """At once, because too many ask."""
+        name = subjects.rpc_method(request.subject)
+        return self._refusal(name, Busy(), self._asker(request.headers))
 
     async def _answer(self, name: str, data: bytes, asker: Asker) -> bytes:
         method = self._methods.get(name)

@@ -447,7 +447,8 @@ async def test_reads_are_asked_again_when_the_daemon_vanished_and_changes_are_no
         stranger_at(server.url) as vanishing,
         AdminClient.connect(server.url, timeout=0.5) as client,
     ):
-        await Desk(vanishing.connection, vanish_first).open("rpc.v1.Jobs.*", group="admin")
+        desk = Desk(vanishing.connection, vanish_first, lambda _: Reply(b"{}"))
+        await desk.open("rpc.v1.Jobs.*", group="admin")
         assert (await client.list_jobs()).count == 0
         with pytest.raises(NotConfirmed):
             await client.cancel("01J")

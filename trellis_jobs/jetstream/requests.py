@@ -7,8 +7,10 @@ import logging
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
-from trellis_jobs.errors import NotConfirmed, PayloadTooLarge, ServiceMissing
+from trellis_jobs.errors import JobsError, NotConfirmed, ServiceMissing
 from trellis_jobs.jetstream.connection import ConnectionLost, NoResponders
+from trellis_jobs.model import subjects
+from trellis_jobs.wire import headers as h
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping
@@ -21,6 +23,10 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 _AT_ONCE: Final = 64
+# Of those that are answered or wait for it; one alone may have as many bytes as a message.
+_MOST_REQUESTS: Final = 320
+_MOST_BYTES: Final = 16 * 1024 * 1024
+_LONGEST_SAID: Final = 128
 _LINGER: Final = 0.1
 
 
@@ -38,14 +44,24 @@ class Reply:
 
 
 class Desk:
-    """Answers requests on one family of subjects, some at once; who asks too much waits."""
+    """Answers requests on one family of subjects, some at once; others wait, and more are refused.
+
+    Only an inbox is answered: whoever answers may write where the asker may not, and the server
+    does not check whether the asker may.
+    """
 
     def __init__(
-        self, connection: Connection, answer: Callable[[Request], Awaitable[Reply]]
+        self,
+        connection: Connection,
+        answer: Callable[[Request], Awaitable[Reply]],
+        refuse: Callable[[Request], Reply],
     ) -> None:
+        """`refuse` says that too many ask; it is called as soon as a message is read."""
         self._connection = connection
         self._answer = answer
+        self._refuse = refuse
         self._free = asyncio.Semaphore(_AT_ONCE)
+        self._bytes = 0
         self._tasks: set[asyncio.Task[None]] = set()
         self._subscription: Subscription | None = None
 
@@ -62,22 +78,55 @@ class Desk:
             await asyncio.wait(self._tasks, timeout=5)
 
     def _receive(self, message: Message) -> None:
-        if message.reply:
-            task = asyncio.get_running_loop().create_task(self._handle(message))
-            self._tasks.add(task)
-            task.add_done_callback(self._tasks.discard)
+        if not subjects.is_inbox(message.reply):
+            if message.reply:
+                self._drop(message, "its answer would go to no inbox")
+            return
+        request = Request(message.subject, message.data, message.headers or {})
+        if self._is_full(request):
+            self._send_now(message, self._refuse(request))
+            return
+        self._bytes += len(request.data)
+        task = asyncio.get_running_loop().create_task(self._handle(message.reply, request))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
 
-    async def _handle(self, message: Message) -> None:
-        async with self._free:
-            reply = await self._answer(
-                Request(message.subject, message.data, message.headers or {})
-            )
+    def _is_full(self, request: Request) -> bool:
+        is_too_much = self._bytes > 0 and self._bytes + len(request.data) > _MOST_BYTES
+        return is_too_much or len(self._tasks) >= _MOST_REQUESTS
+
+    async def _handle(self, reply_to: str, request: Request) -> None:
         try:
-            await self._connection.publish(message.reply, reply.data, headers=reply.headers or None)
-        except (ConnectionLost, PayloadTooLarge) as error:
+            async with self._free:
+                reply = await self._answer(request)
+            await self._connection.publish(reply_to, reply.data, headers=reply.headers or None)
+        except (ConnectionLost, JobsError) as error:
             log.warning(
-                "an answer was not sent", extra={"subject": message.subject, "error": str(error)}
+                "an answer was not sent", extra={"subject": request.subject, "error": str(error)}
             )
+        finally:
+            self._bytes -= len(request.data)
+
+    def _send_now(self, message: Message, reply: Reply) -> None:
+        """Nothing is kept for it: whoever reads no answers while asking for more gets none."""
+        block = h.block(reply.headers) if reply.headers else b""
+        try:
+            is_sent = self._connection.publish_now(message.reply, reply.data, block=block)
+        except JobsError as error:
+            self._drop(message, str(error))
+        else:
+            if not is_sent:
+                self._drop(message, "the buffer of the connection is full")
+
+    def _drop(self, message: Message, why: str) -> None:
+        log.warning(
+            "a request is not answered",
+            extra={
+                "subject": message.subject[:_LONGEST_SAID],
+                "reply": message.reply[:_LONGEST_SAID],
+                "reason": why,
+            },
+        )
 
 
 async def call(

@@ -22,6 +22,8 @@ ALL_WORK: Final = "trellis.work.>"
 ALL_PRESENCE: Final = "trellis.jobs.workers.>"
 WORK_FROM_TOKENS: Final = "trellis.work.{{wildcard(1)}}.{{wildcard(2)}}.{{wildcard(3)}}"
 _RPC: Final = "rpc.v1."
+# Inboxes of clients, and what a server puts in their place between accounts.
+_INBOXES: Final = ("_INBOX", "_R_.")
 _KINDS: Final = {kind.value: kind for kind in EventKind}
 
 
@@ -154,6 +156,11 @@ def rpc(method: str) -> str:
 
 def rpc_method(subject: str) -> str:
     return subject.removeprefix(_RPC)
+
+
+def is_inbox(subject: str) -> bool:
+    """Whether only somebody who waits for an answer may be behind it."""
+    return subject.startswith(_INBOXES)
 
 
 def parse(subject: str) -> LifecycleSubject | PresenceSubject | WorkSubject | None:
