@@ -7,7 +7,8 @@ code wrote: fields that the old schema did not declare are not there.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+import json
+from collections.abc import Callable, Iterator, Mapping, Set
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -16,6 +17,7 @@ Schema = Mapping[str, Any]
 SAYS_NOTHING: Final = frozenset(
     {"title", "description", "default", "examples", "deprecated", "readOnly", "writeOnly", "$defs"}
 )
+_CHOICES: Final = ("anyOf", "oneOf")
 _ANYTHING: Final = frozenset({"null", "boolean", "integer", "number", "string", "array", "object"})
 
 
@@ -40,93 +42,194 @@ class _Comparison:
     """Of two documents; references lead into each one's own definitions."""
 
     def __init__(self, old: Schema, new: Schema) -> None:
-        self._old_definitions: Schema = old.get("$defs", {})
-        self._new_definitions: Schema = new.get("$defs", {})
-        self._under_way: set[tuple[str, str]] = set()
+        self._old_document, self._new_document = old, new
+        self._answered: set[tuple[str, str]] = set()
 
-    def of(self, path: str, old: Schema, new: Schema) -> Iterator[Narrowing]:
-        both = (str(old.get("$ref", "")), str(new.get("$ref", "")))
-        if any(both):
-            if both in self._under_way:
-                return  # a schema that contains itself: what is asked here is being answered
-            self._under_way.add(both)
-            yield from self.of(path, self._old(old), self._new(new))
-            self._under_way.discard(both)
+    def of(self, path: str, old: Schema | bool, new: Schema | bool) -> Iterator[Narrowing]:
+        was, now = _spelled_out(old), _spelled_out(new)
+        if "$ref" in was or "$ref" in now:
+            yield from self._of_references(path, was, now)
+        elif _is_choice(was) or _is_choice(now):
+            yield from self._of_branches(path, was, now)
+        else:
+            yield from self._of_one(path, _with_choices(was), _with_choices(now))
+
+    def _of_references(self, path: str, old: Schema, new: Schema) -> Iterator[Narrowing]:
+        """A schema that contains itself asks again what is being answered: then it says yes."""
+        asked = _text(old), _text(new)
+        if asked in self._answered:
             return
-        branches = _branches(old), _branches(new)
-        if branches != (None, None):
-            yield from self._of_branches(path, *(branches[0] or [old], branches[1] or [new]))
-            return
-        yield from self._of_one(path, _with_choices(old), _with_choices(new))
+        answered_before = set(self._answered)
+        self._answered.add(asked)
+        was, now = _resolved(old, self._old_document), _resolved(new, self._new_document)
+        found = list(self.of(path, was, now))
+        if found:
+            # What was answered meanwhile may have relied on a yes to this.
+            self._answered = answered_before
+        yield from found
 
-    def _old(self, schema: Schema) -> Schema:
-        return _resolved(schema, self._old_definitions)
-
-    def _new(self, schema: Schema) -> Schema:
-        return _resolved(schema, self._new_definitions)
-
-    def _of_branches(self, path: str, old: list[Schema], new: list[Schema]) -> Iterator[Narrowing]:
+    def _of_branches(self, path: str, old: Schema, new: Schema) -> Iterator[Narrowing]:
         """Each that was possible must fit one that is possible now."""
-        for was in old:
-            least = min((list(self.of(path, was, now)) for now in new), key=len)
-            yield from least
+        tag_was, tag = _tag(old), _tag(new)
+        if tag is not None and tag != tag_was:
+            yield Narrowing(path, f"{tag!r} must say which of them it is, which it did not")
+        nothing = [Narrowing(path, "nothing fits any more")]
+        for was in _branches(old):
+            tried = (list(self.of(path, was, now)) for now in _branches(new))
+            yield from min(tried, key=len, default=nothing)
 
     def _of_one(self, path: str, old: Schema, new: Schema) -> Iterator[Narrowing]:
         gone = _types(old) - _types(new)
         if gone and not (gone == {"integer"} and "number" in _types(new)):
             yield Narrowing(path, f"may be {', '.join(sorted(gone))} no more")
-        for keyword in sorted((old.keys() | new.keys()) - SAYS_NOTHING - {"type"}):
+        keywords = sorted((old.keys() | new.keys()) - SAYS_NOTHING - {"type"})
+        for keyword in keywords:
             was, now = old.get(keyword), new.get(keyword)
-            if was == now and not isinstance(was, dict | list):
-                continue
-            judge = _JUDGES.get(keyword)
-            if judge is not None:
-                yield from (Narrowing(path, why) for why in judge(was, now))
-            elif keyword in _NESTED:
-                yield from _NESTED[keyword](self, path, old, new)
-            elif was != now:
+            if keyword in _JUDGES:
+                yield from (Narrowing(path, why) for why in _JUDGES[keyword](was, now))
+            elif keyword not in _NESTED and not self._is_same(was, now):
                 yield Narrowing(path, f"{keyword} has changed")
+        for nested in dict.fromkeys(_NESTED[word] for word in keywords if word in _NESTED):
+            yield from nested(self, path, old, new)
+
+    def _is_same(self, was: Any, now: Any) -> bool:
+        """To the letter, and so is everything that it refers to."""
+        return bool(was == now) and _reached(was, self._old_document) == _reached(
+            now, self._new_document
+        )
 
     def properties(self, path: str, old: Schema, new: Schema) -> Iterator[Narrowing]:
         was, now = old.get("properties", {}), new.get("properties", {})
-        other_old, other_new = old.get("additionalProperties"), new.get("additionalProperties")
+        other_old, other_new = _others(old), new.get("additionalProperties", True)
         for name in sorted(was.keys() | now.keys()):
-            before, after = was.get(name, other_old), now.get(name, other_new)
+            after = now.get(name, other_new)
+            if name not in was and other_old is None:
+                continue
             if name in was and after is False:
                 yield Narrowing(f"{path}/{name}", "is not allowed any more")
-            elif isinstance(before, Mapping) and isinstance(after, Mapping):
-                yield from self.of(f"{path}/{name}", before, after)
+            else:
+                yield from self.of(f"{path}/{name}", was.get(name, other_old), after)
 
-    def items(self, path: str, old: Schema, new: Schema) -> Iterator[Narrowing]:
-        yield from self.of(f"{path}/*", old.get("items", {}), new.get("items", {}))
+    def names(self, path: str, old: Schema, new: Schema) -> Iterator[Narrowing]:
+        was, now = old.get("propertyNames", True), new.get("propertyNames", True)
+        yield from self.of(f"{path}/* (the name)", was, now)
+
+    def patterns(self, path: str, old: Schema, new: Schema) -> Iterator[Narrowing]:
+        was, now = old.get("patternProperties", {}), new.get("patternProperties", {})
+        if was.keys() != now.keys():
+            yield Narrowing(path, "other names of fields have rules")
+        for pattern in sorted(was.keys() & now.keys()):
+            yield from self.of(f"{path}/{pattern}", was[pattern], now[pattern])
 
     def additional(self, path: str, old: Schema, new: Schema) -> Iterator[Narrowing]:
         was, now = old.get("additionalProperties", True), new.get("additionalProperties", True)
-        if now is True or was is False or was == now:
+        if was is False:
             return
-        if isinstance(now, dict):
-            yield from self.of(f"{path}/*", {} if was is True else was, now)
-        else:
+        if now is False:
             yield Narrowing(path, "other fields are not allowed any more")
+        else:
+            yield from self.of(f"{path}/*", was, now)
+
+    def items(self, path: str, old: Schema, new: Schema) -> Iterator[Narrowing]:
+        """Place by place, then the others, as far as lists could be that long."""
+        places = max(len(schema.get("prefixItems", ())) for schema in (old, new))
+        longest = old.get("maxItems", places + 1)
+        for place in range(min(places, longest)):
+            yield from self.of(f"{path}/{place}", _item(old, place), _item(new, place))
+        if longest > places:
+            yield from self.of(f"{path}/*", old.get("items", True), new.get("items", True))
+
+    def conditions(self, path: str, old: Schema, new: Schema) -> Iterator[Narrowing]:
+        """Each that must hold now must follow from one that held."""
+        held = [_without(old, {"allOf"}), *old.get("allOf", ())]
+        for now in new.get("allOf", ()):
+            yield from min((list(self.of(path, was, now)) for was in held), key=len)
 
 
-def _resolved(schema: Schema, definitions: Schema) -> Schema:
+def _spelled_out(schema: Schema | bool) -> Schema:
+    return schema if isinstance(schema, Mapping) else {} if schema else {"not": {}}
+
+
+def _text(schema: Schema) -> str:
+    return json.dumps(_without(schema, SAYS_NOTHING), sort_keys=True)
+
+
+def _resolved(schema: Schema, document: Schema) -> Schema:
     reference = schema.get("$ref")
     if reference is None:
         return schema
-    name = str(reference).rsplit("/", 1)[-1]
-    found: Schema = definitions.get(name, {f"what {name} is": "nowhere said"})
-    beside = {name: value for name, value in schema.items() if name != "$ref"}
-    return {**found, **beside}
+    return _both(_found(str(reference), document), _without(schema, {"$ref"}))
 
 
-def _branches(schema: Schema) -> list[Schema] | None:
+def _found(reference: str, document: Schema) -> Schema:
+    file, _, pointer = reference.partition("#")
+    found: Any = None if file else document
+    for step in pointer.split("/")[1:]:
+        name = step.replace("~1", "/").replace("~0", "~")
+        found = found.get(name) if isinstance(found, Mapping) else None
+    nowhere = {f"what {reference} is": "nowhere said"}
+    return _spelled_out(found) if isinstance(found, Mapping | bool) else nowhere
+
+
+def _reached(value: Any, document: Schema) -> dict[str, Schema]:
+    """All that is referred to in it, and in what that refers to."""
+    reached: dict[str, Schema] = {}
+    waiting = [value]
+    while waiting:
+        part = waiting.pop()
+        if isinstance(part, list):
+            waiting += part
+        elif isinstance(part, Mapping):
+            waiting += part.values()
+            reference = part.get("$ref")
+            if isinstance(reference, str) and reference not in reached:
+                reached[reference] = _found(reference, document)
+                waiting.append(reached[reference])
+    return reached
+
+
+def _is_choice(schema: Schema) -> bool:
+    return any(word in schema for word in _CHOICES)
+
+
+def _branches(schema: Schema) -> list[Schema]:
     """Alternatives, each with what stands beside them; several types are alternatives too."""
-    for word in ("anyOf", "oneOf"):
+    for word in _CHOICES:
         if word in schema:
-            beside = {n: v for n, v in schema.items() if n != word and n not in SAYS_NOTHING}
-            return [{**beside, **branch} for branch in schema[word]]
-    return None
+            beside = _without(schema, {word, "discriminator"})
+            return [_both(_spelled_out(branch), beside) for branch in schema[word]]
+    return [schema]
+
+
+def _tag(schema: Schema) -> str | None:
+    """The field that says which alternative it is; which there are, the alternatives say."""
+    discriminator = schema.get("discriminator")
+    return discriminator.get("propertyName") if isinstance(discriminator, Mapping) else None
+
+
+def _both(one: Schema, other: Schema) -> Schema:
+    """Kept apart: what they say may not be the same when it is read together."""
+    if other.keys() <= SAYS_NOTHING:
+        return one
+    return {**one, "allOf": [*one.get("allOf", ()), other]}
+
+
+def _without(schema: Schema, words: Set[str]) -> Schema:
+    return {word: value for word, value in schema.items() if word not in words}
+
+
+def _others(schema: Schema) -> Schema | bool | None:
+    """What fields that it does not name could hold; None if there were none."""
+    if "patternProperties" in schema or "properties" not in schema:
+        return schema.get("additionalProperties") or True
+    others: Schema | bool | None = schema.get("additionalProperties")
+    return None if others is False else others
+
+
+def _item(schema: Schema, place: int) -> Schema | bool:
+    first = schema.get("prefixItems", ())
+    found: Schema | bool = first[place] if place < len(first) else schema.get("items", True)
+    return found
 
 
 def _with_choices(schema: Schema) -> Schema:
@@ -213,6 +316,10 @@ _JUDGES: Final[Mapping[str, Callable[[Any, Any], Iterator[str]]]] = {
 }
 _NESTED: Final[Mapping[str, Callable[[_Comparison, str, Schema, Schema], Iterator[Narrowing]]]] = {
     "properties": _Comparison.properties,
+    "patternProperties": _Comparison.patterns,
+    "propertyNames": _Comparison.names,
     "items": _Comparison.items,
+    "prefixItems": _Comparison.items,
+    "allOf": _Comparison.conditions,
     "additionalProperties": _Comparison.additional,
 }
