@@ -23,7 +23,7 @@ from trellis_jobs.model.settlement import (
     too_late,
 )
 from trellis_jobs.worker.performance import perform
-from trellis_jobs.worker.running_job import RunningJob
+from trellis_jobs.worker.running_job import RunningJob, StopReason
 
 if TYPE_CHECKING:
     from collections.abc import MutableMapping
@@ -53,6 +53,10 @@ class AttemptRunner:
     async def run(self, delivery: Delivery, claimed: Claimed) -> None:
         running = RunningJob(delivery, claimed, self._handler.queue, self._tools)
         job_id = delivery.job.job_id
+        earlier = self._running.get(job_id)
+        if earlier is not None:
+            # By the log the job is not its any more, and from here on nobody watches it.
+            earlier.stop(StopReason.LOST)
         self._running[job_id] = running
         try:
             with self._tools.telemetry.processing(delivery.job, running.terms.context):

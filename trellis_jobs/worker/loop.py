@@ -178,7 +178,9 @@ class QueueWorker:
         """None: a pull ended, so there may be room for another."""
         if delivery is None:
             self._top_up()
-        elif (running := self.running.get(delivery.job.job_id)) is not None:
+            return
+        running = self.running.get(delivery.job.job_id)
+        if running is not None and running.stems_from(delivery):
             self._tools.background.spawn(running.meet_again(delivery))
         elif not self._accepting:
             self._tools.background.spawn(delivery.answer(Nak()))

@@ -170,12 +170,17 @@ class RunningJob:
         finally:
             self._verifying = False
 
+    def stems_from(self, delivery: Delivery) -> bool:
+        """Whether this attempt was started from the same message, perhaps an earlier delivery."""
+        return self.terms.attempt.work == delivery.delivered.work
+
     async def meet_again(self, delivery: Delivery) -> None:
         """The job was delivered although its handler runs here: go on under the newer delivery.
 
-        Another message of the same job is a duplicate and has nothing left to do.
+        Of a job that is this attempt's by the log, another message has nothing left to do. Without
+        a look at the log it may be all that a later run has, or a job that was put back.
         """
-        if self.terms.attempt.work != delivery.delivered.work:
+        if not self.stems_from(delivery):
             await delivery.answer(Ack())
         elif delivery.delivered.number > self.delivery.delivered.number:
             self.delivery, self.lease.reply = delivery, delivery.reply
