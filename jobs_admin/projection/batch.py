@@ -34,7 +34,8 @@ class JobRow:
     """A job as the projection has it: its log lines are rows of their own.
 
     `number` is the sequence of its first event; `last_stored_at` when the server stored the newest,
-    in microseconds; `written` the first columns of its row in the file, None before there is one.
+    in microseconds; `written` the first columns of its row in the file, None before there is one,
+    and `size` how long its document there is.
     """
 
     number: int
@@ -43,6 +44,7 @@ class JobRow:
     last_stored_at: int
     lines: int = 0
     written: Columns | None = None
+    size: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-from collections import OrderedDict
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from jobs_admin.projection.batch import project, read, refold
+from jobs_admin.projection.known_rows import KnownRows
 from jobs_admin.projection.writer import Writer
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping
 
-    from jobs_admin.projection.batch import JobRow
     from jobs_admin.projection.store import Projection
     from trellis_jobs.jetstream.log_feed import LogMessage, Place
     from trellis_jobs.model.identity import JobAddress
@@ -21,21 +20,28 @@ if TYPE_CHECKING:
     # All messages of a job that are in the log now, in their order.
     ReadJob = Callable[[JobAddress], Awaitable[list[LogMessage]]]
 
-_ROWS_REMEMBERED: Final = 20_000
+MOST_BYTES: Final = 64 * 1024 * 1024
 
 
 class Intake:
     """Of one writer: it knows the rows as it last wrote them. After an error, begin with a new one.
 
     A batch is one transaction together with its place: after a crash the log is taken up again
-    exactly where the projection ends.
+    exactly where the projection ends. `most_bytes` are the rows at hand, as they are in the file:
+    those that it knows, and as much again of those that a batch needs.
     """
 
-    def __init__(self, projection: Projection, place: Place) -> None:
+    def __init__(
+        self, projection: Projection, place: Place, *, most_bytes: int = MOST_BYTES
+    ) -> None:
         self.place = place
         self._projection = projection
-        self._rows: OrderedDict[JobAddress, JobRow] = OrderedDict()
+        self._rows = KnownRows(most_bytes)
         self._writing = asyncio.Lock()
+
+    @property
+    def bytes_known(self) -> int:
+        return self._rows.bytes
 
     async def take_in(self, batch: list[LogMessage]) -> None:
         async with self._writing:
@@ -64,18 +70,19 @@ class Intake:
                 await self._projection.do(Writer.forget, rows.values(), up_to, again)
 
     def _take_in(self, writer: Writer, batch: list[LogMessage]) -> None:
-        readings = read(batch)
-        unknown = readings.events.keys() - self._rows.keys()
-        if unknown:
-            self._rows.update(writer.load(unknown))
-        changes = project(readings, self._rows)
-        writer.apply(changes)
-        self._remember(changes.jobs)
-        self.place = replace(changes.place, created=self.place.created)
-
-    def _remember(self, rows: dict[JobAddress, JobRow]) -> None:
-        for address, row in rows.items():
-            self._rows[address] = row
-            self._rows.move_to_end(address)
-        while len(self._rows) > _ROWS_REMEMBERED:
-            self._rows.popitem(last=False)
+        """In several transactions where the rows of its jobs are too large for one."""
+        while batch:
+            readings = read(batch)
+            rows = self._rows.of(readings.events)
+            unknown = [job for job in readings.events if job not in rows]
+            loaded, unread = writer.load_some(unknown, self._rows.most_bytes)
+            rest: list[LogMessage] = []
+            if unread:
+                first, _ = readings.events[unread[0]][0]
+                rest = [message for message in batch if message.sequence >= first.sequence]
+                readings = read(batch[: -len(rest)])
+            changes = project(readings, rows | loaded)
+            writer.apply(changes)
+            self._rows.keep(changes.jobs)
+            self.place = replace(changes.place, created=self.place.created)
+            batch = rest

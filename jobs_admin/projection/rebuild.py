@@ -38,6 +38,7 @@ TellProgress = Callable[[int, int], None]
 
 _PATIENCE: Final = 30.0
 _HEAP: Final = 5_000
+_HEAP_BYTES: Final = 32 * 1024 * 1024
 
 
 class RebuildUnderWay(AdminError):
@@ -140,11 +141,13 @@ async def _heaped(
 ) -> AsyncIterator[list[LogMessage]]:
     """In larger batches: the more events of a job are taken in at once, the fewer of its rows."""
     heap: list[LogMessage] = []
+    size = 0
     async for batch in batches:
         heap += batch
-        if len(heap) >= _HEAP:
+        size += sum(len(message.data) for message in batch)
+        if len(heap) >= _HEAP or size >= _HEAP_BYTES:
             yield heap
-            heap = []
+            heap, size = [], 0
     if heap:
         yield heap
 

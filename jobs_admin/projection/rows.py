@@ -116,7 +116,15 @@ def from_row(columns: Columns) -> JobRow:
     """What to_row() made."""
     number, *_, last_sequence, last_stored_at, lines, document = columns
     job = jobs.from_json(orjson.loads(document))
-    return JobRow(number, job, last_sequence, last_stored_at, lines, written=counted(columns))
+    return JobRow(
+        number,
+        job,
+        last_sequence,
+        last_stored_at,
+        lines,
+        written=counted(columns),
+        size=len(document),
+    )
 
 
 def counted(columns: Columns) -> Columns:

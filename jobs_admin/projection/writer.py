@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import contextmanager
+from math import inf
 from typing import TYPE_CHECKING, Final
 
 from jobs_admin.errors import ProjectionOutdated
@@ -37,7 +38,7 @@ if TYPE_CHECKING:
 
 ACTIVITY_MINUTES: Final = 24 * 60
 PRESENCE_KEPT: Final = 24 * 60 * 60 * 1_000_000
-_LOADED_AT_ONCE: Final = 500
+_LOADED_AT_ONCE: Final = 50
 
 
 class Writer:
@@ -74,23 +75,34 @@ class Writer:
 
     def load(self, addresses: Collection[JobAddress]) -> dict[JobAddress, JobRow]:
         """Those of the jobs that there are."""
-        wanted = list(addresses)
+        return self.load_some(list(addresses), inf)[0]
+
+    def load_some(
+        self, addresses: Sequence[JobAddress], room: float
+    ) -> tuple[dict[JobAddress, JobRow], Sequence[JobAddress]]:
+        """Those that there are of the first ones, until they have filled the room; and the rest."""
         found: dict[JobAddress, JobRow] = {}
-        for start in range(0, len(wanted), _LOADED_AT_ONCE):
-            ids = [address.job_id for address in wanted[start : start + _LOADED_AT_ONCE]]
-            marks = ", ".join("?" * len(ids))
-            query = f"{sql.JOBS} WHERE id IN ({marks})"
-            for columns in self._database.execute(query, ids):
-                row = self._known(columns)
-                if row.job.address in addresses:
-                    found[row.job.address] = row
-        return found
+        for start in range(0, len(addresses), _LOADED_AT_ONCE):
+            if room <= 0:
+                return found, addresses[start:]
+            for row in self._load(addresses[start : start + _LOADED_AT_ONCE]):
+                found[row.job.address] = row
+                room -= row.size
+        return found, ()
+
+    def _load(self, addresses: Collection[JobAddress]) -> Iterator[JobRow]:
+        wanted, ids = frozenset(addresses), [address.job_id for address in addresses]
+        query = f"{sql.JOBS} WHERE id IN ({', '.join('?' * len(ids))})"
+        for columns in self._database.execute(query, ids):
+            row = self._known(columns)
+            if row.job.address in wanted:
+                yield row
 
     def apply(self, changes: Changes) -> None:
         with self._transaction():
             written = self._write(changes)
         for row, columns in zip(changes.jobs.values(), written, strict=True):
-            row.written = counted(columns)
+            row.written, row.size = counted(columns), len(columns[-1])
 
     def forget(
         self, rows: Collection[JobRow], up_to: Mapping[JobAddress, int], left: Changes

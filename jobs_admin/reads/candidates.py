@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from jobs_admin.reads.readers import Readers
-    from trellis_jobs.model.job import Job
+    from trellis_jobs.model.concurrency import Concurrency
 
 # The states are as the partial index says them, word by word: otherwise SQLite cannot use it.
 OVERDUE: Final = (
@@ -60,14 +60,15 @@ class PageEnd:
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    job: Job
-    place: PageEnd
-    last_sequence: int
+    """`seen` is where the job stands as far as the projection knows.
 
-    @property
-    def seen(self) -> Latest:
-        """Where the job stands as far as the projection knows."""
-        return Latest(Head(self.last_sequence, self.job.standing), self.job.context)
+    What may be large in a job is not here: there are hundreds of candidates at a time.
+    """
+
+    job: JobAddress
+    seen: Latest
+    concurrency: Concurrency | None
+    place: PageEnd
 
 
 async def overdue(
@@ -75,7 +76,7 @@ async def overdue(
 ) -> list[Candidate]:
     """Not over although their deadline has passed, the earliest deadline first."""
     values = (microseconds(now), after.at, after.job, limit)
-    return _candidates(await readers.rows(OVERDUE, values))
+    return [_candidate(row) async for row in readers.each(OVERDUE, values)]
 
 
 async def quiet(
@@ -86,7 +87,7 @@ async def quiet(
     `since` is the server's time.
     """
     values = (state.value, microseconds(since), after.at, after.job, limit)
-    return _candidates(await readers.rows(QUIET, values))
+    return [_candidate(row) async for row in readers.each(QUIET, values)]
 
 
 async def due(
@@ -126,8 +127,8 @@ async def states_of(
     return found
 
 
-def _candidates(rows: list[tuple[Any, ...]]) -> list[Candidate]:
-    return [
-        Candidate(wire.from_json(orjson.loads(document)), PageEnd(at, number), last_sequence)
-        for at, number, last_sequence, document in rows
-    ]
+def _candidate(row: tuple[Any, ...]) -> Candidate:
+    at, number, last_sequence, document = row
+    job = wire.from_json(orjson.loads(document))
+    seen = Latest(Head(last_sequence, job.standing), job.context)
+    return Candidate(job.address, seen, job.run.concurrency, PageEnd(at, number))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import inf
 from typing import TYPE_CHECKING, Any, Final
 
 import orjson
@@ -41,6 +42,8 @@ __all__ = [
 _MOST_STREAMS: Final = 200
 # An outage has a time: before the first of its errors many jobs may be in vain looked at.
 _ERRORS_CLUSTER: Final = 10
+# So many documents are at hand at a time, and one may have a megabyte.
+_DOCUMENTS_AT_ONCE: Final = 32
 _JOBS: Final = "jobs_projection AS j"
 _NEWEST_FIRST: Final = "ORDER BY j.created_at DESC, j.job DESC"
 
@@ -55,7 +58,10 @@ class JobPlace:
 
 @dataclass(frozen=True, slots=True)
 class FoundJobs:
-    """`documents` are JSON already; `places` are theirs. `is_last`: no older jobs match."""
+    """`documents` are JSON already; `places` are theirs. `is_last`: no older jobs match.
+
+    There are no more documents than one answer has room for, and at least one if any job matches.
+    """
 
     documents: list[bytes]
     count: int
@@ -120,10 +126,12 @@ async def page(
     offset: int,
     limit: int,
     before: JobPlace | None = None,
+    room: float = inf,
 ) -> FoundJobs:
     """Newest first, by creation, so that a job does not move between pages.
 
-    `before` leaves out that place and all newer ones; the count is of all jobs in any case.
+    `before` leaves out that place and all newer ones; the count is of all jobs in any case. Once
+    the documents have `room` bytes, no more are read.
     """
     if wanted.is_impossible:
         return FoundJobs([], 0, offset, limit, [], is_last=True)
@@ -135,14 +143,28 @@ async def page(
                 database, wanted, found=found, reach=offset + limit, before=before
             )
             rows = list(await database.execute_fetchall(query, (*values, limit + 1, offset)))
-    return FoundJobs(
-        [_with_number(number, document) for number, _, document in rows[:limit]],
-        found,
-        offset,
-        limit,
-        [JobPlace(moment_of(created), number) for number, created, _ in rows[:limit]],
-        is_last=len(rows) <= limit,
-    )
+        documents = await _documents(database, [number for number, _ in rows[:limit]], room)
+    places = [JobPlace(moment_of(created), number) for number, created in rows[: len(documents)]]
+    return FoundJobs(documents, found, offset, limit, places, is_last=len(rows) == len(documents))
+
+
+async def _documents(
+    database: aiosqlite.Connection, numbers: Sequence[int], room: float
+) -> list[bytes]:
+    """In the same order, up to the one that fills the room."""
+    documents: list[bytes] = []
+    for start in range(0, len(numbers), _DOCUMENTS_AT_ONCE):
+        some = numbers[start : start + _DOCUMENTS_AT_ONCE]
+        marks = ", ".join("?" * len(some))
+        query = f"SELECT job, document FROM jobs_projection WHERE job IN ({marks})"  # noqa: S608
+        rows = await database.execute_fetchall(query, some)
+        found: dict[int, str] = {row[0]: row[1] for row in rows}
+        for number in some:
+            documents.append(_with_number(number, found.pop(number)))
+            room -= len(documents[-1])
+            if room < 0:
+                return documents
+    return documents
 
 
 def _with_number(number: int, document: str) -> bytes:
@@ -169,10 +191,8 @@ async def page_query(
     route = by_age(wanted) if found * found > looks else narrowest(wanted)
     of = route.conditions + older
     query = (
-        "SELECT job, created, document FROM jobs_projection JOIN ("  # noqa: S608
-        f"SELECT j.job AS job, j.created_at AS created FROM {route.source}{of.where} "
-        f"{_NEWEST_FIRST} LIMIT ? OFFSET ?) USING (job) "
-        "ORDER BY created DESC, job DESC"
+        f"SELECT j.job, j.created_at FROM {route.source}{of.where} "  # noqa: S608
+        f"{_NEWEST_FIRST} LIMIT ? OFFSET ?"
     )
     return query, of.values
 
@@ -216,9 +236,5 @@ def _of_streams(streams: list[Route]) -> tuple[str, list[Any]]:
         f"SELECT j.job AS job, j.created_at AS created FROM {of.source}{of.conditions.where}"  # noqa: S608
         for of in streams
     )
-    query = (
-        f"SELECT job, created, document FROM jobs_projection JOIN ({merged} "  # noqa: S608
-        "ORDER BY created DESC, job DESC LIMIT ? OFFSET ?) USING (job) "
-        "ORDER BY created DESC, job DESC"
-    )
+    query = f"{merged} ORDER BY created DESC, job DESC LIMIT ? OFFSET ?"
     return query, [value for of in streams for value in of.conditions.values]

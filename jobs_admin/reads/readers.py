@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from jobs_admin.projection.projector import Projector
 
 READERS: Final = 4
+# Rows of one that goes through many.
+_AT_HAND: Final = 16
 # While a rebuilt file is put in the old one's place, there is none for a moment.
 _LOOKS: Final = 50
 _LOOK: Final = 0.01
@@ -63,6 +65,12 @@ class Readers:
     async def rows(self, query: str, values: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
         async with self._one() as database:
             return [tuple(row) for row in await database.execute_fetchall(query, values)]
+
+    async def each(self, query: str, values: Sequence[Any] = ()) -> AsyncIterator[tuple[Any, ...]]:
+        """The same, with few rows at hand at a time: for those that may be large."""
+        async with self._one() as database, database.execute(query, values) as cursor:
+            async for row in cursor:
+                yield tuple(row)
 
     async def row(self, query: str, values: Sequence[Any] = ()) -> tuple[Any, ...] | None:
         found = await self.rows(query, values)
@@ -146,7 +154,7 @@ class Readers:
 
 
 async def _connect(path: Path) -> aiosqlite.Connection:
-    database = await aiosqlite.connect(read_only(path), uri=True)
+    database = await aiosqlite.connect(read_only(path), uri=True, iter_chunk_size=_AT_HAND)
     try:
         await database.execute("PRAGMA query_only = ON")
         await database.execute("PRAGMA busy_timeout = 5000")

@@ -96,14 +96,16 @@ class JobMethods:
 
     async def _page(self, asked: inputs.DeadInput, states: list[JobState] | None) -> bytes:
         await caught_up(self.progress, asked.min_seq)
+        room = self.largest_answer()
         page = await reads.page(
             self.readers,
             asked.wanted(states),
             offset=asked.offset,
             limit=asked.limit,
             before=asked.place,
+            room=room,
         )
-        return job_page_json(page, before=asked.place, room=self.largest_answer())
+        return job_page_json(page, before=asked.place, room=room)
 
     async def _act(
         self,

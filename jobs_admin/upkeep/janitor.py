@@ -55,7 +55,7 @@ class Janitor:
             after = late[-1].place
 
     async def _expire(self, late: Candidate) -> None:
-        job = late.job.address
+        job = late.job
         ended = await self._verdicts.append(
             job, late.seen, lambda latest: plan_expiry(job, latest, self._now())
         )
@@ -63,4 +63,4 @@ class Janitor:
             return
         log.info("a job's deadline passed", extra={"job": job.job_id})
         if ended.before.head.standing.state is not JobState.ACTIVE:
-            await self._keys.withdraw(job, late.job.run.concurrency)
+            await self._keys.withdraw(job, late.concurrency)

@@ -130,11 +130,11 @@ class Reconciliation:
 
     async def _reconcile(self, quiet: Candidate) -> bool:
         """The work queue is asked before the log: a message is acknowledged after its job ended."""
-        job = quiet.job.address
+        job = quiet.job
         if await self.work.is_there(job):
             return False
         latest = await self.verdicts.current(job, quiet.seen)
-        standing = quiet.job.standing
+        standing = quiet.seen.head.standing
         match course(standing, latest.head.standing if latest else None):
             case PutBack():
                 return await self.work.put_back(job, standing.run)

@@ -1,0 +1,42 @@
+"""Jobs as the projection has them, so that not each event has to read its job's row."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from jobs_admin.projection.batch import JobRow
+    from trellis_jobs.model.identity import JobAddress
+
+_MOST: Final = 20_000
+
+
+class KnownRows:
+    """Those that were written last: so many, and of at most so many bytes in the file."""
+
+    def __init__(self, most_bytes: int) -> None:
+        self.most_bytes = most_bytes
+        self.bytes = 0
+        # With what each was counted as: a row grows later.
+        self._rows: OrderedDict[JobAddress, tuple[JobRow, int]] = OrderedDict()
+
+    def of(self, jobs: Iterable[JobAddress]) -> dict[JobAddress, JobRow]:
+        """Those of the jobs that are known."""
+        rows = self._rows
+        return {job: rows[job][0] for job in jobs if job in rows}
+
+    def keep(self, written: Mapping[JobAddress, JobRow]) -> None:
+        for job, row in written.items():
+            self.pop(job)
+            self._rows[job] = (row, row.size)
+            self.bytes += row.size
+        while len(self._rows) > _MOST or self.bytes > self.most_bytes:
+            self.bytes -= self._rows.popitem(last=False)[1][1]
+
+    def pop(self, job: JobAddress, default: None = None) -> None:
+        """Forget it, if it is known."""
+        _, size = self._rows.pop(job, (default, 0))
+        self.bytes -= size
