@@ -7,7 +7,9 @@ such a job the row becomes what the log has left.
 
 from __future__ import annotations
 
+import asyncio
 import logging
+import time
 from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
@@ -35,6 +37,8 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 _AT_ONCE: Final = 100
+# After each purge, as a multiple of what it took: so much of the time is left to running work.
+_REST: Final = 4.0
 _BEGINNING: Final = PageEnd(at=-(2**63))
 
 
@@ -109,7 +113,7 @@ class Retention:
             if (job := fold(history.entries)) is not None and self._is_due(job, history, now)
         ]
         await self._archive.keep([(job, history.entries) for job, history in over], now.date())
-        await abreast(self._purge, [history for _, history in over])
+        await self._purge([history for _, history in over])
         purged = {history.address: history.end for _, history in over}
         by_others = _purged_by_others(histories, begun_at, known_up_to)
         await self._doors.projector.forget(by_others | purged, self._histories.messages)
@@ -120,8 +124,12 @@ class Retention:
             if not is_there
         )
 
-    async def _purge(self, history: _History) -> None:
-        await purge_job(self._doors.connection, history.address, up_to=history.end)
+    async def _purge(self, histories: Sequence[_History]) -> None:
+        """One by one, with rests: while the server purges, every writer of the log waits."""
+        for history in histories:
+            began = time.monotonic()
+            await purge_job(self._doors.connection, history.address, up_to=history.end)
+            await asyncio.sleep(_REST * (time.monotonic() - began))
 
     async def _is_there(self, address: JobAddress) -> bool:
         """What is left of a job that was purged may be only what counts for nothing by itself."""

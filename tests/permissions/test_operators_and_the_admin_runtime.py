@@ -29,6 +29,7 @@ from tests.support.lab import until_state
 from trellis_jobs import JobRef
 from trellis_jobs.errors import JobsError, NotPermitted
 from trellis_jobs.jetstream import api
+from trellis_jobs.jetstream.connection import Connection
 from trellis_jobs.jetstream.event_log import EventLog
 from trellis_jobs.jetstream.key_reading import StoredKey, read_key
 from trellis_jobs.jetstream.log_feed import LogFeed
@@ -122,8 +123,7 @@ async def test_a_dead_job_is_replayed_and_another_dismissed(
         admin(installation, tmp_path, **BUSY),
         operator(installation, "changer") as changer,
     ):
-        again, given_up = [await jobs.limited.create(Chore()) for _ in range(2)]
-        await take_and_forget(installation, again, given_up)
+        again, given_up = await taken_and_forgotten(installation, jobs, 2)
         for ref in (again, given_up):
             await until_state(ref, JobState.DEAD)
         await changer.dismiss(given_up.id)
@@ -133,11 +133,16 @@ async def test_a_dead_job_is_replayed_and_another_dismissed(
         assert (await given_up.get()).state is JobState.DISMISSED
 
 
-async def take_and_forget(installation: Installation, *refs: JobRef[Any]) -> None:
-    """As a worker of the queue that dies before it says anything: the server gives them up."""
+async def taken_and_forgotten(
+    installation: Installation, jobs: HouseJobs, count: int
+) -> list[JobRef[Any]]:
+    """By a worker of the queue that dies before it says anything: the server gives them up."""
     async with staff(installation.access("house"), "limited"):
         pass  # makes the consumer
     async with installation.connection("house") as connection:
+        # In another account the server forgets what a worker asked for a moment after it has left.
+        await until(lambda: is_asked_by_nobody(connection), "nobody asks for jobs")
+        refs: list[JobRef[Any]] = [await jobs.limited.create(Chore()) for _ in range(count)]
         taken: set[str] = set()
         inbox = connection.new_inbox()
         await connection.subscribe(inbox, lambda m: taken.add(m.subject.rsplit(".", 1)[-1]))
@@ -145,6 +150,12 @@ async def take_and_forget(installation: Installation, *refs: JobRef[Any]) -> Non
         call = connection.api("CONSUMER.MSG.NEXT.JOBS_WORK.house-limited")
         await connection.publish(call, pull, reply=inbox)
         await until(lambda: {ref.id for ref in refs} <= taken, "they are taken")
+    return refs
+
+
+async def is_asked_by_nobody(connection: Connection) -> bool:
+    info = await api.request(connection, "CONSUMER.INFO.JOBS_WORK.house-limited")
+    return bool(info["num_waiting"] == 0)
 
 
 async def test_deliveries_that_the_server_gave_up_are_learnt_from_its_advisories(
@@ -155,8 +166,7 @@ async def test_deliveries_that_the_server_gave_up_are_learnt_from_its_advisories
         admin(installation, tmp_path, reconcile_interval=SELDOM),
         installation.connection(ROOT_USER) as root,
     ):
-        ref = await jobs.limited.create(Chore())
-        await take_and_forget(installation, ref)
+        [ref] = await taken_and_forgotten(installation, jobs, 1)
         job = await until_state(ref, JobState.DEAD)
         assert job.last_error is not None
         assert job.last_error.type == "deliveries_exhausted"

@@ -9,10 +9,12 @@ from enum import Enum
 from typing import Any, Final, ForwardRef
 
 import trellis_jobs
+from trellis_jobs.model.values import Value
 from trellis_jobs.service.jobs import JobOptions
 
 _ADDRESS: Final = re.compile(r" at 0x[0-9a-f]+")
 _OBJECT: Final = re.compile(r"<([\w.]+) object>")
+_POSITIONAL: Final = inspect.Parameter.POSITIONAL_OR_KEYWORD
 _PAGE: Final = """\
 # The Python API
 
@@ -114,12 +116,32 @@ def _member(found: type, name: str) -> Iterator[str]:
 
 def _signature(found: Any) -> str:
     try:
-        signature = inspect.signature(found)
+        signature = _of_value(found) if _is_value(found) else inspect.signature(found)
     except (TypeError, ValueError):
         return ""
     kept = [each for name, each in signature.parameters.items() if name != "self"]
     text = str(signature.replace(parameters=kept)).replace("'", "")
     return _OBJECT.sub("…", _ADDRESS.sub("", text))
+
+
+def _is_value(found: Any) -> bool:
+    return inspect.isclass(found) and issubclass(found, Value)
+
+
+def _of_value(found: type[Value]) -> inspect.Signature:
+    """msgspec would look the types up, and some of them are imported for type checkers only."""
+    names, given = found.__struct_fields__, found.__struct_defaults__
+    defaults = dict(zip(names[len(names) - len(given) :], given, strict=True))
+    parameters = (
+        inspect.Parameter(
+            name,
+            _POSITIONAL if name in found.__match_args__ else inspect.Parameter.KEYWORD_ONLY,
+            default=defaults.get(name, inspect.Parameter.empty),
+            annotation=inspect.get_annotations(found)[name],
+        )
+        for name in names
+    )
+    return inspect.Signature(list(parameters), return_annotation=None)
 
 
 def _said(found: type) -> str:

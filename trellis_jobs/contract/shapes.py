@@ -24,6 +24,7 @@ DEEPEST: Final = 200
 # What pydantic writes for a secret, of text and of bytes.
 _MASKS: Final = ("**********", b"**********")
 _COLLECTIONS: Final = (list, tuple, set, frozenset)
+_CONTAINERS: Final = (dict, *_COLLECTIONS)
 _SAID_BY_VALIDATORS: Final = frozenset({"value_error", "assertion_error"})
 _HALF_A_PAIR: Final = re.compile("[\ud800-\udfff]")
 
@@ -136,7 +137,7 @@ class _JsonCheck:
         self.has_mask = False
 
     def check(self, value: Any, path: str, depth: int) -> None:
-        if depth > DEEPEST:
+        if depth == DEEPEST and isinstance(value, _CONTAINERS):
             raise DoesNotFit(f"the value is nested more than {DEEPEST} levels deep")
         if isinstance(value, dict):
             for name, member in value.items():

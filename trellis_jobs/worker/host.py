@@ -135,7 +135,7 @@ class WorkerHost:
         self._follow(WorkerState.TERMINATE)
         for worker in self._workers:
             worker.refuse()
-            await worker.attune()
+        await asyncio.gather(*(worker.attune() for worker in self._workers))
         await self._until_idle(grace)
         for worker in self._workers:
             worker.interrupt()
