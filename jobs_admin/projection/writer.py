@@ -153,10 +153,12 @@ class Writer:
         try:
             self._check_file()
             yield
+            self._database.execute("COMMIT")
         except BaseException:
-            self._database.execute("ROLLBACK")
+            # After some errors, such as a full disk, SQLite has rolled back by itself.
+            if self._database.in_transaction:
+                self._database.execute("ROLLBACK")
             raise
-        self._database.execute("COMMIT")
 
     def _write(self, changes: Changes) -> list[Columns]:
         """Returns the rows of the jobs, in their order."""

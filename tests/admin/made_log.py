@@ -13,7 +13,7 @@ from typing import Any, Final
 from hypothesis import strategies as st
 
 from jobs_admin.projection.rows import microseconds
-from tests.given import NOON, REPORT, histories, standing_in
+from tests.given import NOON, REPORT, created, histories, standing_in
 from trellis_jobs.jetstream.log_feed import LogMessage
 from trellis_jobs.model import events as e
 from trellis_jobs.model import subjects
@@ -87,6 +87,19 @@ class Scribe:
 
 def of(job: JobAddress, *events: e.Event) -> list[e.Event]:
     return [replace(event, job=job) for event in events]
+
+
+def large_job(number: int) -> JobAddress:
+    return JobAddress("lab", "bulk", f"job-{number:04}")
+
+
+def large_jobs(count: int, size: int) -> Scribe:
+    """Each with a payload of about so many bytes, and late."""
+    scribe = Scribe()
+    for number in range(count):
+        payload = {"number": number, "blob": chr(ord("a") + number % 26) * size}
+        scribe.write(*of(large_job(number), created(payload=payload, deadline=NOON)))
+    return scribe
 
 
 def split(messages: Sequence[LogMessage], cuts: Iterable[int]) -> list[list[LogMessage]]:

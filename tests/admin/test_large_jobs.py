@@ -24,12 +24,11 @@ from jobs_admin.reads.candidates import PageEnd
 from jobs_admin.reads.job_filter import JobFilter
 from jobs_admin.reads.readers import Readers
 from tests.admin.admin_lab import daemon_at, until_projected
-from tests.admin.made_log import Scribe, logs, of, rows_of
+from tests.admin.made_log import large_job, large_jobs, logs, of, rows_of
 from tests.admin.projection_lab import LogLab, log_lab
-from tests.given import NOON, created, started
+from tests.given import NOON, started
 from trellis_jobs.embedded import EmbeddedServer
 from trellis_jobs.jetstream.log_feed import LogMessage, Place
-from trellis_jobs.model.identity import JobAddress
 from trellis_jobs.model.states import JobState
 
 LARGE: Final = 200_000
@@ -38,18 +37,6 @@ ALL: Final = LARGE * JOBS
 VERY_LARGE: Final = 900_000
 MANY: Final = 90
 LATER: Final = NOON + timedelta(days=1)
-
-
-def job(number: int) -> JobAddress:
-    return JobAddress("lab", "bulk", f"job-{number:04}")
-
-
-def large_jobs(count: int = JOBS, size: int = LARGE) -> Scribe:
-    scribe = Scribe()
-    for number in range(count):
-        payload = {"number": number, "blob": chr(ord("a") + number % 26) * size}
-        scribe.write(*of(job(number), created(payload=payload, deadline=NOON)))
-    return scribe
 
 
 @contextmanager
@@ -76,7 +63,7 @@ async def readers(folder: Path) -> AsyncIterator[Readers]:
     path = folder / "jobs.sqlite"
     if not path.exists():
         async with Projection.open(path) as projection:
-            await Intake(projection, Place()).take_in(large_jobs().messages)
+            await Intake(projection, Place()).take_in(large_jobs(JOBS, LARGE).messages)
     async with Readers.open(path) as opened:
         yield opened
 
@@ -85,7 +72,11 @@ async def test_a_page_of_candidates_is_not_all_their_payloads(readers: Readers) 
     with at_most(ALL // 2):
         late = await candidates.overdue(readers, LATER, after=PageEnd(), limit=500)
         quiet = await candidates.quiet(readers, JobState.PENDING, LATER, after=PageEnd(), limit=500)
-    assert [each.job for each in late] == [each.job for each in quiet] == [*map(job, range(JOBS))]
+    assert (
+        [each.job for each in late]
+        == [each.job for each in quiet]
+        == [*map(large_job, range(JOBS))]
+    )
 
 
 async def test_a_list_reads_no_more_jobs_than_its_answer_has_room_for(readers: Readers) -> None:
@@ -105,17 +96,17 @@ async def filled(path: Path, messages: list[LogMessage], room: int) -> AsyncIter
 
 async def test_the_jobs_that_are_remembered_have_a_size(tmp_path: Path) -> None:
     room = 10 * LARGE
-    async with filled(tmp_path / "jobs.sqlite", large_jobs().messages, room) as intake:
+    async with filled(tmp_path / "jobs.sqlite", large_jobs(JOBS, LARGE).messages, room) as intake:
         assert LARGE < intake.bytes_known <= room
 
 
 async def test_small_events_of_large_jobs_are_taken_in_a_few_jobs_at_a_time(
     tmp_path: Path,
 ) -> None:
-    path, scribe = tmp_path / "jobs.sqlite", large_jobs()
+    path, scribe = tmp_path / "jobs.sqlite", large_jobs(JOBS, LARGE)
     begun = list(scribe.messages)
     for number in range(JOBS):
-        scribe.write(*of(job(number), started()))
+        scribe.write(*of(large_job(number), started()))
     async with filled(path, begun, LARGE) as intake:
         with at_most(ALL):
             await intake.take_in(scribe.messages[len(begun) :])
@@ -163,6 +154,6 @@ async def test_a_log_of_very_large_jobs_is_rebuilt_in_small_batches_listed_and_r
     ):
         await until_projected(daemon, end)
         listed = [each.id async for each in client.jobs(page=500)]
-        assert listed == [job(number).job_id for number in reversed(range(MANY))]
-        found = await client.get(job(7).job_id)
+        assert listed == [large_job(number).job_id for number in reversed(range(MANY))]
+        found = await client.get(large_job(7).job_id)
         assert found.payload == {"number": 7, "blob": "h" * VERY_LARGE}

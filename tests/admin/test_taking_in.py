@@ -9,12 +9,15 @@ from pathlib import Path
 
 import pytest
 
+from jobs_admin.projection.batch import project, read
+from jobs_admin.projection.files import made
 from jobs_admin.projection.intake import Intake
 from jobs_admin.projection.many_rows import ManyRows
 from jobs_admin.projection.schema import indexes_script, tables_script
 from jobs_admin.projection.store import Projection
 from jobs_admin.projection.tallies import TALLIES, Tally
-from tests.admin.made_log import Scribe
+from jobs_admin.projection.writer import Writer
+from tests.admin.made_log import Scribe, large_jobs
 from tests.admin.projection_lab import position_of
 from tests.given import completed, created, started
 from trellis_jobs.jetstream.log_feed import Place
@@ -61,6 +64,23 @@ async def test_a_batch_that_fails_leaves_nothing_behind(tmp_path: Path) -> None:
         assert intake.place == Place()
         with closing(sqlite3.connect(path)) as other:
             assert other.execute("SELECT count(*) FROM jobs_projection").fetchone() == (0,)
+
+
+@pytest.mark.parametrize("jobs", [1, 8])
+def test_a_full_disk_is_said_to_be_full(tmp_path: Path, jobs: int) -> None:
+    """Of one row SQLite rolls back all by itself, of several only the statement."""
+    path = tmp_path / "jobs.sqlite"
+    file = made(path)
+    with closing(sqlite3.connect(path, isolation_level=None)) as database:
+        writer = Writer(database, path, file)
+        writer.prepare(bulk=False)
+        (pages,) = database.execute("PRAGMA page_count").fetchone()
+        database.execute(f"PRAGMA max_page_count = {pages + 10}")
+        large = project(read(large_jobs(jobs, 500_000).messages), {})
+        with pytest.raises(sqlite3.OperationalError, match="disk is full"):
+            writer.apply(large)
+        writer.apply(project(read(large_jobs(jobs, 10).messages), {}))
+        assert database.execute("SELECT count(*) FROM jobs_projection").fetchone() == (jobs,)
 
 
 @pytest.mark.parametrize("tally", TALLIES, ids=lambda tally: tally.table)
