@@ -6,6 +6,7 @@ import asyncio
 import logging
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 import aiosqlite
@@ -61,6 +62,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
+RETENTION: Final = "retention"
 _REMEDY: Final = (
     "start one service with rights to provision, or run `trellis-jobs admin serve --provision`"
 )
@@ -181,7 +183,7 @@ def _loops(parts: _Parts) -> Mapping[str, Coroutine[Any, Any, None]]:
     return {
         **upkeep.loops(parts.loops, parts.config),
         PROJECTOR: parts.loops.keep(PROJECTOR, parts.projector.run),
-        "retention": parts.loops.repeat("retention", every, _retention(parts, parts.projector)),
+        RETENTION: parts.loops.repeat(RETENTION, every, _retention(parts, parts.projector)),
     }
 
 
@@ -189,7 +191,8 @@ def _retention(parts: _Parts, projector: Projector) -> Callable[[], Awaitable[ob
     config = parts.config
     archive = NoArchive() if config.archive is None else FolderArchive(config.archive)
     doors = Doors(parts.connection, parts.readers, projector)
-    return Retention(config.retention, archive, doors, parts.clock.now).sweep
+    went_on = partial(parts.loops.went_on, RETENTION)
+    return Retention(config.retention, archive, doors, parts.clock.now, went_on).sweep
 
 
 async def _assemble(

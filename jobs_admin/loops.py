@@ -21,7 +21,7 @@ log = logging.getLogger(__name__)
 
 FIRST_PAUSE: Final = 0.5
 LONGEST_PAUSE: Final = 30.0
-_LONGEST_TURN: Final = timedelta(minutes=10)
+_LONGEST_REST: Final = timedelta(minutes=10)
 # A loop that runs for so long after its last error has recovered from it.
 _SETTLED: Final = timedelta(seconds=10)
 
@@ -36,9 +36,10 @@ class LoopState(StrEnum):
 
 @dataclass(slots=True)
 class Loop:
-    """`last_success` and `turn_began` are of loops that work in turns.
+    """`last_success` and `moved_at` are of loops that work in turns.
 
-    A turn that takes too long counts as a failure: what it waits for may never come.
+    A turn that began long ago, and has got nowhere since, counts as a failure: what it waits for
+    may never come.
     """
 
     name: str
@@ -47,10 +48,10 @@ class Loop:
     last_failure: datetime | None = None
     failures: int = 0
     is_down: bool = False
-    turn_began: datetime | None = None
+    moved_at: datetime | None = None
 
     def state(self, now: datetime) -> LoopState:
-        is_stuck = self.turn_began is not None and now - self.turn_began > _LONGEST_TURN
+        is_stuck = self.moved_at is not None and now - self.moved_at > _LONGEST_REST
         if self.is_down or is_stuck:
             return LoopState.FAILING
         if self.last_failure is not None and now - self.last_failure < _SETTLED:
@@ -100,7 +101,7 @@ class Loops:
         while True:
             if self.until_possible is not None:
                 await self.until_possible()
-            loop.turn_began = self.now()
+            loop.moved_at = self.now()
             try:
                 await work()
             except Exception as error:
@@ -110,8 +111,12 @@ class Loops:
             else:
                 loop.last_success, loop.is_down = self.now(), False
                 rest, pause = every.total_seconds(), 0.0
-            loop.turn_began = None
+            loop.moved_at = None
             await asyncio.sleep(rest)
+
+    def went_on(self, name: str) -> None:
+        """The turn of this loop that is under way has got somewhere."""
+        self.all[name].moved_at = self.now()
 
     def _new(self, name: str) -> Loop:
         loop = self.all[name] = Loop(name)

@@ -78,13 +78,18 @@ class Retention:
         archive: Archive,
         doors: Doors,
         now: Callable[[], Awaitable[datetime]],
+        went_on: Callable[[], None] | None = None,
     ) -> None:
-        """`now` is the server's time: were it that of a machine, it could cost every job."""
+        """`now` is the server's time: were it that of a machine, it could cost every job.
+
+        `went_on` is called after each portion of a sweep: there may be a million jobs to remove.
+        """
         self._policy = policy
         self._archive = archive
         self._doors = doors
         self._histories = Histories(doors.connection, deletes_consumers=True)
         self._now = now
+        self._went_on = went_on
 
     async def sweep(self) -> Swept:
         """Everything that is due now, in small portions."""
@@ -98,6 +103,8 @@ class Retention:
                 if not some:
                     break
                 await self._remove(some, swept, now)
+                if self._went_on is not None:
+                    self._went_on()
         if swept.removed:
             log.info("jobs were removed after their time", extra={"jobs": dict(swept.removed)})
         return swept

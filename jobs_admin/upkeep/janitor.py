@@ -37,12 +37,18 @@ def plan_expiry(job: JobAddress, latest: Latest, now: datetime) -> e.Expired | N
 
 class Janitor:
     def __init__(
-        self, readers: Readers, verdicts: Verdicts, keys: JobKeys, now: Callable[[], datetime]
+        self,
+        readers: Readers,
+        verdicts: Verdicts,
+        keys: JobKeys,
+        now: Callable[[], datetime],
+        went_on: Callable[[], None],
     ) -> None:
         self._readers = readers
         self._verdicts = verdicts
         self._keys = keys
         self._now = now
+        self._went_on = went_on
 
     async def sweep(self) -> None:
         """All that are late, page by page; any number of replicas may do so at once."""
@@ -50,6 +56,7 @@ class Janitor:
         while True:
             late = await candidates.overdue(self._readers, self._now(), after=after, limit=PAGE)
             await abreast(self._expire, late)
+            self._went_on()
             if len(late) < PAGE:
                 return
             after = late[-1].place

@@ -102,6 +102,7 @@ class Reconciliation:
     clock: ServerClock
     now: Callable[[], datetime]
     grace: timedelta
+    went_on: Callable[[], None]
     _places: dict[JobState, PageEnd] = field(
         default_factory=lambda: dict.fromkeys(_STATES, PageEnd())
     )
@@ -124,6 +125,7 @@ class Reconciliation:
         )
         self._places[state] = quiet[-1].place if len(quiet) == PAGE else PageEnd()
         put_back = sum(await abreast(self._reconcile, quiet))
+        self.went_on()
         if put_back:
             log.warning("jobs without a work message were put back", extra={"jobs": put_back})
         return len(quiet), put_back

@@ -6,6 +6,7 @@ Each action is a guarded append, a guarded put-back or a compare-and-set (design
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING
 
 from jobs_admin.upkeep.absences import Absences
@@ -53,7 +54,9 @@ class Upkeep:
         absences = Absences(presence, self.around.uptime)
         burials = Burials(verdicts=verdicts, work=work, keys=self.keys, now=self.around.now)
         advisories = Advisories(AdvisoryFeed(self.connection), consumers, work, burials)
-        janitor = Janitor(self.readers, verdicts, self.keys, self.around.now)
+        janitor = Janitor(
+            self.readers, verdicts, self.keys, self.around.now, partial(loops.went_on, "janitor")
+        )
         sweeps = {
             "reconciliation": Reconciliation(
                 readers=self.readers,
@@ -64,6 +67,7 @@ class Upkeep:
                 clock=self.clock,
                 now=self.around.now,
                 grace=config.reconcile_grace,
+                went_on=partial(loops.went_on, "reconciliation"),
             ).sweep,
             "stuck messages": StuckMessages(
                 verdicts=verdicts,

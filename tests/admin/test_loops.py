@@ -124,6 +124,23 @@ async def test_a_loop_that_rarely_works_tries_again_soon_after_an_error() -> Non
 
 
 def test_a_turn_that_does_not_end_is_a_failure() -> None:
-    loop = Loop("sweep", last_success=after(-60), turn_began=NOON)
+    loop = Loop("sweep", last_success=after(-60), moved_at=NOON)
     assert loop.state(after(60)) is LoopState.RUNNING
     assert loop.state(after(601)) is LoopState.FAILING
+
+
+async def test_a_turn_that_takes_long_and_gets_on_is_well() -> None:
+    now, gone_on, go_on = [NOON], asyncio.Event(), asyncio.Event()
+    loops = Loops(lambda: now[0])
+
+    async def sweep() -> None:
+        for minute in range(1, 4):
+            now[0] = after(minute * 540)
+            loops.went_on("sweep")
+        gone_on.set()
+        await go_on.wait()
+
+    async with running(asyncio.create_task(loops.repeat("sweep", SOON, sweep))):
+        await gone_on.wait()
+        assert loops.all["sweep"].state(after(1_800)) is LoopState.RUNNING
+        assert loops.all["sweep"].state(after(2_300)) is LoopState.FAILING

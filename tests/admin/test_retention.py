@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import gzip
 import sqlite3
 from collections import Counter
@@ -29,7 +30,7 @@ from jobs_admin.retention.policy import parse, standard
 from jobs_admin.retention.retention import Doors, Retention
 from tests.admin.made_log import of, rows_of
 from tests.given import FIRST, REPORT, SECOND, completed, created, failed, notes, started
-from tests.support.lab import Probe, Task, probe, worker
+from tests.support.lab import Probe, Task, probe, producer, worker
 from trellis_jobs import JobEnded, JobRef
 from trellis_jobs.contract.topology import Topology
 from trellis_jobs.embedded import EmbeddedServer
@@ -61,13 +62,19 @@ class Sweeper:
     folder: Path
 
     def retention(
-        self, *, later: timedelta, policy: str = "", archive: Archive | None = None
+        self,
+        *,
+        later: timedelta,
+        policy: str = "",
+        archive: Archive | None = None,
+        went_on: Callable[[], None] | None = None,
     ) -> Retention:
         async def now() -> datetime:
             return utc_now() + later
 
         doors = Doors(self.raw.connection, self.readers, self.projector)
-        return Retention(parse(policy), archive or FolderArchive(self.folder), doors, now)
+        kept = archive or FolderArchive(self.folder)
+        return Retention(parse(policy), kept, doors, now, went_on)
 
     async def due(self, later: timedelta, policy: str = "") -> Counter[str]:
         return await count_due(self.readers, parse(policy), utc_now() + later)
@@ -361,6 +368,19 @@ async def test_a_portion_leaves_the_projection_at_once_but_for_what_went_on(
         rows = await at.readers.rows("SELECT id, state FROM jobs_projection")
         counts = await at.readers.rows("SELECT state, jobs FROM job_counts")
         assert (rows, counts) == ([("job-7", "pending")], [("pending", 1)])
+
+
+async def test_a_sweep_of_many_jobs_tells_again_and_again_that_it_goes_on(
+    server: EmbeddedServer, tmp_path: Path
+) -> None:
+    told: list[int] = []
+    async with producer(server.url) as jobs, sweeper(server.url, tmp_path) as at:
+        refs = await jobs.work.create_many([Task()] * 120)
+        await asyncio.gather(*(ref.cancel() for ref in refs))
+        await at.catch_up()
+        sweep = at.retention(later=timedelta(days=8), went_on=lambda: told.append(1)).sweep
+        assert (await sweep()).removed == {"cancelled": 120}
+    assert len(told) == 2
 
 
 async def test_jobs_that_are_due_are_found_by_an_index(
