@@ -52,9 +52,9 @@ _MOST_IDS: Final = 500
 
 @dataclass(frozen=True, slots=True)
 class PageEnd:
-    """Where a page ended: the next one begins after it."""
+    """Where a page ended: the next one begins after it; the first before anything one can say."""
 
-    at: int = -1
+    at: int = -(2**63)
     job: int = -1
 
 

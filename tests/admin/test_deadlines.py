@@ -116,6 +116,18 @@ def without_a_fraction(at: datetime) -> str:
     return f"{at:%Y-%m-%dT%H:%M:%SZ}"
 
 
+async def test_a_deadline_of_long_ago_counts_too(server: EmbeddedServer, tmp_path: Path) -> None:
+    """Before 1970, say: some runtimes write the first moment of their calendar."""
+    async with (
+        producer(server.url) as jobs,
+        probe(server.url) as raw,
+        looking_after(server.url, tmp_path / "jobs.sqlite"),
+    ):
+        for year in ("0001", "1969", "1970"):
+            ref = await written(raw, jobs, f"of-{year}", f"{year}-01-01T00:00:00Z")
+            assert await until_kind(raw, ref, EventKind.EXPIRED) == ["created", "expired"]
+
+
 async def test_a_deadline_counts_in_whatever_form_it_was_written(
     server: EmbeddedServer, tmp_path: Path
 ) -> None:
