@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
+from jobs_admin.chase import PATIENCE, Chase
 from trellis_jobs.model import events as e
 from trellis_jobs.model.concurrency import Concurrency
-from trellis_jobs.model.job import Job, fold
 from trellis_jobs.model.reducer import RULES
 from trellis_jobs.model.standing import Head
 from trellis_jobs.model.states import OVER, JobState
@@ -17,8 +17,10 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from jobs_admin.job_keys import JobKeys
+    from trellis_jobs.jetstream.connection import Connection
     from trellis_jobs.jetstream.event_log import EventLog
     from trellis_jobs.model.identity import JobAddress
+    from trellis_jobs.model.job import Job
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,10 +83,20 @@ def retry(job: Job, order: Order, at: datetime) -> e.Event:
 
 
 class Actions:
-    def __init__(self, events: EventLog, keys: JobKeys, now: Callable[[], datetime]) -> None:
+    def __init__(
+        self,
+        connection: Connection,
+        events: EventLog,
+        keys: JobKeys,
+        now: Callable[[], datetime],
+        *,
+        patience: float = PATIENCE,
+    ) -> None:
+        self._connection = connection
         self._events = events
         self._keys = keys
         self._now = now
+        self._patience = patience
 
     async def carry_out(
         self,
@@ -94,24 +106,27 @@ class Actions:
         *,
         legal_from: frozenset[JobState],
     ) -> Done | NotLegal | NoSuchJob:
-        """Decided on the whole history, and again whenever the job has moved meanwhile."""
-        raced, newest = False, 0
-        while True:
-            entries = await self._events.history(address, at_least=newest)
-            job = fold(entries)
-            if job is None:
-                return NoSuchJob()
+        """Decided on the whole history, and again whenever the job has moved meanwhile.
+
+        Raises JobKeepsMoving and NotConfirmed when that cannot be done in time.
+        """
+        chase = Chase(self._connection, self._events, address, patience=self._patience)
+        raced = False
+        known = await chase.read()
+        while known is not None:
+            job = known.job
             if job.state not in legal_from:
                 await self._leave_key(job, job.state)
                 return NotLegal(job, tuple(sorted(legal_from)), raced)
-            head, event = Head(entries[-1].sequence, job.standing), plan(job, order, self._now())
+            event = plan(job, order, self._now())
             if isinstance(event, e.Retried):
                 await self._keys.let_in_again(event)
-            appended = await self._events.try_append(head, event)
+            appended = await self._events.try_append(known.head, event, patience=self._patience)
             if isinstance(appended, Head):
                 await self._leave_key(job, appended.standing.state)
                 return Done(appended)
-            raced, newest = True, appended.last_sequence
+            raced, known = True, await chase.after(appended)
+        return NoSuchJob()
 
     async def _leave_key(self, job: Job, became: JobState) -> None:
         """A job that is over waits for nothing; the slot of one that ran is left to its worker."""

@@ -140,7 +140,7 @@ async def serving(
 
 def _methods(parts: _Parts) -> Mapping[str, Method]:
     readers, progress, keys = parts.readers, parts.progress, parts.keys
-    actions = Actions(parts.events, keys, parts.around.now)
+    actions = Actions(parts.connection, parts.events, keys, parts.around.now)
 
     def largest_answer() -> int:
         return parts.connection.max_payload

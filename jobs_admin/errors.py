@@ -9,6 +9,7 @@ AdminError
 │   └── ProjectionRebuilding  and this is how far that is
 ├── ProjectionTaken         another process projects into this file
 ├── PortTaken               the probes' port is in use
+├── JobKeepsMoving          a job got new events faster than one could be added
 └── RequestFailed           the admin runtime refused a request; raised by its client
     ├── NotFound            there is no such job, or key
     ├── Invalid             the request, or the job's state, does not allow this
@@ -88,6 +89,15 @@ class PortTaken(AdminError):
     def __init__(self, port: int, why: str) -> None:
         super().__init__(f"--health-port {port} cannot be opened: {why}")
         self.port = port
+
+
+class JobKeepsMoving(AdminError):
+    def __init__(self, job_id: str, seconds: float) -> None:
+        super().__init__(
+            f"job {job_id} got new events all the time, and for {seconds:g} s none could be added "
+            "before the next one came; nothing was changed, ask again"
+        )
+        self.job_id = job_id
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import logging
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
+from jobs_admin.errors import JobKeepsMoving
 from jobs_admin.reads import candidates
 from jobs_admin.reads.candidates import Candidate, PageEnd
 from jobs_admin.upkeep.abreast import abreast
@@ -18,6 +20,7 @@ if TYPE_CHECKING:
 
     from jobs_admin.job_keys import JobKeys
     from jobs_admin.reads.readers import Readers
+    from jobs_admin.server_clock import ServerClock
     from jobs_admin.upkeep.verdicts import Verdicts
     from trellis_jobs.jetstream.event_log import Latest
     from trellis_jobs.model.identity import JobAddress
@@ -41,31 +44,38 @@ class Janitor:
         readers: Readers,
         verdicts: Verdicts,
         keys: JobKeys,
-        now: Callable[[], datetime],
+        clock: ServerClock,
         went_on: Callable[[], None],
     ) -> None:
         self._readers = readers
         self._verdicts = verdicts
         self._keys = keys
-        self._now = now
+        self._clock = clock
         self._went_on = went_on
 
     async def sweep(self) -> None:
-        """All that are late, page by page; any number of replicas may do so at once."""
-        after = PageEnd()
+        """All that are late, page by page; any number of replicas may do so at once.
+
+        By the server's time: our own clock may be wrong.
+        """
+        now, after = await self._clock.now(), PageEnd()
         while True:
-            late = await candidates.overdue(self._readers, self._now(), after=after, limit=PAGE)
-            await abreast(self._expire, late)
+            late = await candidates.overdue(self._readers, now, after=after, limit=PAGE)
+            await abreast(partial(self._expire, now=now), late)
             self._went_on()
             if len(late) < PAGE:
                 return
             after = late[-1].place
 
-    async def _expire(self, late: Candidate) -> None:
+    async def _expire(self, late: Candidate, now: datetime) -> None:
         job = late.job
-        ended = await self._verdicts.append(
-            job, late.seen, lambda latest: plan_expiry(job, latest, self._now())
-        )
+        try:
+            ended = await self._verdicts.append(
+                job, late.seen, lambda latest: plan_expiry(job, latest, now)
+            )
+        except JobKeepsMoving as busy:
+            log.warning("a late job goes on for now", extra={"job": job.job_id, "why": str(busy)})
+            return
         if ended is None:
             return
         log.info("a job's deadline passed", extra={"job": job.job_id})

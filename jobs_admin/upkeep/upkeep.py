@@ -55,7 +55,7 @@ class Upkeep:
         burials = Burials(verdicts=verdicts, work=work, keys=self.keys, now=self.around.now)
         advisories = Advisories(AdvisoryFeed(self.connection), consumers, work, burials)
         janitor = Janitor(
-            self.readers, verdicts, self.keys, self.around.now, partial(loops.went_on, "janitor")
+            self.readers, verdicts, self.keys, self.clock, partial(loops.went_on, "janitor")
         )
         sweeps = {
             "reconciliation": Reconciliation(

@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from jobs_admin.chase import PATIENCE, Chase
 from trellis_jobs.contract.topology import LOG
 from trellis_jobs.jetstream import stored_messages
 from trellis_jobs.jetstream.event_log import Latest, Refused
@@ -36,34 +37,38 @@ class Verdict:
 
 
 class Verdicts:
-    def __init__(self, connection: Connection, events: EventLog) -> None:
+    def __init__(
+        self, connection: Connection, events: EventLog, *, patience: float = PATIENCE
+    ) -> None:
         self._connection = connection
         self._events = events
+        self._patience = patience
 
     async def append(
         self, job: JobAddress, seen: Latest, plan: Callable[[Latest], e.Event | None]
     ) -> Verdict | None:
-        """What the plan makes of the job, decided again whenever it has moved; None: nothing."""
-        while True:
-            event = plan(seen)
-            if event is None:
-                return None
+        """What the plan makes of the job, decided again whenever it has moved; None: nothing.
+
+        Raises JobKeepsMoving when it moves so often that nothing can be appended.
+        """
+        chase = Chase(self._connection, self._events, job, patience=self._patience)
+        while (event := plan(seen)) is not None:
             answer = await self._events.try_append(seen.head, event)
             if not isinstance(answer, Refused):
                 return Verdict(answer, seen)
-            moved = await self._fold(job, answer.last_sequence)
+            moved = await chase.after(answer)
             if moved is None:
                 return None
-            seen = moved
+            seen = moved.latest
+        return None
 
     async def current(self, job: JobAddress, seen: Latest | None = None) -> Latest | None:
         """Where the job stands by the leader's word; None: the log holds nothing of it."""
-        newest = await stored_messages.newest(self._connection, LOG, subjects.history(job))
-        if newest is None:
-            return None
-        if seen is not None and newest.sequence == seen.head.sequence:
+        chase = Chase(self._connection, self._events, job)
+        if seen is not None and await chase.newest() == seen.head.sequence:
             return seen
-        return await self._fold(job, newest.sequence)
+        known = await chase.read()
+        return None if known is None else known.latest
 
     async def started(self, job: JobAddress) -> tuple[e.Started, datetime] | None:
         """The job's newest `started`, and when the server stored it."""
@@ -75,12 +80,6 @@ class Verdicts:
         if not isinstance(read, Entry) or not isinstance(read.event, e.Started):
             return None
         return read.event, newest.stored_at
-
-    async def _fold(self, job: JobAddress, at_least: int) -> Latest | None:
-        """The whole history: foreign runtimes may write events of this queue too (design D25)."""
-        if at_least == 0:
-            return None
-        return await self._events.latest(job, at_least=at_least, shared=True)
 
 
 def said_of(job: JobAddress, latest: Latest, at: datetime) -> e.EventFields:

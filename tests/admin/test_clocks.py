@@ -73,6 +73,31 @@ async def test_lost_work_is_put_back_whatever_the_admin_takes_for_the_time(
             assert await ref.wait(timeout=20) == 1
 
 
+async def test_a_late_job_expires_whatever_the_admin_takes_for_the_time(
+    server: EmbeddedServer, tmp_path: Path
+) -> None:
+    async with (
+        producer(server.url) as jobs,
+        looking_after(server.url, tmp_path / "jobs.sqlite", ahead=WRONG["behind"]),
+    ):
+        ref = await jobs.brief.create(Care())
+        await until_state(ref, JobState.EXPIRED)
+
+
+async def test_no_job_expires_early_whatever_the_admin_takes_for_the_time(
+    server: EmbeddedServer, tmp_path: Path
+) -> None:
+    async with (
+        producer(server.url, ahead=WRONG["ahead"] / 2) as jobs,
+        looking_after(server.url, tmp_path / "jobs.sqlite", ahead=WRONG["ahead"]) as daemon,
+        probe(server.url) as raw,
+    ):
+        ref = await jobs.brief.create(Care())
+        await until_projected(daemon, (await raw.events.history(ref.address))[-1].sequence)
+        await until_swept(daemon, "janitor")
+        assert await raw.kinds(ref) == ["created"]
+
+
 @wrong
 async def test_workers_are_there_whatever_the_admin_takes_for_the_time(
     server: EmbeddedServer, tmp_path: Path, ahead: timedelta

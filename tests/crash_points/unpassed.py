@@ -70,6 +70,12 @@ NEVER: Final[Mapping[str, tuple[str, ...]]] = {
         "jobs_admin.projection.intake:Intake.forget:read_job",
         "jobs_admin.retention.retention:Retention._is_there:self._read",
     ),
+    "a job that is purged, and its id used again, while one decides about it: it only reads": (
+        "jobs_admin.chase:Chase.after:self._whole#2",
+    ),
+    "a queue that is shared with foreign runtimes, of which the whole history is read": (
+        f"{_LOG}._latest_from:self.history",
+    ),
     "an advisory that cannot be dealt with now: it comes again by itself": (
         "jobs_admin.upkeep.advisories:Advisories.run:self._feed.later",
         "trellis_jobs.jetstream.advisory_feed:AdvisoryFeed.later:self._answer",
@@ -91,7 +97,10 @@ BY_CHANCE: Final = frozenset(
         f"{_PROJECTOR}._run:self._rebuild",
         "jobs_admin.projection.rebuild:_held:place_of",
         "jobs_admin.projection.store:Projection.do:asyncio.wait",
-        "jobs_admin.upkeep.verdicts:Verdicts.append:self._fold",
+        "jobs_admin.actions:Actions.carry_out:chase.after",
+        "jobs_admin.upkeep.verdicts:Verdicts.append:chase.after",
+        "jobs_admin.chase:Chase.after:self._whole",
+        "jobs_admin.chase:Chase.after:self._stretch",
         f"{_BUCKET}._get:asyncio.sleep",
         f"{_BUCKET}._make:asyncio.sleep",
         f"{_BUCKET}.look:self.read",

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Iterable, Sequence
 
     from trellis_jobs.contract.features import Features
+    from trellis_jobs.jetstream.history import Stretch
     from trellis_jobs.jetstream.messages import Message
     from trellis_jobs.model.context import JobContext
     from trellis_jobs.model.events import Begun, Event, EventKind
@@ -222,7 +223,11 @@ class EventLog:
 
     async def history(self, job: JobAddress, *, at_least: int = 0) -> list[Entry]:
         """Every event, up to that sequence at least unless it has left the log."""
-        return await self._histories.events(job, at_least=at_least)
+        return (await self.stretch(job, at_least=at_least)).entries
+
+    async def stretch(self, job: JobAddress, *, after: int = 0, at_least: int = 0) -> Stretch:
+        """The same, of those after a sequence, and how far that goes."""
+        return await self._histories.stretch(job, after=after, at_least=at_least)
 
     def follow(self, job: JobAddress) -> AsyncIterator[Entry]:
         """The job's events from the first one on, and then as they happen."""

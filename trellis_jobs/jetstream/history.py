@@ -16,6 +16,7 @@ from trellis_jobs.jetstream.outages import through_outages
 from trellis_jobs.jetstream.pulling import PULL_SECONDS, ShortLived, pulling_anew
 from trellis_jobs.model import subjects
 from trellis_jobs.model.job import Entry
+from trellis_jobs.model.values import Value
 from trellis_jobs.wire import log as log_wire
 from trellis_jobs.wire.events import Undecodable
 
@@ -34,7 +35,16 @@ _AT_ONCE: Final = 256
 # A reader that outlives its consumer makes another where it was.
 _IDLE: Final = timedelta(seconds=1)
 _READS: Final = 5
-_UNTIL_ABREAST: Final = (0.005, 0.02, 0.05, 0.1, 0.25, 0.5, 0.0)
+_PAUSES: Final = (0.005, 0.02, 0.05, 0.1, 0.25, 0.5, 0.0)
+# How long a replica that lags is waited for, in seconds.
+UNTIL_ABREAST: Final = sum(_PAUSES)
+
+
+class Stretch(Value, frozen=True):
+    """Events of one job; `newest` is the last sequence there, also of what is no event, or 0."""
+
+    entries: list[Entry]
+    newest: int
 
 
 class Histories:
@@ -47,28 +57,30 @@ class Histories:
         self._connection = connection
         self._deletes_consumers = deletes_consumers
 
-    async def events(self, job: JobAddress, *, at_least: int = 0) -> list[Entry]:
-        """Every event of the job that is in the log now.
+    async def stretch(self, job: JobAddress, *, after: int = 0, at_least: int = 0) -> Stretch:
+        """Every event of the job after a sequence that is in the log now.
 
         A read that ends before `at_least` may come from a replica that lags (1 of 600, right after
         an append), so it is repeated; what is still not there then has left the log.
         """
-        for pause in _UNTIL_ABREAST:
-            messages = await self.messages(job)
+        for pause in _PAUSES:
+            messages = await self.messages(job, after=after)
             if not at_least or (messages and messages[-1].sequence >= at_least):
                 break
             await asyncio.sleep(pause)
-        return [entry for entry in map(_read, messages) if entry is not None]
+        entries = [entry for entry in map(_read, messages) if entry is not None]
+        return Stretch(entries, messages[-1].sequence if messages else 0)
 
-    async def messages(self, job: JobAddress) -> list[LogMessage]:
+    async def messages(self, job: JobAddress, *, after: int = 0) -> list[LogMessage]:
         """Every message under the job's subjects as it is in the log now, whether an event or not.
 
         All of them or NotConfirmed, never some: a read that broke off, or during which some were
         purged, is begun again.
         """
+        wanted = self._of(subjects.history(job), after + 1)
         for _ in range(_READS):
             try:
-                async with pulling_anew(self._connection, self._of(subjects.history(job))) as pull:
+                async with pulling_anew(self._connection, wanted) as pull:
                     found = [log_message(*each) async for each in pull.what_is_there()]
                 if len(found) == pull.pending:
                     return found

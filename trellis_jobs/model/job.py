@@ -142,8 +142,8 @@ def reduce(job: Job | None, entry: Entry) -> Applied | Ignored:
     return Applied(_carry(job, entry.event, moved.recorded_at(entry.sequence)))
 
 
-def fold(history: Iterable[Entry]) -> Job | None:
-    job: Job | None = None
+def fold(history: Iterable[Entry], job: Job | None = None) -> Job | None:
+    """`job`: as it was before these events."""
     for entry in history:
         job = reduce(job, entry).job
     return job
