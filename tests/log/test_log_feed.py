@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
+from pathlib import Path
 
 import pytest
 
@@ -78,6 +79,39 @@ async def test_an_end_that_is_none_loses_no_message(
         await connection.close()
     assert found == [1, 2, 3, 4, 5]
     assert told() == 2
+
+
+@pytest.mark.parametrize("end", [b"404 No Messages", b"408 Request Timeout"])
+async def test_a_server_that_stalls_is_not_at_the_end_of_the_log(
+    lab: LogLab, server: EmbeddedServer, tmp_path: Path, end: bytes
+) -> None:
+    """Its pull is over, and it has sent nothing of all that it holds."""
+    await lab.write_jobs(20)
+    last = await lab.end()
+    async with fault_proxy(server.url) as way:
+        connection = await Connection.open(way.url, name="feed")
+        told = way.answer_pulls_with(end, times=2)
+        stalling = LogLab(connection)
+        assert await sequences(stalling, Place(), last) == list(range(1, last + 1))
+        assert told() == 2
+        told = way.answer_pulls_with(end, times=1)
+        rows = await stalling.fresh_rows(tmp_path)
+        assert told() == 1
+        await connection.close()
+    assert rows == await lab.fresh_rows(tmp_path)
+
+
+async def test_a_replica_that_has_no_more_is_not_the_end_of_the_log(lab: LogLab) -> None:
+    """What it lacks comes later: here it is written only when the reader has the rest."""
+    lab.scribe.add(SOMEWHERE, b"{}")
+    await lab.send()
+    await lab.end()
+    found = list[int]()
+    async for batch in lab.feed.up_to(Place(), 2):
+        if not found:
+            await lab.connection.ask(SOMEWHERE, b"{}")
+        found += [message.sequence for message in batch]
+    assert found == [1, 2]
 
 
 async def test_messages_that_were_lost_on_the_way_are_read_again(

@@ -12,6 +12,7 @@ from trellis_jobs.errors import InfrastructureMissing, JobsError, RequestRefused
 from trellis_jobs.jetstream import api, stored_messages
 from trellis_jobs.jetstream.outages import through_outages
 from trellis_jobs.jetstream.pulling import End, ShortLived, pulling_anew
+from trellis_jobs.jetstream.stream_facts import next_in_log
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Mapping
@@ -99,15 +100,26 @@ class LogFeed:
                     yield batch
 
     async def up_to(self, after: Place, until: int) -> AsyncGenerator[list[LogMessage], None]:
-        """What the log holds after a place and up to a sequence that it has reached already."""
+        """What the log holds after a place and up to a sequence that it has reached already.
+
+        The last ones may be gone from the log. That nothing more comes is not enough to say so: a
+        server may stall, or the consumer be with a replica that lags.
+        """
+        last = after.sequence
         async with aclosing(self._through_outages(after)) as batches:
             async for batch in batches:
                 wanted = [message for message in batch if message.sequence <= until]
                 if wanted:
                     yield wanted
-                # The last ones may be gone from the log: then a pull comes back empty.
-                if not batch or batch[-1].sequence >= until or batch[-1].pending == 0:
+                last = batch[-1].sequence if batch else last
+                seems_over = not batch or batch[-1].pending == 0
+                if last >= until or (seems_over and await self._ends(last, until)):
                     return
+
+    async def _ends(self, last: int, until: int) -> bool:
+        """Whether the log has nothing from one sequence to another, by the leader's word."""
+        following = await next_in_log(self._connection, last)
+        return following is None or following.sequence > until
 
     async def _through_outages(self, after: Place) -> AsyncGenerator[list[LogMessage], None]:
         """Empty batches too: there was nothing more at that time."""
