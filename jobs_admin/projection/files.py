@@ -43,6 +43,15 @@ class FileMissing(AdminError):
         super().__init__(f"there is no file at {path}")
 
 
+class FileLocked(AdminError):
+    """Another process writes into the file, for longer than one waits for that."""
+
+    def __init__(self, why: Exception) -> None:
+        super().__init__(
+            f"another process keeps the projection's file to itself, a rebuild perhaps: {why}"
+        )
+
+
 class FileDamaged(AdminError):
     """What the file holds is not what was written into it; the log has it all."""
 

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Final
 import aiosqlite
 
 from jobs_admin.errors import ProjectionOutdated, ProjectionUnusable
-from jobs_admin.projection.files import FileDamaged, file_id, read_only
-from jobs_admin.projection.metadata import place_of
+from jobs_admin.projection.files import FileDamaged, FileLocked, file_id, read_only
+from jobs_admin.projection.metadata import metadata, place_of
 from jobs_admin.projection.schema import SCHEMA_VERSION, lacking
 from trellis_jobs.jetstream.log_feed import LogReplaced, check_log
 
@@ -33,7 +33,7 @@ async def why_unfit(path: Path, feed: LogFeed) -> str | None:
     """
     if file_id(path) is None:
         return "there is no file"
-    with noticing_damage():
+    with naming_trouble():
         try:
             place = await fit_place(path)
         except ProjectionOutdated as outdated:
@@ -70,19 +70,12 @@ async def fit_place(path: Path) -> Place | None:
 
 async def schema_version(database: aiosqlite.Connection) -> str | None:
     """None when this is no projection."""
-    query = "SELECT value FROM projection_metadata WHERE name = 'schema_version'"
-    try:
-        rows = list(await database.execute_fetchall(query))
-    except sqlite3.OperationalError as error:
-        if getattr(error, "sqlite_errorcode", None) != sqlite3.SQLITE_ERROR:
-            raise
-        return None  # there is no such table
-    return str(rows[0][0]) if rows else None
+    return (await metadata(database)).get("schema_version")
 
 
 async def check_sound(path: Path) -> None:
     """Looks at every page. Raises FileDamaged, also when it is no projection any more."""
-    with noticing_damage():
+    with naming_trouble():
         async with aiosqlite.connect(read_only(path), uri=True) as database:
             rows = list(await database.execute_fetchall("PRAGMA quick_check(1)"))
             version = await schema_version(database)
@@ -100,13 +93,15 @@ def require_whole(gone: list[str]) -> None:
 
 
 @contextmanager
-def noticing_damage() -> Iterator[None]:
-    """Raises FileDamaged; other troubles of a database, such as a full disk, pass."""
+def naming_trouble() -> Iterator[None]:
+    """Raises FileDamaged and FileLocked; other troubles, such as a full disk, pass."""
     try:
         yield
     except sqlite3.DatabaseError as error:
         # Python's own complaints have no code: of text that is none, and of misused connections.
         code = getattr(error, "sqlite_errorcode", None)
+        if code is not None and code & _PRIMARY == sqlite3.SQLITE_BUSY:
+            raise FileLocked(error) from error
         is_no_text = code is None and isinstance(error, sqlite3.OperationalError)
         is_gone = code == sqlite3.SQLITE_ERROR and str(error).startswith(_GONE)
         if is_no_text or is_gone or (code is not None and code & _PRIMARY in _BEYOND_REPAIR):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sqlite3
 from typing import TYPE_CHECKING, Final
 
 import aiosqlite
@@ -18,8 +19,10 @@ async def metadata(database: aiosqlite.Connection) -> dict[str, str]:
     """Nothing, where this is no projection."""
     try:
         rows = await database.execute_fetchall(ALL_METADATA)
-    except aiosqlite.OperationalError:
-        return {}
+    except aiosqlite.OperationalError as error:
+        if getattr(error, "sqlite_errorcode", None) != sqlite3.SQLITE_ERROR:
+            raise
+        return {}  # there is no such table
     return {str(name): str(value) for name, value in rows}
 
 

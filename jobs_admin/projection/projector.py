@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from jobs_admin.errors import ProjectionRebuilding
 from jobs_admin.projection.file_watch import FileWatch
 from jobs_admin.projection.files import FileDamaged, FileReplaced, beside, file_id
-from jobs_admin.projection.fitness import noticing_damage, why_unfit
+from jobs_admin.projection.fitness import naming_trouble, why_unfit
 from jobs_admin.projection.intake import Intake
 from jobs_admin.projection.rebuild import rebuild
 from jobs_admin.projection.rebuild_progress import RebuildProgress
@@ -105,7 +105,7 @@ class Projector:
         """Whether that was all; else the file or the log is another now."""
         file = self._file or await self._open()
         try:
-            with noticing_damage():
+            with naming_trouble():
                 await _first_of(self._follow(file, until), file.watch.until_trouble())
         except FileReplaced as replaced:
             await self._close()
@@ -147,7 +147,7 @@ class Projector:
 
     async def _open(self) -> _OpenFile:
         await self._make_fit()
-        with noticing_damage():
+        with naming_trouble():
             projection = await self._opened.enter_async_context(Projection.open(self._path))
             intake = Intake(projection, await projection.do(Writer.place))
         file = self._file = _OpenFile(intake, FileWatch(self._path))

@@ -18,7 +18,8 @@ import aiosqlite
 
 from jobs_admin.errors import AdminError, ProjectionTaken
 from jobs_admin.file_lock import only_writer
-from jobs_admin.projection.files import beside, file_id, put_in_place, remove
+from jobs_admin.projection.files import FileDamaged, beside, file_id, put_in_place, remove
+from jobs_admin.projection.fitness import naming_trouble
 from jobs_admin.projection.intake import Intake
 from jobs_admin.projection.metadata import place_of
 from jobs_admin.projection.store import Projection
@@ -72,11 +73,15 @@ async def rebuild(
     tell: TellProgress | None = None,
     *,
     keep_old_as: Path | None = None,
+    patience: float = _PATIENCE,
 ) -> Filled:
-    """Raises RebuildUnderWay when another process does the same for this file, and CopyFailed."""
+    """Raises RebuildUnderWay when another process does the same for this file, and CopyFailed.
+
+    FileLocked: somebody who writes into the old file does not let go of it for so many seconds.
+    """
     with beside_it(path, "rebuilding") as fresh:
         filled = await fill(fresh, feed, tell)
-        async with _held(path) as shown:
+        async with _held(path, patience) as shown:
             await fill_up(fresh, feed, shown)
             await asyncio.to_thread(put_in_place, fresh, path, keep_old_as=keep_old_as)
     log.info(
@@ -153,19 +158,21 @@ async def _heaped(
 
 
 @asynccontextmanager
-async def _held(path: Path) -> AsyncIterator[Place]:
+async def _held(path: Path, patience: float) -> AsyncIterator[Place]:
     """Nobody writes into the file within the block; gives how far it is.
 
-    A file that is none, or that cannot be read any more, has no writer and holds nothing.
+    A file that is none, or that cannot be read any more, has no writer and holds nothing. Raises
+    FileLocked where somebody else holds it.
     """
     if file_id(path) is None:
         yield Place()
         return
-    async with aiosqlite.connect(path, isolation_level=None, timeout=_PATIENCE) as database:
+    async with aiosqlite.connect(path, isolation_level=None, timeout=patience) as database:
         try:
-            await database.execute("BEGIN IMMEDIATE")
-            place = await place_of(database)
-        except aiosqlite.DatabaseError as error:
+            with naming_trouble():
+                await database.execute("BEGIN IMMEDIATE")
+                place = await place_of(database)
+        except (aiosqlite.DatabaseError, FileDamaged) as error:
             log.warning("the old projection cannot be read", extra={"error": str(error)})
             place = Place()
         yield place

@@ -9,7 +9,7 @@ import aiosqlite
 
 from jobs_admin.errors import ProjectionUnusable
 from jobs_admin.projection.files import FileDamaged, file_id, read_only
-from jobs_admin.projection.fitness import noticing_damage, why_unfit
+from jobs_admin.projection.fitness import naming_trouble, why_unfit
 from jobs_admin.projection.metadata import metadata, place_in
 
 if TYPE_CHECKING:
@@ -54,7 +54,7 @@ async def look(path: Path, feed: LogFeed) -> FileStatus:
     try:
         unfit = await why_unfit(path, feed)
         if file_id(path) is not None:
-            with noticing_damage():
+            with naming_trouble():
                 facts = await _facts(path)
     except (FileDamaged, ProjectionUnusable) as error:
         unfit = str(error)

@@ -15,7 +15,7 @@ import aiosqlite
 
 from jobs_admin.errors import ProjectionMissing
 from jobs_admin.projection.files import file_id, read_only
-from jobs_admin.projection.fitness import fit_place, noticing_damage
+from jobs_admin.projection.fitness import fit_place, naming_trouble
 from jobs_admin.projection.metadata import place_of
 from jobs_admin.projection.rebuild import beside_it, fill, fill_up
 from jobs_admin.projection.rows import minute
@@ -95,7 +95,7 @@ async def verify(
     """
     if file_id(path) is None:
         raise ProjectionMissing(path)
-    with beside_it(path, "verifying") as fresh, noticing_damage():
+    with beside_it(path, "verifying") as fresh, naming_trouble():
         await fit_place(path)
         filled = await fill(fresh, feed, tell)
         async with _seen_now(path) as database:

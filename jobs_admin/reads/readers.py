@@ -11,7 +11,7 @@ import aiosqlite
 
 from jobs_admin.errors import ProjectionOutdated, ProjectionUnavailable
 from jobs_admin.projection.files import FileDamaged, FileMissing, file_id, read_only
-from jobs_admin.projection.fitness import noticing_damage, require_whole, schema_version
+from jobs_admin.projection.fitness import naming_trouble, require_whole, schema_version
 from jobs_admin.projection.schema import SCHEMA_VERSION, lacking
 
 if TYPE_CHECKING:
@@ -93,7 +93,7 @@ class Readers:
         self._refuse_while_rebuilding()
         reader = await self._idle.get()
         try:
-            with noticing_damage():
+            with naming_trouble():
                 if reader is None or reader.file != file_id(self._path):
                     stale, reader = reader, None
                     await _close(stale)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from jobs_admin.errors import ProjectionMissing
 from jobs_admin.projection.files import file_id
-from jobs_admin.projection.fitness import fit_place, noticing_damage
+from jobs_admin.projection.fitness import fit_place, naming_trouble
 from jobs_admin.reads.candidates import how_many_due
 from jobs_admin.reads.readers import Readers
 
@@ -22,7 +22,7 @@ async def dry_run(path: Path, policy: RetentionPolicy, now: datetime) -> Counter
     """How many jobs of each state are due. Raises ProjectionMissing, and what fit_place does."""
     if file_id(path) is None:
         raise ProjectionMissing(path)
-    with noticing_damage():
+    with naming_trouble():
         await fit_place(path)
         async with Readers.open(path, count=1) as readers:
             return await count_due(readers, policy, now)

@@ -12,12 +12,13 @@ from pathlib import Path
 import pytest
 
 from jobs_admin.errors import ProjectionUnusable
-from jobs_admin.projection.files import file_id
+from jobs_admin.projection.files import FileLocked, file_id
 from jobs_admin.projection.rebuild import RebuildUnderWay, beside_it, rebuild
 from jobs_admin.reads import jobs as reads
 from jobs_admin.reads.jobs import JobFilter
 from jobs_admin.reads.position import position
 from jobs_admin.reads.readers import Readers
+from tests.admin.admin_lab import daemon_at, until_projected
 from tests.admin.made_log import rows_of
 from tests.admin.projection_lab import LogLab, log_lab, projecting, until_at
 from tests.support.facts import until
@@ -249,6 +250,39 @@ async def test_progress_is_told_from_the_first_event_to_the_last(lab: LogLab, pa
     assert told[-1] == (end, end)
     assert len(told) > 1
     assert told == sorted(told)
+
+
+async def test_a_file_that_somebody_keeps_to_himself_is_not_replaced_under_him(
+    lab: LogLab, path: Path
+) -> None:
+    await projected(lab, path)
+    before, rows = file_id(path), rows_of(path)
+    with closing(sqlite3.connect(path, isolation_level=None)) as other:
+        other.execute("BEGIN IMMEDIATE")
+        with pytest.raises(FileLocked, match="keeps the projection's file to itself"):
+            await rebuild(path, lab.feed, patience=0.1)
+        other.execute("ROLLBACK")
+    assert (file_id(path), rows_of(path)) == (before, rows)
+    await rebuild(path, lab.feed, patience=0.1)
+    assert file_id(path) != before
+
+
+async def test_a_projector_that_waits_for_the_file_in_vain_says_so_and_goes_on(
+    server: EmbeddedServer, lab: LogLab, path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """As during a swap that takes long: no mistake of ours, that a person must look at."""
+    async with daemon_at(server.url, path) as daemon:
+        await lab.write_jobs(10)
+        await until_projected(daemon, await lab.end())
+        with closing(sqlite3.connect(path, isolation_level=None)) as other:
+            other.execute("BEGIN IMMEDIATE")
+            await lab.write_jobs(10)
+            await until(lambda: daemon.loops.all["projector"].failures, "it waits in vain")
+            other.execute("ROLLBACK")
+        await until_projected(daemon, await lab.end())
+    [said] = [each for each in caplog.records if getattr(each, "loop", None) == "projector"]
+    assert (said.levelname, said.exc_info) == ("WARNING", None)
+    assert "FileLocked" in getattr(said, "error", "")
 
 
 async def test_two_rebuilds_of_one_file_do_not_meet(lab: LogLab, path: Path) -> None:
