@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from trellis_jobs.jetstream.log_feed import LogMessage, Place
     from trellis_jobs.model.identity import JobAddress
 
-    # All messages of a job that are in the log now, in their order.
-    ReadJob = Callable[[JobAddress], Awaitable[list[LogMessage]]]
+    # The messages of a job after one sequence and up to another at least, in their order.
+    ReadJob = Callable[[JobAddress, int, int], Awaitable[list[LogMessage]]]
 
 MOST_BYTES: Final = 64 * 1024 * 1024
 
@@ -56,14 +56,19 @@ class Intake:
     async def forget(self, up_to: Mapping[JobAddress, int], read_job: ReadJob) -> None:
         """The log has lost these jobs up to their sequences: so do the rows, in one transaction.
 
-        Of a job that went on, what is left in the log is folded anew.
+        Of a job that went on, what is left in the log is folded anew, and must not be less than
+        the row has seen: a replica that lags has what was purged, and not what came since.
         """
         async with self._writing:
             for address in up_to:
                 self._rows.pop(address, None)
             rows = await self._projection.do(Writer.load, up_to.keys())
-            went_on = [job for job, row in rows.items() if row.last_sequence > up_to[job]]
-            left = [message for job in went_on for message in await read_job(job)]
+            left = [
+                message
+                for job, row in rows.items()
+                if row.last_sequence > up_to[job]
+                for message in await read_job(job, up_to[job], row.last_sequence)
+            ]
             taken_in = [message for message in left if message.sequence <= self.place.sequence]
             if rows:
                 again = refold(taken_in, self.place)

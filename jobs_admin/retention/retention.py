@@ -17,8 +17,12 @@ from typing import TYPE_CHECKING, Final
 from jobs_admin.projection.rows import moment_of
 from jobs_admin.reads.candidates import PageEnd, due
 from jobs_admin.upkeep.abreast import abreast
-from trellis_jobs.jetstream.history import Histories
+from trellis_jobs.contract.topology import LOG
+from trellis_jobs.errors import NotConfirmed
+from trellis_jobs.jetstream import stored_messages
+from trellis_jobs.jetstream.history import UNTIL_ABREAST, Histories
 from trellis_jobs.jetstream.purging import is_left, purge_job
+from trellis_jobs.model import subjects
 from trellis_jobs.model.job import Entry, fold
 from trellis_jobs.wire import log as wire
 
@@ -31,6 +35,7 @@ if TYPE_CHECKING:
     from jobs_admin.retention.archive import Archive
     from jobs_admin.retention.policy import RetentionPolicy
     from trellis_jobs.jetstream.connection import Connection
+    from trellis_jobs.jetstream.log_feed import LogMessage
     from trellis_jobs.model.identity import JobAddress
     from trellis_jobs.model.job import Job
 
@@ -39,7 +44,6 @@ log = logging.getLogger(__name__)
 _AT_ONCE: Final = 100
 # After each purge, as a multiple of what it took: so much of the time is left to running work.
 _REST: Final = 4.0
-_BEGINNING: Final = PageEnd(at=-(2**63))
 
 
 @dataclass(slots=True)
@@ -95,7 +99,7 @@ class Retention:
         """Everything that is due now, in small portions."""
         swept, now = Swept(), await self._now()
         for state, before in self._policy.limits(now):
-            place = _BEGINNING
+            place = PageEnd()
             while True:
                 some, place = await due(
                     self._doors.readers, state, before, after=place, limit=_AT_ONCE
@@ -122,8 +126,8 @@ class Retention:
         await self._archive.keep([(job, history.entries) for job, history in over], now.date())
         await self._purge([history for _, history in over])
         purged = {history.address: history.end for _, history in over}
-        by_others = _purged_by_others(histories, begun_at, known_up_to)
-        await self._doors.projector.forget(by_others | purged, self._histories.messages)
+        by_others = await self._purged_by_others(histories, begun_at, known_up_to)
+        await self._doors.projector.forget(by_others | purged, self._left)
         revived = await abreast(self._is_there, list(purged))
         swept.removed.update(
             job.state.value
@@ -137,6 +141,33 @@ class Retention:
             began = time.monotonic()
             await purge_job(self._doors.connection, history.address, up_to=history.end)
             await asyncio.sleep(_REST * (time.monotonic() - began))
+
+    async def _purged_by_others(
+        self, histories: Sequence[_History], begun_at: Mapping[JobAddress, int], known_up_to: int
+    ) -> dict[JobAddress, int]:
+        """Of jobs that have left the log, or lost their first events: up to where."""
+        found = {}
+        for history in histories:
+            address, entries = history.address, history.entries
+            if entries and entries[0].sequence > begun_at[address]:
+                found[address] = entries[0].sequence - 1
+            elif not entries and await self._has_left(history):
+                found[address] = known_up_to
+        return found
+
+    async def _has_left(self, history: _History) -> bool:
+        """A replica that lags may have nothing of a job that is in the log."""
+        return history.end > 0 or not await is_left(self._doors.connection, history.address)
+
+    async def _left(self, address: JobAddress, after: int, at_least: int) -> list[LogMessage]:
+        """What the log has left of a job; raises NotConfirmed when a replica lags too far."""
+        left = await self._histories.messages(address, after=after, at_least=at_least)
+        if not left or left[-1].sequence < at_least:
+            history = subjects.history(address)
+            newest = await stored_messages.newest(self._doors.connection, LOG, history)
+            if newest is not None and newest.sequence >= at_least:
+                raise NotConfirmed(f"a read of {address.job_id}", UNTIL_ABREAST, address.job_id)
+        return left
 
     async def _is_there(self, address: JobAddress) -> bool:
         """What is left of a job that was purged may be only what counts for nothing by itself."""
@@ -161,16 +192,3 @@ class Retention:
         return job.is_over and all(
             at is not None and self._policy.is_due(job.state, at, now) for at in times
         )
-
-
-def _purged_by_others(
-    histories: Sequence[_History], begun_at: Mapping[JobAddress, int], known_up_to: int
-) -> dict[JobAddress, int]:
-    """Of jobs that have left the log, or lost their first events: up to where."""
-    found = {}
-    for history in histories:
-        if not history.entries:
-            found[history.address] = known_up_to
-        elif history.entries[0].sequence > begun_at[history.address]:
-            found[history.address] = history.entries[0].sequence - 1
-    return found

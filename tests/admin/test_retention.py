@@ -34,8 +34,11 @@ from tests.support.lab import Probe, Task, probe, producer, worker
 from trellis_jobs import JobEnded, JobRef
 from trellis_jobs.contract.topology import Topology
 from trellis_jobs.embedded import EmbeddedServer
+from trellis_jobs.errors import NotConfirmed
 from trellis_jobs.jetstream import api
-from trellis_jobs.jetstream.log_feed import LogFeed
+from trellis_jobs.jetstream.connection import Connection
+from trellis_jobs.jetstream.history import Histories
+from trellis_jobs.jetstream.log_feed import LogFeed, LogMessage
 from trellis_jobs.jetstream.provision import provision
 from trellis_jobs.jetstream.purging import is_left, purge_job
 from trellis_jobs.model import events as e
@@ -187,6 +190,49 @@ async def test_of_a_job_that_went_on_what_is_left_in_the_log_is_left(
         assert await at.is_as_rebuilt()
         of_kind = "SELECT sum(events) FROM job_activity WHERE kind = 'retried'"
         assert await at.readers.row(of_kind) == (1,)
+
+
+class LaggingReplica(Histories):
+    """Reads as the log was before its newest events, and before it was purged."""
+
+    def __init__(self, connection: Connection, had: list[LogMessage]) -> None:
+        super().__init__(connection)
+        self._had = had
+
+    async def _all_messages(self, job: JobAddress, after: int) -> list[LogMessage]:
+        return [message for message in self._had if message.sequence > after]
+
+
+async def test_a_job_that_a_lagging_replica_does_not_have_stays_listed(
+    server: EmbeddedServer, tmp_path: Path
+) -> None:
+    async with sweeper(server.url, tmp_path) as at:
+        await write_two_hours_behind(at.raw, REPORT, failed(attempt=FIRST))
+        await at.catch_up()
+        late = at.retention(later=timedelta(days=31))
+        late._histories = LaggingReplica(at.raw.connection, [])
+        assert (await late.sweep()).removed == {}
+        assert await at.is_as_rebuilt()
+
+
+async def test_of_a_job_that_went_on_a_lagging_replica_has_not_the_last_word(
+    server: EmbeddedServer, tmp_path: Path
+) -> None:
+    """It still has what was purged, and not the retry that the projection has shown."""
+
+    async def happens(job: Job, history: list[Entry]) -> None:
+        await retried(at.raw, job, history)
+        await at.catch_up()
+
+    async with sweeper(server.url, tmp_path) as at:
+        await write_two_hours_behind(at.raw, REPORT, failed(attempt=FIRST))
+        await at.catch_up()
+        late = at.retention(later=timedelta(days=31), archive=Meanwhile(at, happens))
+        had = await Histories(at.raw.connection).messages(REPORT)
+        late._histories = LaggingReplica(at.raw.connection, had)
+        with pytest.raises(NotConfirmed, match=f"a read of {REPORT.job_id}"):
+            await late.sweep()
+        assert await at.readers.rows("SELECT state FROM jobs_projection") == [("pending",)]
 
 
 async def test_what_is_left_and_not_yet_taken_in_is_taken_in_once(

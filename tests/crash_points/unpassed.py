@@ -10,12 +10,14 @@ _BUCKET: Final = "trellis_jobs.jetstream.key_bucket:KeyBucket"
 _TURNS: Final = "trellis_jobs.jetstream.key_turns:KeyTurns"
 _ADMISSION: Final = "trellis_jobs.producer.admission:Admission"
 _PROVISION: Final = "trellis_jobs.jetstream.provision"
+_RETENTION: Final = "jobs_admin.retention.retention:Retention"
 _PROJECTOR: Final = "jobs_admin.projection.projector:Projector"
 
 # A reason, and the points that it is given for.
 NEVER: Final[Mapping[str, tuple[str, ...]]] = {
     "replicas that lag behind, which one server has not": (
         f"{_LOG}.latest:asyncio.sleep",
+        f"{_RETENTION}._left:stored_messages.newest",
         f"{_LOG}._find:asyncio.sleep",
         f"{_BUCKET}._get:self._newest#2",
         "trellis_jobs.jetstream.queue_keys:QueueKeys.latest:self._events.latest#2",
@@ -68,13 +70,18 @@ NEVER: Final[Mapping[str, tuple[str, ...]]] = {
     ),
     "a job that is retried, or gets another event, while retention removes it": (
         "jobs_admin.projection.intake:Intake.forget:read_job",
-        "jobs_admin.retention.retention:Retention._is_there:self._read",
+        f"{_RETENTION}._is_there:self._read",
+        f"{_RETENTION}._left:self._histories.messages",
     ),
     "a job that is purged, and its id used again, while one decides about it: it only reads": (
         "jobs_admin.chase:Chase.after:self._whole#2",
     ),
     "a queue that is shared with foreign runtimes, of which the whole history is read": (
         f"{_LOG}._latest_from:self.history",
+    ),
+    "a job that another admin runtime has purged: it only reads": (
+        f"{_RETENTION}._purged_by_others:self._has_left",
+        f"{_RETENTION}._has_left:is_left",
     ),
     "an advisory that cannot be dealt with now: it comes again by itself": (
         "jobs_admin.upkeep.advisories:Advisories.run:self._feed.later",

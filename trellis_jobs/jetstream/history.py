@@ -58,24 +58,30 @@ class Histories:
         self._deletes_consumers = deletes_consumers
 
     async def stretch(self, job: JobAddress, *, after: int = 0, at_least: int = 0) -> Stretch:
-        """Every event of the job after a sequence that is in the log now.
+        """Every event of the job in what messages() reads."""
+        messages = await self.messages(job, after=after, at_least=at_least)
+        entries = [entry for entry in map(_read, messages) if entry is not None]
+        return Stretch(entries, messages[-1].sequence if messages else 0)
+
+    async def messages(
+        self, job: JobAddress, *, after: int = 0, at_least: int = 0
+    ) -> list[LogMessage]:
+        """What the log has now under the job's subjects, after a sequence, be it an event or not.
 
         A read that ends before `at_least` may come from a replica that lags (1 of 600, right after
         an append), so it is repeated; what is still not there then has left the log.
         """
         for pause in _PAUSES:
-            messages = await self.messages(job, after=after)
-            if not at_least or (messages and messages[-1].sequence >= at_least):
+            found = await self._all_messages(job, after)
+            if not at_least or (found and found[-1].sequence >= at_least):
                 break
             await asyncio.sleep(pause)
-        entries = [entry for entry in map(_read, messages) if entry is not None]
-        return Stretch(entries, messages[-1].sequence if messages else 0)
+        return found
 
-    async def messages(self, job: JobAddress, *, after: int = 0) -> list[LogMessage]:
-        """Every message under the job's subjects as it is in the log now, whether an event or not.
+    async def _all_messages(self, job: JobAddress, after: int) -> list[LogMessage]:
+        """All of them or NotConfirmed, never some.
 
-        All of them or NotConfirmed, never some: a read that broke off, or during which some were
-        purged, is begun again.
+        A read that broke off, or during which some were purged, is begun again.
         """
         wanted = self._of(subjects.history(job), after + 1)
         for _ in range(_READS):
