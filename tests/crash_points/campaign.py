@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from collections.abc import AsyncIterator, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from random import Random
 
@@ -25,6 +25,10 @@ class Kill:
 
     def __str__(self) -> str:
         return f"{self.scenario}: {self.trap}"
+
+    def at_first(self) -> Kill:
+        """The same, as soon as the point is passed."""
+        return replace(self, trap=replace(self.trap, nth=1))
 
 
 def kills(passed: Passed, seed: int) -> list[Kill]:
