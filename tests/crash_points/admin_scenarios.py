@@ -128,6 +128,7 @@ async def ordering(stage: Stage) -> None:
             await p.until_over(*failed, *dead)
         pending = [await p.create(queue) for queue in (jobs.plain, jobs.strict, jobs.newest)]
         await stage.begin(parts.serve)
+        await projected(p)
         async with orders(stage) as admin:
             await change_all(admin, pending, failed, dead)
             await look_around(admin, held)

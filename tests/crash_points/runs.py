@@ -14,6 +14,7 @@ from tests.crash_points.scenarios import SCENARIOS
 from tests.crash_points.stage import Stage, VictimDied, stage
 from tests.crash_points.tripwire import Trap
 from tests.crash_points.victim import Victim
+from trellis_jobs.errors import JobsError
 
 _LAST_WORDS: Final = 2_000
 
@@ -44,7 +45,7 @@ async def _play(name: str, made: Stage) -> list[Violation]:
         await SCENARIOS[name](made)
     except VictimDied:
         return []
-    except AssertionError as never:
+    except (AssertionError, JobsError) as never:
         assert made.victim is not None
         made.victim.kill()
         said = _last_words(made.victim)
