@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import signal
 
@@ -46,3 +47,18 @@ async def test_a_connection_that_was_thrown_out_comes_back_when_it_may() -> None
             await until(lambda: raw.connection.is_up, "it is back")
             await raw.connection.flush()
             assert not raw.connection.is_closed
+
+
+async def test_a_flush_that_somebody_gave_up_costs_no_connection(server: EmbeddedServer) -> None:
+    reconnects: list[str] = []
+    async with fault_proxy(server.url) as way, probe(way.url) as raw:
+        raw.connection.on_reconnect(lambda: reconnects.append("again"))
+        way.freeze()
+        given_up = asyncio.create_task(raw.connection.flush())
+        await asyncio.sleep(0)
+        given_up.cancel()
+        way.thaw()
+        await raw.connection.flush()
+        await raw.connection.flush()
+        assert raw.connection.is_up
+        assert reconnects == []

@@ -119,6 +119,12 @@ class DirectClient(Client):
         await self._error_cb(self._err)
         await self._process_op_err(self._err)
 
+    async def _process_pong(self) -> None:
+        """nats-py loses the connection over the answer to a flush that somebody gave up."""
+        if self._pongs and self._pongs[0].done():
+            self._pongs[0] = self._loop.create_future()
+        await super()._process_pong()
+
     def _remove_sub(self, sid: int, max_msgs: int = 0) -> None:
         super()._remove_sub(sid, max_msgs)
         self.receivers.pop(sid, None)
