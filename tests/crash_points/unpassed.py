@@ -38,6 +38,7 @@ NEVER: Final[Mapping[str, tuple[str, ...]]] = {
         f"{_BUCKET}._ask:asyncio.sleep",
         "trellis_jobs.jetstream.lease_keeper:LeaseKeeper._keep_renewing:self._rest",
         f"{_PROVISION}:require_log:asyncio.sleep",
+        "trellis_jobs.worker.end_check:EndCheck._look_until_told:asyncio.sleep",
     ),
     "credentials that may not provision: it only reads": (f"{_PROVISION}:require_log:api.newest",),
     "a job that moves between a look at it and the batch that is to replace it": (

@@ -9,7 +9,9 @@ from typing import Any
 import pytest
 
 from tests.scenarios.test_strangers_write import CONTEXT, SharedJobs, foreign, write
-from tests.support.lab import Probe, Task, probe, producer
+from tests.support.facts import until
+from tests.support.fault_proxy import fault_proxy
+from tests.support.lab import Probe, Task, probe, producer, worker
 from trellis_jobs import JobIsOver, JobRef, NotConfirmed, Service
 from trellis_jobs.embedded import EmbeddedServer
 from trellis_jobs.jetstream.event_log import EventLog, Lost
@@ -19,6 +21,9 @@ from trellis_jobs.model.standing import Head
 from trellis_jobs.model.states import JobState
 from trellis_jobs.producer.job_ref import JobAccess
 from trellis_jobs.surroundings import Surroundings
+
+# So many times in a row is asked what the newest event of a job is, and then no more.
+READS_OF_A_LOOK = 15
 
 
 @asynccontextmanager
@@ -152,3 +157,19 @@ async def test_a_server_that_is_gone_is_not_waited_for_without_end(
 
 def test_a_job_has_the_patience_of_its_creation() -> None:
     assert JobRef.patience == 30.0
+
+
+async def test_a_cancel_is_heard_although_the_log_cannot_be_read_for_a_while(
+    server: EmbeddedServer,
+) -> None:
+    async with (
+        fault_proxy(server.url) as way,
+        worker(way.url) as made,
+        producer(server.url) as jobs,
+    ):
+        ref = await jobs.work.create(Task(do="wait"))
+        await made.until_running(ref)
+        lies = way.answer_reads_with(b"NATS/1.0 503\r\n\r\n", b"", READS_OF_A_LOOK)
+        await ref.cancel()
+        await until(lambda: made.cancelled == [ref.id], "its handler is told")
+        assert lies() == READS_OF_A_LOOK

@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from typing import TYPE_CHECKING, Any, Final
+
+from trellis_jobs.errors import JobsError
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Coroutine
 
+log = logging.getLogger(__name__)
+
 # A hint may overtake the event it announces: look again a few times before forgetting it.
 _LOOKS: Final = (0.0, 0.005, 0.02, 0.05, 0.1, 0.3)
+_AFTER_TROUBLE: Final = 0.5
 
 
 class EndCheck:
@@ -39,10 +45,19 @@ class EndCheck:
                 for pause in _LOOKS:
                     if await self._hinted_within(pause):
                         break
-                    if await self._look():
+                    if await self._look_until_told():
                         return
         finally:
             self._is_looking = False
+
+    async def _look_until_told(self) -> bool:
+        """A log that cannot be read right now makes nobody forget the hint."""
+        while True:
+            try:
+                return await self._look()
+            except JobsError as error:
+                log.warning("a hint cannot be looked into yet", extra={"error": str(error)})
+                await asyncio.sleep(_AFTER_TROUBLE)
 
     async def _hinted_within(self, seconds: float) -> bool:
         if seconds == 0:
