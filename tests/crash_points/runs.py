@@ -37,7 +37,7 @@ async def run(name: str, folder: Path, trap: Trap | None = None) -> Result:
         if victim.process.exitcode not in (0, -signal.SIGKILL):
             wrong.append(Violation("no process ends by itself", name, _last_words(victim)))
         died = victim.process.exitcode == -signal.SIGKILL
-        return Result(died, victim.passed, [*wrong, *await recover(made)])
+        return Result(died, victim.passed, [*wrong, *await _recovered(name, made)])
 
 
 async def _play(name: str, made: Stage) -> list[Violation]:
@@ -51,6 +51,13 @@ async def _play(name: str, made: Stage) -> list[Violation]:
         said = _last_words(made.victim)
         return [Violation("a scenario comes to its end", f"{name}: {never}", said)]
     return []
+
+
+async def _recovered(name: str, made: Stage) -> list[Violation]:
+    try:
+        return await recover(made)
+    except JobsError as error:
+        return [Violation("others take over", f"{name}: {error}")]
 
 
 def _last_words(victim: Victim) -> tuple[str, ...]:
