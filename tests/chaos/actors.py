@@ -46,10 +46,13 @@ class Actor:
         return self.home / str(self.starts)
 
     @property
-    def notes(self) -> list[list[str]]:
+    def folders(self) -> list[Path]:
         """Of all its incarnations."""
-        folders = (self.home / str(number + 1) for number in range(self.starts))
-        return [line for folder in folders for line in notes_in(folder / "notes")]
+        return [self.home / str(number + 1) for number in range(self.starts)]
+
+    @property
+    def notes(self) -> list[list[str]]:
+        return [line for folder in self.folders for line in notes_in(folder / "notes")]
 
     def start(self) -> None:
         self.starts += 1
@@ -96,8 +99,12 @@ class Actor:
         if self.process is process:  # nobody was faster
             self.start()
 
+    @property
+    def is_up(self) -> bool:
+        return self.is_running and self.is_ready(self.folder)
+
     def jump(self, seconds: float) -> None:
-        if self.is_running and self.is_ready(self.folder):
+        if self.is_up:
             (self.folder / "clock").write_text(str(seconds))
             self.send(signal.SIGUSR1)
 

@@ -206,6 +206,11 @@ def _nobody_fell(seen: Observed, _: Histories) -> Iterator[Violation]:
         yield Violation("no process ends by itself", process)
 
 
+def _nobody_swallowed_an_error(seen: Observed, _: Histories) -> Iterator[Violation]:
+    for said in seen.outbursts:
+        yield Violation("no error is only written down", said)
+
+
 _RULES: Final[Sequence[Callable[[Observed, Histories], Iterator[Violation]]]] = (
     _promises_are_kept,
     _all_can_be_read,
@@ -220,4 +225,5 @@ _RULES: Final[Sequence[Callable[[Observed, Histories], Iterator[Violation]]]] = 
     _no_work_is_left,
     _projections_are_the_fold,
     _nobody_fell,
+    _nobody_swallowed_an_error,
 )

@@ -12,6 +12,7 @@ from typing import Final
 from jobs_admin.projection.verify import verify
 from tests.chaos.actors import Kind, database
 from tests.chaos.observed import Effects, Observed
+from tests.chaos.outbursts import outbursts_of
 from tests.chaos.stage import Stage
 from tests.chaos.witness import Witness, entry_in
 from tests.chaos.workload import LIMITS
@@ -47,6 +48,7 @@ async def collect(connection: Connection, stage: Stage, witness: Witness) -> Obs
             home.name: await differing(connection, database(home), utc_now()) for home in homes
         },
         fell=[fall for actor in stage.actors for fall in actor.fell],
+        outbursts=outbursts_of(stage.actors),
     )
 
 

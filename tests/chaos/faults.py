@@ -83,6 +83,10 @@ _THREE_SERVERS: Final[Menu] = {
 }
 
 
+# Seconds: less and more than a lease.
+_LASTS: Final = (0.3, 1.0, 3.0, 5.0)
+
+
 def menu(*, servers: int, is_short: bool) -> Menu:
     slow = {} if is_short else _SLOW_TO_HEAL
     return {**_ANYWHERE, **slow, **(_ONE_SERVER if servers == 1 else _THREE_SERVERS)}
@@ -95,10 +99,35 @@ def schedule(seed: int, seconds: float, faults: Menu, *, every: float) -> Sequen
     planned = []
     at = chance.expovariate(1 / every)
     while at < seconds:
-        lasts = chance.choice([0.3, 1.0, 3.0, 5.0])
+        lasts = chance.choice(_LASTS)
         planned.append(Injection(at, next(drawn), lasts, chance.randrange(1 << 30)))
         at += chance.expovariate(1 / every)
     return planned
+
+
+def deal(seed: int, seconds: float, faults: Menu) -> Sequence[Sequence[Injection]]:
+    """Each fault of the menu once: one wave against processes, and then one against servers.
+
+    A cluster that looks for a leader would give the others nothing to strike.
+    """
+    chance = Random(seed)  # noqa: S311 - the same at each run
+    order = chance.sample([*faults], len(faults))
+    against_processes = [fault for fault in order if fault in _ANYWHERE]
+    against_servers = [fault for fault in order if fault not in _ANYWHERE]
+    share = seconds / len(faults)
+    return [_wave(chance, wave, share) for wave in (against_processes, against_servers)]
+
+
+def _wave(chance: Random, faults: Sequence[Fault], share: float) -> Sequence[Injection]:
+    return [
+        Injection(
+            share * (number + chance.random()),
+            fault,
+            chance.choice(_LASTS[:-1]),
+            chance.randrange(1 << 30),
+        )
+        for number, fault in enumerate(faults)
+    ]
 
 
 def _draws(chance: Random, faults: Menu) -> Iterator[Fault]:

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import asyncio
+import time
 from collections import Counter
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, TypeAlias, TypeVar
+from typing import Any, Final, TypeAlias, TypeVar
 
 from tests.chaos.faults import Fault, Injection
 from tests.chaos.stage import Stage
 from trellis_jobs.jetstream.connection import Connection
 
 T = TypeVar("T")
+
+_PATIENCE: Final = 15.0
+_LOOK: Final = 0.05
 
 Act: TypeAlias = Callable[[Injection], Coroutine[Any, Any, None]]
 Acts: TypeAlias = Mapping[Fault, Act]
@@ -28,6 +33,15 @@ class Injecting:
 
     def count(self, injection: Injection) -> None:
         self.done[injection.fault] += 1
+
+    async def meets(self, victim: Callable[[], bool]) -> bool:
+        """A fault that would strike nobody waits a while for somebody to be there."""
+        end = time.monotonic() + _PATIENCE
+        while not victim():
+            if time.monotonic() > end:
+                return False
+            await asyncio.sleep(_LOOK)
+        return True
 
 
 def pick(some: Sequence[T], injection: Injection) -> T:

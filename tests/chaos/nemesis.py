@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from tests.chaos.faults import Injection
-from tests.chaos.injecting import Injecting
+from tests.chaos.injecting import Acts, Injecting
 from tests.chaos.process_faults import ProcessFaults
 from tests.chaos.server_faults import ServerFaults
 from tests.chaos.way_faults import WayFaults
@@ -16,24 +16,29 @@ from tests.chaos.way_faults import WayFaults
 _LOOK: Final = 0.1
 
 
-async def carry_out(schedule: Sequence[Injection], injecting: Injecting) -> None:
-    """Returns when the last fault is over."""
+async def carry_out(waves: Sequence[Sequence[Injection]], injecting: Injecting) -> None:
+    """Returns when the last fault is over; a wave begins when the one before it is."""
     processes = ProcessFaults(injecting)
     acts = {
         **processes.acts(),
         **WayFaults(injecting).acts(),
         **ServerFaults(injecting).acts(),
     }
-    begun = time.monotonic()
-    async with asyncio.TaskGroup() as striking:
-        for injection in schedule:
-            await asyncio.sleep(max(0.0, begun + injection.at - time.monotonic()))
-            striking.create_task(acts[injection.fault](injection))
+    for wave in waves:
+        await _strike(wave, acts)
     injecting.is_over = True
     processes.restore()
     for way in injecting.stage.all_ways():
         way.thaw()
         way.admit()
+
+
+async def _strike(wave: Sequence[Injection], acts: Acts) -> None:
+    begun = time.monotonic()
+    async with asyncio.TaskGroup() as striking:
+        for injection in wave:
+            await asyncio.sleep(max(0.0, begun + injection.at - time.monotonic()))
+            striking.create_task(acts[injection.fault](injection))
 
 
 async def keep_up(injecting: Injecting) -> None:

@@ -25,7 +25,7 @@ class Observed:
     `glimpsed`: what somebody who followed the log all the time read at each sequence. `limits`: how
     many jobs of a key may run, by queue. `differing`: rows in which a projection is not the fold.
     `mistaken`: creates of new jobs that were told their job exists. `fell`: processes that ended by
-    themselves.
+    themselves. `outbursts`: errors that they only wrote down.
     """
 
     entries: Sequence[Entry]
@@ -40,6 +40,7 @@ class Observed:
     work_left: Sequence[str] = ()
     differing: Mapping[str, Sequence[str]] = field(default_factory=dict)
     fell: Sequence[str] = ()
+    outbursts: Sequence[str] = ()
 
 
 def glimpse(entry: Entry) -> str:

@@ -7,11 +7,11 @@ import resource
 import signal
 from typing import Final
 
-from tests.chaos.actors import Kind
+from tests.chaos.actors import Actor, Kind
 from tests.chaos.faults import Fault, Injection
 from tests.chaos.injecting import Act, Acts, Injecting, pick, pick_too
 
-JUMPS: Final = (-5.0, -1.0, 1.0, 5.0, 0.0)
+JUMPS: Final = (-5.0, -1.0, 1.0, 5.0)
 
 
 class ProcessFaults:
@@ -41,34 +41,43 @@ class ProcessFaults:
 
     def _kill(self, kind: Kind) -> Act:
         async def kill(injection: Injection) -> None:
-            self._injecting.count(injection)
-            pick(self._stage.of(kind), injection).restart()
+            actor = pick(self._stage.of(kind), injection)
+            if await self._injecting.meets(lambda: actor.is_running):
+                self._injecting.count(injection)
+                actor.restart()
 
         return kill
 
     def _pause(self, kind: Kind) -> Act:
         async def pause(injection: Injection) -> None:
             actor = pick(self._stage.of(kind), injection)
-            self._injecting.count(injection)
-            actor.send(signal.SIGSTOP)
-            await asyncio.sleep(injection.seconds)
-            actor.send(signal.SIGCONT)
+            if await self._strikes(actor, injection):
+                actor.send(signal.SIGSTOP)
+                await asyncio.sleep(injection.seconds)
+                actor.send(signal.SIGCONT)
 
         return pause
 
     async def _stop_worker(self, injection: Injection) -> None:
         actor = pick(self._stage.of(Kind.WORKER), injection)
-        if actor.is_ready(actor.folder):
-            self._injecting.count(injection)
+        if await self._strikes(actor, injection):
             await actor.deploy_anew()
 
     async def _jump(self, injection: Injection) -> None:
-        self._injecting.count(injection)
-        pick(self._stage.of(Kind.WORKER), injection).jump(pick_too(JUMPS, injection))
+        actor = pick(self._stage.of(Kind.WORKER), injection)
+        if await self._strikes(actor, injection):
+            actor.jump(pick_too(JUMPS, injection))
 
     async def _fill_disk(self, injection: Injection) -> None:
         actor = pick(self._stage.of(Kind.DAEMON), injection)
-        self._injecting.count(injection)
-        actor.limit_files(0)
-        await asyncio.sleep(injection.seconds)
-        actor.limit_files(resource.RLIM_INFINITY)
+        if await self._strikes(actor, injection):
+            actor.limit_files(0)
+            await asyncio.sleep(injection.seconds)
+            actor.limit_files(resource.RLIM_INFINITY)
+
+    async def _strikes(self, actor: Actor, injection: Injection) -> bool:
+        """Once it is up; then it is counted."""
+        is_up = await self._injecting.meets(lambda: actor.is_up)
+        if is_up:
+            self._injecting.count(injection)
+        return is_up

@@ -6,14 +6,19 @@ import asyncio
 import os
 import signal
 from collections.abc import Sequence
+from typing import Final
 
 from tests.chaos.faults import Fault, Injection
 from tests.chaos.injecting import Acts, Injecting, pick
-from tests.chaos.way_faults import for_a_while
+from tests.chaos.way_faults import for_a_while, strikes
 from tests.support.fault_proxy import FaultProxy
 from trellis_jobs.contract.topology import KEYS, LOG, WORK
 from trellis_jobs.errors import JobsError
 from trellis_jobs.jetstream import api
+
+# For a leader to be there, or for work.
+_LOOKS: Final = 20
+_PAUSE: Final = 0.3
 
 
 class ServerFaults:
@@ -44,18 +49,26 @@ class ServerFaults:
 
     async def _kill_leader(self, injection: Injection) -> None:
         stream = pick((LOG, WORK, KEYS), injection)
+        leader = await self._leader(stream)
+        for _ in range(_LOOKS):
+            if leader is not None and leader not in self._struck:
+                await self._kill(injection, [leader])
+                return
+            await asyncio.sleep(_PAUSE)
+            leader = await self._leader(stream)
+
+    async def _leader(self, stream: str) -> int | None:
         try:
             told = await api.request(self._injecting.connection, f"STREAM.INFO.{stream}")
         except JobsError:  # nobody answers
-            return
+            return None
         leader = told["cluster"].get("leader")
-        if leader is not None:
-            await self._kill(injection, [int(leader.rpartition("-")[2])])
+        return int(leader.rpartition("-")[2]) if leader else None
 
     async def _kill(self, injection: Injection, numbers: Sequence[int]) -> None:
-        mine = [number for number in numbers if number not in self._struck]
-        if not mine:
+        if not await self._injecting.meets(lambda: not self._struck.issuperset(numbers)):
             return
+        mine = [number for number in numbers if number not in self._struck]
         self._struck.update(mine)
         self._injecting.count(injection)
         nodes = [self._servers.nodes[number] for number in mine]
@@ -67,7 +80,7 @@ class ServerFaults:
 
     async def _pause(self, injection: Injection) -> None:
         number = pick(self._numbers, injection)
-        if number in self._struck:
+        if not await self._injecting.meets(lambda: number not in self._struck):
             return
         self._struck.add(number)
         self._injecting.count(injection)
@@ -78,18 +91,22 @@ class ServerFaults:
         self._struck.remove(number)
 
     async def _cut_off(self, injection: Injection) -> None:
-        self._injecting.count(injection)
         links = self._servers.around(pick(self._numbers, injection))
-        await for_a_while(injection, links, FaultProxy.refuse, FaultProxy.admit)
+        if await strikes(self._injecting, injection, links):
+            await for_a_while(injection, links, FaultProxy.refuse, FaultProxy.admit)
 
     async def _silence(self, injection: Injection) -> None:
-        self._injecting.count(injection)
         links = self._servers.around(pick(self._numbers, injection))
-        await for_a_while(injection, links, FaultProxy.freeze, FaultProxy.thaw)
+        if await strikes(self._injecting, injection, links):
+            await for_a_while(injection, links, FaultProxy.freeze, FaultProxy.thaw)
 
     async def _purge_work(self, injection: Injection) -> None:
-        try:
-            await api.request(self._injecting.connection, f"STREAM.PURGE.{WORK}")
-        except JobsError:  # no leader right now
-            return
-        self._injecting.count(injection)
+        for _ in range(_LOOKS):
+            try:
+                told = await api.request(self._injecting.connection, f"STREAM.PURGE.{WORK}")
+            except JobsError:  # no leader right now
+                told = {}
+            if told.get("purged"):
+                self._injecting.count(injection)
+                return
+            await asyncio.sleep(_PAUSE)

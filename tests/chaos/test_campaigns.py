@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.chaos.campaign import Plan, run
+from tests.chaos.faults import menu
 from tests.chaos.stage import Cast
 from tests.support.servers import server_binary
 from trellis_jobs.model.events import EventKind
@@ -17,23 +18,23 @@ from trellis_jobs.model.events import EventKind
 @pytest.mark.filterwarnings(
     "ignore:Exception ignored in. <function StreamWriter:pytest.PytestUnraisableExceptionWarning"
 )
-@pytest.mark.parametrize(("servers", "seconds"), [(1, 5), (3, 6)])
+# Seeds by which those are killed and cut off at a named point who often pass it.
+@pytest.mark.parametrize(("servers", "seconds", "seed"), [(1, 5, 4), (3, 6, 8)])
 async def test_whatever_happens_the_rules_hold(
-    servers: int, seconds: float, tmp_path: Path
+    servers: int, seconds: float, seed: int, tmp_path: Path
 ) -> None:
     plan = Plan(
-        seed=1,
+        seed=seed,
         seconds=seconds,
         servers=servers,
         binary=server_binary(),
         cast=Cast(workers=2, producers=1),
-        every=0.4,
         patience=60,
         is_short=True,
     )
     outcome = await run(plan, tmp_path, print)
     assert outcome.violations == []
-    # There was something to be broken, and something that tried.
+    # There was something to be broken, and everything that can break it.
     kinds = {entry.event.kind for entry in outcome.seen.entries}
     assert kinds >= {EventKind.CREATED, EventKind.STARTED, EventKind.COMPLETED}
-    assert outcome.faults.total() > 3
+    assert set(outcome.faults) == set(menu(servers=servers, is_short=True))

@@ -227,3 +227,9 @@ def test_a_projection_that_differs() -> None:
 def test_a_process_that_ended_by_itself() -> None:
     seen = observed(*GOOD, effects=did(), fell=["worker-1 ended with 1"])
     assert rules_broken(seen) == {"no process ends by itself"}
+
+
+def test_an_error_that_a_process_only_wrote_down() -> None:
+    said = "worker-1: a task of the worker failed … KeyError: 'x'"
+    seen = observed(*GOOD, effects=did(), outbursts=[said])
+    assert rules_broken(seen) == {"no error is only written down"}

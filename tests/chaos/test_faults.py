@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.chaos.faults import Fault, menu, schedule
+from tests.chaos.faults import Fault, deal, menu, schedule
 
 MENU = menu(servers=3, is_short=False)
 
@@ -24,6 +24,15 @@ def test_faults_come_in_order_within_the_time_and_about_as_often_as_told() -> No
 def test_every_fault_of_the_menu_comes_before_chance_repeats_one() -> None:
     first = [injection.fault for injection in schedule(3, 100, MENU, every=0.5)][: len(MENU)]
     assert set(first) == set(MENU)
+
+
+def test_a_short_campaign_deals_every_fault_once_and_evenly() -> None:
+    dealt = deal(1, 5, MENU)
+    assert dealt == deal(1, 5, MENU)
+    assert sorted(injection.fault for wave in dealt for injection in wave) == sorted(MENU)
+    waves = [[injection.at for injection in wave] for wave in dealt]
+    assert waves == [sorted(times) for times in waves]
+    assert sum(times[-1] for times in waves) < 5
 
 
 def test_there_is_no_fault_that_no_campaign_has() -> None:

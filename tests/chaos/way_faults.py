@@ -63,18 +63,18 @@ class WayFaults:
                 return then
 
             point = pick_too(POINTS[actor.kind], injection)
-            self._once(actor, point, kill, FaultProxy.when_client_sends)
+            await self._once(actor, point, kill, FaultProxy.when_client_sends)
 
         return kill_at_point
 
     async def _cut_request(self, injection: Injection) -> None:
         actor = pick(self._stage.actors, injection)
-        self._once(actor, EVENT_SENT, self._cutting(injection), FaultProxy.when_client_sends)
+        await self._once(actor, EVENT_SENT, self._cutting(injection), FaultProxy.when_client_sends)
 
     async def _cut_answer(self, injection: Injection) -> None:
         actor = pick(self._stage.actors, injection)
         answer = pick_too(ACKNOWLEDGED, injection)
-        self._once(actor, answer, self._cutting(injection), FaultProxy.when_server_sends)
+        await self._once(actor, answer, self._cutting(injection), FaultProxy.when_server_sends)
 
     def _cutting(self, injection: Injection) -> Callable[[], Then]:
         def cut() -> Then:
@@ -83,7 +83,7 @@ class WayFaults:
 
         return cut
 
-    def _once(
+    async def _once(
         self,
         actor: Actor,
         pattern: bytes,
@@ -102,29 +102,43 @@ class WayFaults:
 
         for proxy in self._stage.ways[actor.name]:
             when(proxy, pattern, first)
+        await self._injecting.meets(lambda: is_done)
 
     async def _cut(self, injection: Injection) -> None:
-        self._injecting.count(injection)
-        for proxy in self._stage.ways[pick(self._stage.actors, injection).name]:
-            proxy.cut()
+        ways = self._stage.ways[pick(self._stage.actors, injection).name]
+        if await strikes(self._injecting, injection, ways):
+            for proxy in ways:
+                proxy.cut()
 
     async def _hold_back(self, injection: Injection) -> None:
-        self._injecting.count(injection)
         ways = self._stage.ways[pick(self._stage.actors, injection).name]
-        await for_a_while(injection, ways, FaultProxy.freeze, FaultProxy.thaw)
+        if await strikes(self._injecting, injection, ways):
+            await for_a_while(injection, ways, FaultProxy.freeze, FaultProxy.thaw)
 
     async def _repeat_answers(self, injection: Injection) -> None:
         """In the name of a worker: the server cannot tell."""
         later = asyncio.get_running_loop().call_later
         actor = pick(self._stage.of(Kind.WORKER), injection)
+        repeated = 0
 
         def repeat(subject: str, body: bytes) -> None:
+            nonlocal repeated
             if not self._injecting.is_over:
-                self._injecting.count(injection)
+                repeated += 1
                 later(injection.seconds, self._injecting.connection.publish_now, subject, body)
 
         for proxy in self._stage.ways[actor.name]:
             proxy.on_answers(repeat, uses=2)
+        if await self._injecting.meets(lambda: repeated > 0):
+            self._injecting.count(injection)
+
+
+async def strikes(injecting: Injecting, injection: Injection, ways: Sequence[FaultProxy]) -> bool:
+    """Once somebody is on one of the ways; then it is counted."""
+    is_used = await injecting.meets(lambda: any(way.is_used for way in ways))
+    if is_used:
+        injecting.count(injection)
+    return is_used
 
 
 async def for_a_while(

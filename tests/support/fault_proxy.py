@@ -53,6 +53,10 @@ class FaultProxy:
     def url(self) -> str:
         return f"nats://127.0.0.1:{self.port}"
 
+    @property
+    def is_used(self) -> bool:
+        return bool(self._links)
+
     def when_client_sends(self, pattern: bytes, act: Callable[[], Then], *, uses: int = 1) -> None:
         self.to_server.append(_Rule(re.compile(pattern, re.DOTALL), lambda _, __: act(), uses))
 
