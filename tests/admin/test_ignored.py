@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
+from urllib.parse import urlsplit
+
 import pytest
 
 from tests.admin.admin_lab import AdminLab
 from tests.given import started
-from tests.support.lab import Task, probe
+from tests.support.lab import Task, probe, worker
 from trellis_jobs.jetstream import api
 from trellis_jobs.model import subjects
 from trellis_jobs.model.events import EventKind
@@ -42,6 +45,30 @@ async def test_events_and_messages_that_did_not_count_are_listed(lab: AdminLab) 
     assert (twice.seq, twice.service, twice.type, twice.id) == (last - 1, "lab", "work", ref.id)
     assert (twice.kind, twice.subject) == ("started", None)
     assert twice.reason
+
+
+async def test_a_message_whose_subject_is_no_text_deafens_nobody(lab: AdminLab) -> None:
+    """The server takes any bytes: into the log, and from there into the work queue."""
+    async with worker(lab.url, "work") as bench:
+        await published(lab.url, b"trellis.jobs.lab.work.J\xff.created")
+        ref = await bench.jobs.work.create(Task(text="after"))
+        assert (await ref.wait(timeout=20)).text == "after"
+        async with probe(lab.url) as raw:
+            info = await api.request(raw.connection, "STREAM.INFO.JOBS")
+        ignored = await lab.client.list_ignored(min_seq=int(info["state"]["last_seq"]))
+    assert [entry.subject for entry in ignored.entries] == [
+        "trellis.jobs.lab.work.J\N{REPLACEMENT CHARACTER}.created"
+    ]
+
+
+async def published(url: str, subject: bytes) -> None:
+    """By a client that does not mind what a subject is."""
+    parts = urlsplit(url)
+    reader, writer = await asyncio.open_connection(parts.hostname, parts.port)
+    writer.write(b'CONNECT {"verbose":false}\r\nPUB %b 2\r\n{}\r\nPING\r\n' % subject)
+    await reader.readuntil(b"PONG")
+    writer.close()
+    await writer.wait_closed()
 
 
 @pytest.mark.parametrize(

@@ -139,7 +139,10 @@ class DirectClient(Client):
 
 
 class _DirectParser(Parser):
-    """Cuts messages out of what was read, for their receivers; the rest is nats-py's."""
+    """Cuts messages out of what was read, for their receivers; the rest is nats-py's.
+
+    What it cannot read is a ProtocolError: after any other nats-py is deaf, and says nothing of it.
+    """
 
     def reset(self) -> None:
         super().reset()
@@ -157,8 +160,14 @@ class _DirectParser(Parser):
             else:
                 # Together with its end: the ordinary parser holds nothing back.
                 line, place = read[place:begin], begin
-                await super().parse(line)
+                await self._parse_line(line)
         self._rest = read[place:]
+
+    async def _parse_line(self, line: bytes) -> None:
+        try:
+            await super().parse(line)
+        except ValueError:
+            raise ProtocolError from None
 
     def _take(self, line: bytes, read: bytes, begin: int) -> int | None:
         """Where the message ends that a line announces; None: it is not all there yet."""
@@ -167,17 +176,19 @@ class _DirectParser(Parser):
             headers_size = int(reply.pop()) if line.startswith(b"H") else 0
             end = begin + int(size)
             receive = self.nc.receivers.get(int(number))
-        except ValueError:
+        except (ValueError, IndexError):
             raise ProtocolError from None
+        if not begin <= begin + headers_size <= end:
+            raise ProtocolError
         if end + len(_CRLF) > len(read):
             return None
         if receive is not None:
             deliver(
                 receive,
                 Message(
-                    subject.decode(),
+                    subject.decode("utf-8", "replace"),  # the server takes any bytes
                     read[begin + headers_size : end],
-                    reply[0].decode() if reply else "",
+                    reply[0].decode("utf-8", "replace") if reply else "",
                     read[begin : begin + headers_size],
                 ),
             )
