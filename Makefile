@@ -45,7 +45,7 @@ soak: setup  ## kill the admin runtime again and again while it projects 50,000 
 
 SEED ?= 1
 CHAOS := $(BIN)/python -m tests.chaos --seed $(SEED)
-.PHONY: chaos chaos-long crash-points
+.PHONY: chaos chaos-long crash-points load
 
 chaos: setup  ## four minutes of faults that SEED=1 decides, against one server and against three
 	$(CHAOS) --seconds 60
@@ -57,6 +57,9 @@ chaos-long: setup  ## the same for twenty minutes
 
 crash-points: setup  ## kill a process before and after every await, 1,000 times; three quarters of an hour
 	$(BIN)/python -m tests.crash_points --seed $(SEED)
+
+load: setup  ## 100,000 jobs on 50 connections with a burst, somebody who does not read, a stuck handler; some minutes
+	$(BIN)/python -m tests.load $(ARGS)
 
 bench: setup  ## run the benchmarks
 	$(BIN)/python -m benchmarks
