@@ -184,7 +184,7 @@ def pulling(stage: Stage) -> AbstractAsyncContextManager[Service[MillJobs]]:
 @asynccontextmanager
 async def orders(stage: Stage) -> AsyncIterator[AdminClient]:
     """Whoever gives orders to one that dies meanwhile gets no answer."""
-    async with AdminClient.connect(stage.url, by="ann", timeout=3) as admin:
+    async with AdminClient.connect(stage.url, by="ann", timeout=10) as admin:
         try:
             yield admin
         except (NotConfirmed, ServiceMissing):
