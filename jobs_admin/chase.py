@@ -12,10 +12,9 @@ from typing import TYPE_CHECKING, Final
 
 from jobs_admin.errors import JobKeepsMoving
 from trellis_jobs.contract.topology import LOG
-from trellis_jobs.errors import NotConfirmed
 from trellis_jobs.jetstream import stored_messages
 from trellis_jobs.jetstream.event_log import Latest
-from trellis_jobs.jetstream.history import UNTIL_ABREAST
+from trellis_jobs.jetstream.history import see_that_it_reaches
 from trellis_jobs.model import subjects
 from trellis_jobs.model.events import Created
 from trellis_jobs.model.job import fold
@@ -106,9 +105,6 @@ class Chase:
         return self._known
 
     async def _stretch(self, after: int, at_least: int) -> Stretch:
-        """A replica that lags must not be taken for the log."""
         read = await self._events.stretch(self._address, after=after, at_least=at_least)
-        if read.newest < at_least:
-            what = f"a read of {self._address.job_id} at sequence {at_least} or later"
-            raise NotConfirmed(what, UNTIL_ABREAST, self._address.job_id)
+        see_that_it_reaches(at_least, read.newest, self._address)
         return read

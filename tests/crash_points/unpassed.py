@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Final
 
 _LOG: Final = "trellis_jobs.jetstream.event_log:EventLog"
+_READS: Final = "trellis_jobs.jetstream.log_reads:LogReads"
 _BUCKET: Final = "trellis_jobs.jetstream.key_bucket:KeyBucket"
 _TURNS: Final = "trellis_jobs.jetstream.key_turns:KeyTurns"
 _ADMISSION: Final = "trellis_jobs.producer.admission:Admission"
@@ -16,9 +17,10 @@ _PROJECTOR: Final = "jobs_admin.projection.projector:Projector"
 # A reason, and the points that it is given for.
 NEVER: Final[Mapping[str, tuple[str, ...]]] = {
     "replicas that lag behind, which one server has not": (
-        f"{_LOG}.latest:asyncio.sleep",
+        f"{_READS}.latest:asyncio.sleep",
+        f"{_READS}.find:asyncio.sleep",
+        f"{_READS}.find:self._histories.reaching",
         f"{_RETENTION}._left:stored_messages.newest",
-        f"{_LOG}._find:asyncio.sleep",
         f"{_BUCKET}._get:self._newest#2",
         "trellis_jobs.jetstream.queue_keys:QueueKeys.latest:self._events.latest#2",
         f"{_PROVISION}:_carry_out:_resume_source",
@@ -29,12 +31,12 @@ NEVER: Final[Mapping[str, tuple[str, ...]]] = {
     "servers that cannot guard, or cannot batch, or do it wrongly": (
         f"{_LOG}._publish_or_see_why_not:self._moved_past",
         f"{_LOG}._is_mistaken:self._moved_past",
-        f"{_LOG}._moved_past:self._newest",
+        f"{_LOG}._moved_past:self._reads.newest",
         f"{_ADMISSION}._append_both:self._append_alone",
         f"{_ADMISSION}._append_both:self._skip",
     ),
     "a server without the stream, or a stream without a leader: there is nothing to write to": (
-        f"{_LOG}._newest:asyncio.sleep",
+        f"{_READS}.newest:asyncio.sleep",
         f"{_BUCKET}._ask:asyncio.sleep",
         "trellis_jobs.jetstream.lease_keeper:LeaseKeeper._keep_renewing:self._rest",
         f"{_PROVISION}:require_log:asyncio.sleep",
@@ -78,7 +80,7 @@ NEVER: Final[Mapping[str, tuple[str, ...]]] = {
         "jobs_admin.chase:Chase.after:self._whole#2",
     ),
     "a queue that is shared with foreign runtimes, of which the whole history is read": (
-        f"{_LOG}._latest_from:self.history",
+        f"{_READS}._latest_from:self._histories.reaching",
     ),
     "a job that another admin runtime has purged: it only reads": (
         f"{_RETENTION}._purged_by_others:self._has_left",

@@ -12,13 +12,20 @@ from typing import TYPE_CHECKING, Final
 
 from trellis_jobs.contract.topology import LOG
 from trellis_jobs.errors import InfrastructureMissing, JobsError, NotConfirmed, ServerTooOld
-from trellis_jobs.jetstream import api
 from trellis_jobs.jetstream.connection import Connection, ConnectionLost, NoResponders
 from trellis_jobs.jetstream.event_batch import Batch
 from trellis_jobs.jetstream.event_publish import Publish, Refused, read_answer
-from trellis_jobs.jetstream.history import Histories
+from trellis_jobs.jetstream.history import Histories, see_that_it_reaches
+from trellis_jobs.jetstream.log_reads import (
+    ACK_TIMEOUT,
+    FAILOVER,
+    FOREVER,
+    Latest,
+    LogReads,
+    pause_after,
+    sequence_of,
+)
 from trellis_jobs.model import subjects
-from trellis_jobs.model.job import Entry, fold
 from trellis_jobs.model.reducer import Illegal, advance, begin
 from trellis_jobs.model.standing import Head, Standing
 from trellis_jobs.model.values import Value
@@ -31,28 +38,14 @@ if TYPE_CHECKING:
     from trellis_jobs.contract.features import Features
     from trellis_jobs.jetstream.history import Stretch
     from trellis_jobs.jetstream.messages import Message
-    from trellis_jobs.model.context import JobContext
     from trellis_jobs.model.events import Begun, Event, EventKind
     from trellis_jobs.model.identity import JobAddress
-    from trellis_jobs.wire.events import Undecodable
+    from trellis_jobs.model.job import Entry
 
-__all__ = [
-    "ACK_TIMEOUT",
-    "FOREVER",
-    "EventLog",
-    "Latest",
-    "Lost",
-    "Refused",
-    "sequence_of",
-]
+__all__ = ["FOREVER", "EventLog", "Latest", "Lost", "Refused"]
 
 log = logging.getLogger(__name__)
 
-ACK_TIMEOUT: Final = 5.0
-FOREVER: Final = float("inf")
-_PAUSES: Final = (0.005, 0.02, 0.05, 0.1, 0.25)
-# A stream without a leader looks like a missing one; a new leader took up to 8 s (measured).
-_FAILOVER: Final = 10.0
 # Of many that are appended at once: enough to keep a server busy, and little to lose.
 _UNDER_WAY: Final = 512
 
@@ -64,19 +57,13 @@ class Lost(Value, frozen=True):
     reason: str
 
 
-class Latest(Value, frozen=True):
-    """Where a job stands, and the context that its next event carries on."""
-
-    head: Head
-    context: JobContext
-
-
 class EventLog:
     def __init__(
         self, connection: Connection, features: Features, histories: Histories | None = None
     ) -> None:
         self._connection = connection
         self._histories = histories or Histories(connection)
+        self._reads = LogReads(connection, self._histories)
         self.features = features
         self._guards = features.guarded_appends
         self._loop = asyncio.get_running_loop()
@@ -196,16 +183,7 @@ class EventLog:
         A read older than `at_least` came from a lagging replica. On a `shared` queue only the
         whole history tells where a job stands (design D25).
         """
-        for attempt in range(200):
-            message = await self._newest(subjects.history(job))
-            if message is None and at_least == 0:
-                return None
-            if message is not None and sequence_of(message) >= at_least:
-                return await self._latest_from(job, message, shared=shared)
-            await asyncio.sleep(_PAUSES[min(attempt, len(_PAUSES) - 1)])
-        raise NotConfirmed(
-            f"a read of {job.job_id} at sequence {at_least} or later", 50, job.job_id
-        )
+        return await self._reads.latest(job, at_least=at_least, shared=shared)
 
     async def head_since(
         self, job: JobAddress, refusal: Refused, *, shared: bool = False
@@ -217,16 +195,17 @@ class EventLog:
 
     async def last(self, job: JobAddress, kind: EventKind) -> Entry | None:
         """The job's newest event of one kind."""
-        message = await self._newest(subjects.lifecycle(job, kind))
-        decoded = None if message is None else _decode(job, message)
-        return decoded if isinstance(decoded, Entry) else None
+        return await self._reads.last(job, kind)
 
     async def history(self, job: JobAddress, *, at_least: int = 0) -> list[Entry]:
-        """Every event, up to that sequence at least unless it has left the log."""
-        return (await self.stretch(job, at_least=at_least)).entries
+        """Every event, up to that sequence at least; none if they have left the log."""
+        read = await self.stretch(job, at_least=at_least)
+        if read.newest:
+            see_that_it_reaches(at_least, read.newest, job)
+        return read.entries
 
     async def stretch(self, job: JobAddress, *, after: int = 0, at_least: int = 0) -> Stretch:
-        """The same, of those after a sequence, and how far that goes."""
+        """The events after a sequence, and how far that goes."""
         return await self._histories.stretch(job, after=after, at_least=at_least)
 
     def follow(self, job: JobAddress) -> AsyncIterator[Entry]:
@@ -266,7 +245,7 @@ class EventLog:
             return await self._publish_patiently(publish, FOREVER)
         try:
             async with asyncio.timeout(patience):
-                return await self._publish_patiently(publish, _FAILOVER)
+                return await self._publish_patiently(publish, FAILOVER)
         except TimeoutError:
             raise NotConfirmed(publish.subject, patience, publish.job.job_id) from None
 
@@ -289,11 +268,14 @@ class EventLog:
             else:
                 if answer is not None:
                     return answer
-            await asyncio.sleep(_PAUSES[min(repeated, len(_PAUSES) - 1)])
+            await asyncio.sleep(pause_after(repeated))
             repeated += 1
 
     async def _publish_or_see_why_not(self, publish: Publish | Batch) -> int | Refused | None:
-        """A repeated publish may be refused by its own first copy: then that is the answer."""
+        """A repeated publish may be refused by its own first copy: then that is the answer.
+
+        None: ask again, also as long as no read goes as far as the refusal does.
+        """
         moved = None
         if not self._guards:
             moved = await self._moved_past(publish)
@@ -302,12 +284,17 @@ class EventLog:
             return answer
         if await self._is_mistaken(publish, answer):
             return None
-        return await self._unless_ours(publish, answer)
+        try:
+            return await self._unless_ours(publish, answer)
+        except NotConfirmed:
+            if self._connection.is_closed:
+                raise
+            return None
 
     async def _moved_past(self, publish: Publish | Batch) -> Refused | None:
         """Read-then-publish, for servers that cannot guard (2.10) or guard wrongly."""
         for part in publish.parts:
-            newest = await self._newest(subjects.history(part.job))
+            newest = await self._reads.newest(subjects.history(part.job))
             last = 0 if newest is None else sequence_of(newest)
             if last != part.guard:
                 return Refused(last)
@@ -327,53 +314,19 @@ class EventLog:
         return await self._moved_past(publish) is None
 
     async def _unless_ours(self, publish: Publish | Batch, refusal: Refused) -> int | Refused:
-        """The sequence of the last part if any of them is in the log: then all of them are."""
-        found = await asyncio.gather(*(self._find(part, refusal) for part in publish.parts))
+        """The sequence of the last part if any of them is in the log: then all of them are.
+
+        The refusal may be about any of them, so it counts once one of them was sought far enough.
+        """
+        seeking = (self._reads.find(part, refusal.last_sequence) for part in publish.parts)
+        found = await asyncio.gather(*seeking, return_exceptions=True)
         for behind, sequence in enumerate(reversed(found)):
-            if sequence is not None:
+            if isinstance(sequence, int):
                 return sequence + behind
+        for sought in found:
+            if isinstance(sought, BaseException) and None not in found:
+                raise sought
         return refusal
-
-    async def _find(self, publish: Publish, refusal: Refused) -> int | None:
-        for pause in _PAUSES:
-            message = await self._newest(publish.subject)
-            if message is not None and message.headers is not None:
-                if message.headers.get(h.EVENT_ID) == publish.event_id:
-                    return sequence_of(message)
-                if refusal.last_sequence <= sequence_of(message):
-                    return None
-            await asyncio.sleep(pause)
-        return None
-
-    async def _newest(self, subject: str) -> Message | None:
-        """The newest message on a subject (wildcards allowed), from whichever replica answers."""
-        for pause in (*_PAUSES, *_PAUSES, *_PAUSES):
-            try:
-                message = await api.newest(self._connection, LOG, subject, timeout=ACK_TIMEOUT)
-            except ConnectionLost as error:
-                if self._connection.is_closed:
-                    raise NotConfirmed(f"a read of {subject}", 0) from error
-                await self._connection.until_up()
-            except NoResponders:
-                await asyncio.sleep(pause)
-            else:
-                status = (message.headers or {}).get("Status")
-                if status == "404":
-                    return None
-                if status is None:
-                    return message
-        raise InfrastructureMissing(f"stream {LOG} with direct access")
-
-    async def _latest_from(
-        self, job: JobAddress, newest: Message, *, shared: bool
-    ) -> Latest | None:
-        decoded = _decode(job, newest)
-        if isinstance(decoded, Entry) and decoded.standing is not None and not shared:
-            return Latest(Head(decoded.sequence, decoded.standing), decoded.event.context)
-        folded = fold(await self.history(job, at_least=sequence_of(newest)))
-        if folded is None:
-            return None
-        return Latest(Head(sequence_of(newest), folded.standing), folded.context)
 
 
 def _standing_after(head: Head | None, event: Event) -> Standing:
@@ -381,16 +334,3 @@ def _standing_after(head: Head | None, event: Event) -> Standing:
     if isinstance(standing, Illegal):
         raise ValueError(f"an event that the reducer refuses was to be appended: {standing.reason}")
     return standing
-
-
-def sequence_of(message: Message) -> int:
-    """The log sequence in a direct get's answer (the server's own line comes last)."""
-    return int((message.headers or {})["Nats-Sequence"].rsplit("\n", 1)[-1])
-
-
-def _decode(job: JobAddress, message: Message) -> Entry | Undecodable:
-    """An answer to a direct get always carries the server's headers once; a forged event twice."""
-    headers = message.headers or {}
-    forged = any("\n" in headers.get(name, "") for name in h.OF_SERVER_REPLIES)
-    stored = headers if forged else None
-    return wire.decode(message.data, expected=job, sequence=sequence_of(message), headers=stored)

@@ -69,5 +69,6 @@ def read_answer(subject: str, message: Message) -> int | Refused | None:
         return None
     if code == api.WRONG_LAST_SEQUENCE:
         found = _LAST_SEQUENCE.search(error.get("description", ""))
-        return Refused(int(found[1]) if found else 0)
+        if found:
+            return Refused(int(found[1]))
     raise RequestRefused(subject, code, str(error.get("description", "no description")))

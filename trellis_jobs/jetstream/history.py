@@ -21,7 +21,7 @@ from trellis_jobs.wire import log as log_wire
 from trellis_jobs.wire.events import Undecodable
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator
+    from collections.abc import AsyncGenerator, Iterable
     from datetime import datetime
 
     from trellis_jobs.jetstream.connection import Connection
@@ -60,8 +60,13 @@ class Histories:
     async def stretch(self, job: JobAddress, *, after: int = 0, at_least: int = 0) -> Stretch:
         """Every event of the job in what messages() reads."""
         messages = await self.messages(job, after=after, at_least=at_least)
-        entries = [entry for entry in map(_read, messages) if entry is not None]
-        return Stretch(entries, messages[-1].sequence if messages else 0)
+        return Stretch(entries_in(messages), _end_of(messages))
+
+    async def reaching(self, job: JobAddress, sequence: int) -> list[LogMessage]:
+        """Every message under the job's subjects up to that one at least, or NotConfirmed."""
+        messages = await self.messages(job, at_least=sequence)
+        see_that_it_reaches(sequence, _end_of(messages), job)
+        return messages
 
     async def messages(
         self, job: JobAddress, *, after: int = 0, at_least: int = 0
@@ -69,11 +74,11 @@ class Histories:
         """What the log has now under the job's subjects, after a sequence, be it an event or not.
 
         A read that ends before `at_least` may come from a replica that lags (1 of 600, right after
-        an append), so it is repeated; what is still not there then has left the log.
+        an append), so it is repeated; if it still does, it lags or has left the log.
         """
         for pause in _PAUSES:
             found = await self._all_messages(job, after)
-            if not at_least or (found and found[-1].sequence >= at_least):
+            if _end_of(found) >= at_least:
                 break
             await asyncio.sleep(pause)
         return found
@@ -142,6 +147,21 @@ class Histories:
             idle=_IDLE,
             is_deleted=self._deletes_consumers,
         )
+
+
+def entries_in(messages: Iterable[LogMessage]) -> list[Entry]:
+    return [entry for entry in map(_read, messages) if entry is not None]
+
+
+def see_that_it_reaches(sequence: int, newest: int, job: JobAddress) -> None:
+    """A replica that lags must not be taken for the log."""
+    if newest < sequence:
+        what = f"a read of {job.job_id} at sequence {sequence} or later"
+        raise NotConfirmed(what, UNTIL_ABREAST, job.job_id)
+
+
+def _end_of(messages: list[LogMessage]) -> int:
+    return messages[-1].sequence if messages else 0
 
 
 def _read(message: LogMessage) -> Entry | None:

@@ -9,7 +9,7 @@ from trellis_jobs.contract.topology import LOG
 from trellis_jobs.errors import NotPermitted
 from trellis_jobs.jetstream import api
 from trellis_jobs.jetstream.connection import Connection, ConnectionLost, NoResponders
-from trellis_jobs.jetstream.event_log import sequence_of
+from trellis_jobs.jetstream.log_reads import sequence_of
 from trellis_jobs.model import subjects
 from trellis_jobs.model.subjects import PresenceSubject
 from trellis_jobs.wire import headers as h

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 
 from trellis_jobs.errors import (
+    InfrastructureMissing,
     JobCancelled,
     JobDead,
     JobDismissed,
@@ -206,13 +207,22 @@ class JobRef(Generic[R_co]):
         try:
             looks = 0
             while True:
-                head = (await self._latest()).head
-                if head.standing.is_over:
+                head = await self._head_if_it_can_be_read()
+                if head is not None and head.standing.is_over:
                     return head
                 looks = await self._pause(hinted, looks)
         finally:
             forget()
             await self._connection.unsubscribe(subscription)
+
+    async def _head_if_it_can_be_read(self) -> Head | None:
+        """Whoever waits has a timeout, and has time for an outage until then."""
+        try:
+            return (await self._latest()).head
+        except (NotConfirmed, InfrastructureMissing):
+            if self._connection.is_closed:
+                raise
+            return None
 
     async def _pause(self, hinted: asyncio.Event, looks: int) -> int:
         """Wait for a hint; returns how often to look soon again after it."""
