@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Protocol
 
-from jobs_admin.errors import Issue, ProjectionRebuilding
+from jobs_admin.errors import Issue
 from jobs_admin.rpc.faults import Fault, Invalid
 from trellis_jobs.contract.topology import LOG
+from trellis_jobs.errors import JobsError
 from trellis_jobs.jetstream.stream_facts import next_in_log, stream_size
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from trellis_jobs.jetstream.connection import Connection
 
 PATIENCE: Final = 5.0
@@ -76,12 +80,23 @@ async def caught_up(progress: ProjectionProgress, sequence: int) -> None:
     except TimeoutError:
         raise Fault(
             f"the projection is at {progress.position}, and was not at {sequence} after "
-            f"{PATIENCE:g} s; if this was to change something, it is in the log",
+            f"{PATIENCE:g} s",
             seq=sequence,
             position=progress.position,
         ) from None
-    except ProjectionRebuilding as rebuilding:
+
+
+@contextmanager
+def showing_what_was_done(sequence: int) -> Iterator[None]:
+    """Whatever is in the way of it, who changed something learns that it is in the log.
+
+    0: a job that is not in the log, so that nothing could be recorded.
+    """
+    try:
+        yield
+    except (Fault, JobsError) as trouble:
+        fields = trouble.fields if isinstance(trouble, Fault) else {}
+        where = f"it is in the log as {sequence}" if sequence else "the log has no such job"
         raise Fault(
-            f"{rebuilding}; if this was to change something, it is in the log as {sequence}",
-            seq=sequence,
+            f"{trouble}; what was asked for is done: {where}", **{**fields, "seq": sequence}
         ) from None

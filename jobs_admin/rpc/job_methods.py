@@ -13,7 +13,7 @@ from jobs_admin.errors import Issue
 from jobs_admin.reads import jobs as reads
 from jobs_admin.reads.dead_groups import dead_groups
 from jobs_admin.rpc import inputs
-from jobs_admin.rpc.catching_up import caught_up
+from jobs_admin.rpc.catching_up import caught_up, showing_what_was_done
 from jobs_admin.rpc.faults import Invalid, NotFound
 from jobs_admin.rpc.finding import address_of, find
 from jobs_admin.rpc.pages import job_page_json, page_json, without_the_large
@@ -121,9 +121,10 @@ class JobMethods:
         outcome = await self.actions.carry_out(plan, address, order, legal_from=legal_from)
         match outcome:
             case Done(head):
-                await caught_up(self.progress, head.sequence)
-                found = await find(self.readers, self.progress, asked)
-                return {"job": await self._shown(found), "seq": head.sequence}
+                with showing_what_was_done(head.sequence):
+                    await caught_up(self.progress, head.sequence)
+                    found = await find(self.readers, self.progress, asked)
+                    return {"job": await self._shown(found), "seq": head.sequence}
             case NotLegal():
                 raise _wrong_state(outcome)
             case _:

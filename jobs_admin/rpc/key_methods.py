@@ -13,7 +13,7 @@ from jobs_admin.explaining.wording import span
 from jobs_admin.job_keys import NoSlot, Released, StillRenewed, is_key_hash
 from jobs_admin.reads import keys as reads
 from jobs_admin.rpc import inputs
-from jobs_admin.rpc.catching_up import caught_up
+from jobs_admin.rpc.catching_up import caught_up, showing_what_was_done
 from jobs_admin.rpc.faults import Invalid, NotFound
 from jobs_admin.rpc.pages import page_json
 from jobs_admin.rpc.router import Method
@@ -82,8 +82,9 @@ class KeyMethods:
         match await self.keys.release(state.address, asked.job_id, because):
             case Released(head):
                 sequence = head.sequence if head else 0
-                await caught_up(self.progress, sequence)
-                return {**await self._shown(asked, await self._find(asked)), "seq": sequence}
+                with showing_what_was_done(sequence):
+                    await caught_up(self.progress, sequence)
+                    return {**await self._shown(asked, await self._find(asked)), "seq": sequence}
             case StillRenewed(slot, left):
                 raise _still_renewed(asked, slot, left)
             case NoSlot():

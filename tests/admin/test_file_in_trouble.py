@@ -7,12 +7,14 @@ import os
 import sqlite3
 from collections.abc import Callable
 from contextlib import closing
+from datetime import datetime
 from pathlib import Path
 
 import pytest
 
 from jobs_admin.client import AdminClient
-from jobs_admin.config import Mode
+from jobs_admin.config import AdminConfig, Mode
+from jobs_admin.daemon import serving
 from jobs_admin.errors import Unexpected
 from jobs_admin.projection.files import file_id
 from jobs_admin.reads.position import position
@@ -23,6 +25,8 @@ from tests.admin.projection_lab import log_lab, projecting
 from tests.support.facts import until
 from tests.support.lab import LabJobs, Task, producer
 from trellis_jobs.embedded import EmbeddedServer
+from trellis_jobs.model.states import JobState
+from trellis_jobs.surroundings import Surroundings, utc_now
 
 JOBS = 120
 
@@ -170,3 +174,47 @@ async def test_who_only_answers_says_what_is_the_matter_and_recovers(
                     return await listed(client)
 
                 assert await until(answered, "it is answered") == ids
+
+
+async def test_who_changed_something_learns_where_it_is_though_it_cannot_be_shown(
+    server: EmbeddedServer, tmp_path: Path
+) -> None:
+    """The file is gone in the moment in which the change is written into the log."""
+    path = tmp_path / "jobs.sqlite"
+    async with (
+        producer(server.url) as jobs,
+        AdminClient.connect(server.url, timeout=20) as client,
+    ):
+        ref = await jobs.work.create(Task())
+        async with daemon_at(server.url, path) as daemon:
+            await until_projected(daemon, 1)
+
+        def when_it_is_written() -> datetime:
+            delete_with_sidecars(path)
+            return utc_now()
+
+        config = AdminConfig(nats=server.url, path=path, mode=Mode.RPC_ONLY)
+        async with serving(config, Surroundings(now=when_it_is_written)):
+            with pytest.raises(Unexpected, match=r"cannot be read: .* it is in the log as 2$"):
+                await client.cancel(ref.address)
+        assert (await ref.get()).state is JobState.CANCELLED
+
+
+async def test_nothing_is_said_to_be_done_that_was_not_begun(
+    server: EmbeddedServer, tmp_path: Path
+) -> None:
+    path = tmp_path / "jobs.sqlite"
+    async with (
+        producer(server.url) as jobs,
+        AdminClient.connect(server.url, timeout=20) as client,
+    ):
+        ref = await jobs.work.create(Task())
+        async with daemon_at(server.url, path) as daemon:
+            await until_projected(daemon, 1)
+        async with daemon_at(server.url, path, mode=Mode.RPC_ONLY):
+            delete_with_sidecars(path)
+            with pytest.raises(Unexpected) as refused:
+                await client.cancel(ref.address)
+        assert "done" not in refused.value.message
+        assert "in the log as" not in refused.value.message
+        assert (await ref.get()).state is JobState.PENDING
