@@ -10,6 +10,7 @@ from tests.support.facts import until
 from tests.support.fault_proxy import fault_proxy
 from tests.support.lab import probe
 from trellis_jobs.embedded import EmbeddedServer
+from trellis_jobs.jetstream.connection import Connection
 
 
 async def test_who_asked_twice_and_took_one_back_is_told_once(server: EmbeddedServer) -> None:
@@ -62,3 +63,23 @@ async def test_a_flush_that_somebody_gave_up_costs_no_connection(server: Embedde
         await raw.connection.flush()
         assert raw.connection.is_up
         assert reconnects == []
+
+
+async def test_who_closes_while_the_connection_breaks_is_not_cancelled(
+    server: EmbeddedServer,
+) -> None:
+    """The socket still has something to send, so its end takes a while."""
+    async with fault_proxy(server.url) as way:
+        connection = await Connection.open(way.url, name="leaving")
+        way.freeze()
+        for _ in range(16):
+            connection.publish_now("canary", bytes(1 << 19))
+            await asyncio.sleep(0)
+        os.kill(server.pid, signal.SIGSTOP)  # it would hang up as well
+        try:
+            way.hang_up()
+            await until(lambda: not connection.is_up, "the connection broke")
+            await connection.close()
+        finally:
+            os.kill(server.pid, signal.SIGCONT)
+        assert connection.is_closed

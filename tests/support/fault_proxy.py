@@ -127,6 +127,12 @@ class FaultProxy:
         """Hold everything back, both ways, without closing anything."""
         self._flowing.clear()
 
+    def hang_up(self) -> None:
+        """Say that nothing more comes, and take nothing more."""
+        self.freeze()
+        for link in self._links:
+            link.write_eof()
+
     def thaw(self) -> None:
         self._flowing.set()
 

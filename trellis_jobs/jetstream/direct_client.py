@@ -135,7 +135,14 @@ class DirectClient(Client):
             return
         if not self.is_connected:
             self._pending, self._pending_data_size = [], 0
-        await super().close()
+        try:
+            await super().close()
+        except asyncio.CancelledError:
+            # nats-py gives its own reconnecting up, and with it the end of the socket that it then
+            # waits for: only if we are cancelled ourselves is that for us.
+            task = asyncio.current_task()
+            if task is None or task.cancelling():
+                raise
 
 
 class _DirectParser(Parser):
