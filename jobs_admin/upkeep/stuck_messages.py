@@ -52,6 +52,7 @@ class Suspect:
 
     name: str
     sequence: int
+    stored_at: datetime
     watched: Watched
 
 
@@ -141,7 +142,7 @@ class StuckMessages:
         known = self._watched.get(name)
         if known is None or known.head != head:
             known = Watched(head, self.uptime())
-        return Suspect(name, message.sequence, known)
+        return Suspect(name, message.sequence, message.stored_at, known)
 
     async def _bury_ripe(self, suspects: list[Suspect], consumer: QueueConsumer) -> None:
         """By then the server would have delivered each as often as it may."""
@@ -151,8 +152,9 @@ class StuckMessages:
                 await self._bury(suspect, consumer)
 
     async def _bury(self, suspect: Suspect, consumer: QueueConsumer) -> None:
+        """Unless it is gone, or the queue was made anew and has another message in its place."""
         message = await self.work.at(suspect.sequence)
-        if message is None:
+        if message is None or message.stored_at != suspect.stored_at:
             return
         log.warning(
             "a work message was given up by the server, and no advisory came",

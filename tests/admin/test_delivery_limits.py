@@ -46,7 +46,7 @@ from trellis_jobs.jetstream import api
 from trellis_jobs.jetstream.event_log import Latest
 from trellis_jobs.jetstream.presence import Presence
 from trellis_jobs.jetstream.queue_consumers import QueueConsumers
-from trellis_jobs.jetstream.work_messages import WorkMessage, WorkMessages
+from trellis_jobs.jetstream.work_messages import NoWork, WorkMessage, WorkMessages
 from trellis_jobs.model import events as e
 from trellis_jobs.model.attempts import Attempt
 from trellis_jobs.model.events import EventKind
@@ -483,6 +483,32 @@ async def test_a_message_gets_the_time_of_all_its_deliveries_before_it_is_given_
         clock[0] = 1_002.0
         await stuck.sweep()
         assert await raw.kinds(ref) == ["created", "dead"]
+
+
+async def test_a_message_that_took_the_place_of_a_stuck_one_is_not_buried_for_it(
+    server: EmbeddedServer, tmp_path: Path
+) -> None:
+    """The work queue was made anew in that moment, and its sequences begin again."""
+
+    class MadeAnew(WorkMessages):
+        async def at(self, sequence: int) -> WorkMessage | NoWork | None:
+            found = await super().at(sequence)
+            assert found is not None
+            return replace(found, stored_at=found.stored_at + timedelta(minutes=1))
+
+    clock = [1_000.0]
+    async with producer(server.url) as jobs, probe(server.url) as raw:
+        stuck = watcher(raw, clock)
+        ref = await jobs.once.create(Care())
+        await taken_and_killed(server.url, tmp_path / "mute", "once", ref, says_nothing=True)
+        async with worker(server.url, "once"):
+            await until_advised(raw)
+        await stuck.sweep()
+        clock[0] = 1_002.0
+        stuck.work = MadeAnew(raw.connection)
+        await stuck.sweep()
+        assert await raw.kinds(ref) == ["created"]
+        assert await raw.work_messages() == 1
 
 
 async def test_a_job_that_is_taken_over_meanwhile_is_not_buried(
