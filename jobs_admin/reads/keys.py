@@ -9,6 +9,7 @@ from jobs_admin.reads.job_filter import Conditions, JobFilter, standing
 
 if TYPE_CHECKING:
     from jobs_admin.reads.readers import Readers
+    from trellis_jobs.model.key_state import KeyState
 
 # Of a key with a million jobs the newest say enough.
 _NEWEST: Final = 1_000
@@ -43,15 +44,19 @@ async def hashes(readers: Readers, service: str, job_type: str, key: str) -> lis
     return [key_hash for (key_hash,) in rows]
 
 
-async def latest_policy_reason(
-    readers: Readers, service: str, job_type: str, key: str
-) -> str | None:
-    """Why the queue's policy did something about one of the key's newest jobs."""
+async def latest_policy_reason(readers: Readers, key: KeyState) -> str | None:
+    """Why one of the key's newest jobs was let in though the key was full, as its event says.
+
+    Of ours that is `replace-oldest`: who is rejected or coalesced is told so, and leaves no event.
+    """
     query = (
         "SELECT reason FROM (SELECT json_extract(document, '$.queuePolicy.reason') AS reason "  # noqa: S608
-        f"{_OF_KEY} ORDER BY created_at DESC, id DESC LIMIT ?) WHERE reason IS NOT NULL LIMIT 1"
+        f"{_OF_KEY} AND key_hash = ? ORDER BY created_at DESC, id DESC LIMIT ?) "
+        "WHERE reason IS NOT NULL LIMIT 1"
     )
-    row = await readers.row(query, (key, service, job_type, _NEWEST))
+    address = key.address
+    named = (key.display, address.service, address.job_type, address.hash)
+    row = await readers.row(query, (*named, _NEWEST))
     return None if row is None else str(row[0])
 
 

@@ -55,7 +55,7 @@ class KeyMethods:
 
     async def get_key(self, asked: inputs.KeyInput, _: Asker) -> dict[str, Any]:
         await caught_up(self.progress, asked.min_seq)
-        return await self._shown(asked, await self._find(asked))
+        return await self._shown(await self._find(asked))
 
     async def list_keys(self, asked: inputs.QueuePageInput, _: Asker) -> bytes:
         await caught_up(self.progress, asked.min_seq)
@@ -84,7 +84,7 @@ class KeyMethods:
                 sequence = head.sequence if head else 0
                 with showing_what_was_done(sequence):
                     await caught_up(self.progress, sequence)
-                    return {**await self._shown(asked, await self._find(asked)), "seq": sequence}
+                    return {**await self._shown(await self._find(asked)), "seq": sequence}
             case StillRenewed(slot, left):
                 raise _still_renewed(asked, slot, left)
             case NoSlot():
@@ -113,7 +113,7 @@ class KeyMethods:
             raise NotFound(f"{asked.service}/{asked.type}/{asked.key}", resource="Key")
         return state
 
-    async def _shown(self, asked: inputs.KeyInput, state: KeyState) -> dict[str, Any]:
+    async def _shown(self, state: KeyState) -> dict[str, Any]:
         now = await self.clock.now()
         body: dict[str, Any] = {
             "service": state.address.service,
@@ -130,9 +130,7 @@ class KeyMethods:
             "maxActive": state.max_active,
             "maxQueuedPerKey": state.max_queued,
         }
-        reason = await reads.latest_policy_reason(
-            self.readers, asked.service, asked.type, state.display
-        )
+        reason = await reads.latest_policy_reason(self.readers, state)
         add_present(body, latestPolicyReason=reason, updatedAt=state.updated_at)
         return body
 

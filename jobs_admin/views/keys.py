@@ -26,7 +26,9 @@ class WaitingView(View):
 class KeyView(View):
     """As the bucket has it right now. `seq` comes with a release that was recorded.
 
-    `queued` are the first 1,000 that wait, `queued_depth` says how many do.
+    `queued` are the first 1,000 that wait, `queued_depth` says how many do. `latest_policy_reason`
+    is why one of its newest jobs was let in though the key was full: `replace-oldest`. Who was
+    rejected or coalesced was told so, and left nothing in the log.
     """
 
     service: str
