@@ -1,9 +1,9 @@
-"""How many jobs a filter finds: from what is counted as jobs move, as far as that goes."""
+"""How many jobs there are: from what is counted as jobs move, as far as that goes."""
 
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from jobs_admin.projection.rows import microseconds, moment_of
 from jobs_admin.projection.tallies import SLOT
@@ -14,6 +14,16 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     import aiosqlite
+
+
+# A service and a type, or all of them.
+OF_ONE: Final = "(?1 IS NULL OR service = ?1) AND (?2 IS NULL OR type = ?2)"
+# Since when the longest waiting job of each type has waited: one look into an index a type.
+OLDEST_PENDING: Final = (
+    "SELECT service, type, (SELECT min(updated_at) FROM jobs_projection AS job "  # noqa: S608
+    "WHERE job.state = 'pending' AND job.service = counts.service AND job.type = counts.type) "
+    f"FROM job_counts AS counts WHERE state = 'pending' AND {OF_ONE}"
+)
 
 
 async def count(database: aiosqlite.Connection, wanted: JobFilter) -> int:

@@ -7,6 +7,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Final
 
 from jobs_admin.projection.rows import microseconds, moment_of
+from jobs_admin.reads.job_counts import OLDEST_PENDING
 from trellis_jobs.model.states import JobState
 
 if TYPE_CHECKING:
@@ -24,12 +25,6 @@ _WORKERS: Final = (
 )
 # Every type that has jobs, finished or not.
 _COUNTS: Final = "SELECT service, type, state, jobs FROM job_counts ORDER BY service, type"
-# Since when the longest waiting job of each type has waited: one look into an index a type.
-_OLDEST: Final = (
-    "SELECT service, type, (SELECT min(updated_at) FROM jobs_projection AS job "
-    "WHERE job.state = 'pending' AND job.service = counts.service AND job.type = counts.type) "
-    "FROM job_counts AS counts WHERE state = 'pending'"
-)
 
 
 @dataclass(slots=True)
@@ -70,7 +65,9 @@ async def page(readers: Readers, *, now: datetime, offset: int, limit: int) -> S
         fresh = microseconds(now - FRESH)
         _add_workers(services, await database.execute_fetchall(_WORKERS, (fresh,)))
         _add_counts(services, await database.execute_fetchall(_COUNTS))
-        for service, job_type, oldest in await database.execute_fetchall(_OLDEST):
+        for service, job_type, oldest in await database.execute_fetchall(
+            OLDEST_PENDING, (None, None)
+        ):
             if oldest is not None:
                 services[service].type_of(job_type).oldest_pending_at = moment_of(oldest)
     names = sorted(services)

@@ -7,6 +7,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Final
 
 from jobs_admin.projection.rows import minute, moment_of
+from jobs_admin.reads.job_counts import OF_ONE, OLDEST_PENDING
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -17,18 +18,11 @@ if TYPE_CHECKING:
 WINDOW: Final = timedelta(minutes=5)
 _MINUTE: Final = timedelta(minutes=1)
 
-_OF_ONE: Final = "(?1 IS NULL OR service = ?1) AND (?2 IS NULL OR type = ?2)"
-_COUNTS: Final = f"SELECT service, type, state, jobs FROM job_counts WHERE {_OF_ONE}"  # noqa: S608
-# Since when the longest waiting job of each type has waited: one look into an index a type.
-_OLDEST: Final = (
-    "SELECT service, type, (SELECT min(updated_at) FROM jobs_projection AS job "  # noqa: S608
-    "WHERE job.state = 'pending' AND job.service = counts.service AND job.type = counts.type) "
-    f"FROM job_counts AS counts WHERE state = 'pending' AND {_OF_ONE}"
-)
+_COUNTS: Final = f"SELECT service, type, state, jobs FROM job_counts WHERE {OF_ONE}"  # noqa: S608
 # Whole minutes only: the one that runs is not over.
 _ACTIVITY: Final = (
     "SELECT service, type, kind, sum(events) FROM job_activity "  # noqa: S608
-    f"WHERE {_OF_ONE} AND minute >= ?3 AND minute < ?4 GROUP BY service, type, kind"
+    f"WHERE {OF_ONE} AND minute >= ?3 AND minute < ?4 GROUP BY service, type, kind"
 )
 
 
@@ -60,7 +54,7 @@ async def stats(
     async with readers.snapshot() as database:
         of_one = (service, job_type)
         _add_counts(found, await database.execute_fetchall(_COUNTS, of_one))
-        _add_oldest(found, await database.execute_fetchall(_OLDEST, of_one))
+        _add_oldest(found, await database.execute_fetchall(OLDEST_PENDING, of_one))
         span = (*of_one, this_minute - minutes, this_minute)
         _add_activity(found, await database.execute_fetchall(_ACTIVITY, span))
     types = [_type_json(*where, found[where], now, minutes) for where in sorted(found)]

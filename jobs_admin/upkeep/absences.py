@@ -12,8 +12,6 @@ if TYPE_CHECKING:
     from trellis_jobs.jetstream.presence import Presence
     from trellis_jobs.model.identity import JobAddress
 
-# A heartbeat comes every ten seconds. Where it does not remove itself, it is old after three.
-_LIFE: Final = 30.0
 # By then the server has handed the work to another, if it is there.
 _ACK_WAITS: Final = 2
 _MOST_REMEMBERED: Final = 10_000
@@ -48,7 +46,8 @@ class Absences:
             if newest is not None:
                 self._remember(worker, _Sighting(newest, now))
             return 0.0
-        return max(0.0, now - known.since - (_LIFE if newest else 0.0))
+        # A heartbeat that is there may be one that cannot remove itself.
+        return max(0.0, now - known.since - (self._presence.lifetime if newest else 0.0))
 
     def _remember(self, worker: tuple[str, str, str], sighting: _Sighting) -> None:
         self._seen.pop(worker, None)

@@ -9,20 +9,20 @@ from __future__ import annotations
 
 import logging
 from dataclasses import dataclass, field
-from datetime import timedelta
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 from jobs_admin.reads import candidates
 from jobs_admin.reads.candidates import Candidate, PageEnd
 from jobs_admin.upkeep.abreast import abreast
 from jobs_admin.upkeep.verdicts import said_of
+from trellis_jobs.contract.declaration import DEFAULT_ACK_WAIT
 from trellis_jobs.model import events as e
 from trellis_jobs.model.job_errors import Interruption, JobError
 from trellis_jobs.model.states import JobState
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from datetime import datetime
+    from datetime import datetime, timedelta
 
     from jobs_admin.reads.readers import Readers
     from jobs_admin.server_clock import ServerClock
@@ -37,7 +37,6 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-DEFAULT_ACK_WAIT: Final = timedelta(seconds=30)
 _STATES: Final = (JobState.PENDING, JobState.RETRY, JobState.ACTIVE)
 PAGE: Final = 500
 # A sweep looks at so many of each state, and goes on while it finds that work was lost.

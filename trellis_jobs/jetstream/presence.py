@@ -36,12 +36,16 @@ class Presence:
         self._connection = connection
         self._features = features
 
+    @property
+    def lifetime(self) -> float:
+        """For how long a heartbeat counts, in seconds."""
+        return _INTERVALS_OF_LIFE * self.interval.total_seconds()
+
     async def beat(self, heartbeat: WorkerHeartbeat) -> None:
         subject = subjects.presence(heartbeat.service, heartbeat.job_type, heartbeat.instance)
         headers = None
         if self._features.message_ttl:
-            lifetime = _INTERVALS_OF_LIFE * self.interval.total_seconds()
-            headers = {h.TTL: f"{max(_SHORTEST_TTL, round(lifetime))}s"}
+            headers = {h.TTL: f"{max(_SHORTEST_TTL, round(self.lifetime))}s"}
         await self._connection.publish(subject, wire.encode(heartbeat), headers=headers)
 
     async def is_gone(self, service: str, job_type: str, instance: str) -> bool:
