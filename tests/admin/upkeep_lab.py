@@ -46,7 +46,7 @@ from trellis_jobs.model import subjects
 from trellis_jobs.model.events import EventKind
 from trellis_jobs.model.key_state import KeyAddress, KeyState, Slot
 from trellis_jobs.model.states import JobState
-from trellis_jobs.surroundings import Surroundings, utc_now
+from trellis_jobs.surroundings import Surroundings, uptime, utc_now
 from trellis_jobs.wire import keys as wire
 
 ROOT: Final = Path(trellis_jobs.__file__).parent.parent
@@ -346,7 +346,7 @@ async def _take(url: str, begun: Path, queue: str) -> None:
             with begun.open("a") as written:
                 written.write(f"{delivery.job.job_id}\n")
 
-    work = WorkQueue(connection, SERVICE, getattr(WardJobs, queue), take)
+    work = WorkQueue(connection, SERVICE, getattr(WardJobs, queue), take, uptime)
     await work.open()
     await work.listen()
     while True:

@@ -31,7 +31,7 @@ from trellis_jobs.model.events import EventKind
 from trellis_jobs.model.standing import Head
 from trellis_jobs.model.states import JobState
 from trellis_jobs.model.values import replace
-from trellis_jobs.surroundings import utc_now
+from trellis_jobs.surroundings import uptime, utc_now
 
 
 async def consumer(raw: Probe, queue: str) -> dict[str, Any]:
@@ -42,7 +42,7 @@ async def held_up(raw: Probe) -> Delivery:
     """The first delivery of a job, in the hands of a worker that does nothing with it."""
     taken: list[Delivery] = []
     queue = WorkQueue(
-        raw.connection, "yard", YardJobs.blocked, lambda d: taken.append(d) if d else None
+        raw.connection, "yard", YardJobs.blocked, lambda d: taken.append(d) if d else None, uptime
     )
     await queue.open()
     await queue.listen()

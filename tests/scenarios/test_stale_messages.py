@@ -39,7 +39,9 @@ async def put_back(raw: Probe, ref: JobRef[Report], *, run: int) -> None:
 async def take_one(raw: Probe) -> Delivery:
     """Pull one delivery as a worker would, and do nothing with it."""
     taken: list[Delivery] = []
-    queue = WorkQueue(raw.connection, "lab", LabJobs.work, lambda d: taken.append(d) if d else None)
+    queue = WorkQueue(
+        raw.connection, "lab", LabJobs.work, lambda d: taken.append(d) if d else None, uptime
+    )
     await queue.open()
     await queue.listen()
     queue.ask(1)

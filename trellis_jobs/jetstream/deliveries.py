@@ -11,7 +11,7 @@ import orjson
 from trellis_jobs.contract.topology import nanoseconds
 from trellis_jobs.jetstream.connection import Connection, ConnectionLost
 from trellis_jobs.jetstream.delivery_info import read_reply
-from trellis_jobs.jetstream.lease_keeper import IN_PROGRESS
+from trellis_jobs.jetstream.lease_keeper import IN_PROGRESS, Lease
 from trellis_jobs.model import subjects
 from trellis_jobs.model.attempts import work_identity
 from trellis_jobs.model.events import Begun
@@ -23,6 +23,8 @@ from trellis_jobs.wire import headers as h
 from trellis_jobs.wire.events import Undecodable
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from trellis_jobs.jetstream.messages import Message
     from trellis_jobs.model.identity import JobAddress
 
@@ -34,24 +36,38 @@ _LONGEST_DELAY: Final = timedelta(days=365)
 
 
 class Delivery:
-    """One delivery of a work message: the event that began the run, and the way to answer."""
+    """One delivery of a work message: the event that began the run, and the way to answer.
 
-    __slots__ = ("_connection", "begun", "delivered", "head", "job", "reply")
+    `lease`: it is ours for so long from when it came.
+    """
+
+    __slots__ = ("_connection", "_uptime", "begun", "delivered", "head", "job", "lease", "reply")
 
     def __init__(
-        self, connection: Connection, reply: str, begun: Begun, delivered: Delivered, head: Head
+        self,
+        connection: Connection,
+        lease: Lease,
+        begun: Begun,
+        delivered: Delivered,
+        head: Head,
+        uptime: Callable[[], float],
     ) -> None:
         self._connection = connection
-        self.reply = reply
+        self._uptime = uptime
+        self.lease = lease
+        self.reply = lease.reply
         self.begun = begun
         self.job: JobAddress = begun.job
         self.delivered = delivered
         self.head = head
 
     async def answer(self, answer: Answer) -> None:
-        """Tell JetStream. A lost answer means one more delivery, which finds the same log."""
+        """Tell JetStream. A lost answer means one more delivery, which finds the same log.
+
+        A late NAK is not sent: it would take the message from whoever has it now (design D7).
+        """
         data = answer_bytes(answer)
-        if data is None:
+        if data is None or (isinstance(answer, Nak) and self.lease.has_lapsed(self._uptime())):
             return
         if self._connection.publish_now(self.reply, data):
             return
@@ -95,8 +111,10 @@ def answer_bytes(answer: Answer) -> bytes | None:
             assert_never(answer)
 
 
-def read_delivery(connection: Connection, message: Message) -> Delivery | str:
-    """The delivery in a message, or why it is none."""
+def read_delivery(
+    connection: Connection, message: Message, ack_wait: float, uptime: Callable[[], float]
+) -> Delivery | str:
+    """The delivery in a message that has just come, or why it is none."""
     info, parsed = read_reply(message.reply), subjects.parse(message.subject)
     sequence = h.source_sequence(message.headers)
     if info is None or not isinstance(parsed, subjects.WorkSubject):
@@ -111,6 +129,5 @@ def read_delivery(connection: Connection, message: Message) -> Delivery | str:
     delivered = Delivered(
         work_identity(info.stream_sequence, info.stored_ns), info.number, entry.standing.run
     )
-    return Delivery(
-        connection, message.reply, entry.event, delivered, Head(sequence, entry.standing)
-    )
+    lease, head = Lease(message.reply, ack_wait, uptime()), Head(sequence, entry.standing)
+    return Delivery(connection, lease, entry.event, delivered, head, uptime)

@@ -51,8 +51,11 @@ class WorkQueue:
         service: str,
         queue: JobType[Any, Any],
         receive: Callable[[Delivery | None], None],
+        uptime: Callable[[], float],
     ) -> None:
         self.ack_wait = queue.ack_wait
+        self._uptime = uptime
+        self._lease_seconds = queue.ack_wait.total_seconds()
         self.malformed = 0
         self.owed = 0
         self.is_gone = False
@@ -71,6 +74,7 @@ class WorkQueue:
         effective = await ensure_consumer(self._connection, self._config)
         self.is_gone = False
         self.ack_wait = timedelta(microseconds=effective["ack_wait"] / 1000)
+        self._lease_seconds = self.ack_wait.total_seconds()
 
     @property
     def is_listening(self) -> bool:
@@ -124,7 +128,7 @@ class WorkQueue:
             self._receive(None)
             return
         self._count_delivered()
-        delivery = read_delivery(self._connection, message)
+        delivery = read_delivery(self._connection, message, self._lease_seconds, self._uptime)
         if isinstance(delivery, Delivery):
             self._receive(delivery)
         else:

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 from trellis_jobs.jetstream.deliveries import Delivery
 from trellis_jobs.jetstream.end_notices import EndNotices
-from trellis_jobs.jetstream.event_log import EventLog
+from trellis_jobs.jetstream.event_log import FOREVER, EventLog
 from trellis_jobs.jetstream.key_bucket import KeyBucket
-from trellis_jobs.jetstream.lease_keeper import LeaseKeeper
+from trellis_jobs.jetstream.lease_keeper import Lease, LeaseKeeper
 from trellis_jobs.jetstream.presence import Presence
 from trellis_jobs.jetstream.queue_keys import QueueKeys
 from trellis_jobs.model.attempts import work_identity
@@ -134,7 +134,9 @@ class MemoryWorker:
         head = Head(entry.sequence, entry.standing)
         delivered = Delivered(work_identity(entry.sequence, 1), number, entry.standing.run)
         connection = self._doors.connection
-        return Delivery(connection, connection.new_inbox(), entry.event, delivered, head)
+        uptime = self._doors.surroundings.uptime
+        lease = Lease(connection.new_inbox(), FOREVER, uptime())
+        return Delivery(connection, lease, entry.event, delivered, head, uptime)
 
     def _hint_end(self, job_id: str) -> None:
         if job_id in self.running:

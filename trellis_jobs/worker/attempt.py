@@ -63,7 +63,7 @@ class AttemptRunner:
                 answer = await self._settle_somehow(running, await self._perform(running))
                 if running.slot is not None:
                     await self._leave_key(running.slot, answer)
-                await running.delivery.answer(self._in_time(running, answer))
+                await running.delivery.answer(answer)
         finally:
             running.release()
             if self._running.get(job_id) is running:
@@ -80,12 +80,6 @@ class AttemptRunner:
             retry_at = self._tools.surroundings.now() + answer.delay
         self._tools.leases.drop_slot(slot.lease)
         await slot.release(retry_at=retry_at)
-
-    def _in_time(self, running: RunningJob, answer: Answer) -> Answer:
-        """A late NAK would take the message from whoever has it now (design D7)."""
-        if isinstance(answer, Nak) and running.lease.has_lapsed(self._tools.surroundings.uptime()):
-            return Silence()
-        return answer
 
     async def _settle_somehow(self, running: RunningJob, outcome: Outcome) -> Answer:
         """What cannot be written must not cost the outcome: first the notes go, then the result."""

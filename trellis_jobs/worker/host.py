@@ -71,6 +71,7 @@ class WorkerHost:
                 handler,
                 concurrency or handler.queue.concurrency,
                 doors.keys.get(handler.queue.name),
+                doors.surroundings.uptime,
             )
             for handler in handlers
         ]

@@ -28,9 +28,12 @@ class Parked:
 
     delivery: Delivery
     waiting: Waiting
-    lease: Lease
     since: float
     seen_idle: bool = False
+
+    @property
+    def lease(self) -> Lease:
+        return self.delivery.lease
 
     @property
     def job_id(self) -> str:
@@ -43,7 +46,8 @@ class Parked:
     def meet_again(self, delivery: Delivery) -> None:
         """The same message was delivered anew: only the newer delivery counts."""
         if delivery.delivered.number > self.delivery.delivered.number:
-            self.delivery, self.lease.reply = delivery, delivery.reply
+            delivery.lease, self.lease.reply = self.lease, delivery.reply
+            self.delivery = delivery
             self.seen_idle = False
 
 

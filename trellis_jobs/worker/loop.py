@@ -53,7 +53,8 @@ class QueueWorker:
         service: str,
         handler: Handler,
         concurrency: int,
-        keys: QueueKeys | None = None,
+        keys: QueueKeys | None,
+        uptime: Callable[[], float],
     ) -> None:
         self.handler = handler
         self.concurrency = concurrency
@@ -63,7 +64,7 @@ class QueueWorker:
         self._parking: Parking | None = None
         self._connection = connection
         self._service = service
-        self._work = WorkQueue(connection, service, handler.queue, self._receive)
+        self._work = WorkQueue(connection, service, handler.queue, self._receive, uptime)
         self._notices = EndNotices(connection, service, handler.queue.name, self._hint_end)
         self._accepting = False
         self._attuning = asyncio.Lock()

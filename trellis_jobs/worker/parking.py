@@ -13,7 +13,6 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Final
 
 from trellis_jobs.errors import JobsError, KeyUnresolvable
-from trellis_jobs.jetstream.lease_keeper import Lease
 from trellis_jobs.model.key_fence import StalePolicy
 from trellis_jobs.model.key_line import LetIn, StandBy, Turn, next_turn
 from trellis_jobs.model.settlement import Nak
@@ -130,9 +129,8 @@ class Parking:
 
     def _park(self, delivery: Delivery, line: KeyLine) -> None:
         now = self._tools.surroundings.uptime()
-        lease = Lease(delivery.reply, self._tools.ack_wait, now)
-        parked = Parked(delivery, waiting_of(delivery), lease, since=now)
-        self._tools.leases.keep(lease)
+        parked = Parked(delivery, waiting_of(delivery), since=now)
+        self._tools.leases.keep(parked.lease)
         self._by_job[parked.job_id] = (line, parked)
         line.join(parked)
         if not self._is_open:

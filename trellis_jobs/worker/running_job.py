@@ -6,7 +6,6 @@ import logging
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Final
 
-from trellis_jobs.jetstream.lease_keeper import Lease
 from trellis_jobs.model.settlement import Ack, Running
 from trellis_jobs.model.states import JobState
 from trellis_jobs.model.values import replace
@@ -82,7 +81,7 @@ class RunningJob:
             self.slot.concurrency if self.slot else None,
         )
         self.stop_reason: StopReason | None = None
-        self.lease = Lease(delivery.reply, tools.ack_wait, tools.surroundings.uptime())
+        self.lease = delivery.lease
         tools.leases.keep(self.lease)
         if self.slot is not None:
             tools.leases.keep_slot(self.slot.lease)
@@ -183,7 +182,9 @@ class RunningJob:
         if not self.stems_from(delivery):
             await delivery.answer(Ack())
         elif delivery.delivered.number > self.delivery.delivered.number:
-            self.delivery, self.lease.reply = delivery, delivery.reply
+            # Renewed, and handed back, only once the job is known to be still this attempt's.
+            delivery.lease, self.lease.reply = self.lease, delivery.reply
+            self.delivery = delivery
             self.terms = replace(self.terms, is_last_delivery=_is_last(delivery, self._queue))
             log.info("redelivery adopted", extra={"job": delivery.job.job_id})
             await self.verify()
