@@ -44,6 +44,10 @@ DUE: Final = (
     "WHERE state = ? AND ended_at <= ? AND last_stored_at <= ? AND (ended_at, job) > (?, ?) "
     "ORDER BY ended_at, job LIMIT ?"
 )
+HOW_MANY_REST: Final = (
+    "SELECT count(*) FROM jobs_projection INDEXED BY jobs_by_rest "
+    "WHERE state IN ('pending', 'retry', 'active') AND last_stored_at <= ?"
+)
 HOW_MANY_DUE: Final = (
     "SELECT count(*) FROM jobs_projection WHERE state = ? AND ended_at <= ? AND last_stored_at <= ?"
 )
@@ -88,6 +92,12 @@ async def quiet(
     """
     values = (state.value, microseconds(since), after.at, after.job, limit)
     return [_candidate(row) async for row in readers.each(QUIET, values)]
+
+
+async def how_many_rest(readers: Readers, since: datetime) -> int:
+    """Not over, and not moved since then, which is the server's time."""
+    row = await readers.row(HOW_MANY_REST, (microseconds(since),))
+    return int(row[0]) if row else 0
 
 
 async def due(

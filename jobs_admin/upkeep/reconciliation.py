@@ -1,8 +1,8 @@
 """Puts jobs back to work that the log says are to be done, and no work message stands for.
 
 Work messages can be lost by what happens to the streams: a purge, a stream made anew, sourcing that
-forgot where it was (design D18). Nothing here is counted or scanned: the server refuses to put back
-what is there.
+forgot where it was (design D18). The server refuses to put back what is there; how many messages
+there are only tells how thoroughly to look.
 """
 
 from __future__ import annotations
@@ -39,7 +39,8 @@ log = logging.getLogger(__name__)
 
 _STATES: Final = (JobState.PENDING, JobState.RETRY, JobState.ACTIVE)
 PAGE: Final = 500
-# A sweep looks at so many of each state, and goes on while it finds that work was lost.
+# A sweep looks at so many of each state, and goes on while it finds that work was lost; at all of
+# them where there are fewer messages than jobs.
 _PAGES: Final = 4
 _MOST_PAGES: Final = 200
 
@@ -105,14 +106,41 @@ class Reconciliation:
     _places: dict[JobState, PageEnd] = field(
         default_factory=lambda: dict.fromkeys(_STATES, PageEnd())
     )
+    # Jobs without a message that were left as they are, as those that a worker still runs.
+    _left: int = 0
 
     async def sweep(self) -> None:
-        """Some of each state, from where the last sweep ended: by and by all have their turn."""
+        """Some of each state, from where the last sweep ended: by and by all have their turn.
+
+        At once all of them where more jobs than before are without a message.
+        """
+        missing = await self._missing()
+        self._left = min(self._left, missing)
+        if missing == self._left:
+            for state in _STATES:
+                await self._look_at_some(state)
+            return
+        log.warning("work was lost: every job is looked at", extra={"jobs": missing})
         for state in _STATES:
-            for page in range(_MOST_PAGES):
-                looked_at, put_back = await self._look(state)
-                if looked_at < PAGE or (page + 1 >= _PAGES and not put_back):
-                    break
+            self._places[state] = PageEnd()
+            while (await self._look(state))[0] == PAGE:
+                pass
+        self._left = await self._missing()
+
+    async def _missing(self) -> int:
+        """At least so many jobs have no message; there may be others that have two.
+
+        The messages first: whatever rests afterwards was there before.
+        """
+        messages = await self.work.in_all()
+        since = await self.clock.now() - self.grace
+        return max(0, await candidates.how_many_rest(self.readers, since) - messages)
+
+    async def _look_at_some(self, state: JobState) -> None:
+        for page in range(_MOST_PAGES):
+            looked_at, put_back = await self._look(state)
+            if looked_at < PAGE or (page + 1 >= _PAGES and not put_back):
+                break
 
     async def _look(self, state: JobState) -> tuple[int, int]:
         quiet = await candidates.quiet(

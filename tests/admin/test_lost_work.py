@@ -11,10 +11,22 @@ from typing import Any
 
 import pytest
 
+from jobs_admin.projection.projector import Projector
 from jobs_admin.projection.store import Projection
 from jobs_admin.reads import candidates
 from jobs_admin.reads.readers import Readers
-from jobs_admin.upkeep.reconciliation import GiveUpOn, Leave, PutBack, course, plan_loss
+from jobs_admin.server_clock import ServerClock
+from jobs_admin.upkeep.absences import Absences
+from jobs_admin.upkeep.reconciliation import (
+    PAGE,
+    GiveUpOn,
+    Leave,
+    PutBack,
+    Reconciliation,
+    course,
+    plan_loss,
+)
+from jobs_admin.upkeep.verdicts import Verdicts
 from tests import given
 from tests.admin.upkeep_lab import (
     Care,
@@ -37,12 +49,17 @@ from trellis_jobs.contract.topology import Topology
 from trellis_jobs.embedded import EmbeddedServer
 from trellis_jobs.jetstream import api
 from trellis_jobs.jetstream.event_log import Latest
+from trellis_jobs.jetstream.log_feed import LogFeed
+from trellis_jobs.jetstream.presence import Presence
 from trellis_jobs.jetstream.provision import provision
+from trellis_jobs.jetstream.queue_consumers import QueueConsumers
+from trellis_jobs.jetstream.work_messages import WorkMessages
 from trellis_jobs.model import events as e
 from trellis_jobs.model import subjects
 from trellis_jobs.model.events import EventKind
 from trellis_jobs.model.standing import Head
 from trellis_jobs.model.states import OVER, JobState
+from trellis_jobs.surroundings import Surroundings
 from trellis_jobs.wire import headers as h
 
 ENDINGS = {"completed", "failed", "dead", "cancelled", "expired", "stale", "skipped"}
@@ -189,6 +206,38 @@ async def test_a_young_job_is_given_time_to_reach_the_work_queue(
         ) as daemon:
             await until_swept(daemon, "reconciliation", times=3)
             assert await raw.work_messages() == 0
+
+
+async def test_one_lost_message_behind_thousands_that_wait_is_found_in_one_sweep(
+    server: EmbeddedServer, tmp_path: Path
+) -> None:
+    """Which a sweep does not get to, that looks at some jobs of each state."""
+    path = tmp_path / "jobs.sqlite"
+    async with producer(server.url) as jobs, probe(server.url) as raw:
+        refs = await jobs.plain.create_many([Care()] * (5 * PAGE))
+        await until_sourced(raw, len(refs))
+        async with Projector.open(LogFeed(raw.connection), path) as projector:
+            await projector.run(until=(await LogFeed(raw.connection).extent()).last_sequence)
+        await purge(raw, "JOBS_WORK", subjects.work(refs[-1].address))
+        async with Readers.open(path) as readers:
+            await reconciliation(raw, readers).sweep()
+        assert await raw.work_messages() == len(refs)
+
+
+def reconciliation(raw: Probe, readers: Readers) -> Reconciliation:
+    """As the daemon has it, and without any grace."""
+    around = Surroundings()
+    return Reconciliation(
+        readers=readers,
+        verdicts=Verdicts(raw.connection, raw.events),
+        work=WorkMessages(raw.connection),
+        consumers=QueueConsumers(raw.connection),
+        absences=Absences(Presence(raw.connection, raw.features), around.uptime),
+        clock=ServerClock(raw.connection, around.uptime),
+        now=around.now,
+        grace=timedelta(0),
+        went_on=lambda: None,
+    )
 
 
 async def test_two_daemons_put_a_job_back_once(server: EmbeddedServer, tmp_path: Path) -> None:

@@ -67,6 +67,11 @@ class WorkMessages:
         found = await stored_messages.newest(self._connection, WORK, subjects.work(job))
         return None if found is None else found.sequence
 
+    async def in_all(self) -> int:
+        """Messages for whatever jobs; the server need not count them."""
+        info = await api.request(self._connection, f"STREAM.INFO.{WORK}")
+        return int(info["state"]["messages"])
+
     async def how_many(self, subject: str) -> int:
         """Jobs that messages under a subject stand for, told or not yet told to a worker."""
         asked = {"subjects_filter": subject, "offset": _BEYOND_ALL}
