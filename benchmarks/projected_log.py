@@ -38,7 +38,7 @@ def address(number: int) -> JobAddress:
 
 
 def history(number: int) -> list[e.Event]:
-    """One job in ten fails; its payload names one of a thousand customers."""
+    """One job in twenty fails, another dies; its payload names one of a thousand customers."""
     job, at = address(number), BEGIN + timedelta(milliseconds=10 * number)
     attempt = Attempt(f"01JQATTEMPT{number:015d}", f"pod-{number % 7}", f"{number}-{number}", 1)
     said: e.AttemptFields = {
@@ -54,16 +54,20 @@ def history(number: int) -> list[e.Event]:
         "document": f"d-{number}",
         "options": {"colour": True},
     }
-    error = JobError(
-        type="HTTPError", message=f"503 from upstream {number % 50}", tries=1, at=said["at"]
-    )
     return [
         e.Created(job=job, context=_CONTEXT, at=at, tries=0, payload=payload, max_tries=3),
         e.Started(**said),
-        e.Failed(**said, error=error)
-        if number % 10 == 9
-        else e.Completed(**said, result={"pages": 4}),
+        _end(number, said),
     ]
+
+
+def _end(number: int, said: e.AttemptFields) -> e.Event:
+    if number % 10 != 9:
+        return e.Completed(**said, result={"pages": 4})
+    error = JobError(
+        type="HTTPError", message=f"503 from upstream {number % 50}", tries=1, at=said["at"]
+    )
+    return (e.Dead if number % 20 == 19 else e.Failed)(**said, error=error)
 
 
 def folded(number: int, sequence: int) -> Job:

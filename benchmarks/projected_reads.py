@@ -6,9 +6,10 @@ import statistics
 import time
 from collections.abc import Awaitable, Callable, Iterable, Iterator
 from datetime import timedelta
+from functools import partial
 from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from benchmarks import projected_log
 from benchmarks.report import Report
@@ -17,6 +18,7 @@ from jobs_admin.projection.rows import microseconds
 from jobs_admin.projection.store import Projection
 from jobs_admin.projection.writer import Writer
 from jobs_admin.reads import jobs as reads
+from jobs_admin.reads.dead_groups import dead_groups
 from jobs_admin.reads.jobs import JobFilter
 from jobs_admin.reads.keys import busy
 from jobs_admin.reads.readers import Readers
@@ -27,20 +29,20 @@ from trellis_jobs.model.job import Job
 from trellis_jobs.model.states import JobState
 
 Ask = Callable[[Readers, int], Awaitable[Any]]
+_DEAD: Final = JobFilter(states=[JobState.DEAD])
 
 
 async def measure(path: Path, over: int, keyed: int, times: int) -> Report:
-    """Of jobs that are over, and of others with keys that are not."""
-    await _fill(path, over, keyed)
+    """Of a file that was filled so."""
     async with Readers.open(path) as readers:
         return {
-            name: await _latencies(ask, readers, times)
-            for name, ask in (*_lists(over), *_narrow_lists(over), *_overviews(keyed))
+            name: await latencies(partial(ask, readers), times)
+            for name, ask in (*_lists(over), *_narrow_lists(over, keyed), *_overviews(keyed))
         }
 
 
-async def _fill(path: Path, over: int, keyed: int) -> None:
-    """Rows without a log."""
+async def fill(path: Path, over: int, keyed: int) -> None:
+    """Rows without a log: of jobs that are over, and of others with keys that are not."""
     async with Projection.open(path, bulk=True) as projection:
         jobs = iter(_jobs(over, keyed))
         while some := list(islice(jobs, 10_000)):
@@ -62,8 +64,13 @@ def _jobs(over: int, keyed: int) -> Iterator[tuple[int, Job]]:
             sequence,
             projected_log.folded(number, sequence)
             if number < over
-            else projected_log.waiting(number, sequence, keys=max(1, keyed // 3)),
+            else projected_log.waiting(number, sequence, keys=keys_of(keyed)),
         )
+
+
+def keys_of(keyed: int) -> int:
+    """Three jobs to a key."""
+    return max(1, keyed // 3)
 
 
 def _listing(wanted: Callable[[int], JobFilter], offset: int = 0) -> Ask:
@@ -92,7 +99,7 @@ def _lists(jobs: int) -> Iterable[tuple[str, Ask]]:
     ]
 
 
-def _narrow_lists(jobs: int) -> Iterable[tuple[str, Ask]]:
+def _narrow_lists(jobs: int, keyed: int) -> Iterable[tuple[str, Ask]]:
     some, begin = projected_log.address, projected_log.BEGIN
     middle = begin + timedelta(milliseconds=5 * jobs)
     recent = middle + timedelta(milliseconds=5 * jobs, seconds=-10)
@@ -107,6 +114,7 @@ def _narrow_lists(jobs: int) -> Iterable[tuple[str, Ask]]:
         ("until, half of all", _listing(lambda n: JobFilter(until=middle + later(n)))),
         ("id prefix", _listing(lambda n: JobFilter(id_prefix=some(n * 37 % jobs).job_id[:-2]))),
         ("payload value", _listing(lambda n: JobFilter(payload={"customer": n % 1000}))),
+        ("key", _listing(lambda n: JobFilter(key=f"customer:{n % keys_of(keyed)}"))),
         ("error text", _listing(lambda n: JobFilter(error=f"UPSTREAM {n % 50}"))),
         (
             "error text, since",
@@ -125,16 +133,18 @@ def _overviews(keyed: int) -> Iterable[tuple[str, Ask]]:
             "keys of a service",
             lambda readers, _: busy(readers, service=service, offset=0, limit=50),
         ),
+        ("dead groups", lambda readers, _: dead_groups(readers, _DEAD, offset=0, limit=50)),
         ("services", lambda readers, _: services(readers, now=now, offset=0, limit=50)),
         ("stats", lambda readers, _: stats(readers, now=now)),
     ]
 
 
-async def _latencies(ask: Ask, readers: Readers, times: int) -> dict[str, float]:
+async def latencies(ask: Callable[[int], Awaitable[Any]], times: int) -> dict[str, float]:
+    """In milliseconds; each time it is told the number of the question."""
     took = []
     for number in range(times):
         began = time.perf_counter()
-        await ask(readers, number)
+        await ask(number)
         took.append((time.perf_counter() - began) * 1e3)
     cuts = statistics.quantiles(took, n=100, method="inclusive")
     return {"p50": cuts[49], "p99": cuts[98]}

@@ -16,9 +16,10 @@ import uvloop
 from rich.console import Group
 from rich.table import Table
 
-from benchmarks import projected_log, projected_reads
+from benchmarks import ours, projected_log, projected_reads, requested_reads
 from benchmarks.measure import Stopwatch
 from benchmarks.report import Report, Say
+from benchmarks.stage import Stage
 from jobs_admin.projection.intake import Intake
 from jobs_admin.projection.rebuild import rebuild
 from jobs_admin.projection.store import Projection
@@ -39,6 +40,7 @@ class Size:
     listed: int
     keyed: int
     asked: int
+    drained: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,21 +51,39 @@ class Rate:
     cpu_microseconds: float
 
 
-USUAL: Final = Size(rounds=3, jobs=30_000, listed=10_000, keyed=3_000, asked=200)
-QUICK: Final = Size(rounds=1, jobs=200, listed=300, keyed=100, asked=5)
+USUAL: Final = Size(rounds=3, jobs=30_000, listed=10_000, keyed=3_000, asked=200, drained=10_000)
+QUICK: Final = Size(rounds=1, jobs=200, listed=300, keyed=100, asked=5, drained=200)
 LARGE: Final = Size(
     rounds=1,
     jobs=MILLION // projected_log.EVENTS_A_JOB,
     listed=MILLION,
     keyed=300_000,
     asked=200,
+    drained=10_000,
 )
 
 
 def measure(url: str, size: Size, say: Say) -> Report:
     collect_rarely()
     with tempfile.TemporaryDirectory() as folder:
-        return uvloop.run(_measure(url, size, Path(folder), say))
+        figures = uvloop.run(_measure(url, size, Path(folder), say))
+    say(f"draining {size.drained} jobs")
+    drained = statistics.median(_drained(url, size) for _ in range(size.rounds))
+    events = drained * projected_log.EVENTS_A_JOB
+    projected: float = figures["rates"]["projector"]["events_per_second"]
+    return {**figures, "drained_per_second": drained, "drain_ratio": projected / events}
+
+
+def _drained(url: str, size: Size) -> float:
+    """Jobs a second that one worker does, whose handler does nothing.
+
+    The jobs of the log that was projected are in the work queue too: nobody works on them.
+    """
+    with Stage(url, processes=2) as stage:
+        stage.do(ours.create_many, size.drained)
+        stage.until_queued(size.jobs + size.drained)
+        measured = stage.do(ours.drain, size.drained).measured
+    return measured.jobs / measured.seconds
 
 
 async def _measure(url: str, size: Size, folder: Path, say: Say) -> Report:
@@ -80,6 +100,8 @@ async def _measure(url: str, size: Size, folder: Path, say: Say) -> Report:
     medians = {name: _median(measured) for name, measured in rates.items()}
     bare, projector = medians["bare"], medians["projector"]
     say(f"listing {size.listed} jobs")
+    path, listed = folder / "listed.sqlite", (size.listed, size.keyed, size.asked)
+    await projected_reads.fill(path, size.listed, size.keyed)
     return {
         "events": size.jobs * projected_log.EVENTS_A_JOB,
         "rates": {name: asdict(rate) for name, rate in medians.items()},
@@ -88,9 +110,8 @@ async def _measure(url: str, size: Size, folder: Path, say: Say) -> Report:
         "seconds_for_a_million": MILLION / medians["rebuild"].events_per_second,
         "listed": size.listed,
         "keyed": size.keyed,
-        "milliseconds": await projected_reads.measure(
-            folder / "listed.sqlite", size.listed, size.keyed, size.asked
-        ),
+        "milliseconds": await projected_reads.measure(path, *listed),
+        "request_milliseconds": await requested_reads.measure(url, path, *listed),
     }
 
 
@@ -148,11 +169,19 @@ def table(measured: Report) -> Group:
     for name, rate in measured["rates"].items():
         rates.add_row(name, f"{rate['events_per_second']:,.0f}", f"{rate['cpu_microseconds']:.1f}")
     rates.add_row("projector / bare", f"{measured['ratio']:.2f}", f"{measured['cpu_ratio']:.2f}")
+    drain = f"{measured['drain_ratio']:.2f}"
+    rates.add_row(f"projector / worker, {measured['drained_per_second']:,.0f} jobs/s", drain)
     rates.add_row("rebuild of a million, s", f"{measured['seconds_for_a_million']:.0f}")
-    asked = Table("", "p50 ms", "p99 ms", title=_jobs(measured))
-    for name, took in measured["milliseconds"].items():
+    asked = _percentiles(measured, "milliseconds", "the file")
+    requested = _percentiles(measured, "request_milliseconds", "a daemon, over NATS")
+    return Group(rates, asked, requested)
+
+
+def _percentiles(measured: Report, which: str, of: str) -> Table:
+    asked = Table("", "p50 ms", "p99 ms", title=f"{_jobs(measured)}, asked of {of}")
+    for name, took in measured[which].items():
         asked.add_row(name, f"{took['p50']:.2f}", f"{took['p99']:.2f}")
-    return Group(rates, asked)
+    return asked
 
 
 def _jobs(measured: Report) -> str:

@@ -101,13 +101,19 @@ def test_the_projection_is_compared_with_a_bare_consumer_of_the_same_log(figures
     assert set(projection["rates"]) == {"bare", "projector", "rebuild"}
     assert all(figure > 0 for rate in projection["rates"].values() for figure in rate.values())
     assert projection["ratio"] > 0
+    assert projection["drained_per_second"] > 0
+    assert projection["drain_ratio"] > 0
     assert projection["seconds_for_a_million"] > 0
 
 
 def test_each_question_to_the_projection_has_its_percentiles(figures: Any) -> None:
     asked = figures["projection"]["milliseconds"]
     assert {"get", "newest", "service", "since", "error text", "keys", "stats"} <= set(asked)
-    assert all(0 < took["p50"] <= took["p99"] for took in asked.values())
+    assert {"key", "dead groups"} <= set(asked)
+    requested = figures["projection"]["request_milliseconds"]
+    assert {"Jobs.Get", "Jobs.List, newest", "Jobs.List, key", "Jobs.GroupDLQ"} <= set(requested)
+    for told in (asked, requested):
+        assert all(0 < took["p50"] <= took["p99"] for took in told.values())
 
 
 def test_a_job_that_is_over_weighs_more_in_the_log_and_nothing_in_the_work_queue(
