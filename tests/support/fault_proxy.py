@@ -87,7 +87,9 @@ class FaultProxy:
         """Lie like a replica that lags behind; returns a function that counts the lies."""
         return self.answer_reads_with(b"NATS/1.0 404 Message Not Found\r\n\r\n", b"", times)
 
-    def answer_reads_with(self, headers: bytes, data: bytes, times: int) -> Callable[[], int]:
+    def answer_reads_with(
+        self, headers: bytes, data: bytes, times: int, *, stream: bytes = b"JOBS"
+    ) -> Callable[[], int]:
         told = 0
 
         def lie(read: re.Match[bytes], client: asyncio.StreamWriter) -> Then:
@@ -98,7 +100,7 @@ class FaultProxy:
             client.write(line + headers + data + b"\r\n")
             return Then.SWALLOW
 
-        direct_get = re.compile(rb"^PUB \$JS\.API\.DIRECT\.GET\.JOBS\.\S+ (\S+) 0\r\n\r\n$")
+        direct_get = re.compile(rb"^PUB \$JS\.API\.DIRECT\.GET\.%s\.\S+ (\S+) 0\r\n\r\n$" % stream)
         self.to_server.append(_Rule(direct_get, lie, times))
         return lambda: told
 

@@ -159,8 +159,15 @@ class QueueKeys:
                 self.empty(key), lambda state: slots.forget(state, *gone, seen=seen)
             )
 
-    async def evict(self, key: JobKey, slot: Slot) -> None:
-        """A lease is over: fence its job in the log, then free the slot."""
+    async def evict(self, key: JobKey, slot: Slot) -> bool:
+        """A lease is over: fence its job in the log, then free the slot.
+
+        False: it is not over. A server that the others left behind goes on answering reads, but
+        takes no write; so what was read of the slot is confirmed by one first.
+        """
+        seen = await self._bucket.apply(self.empty(key), lambda state: slots.confirm(state, slot))
+        if isinstance(seen, slots.Lost):
+            return False
         log.warning(
             "a slot whose lease is over is freed",
             extra={"key": key.display, "job": slot.job_id, "instance": slot.instance},
@@ -169,6 +176,7 @@ class QueueKeys:
         await self._bucket.apply(
             self.empty(key), lambda state: slots.drop(state, slot.token, counted=is_stale)
         )
+        return True
 
     async def _admit_by_policy(self, key: JobKey, waiting: Waiting) -> Admission:
         """If the answer to a replacing write was lost, the next look finds the job queued."""

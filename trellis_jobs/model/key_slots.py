@@ -1,4 +1,4 @@
-"""Moves on the running side of a key: acquire, renew, release, drop; each returns a state."""
+"""Moves on the running side of a key: acquire, renew, confirm, release, drop."""
 
 from __future__ import annotations
 
@@ -52,6 +52,12 @@ class Lost(Value, frozen=True):
     state: KeyState
 
 
+class Unchanged(Value, frozen=True):
+    """The slot is as it was seen. A state of its own, so that it is written."""
+
+    state: KeyState
+
+
 class Left(Value, frozen=True):
     """Nothing of the job, or of the slot, is there any more."""
 
@@ -86,6 +92,11 @@ def renew(state: KeyState, token: str, *, at: datetime, ttl: timedelta) -> Renew
         for slot in state.active
     )
     return Renewed(replace(state, active=renewed))
+
+
+def confirm(state: KeyState, slot: Slot) -> Unchanged | Lost:
+    """That a slot is still as somebody saw it: reads may be of the past, a write is not."""
+    return Unchanged(replace(state)) if slot in state.active else Lost(state)
 
 
 def release(state: KeyState, token: str, *, requeue: Waiting | None = None) -> Left:

@@ -40,6 +40,5 @@ class KeyWitness:
         if keying.stale_policy is StalePolicy.BLOCK:
             return False
         over = seen.over(keying.heartbeat_ttl.total_seconds(), now)
-        for slot in over:
-            await keys.evict(key, slot)
-        return bool(over)
+        freed = [await keys.evict(key, slot) for slot in over]
+        return any(freed)
