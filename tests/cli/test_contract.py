@@ -17,11 +17,15 @@ from tests.cli.command import ROOT, environment
 from tests.cli.shell import shell
 from tests.cli.shop import ShopJobs
 from tests.cli.stage import Place, Stage, stage
+from tests.support.lab import probe
 from trellis_jobs import Service
+from trellis_jobs.contract.contract_note import CONTRACT
 from trellis_jobs.embedded import EmbeddedServer
+from trellis_jobs.jetstream import api
 
 SHOP = "tests.cli.shop:service"
 CHANGED = "tests.cli.changed_shop:service"
+VAULT = "tests.cli.vault:service"
 LOOSER = "tests.cli.changed_shop:looser"
 SCHEMA = Draft202012Validator(json.loads((ROOT / "contracts/manifest.schema.json").read_text()))
 
@@ -93,6 +97,23 @@ def test_a_diff_tells_each_change_and_ends_with_1_for_a_migration() -> None:
     assert (same.code, same.out, same.err) == (0, "", "nothing changes\n")
 
 
+def test_files_that_differ_in_a_field_nobody_knows_are_a_migration(tmp_path: Path) -> None:
+    old, new = tmp_path / "old.json", tmp_path / "new.json"
+    said = shell("contract", "show", SHOP).json
+    said["jobs"]["greet"]["docs"] = {"summary": "Greets."}
+    old.write_text(json.dumps(said))
+    assert shell("contract", "show", str(old)).json == said
+    said["jobs"]["greet"]["ordering"] = "strict"
+    said["jobs"]["nap"]["payload"]["codec"] = "zstd"
+    new.write_text(json.dumps(said))
+    ended = shell("contract", "diff", str(old), str(new), "--json")
+    assert ended.code == 1
+    assert judged(ended.json) == {
+        ("greet", "ordering"): "migration",
+        ("nap", "payload"): "migration",
+    }
+
+
 def test_on_a_terminal_it_fits(there: Stage) -> None:
     ended = there.at_terminal("contract", "diff", SHOP, CHANGED, columns=80)
     assert ended.code == 1
@@ -114,6 +135,58 @@ def test_what_the_server_was_told_is_compared_too(server: EmbeddedServer) -> Non
     assert there.shell("contract", "diff", "server", "server").code == 2
     away = there.shell("contract", "diff", "server", SHOP, "--nats", "nats://127.0.0.1:1")
     assert (away.code, away.out) == (4, "")
+
+
+def _tell(url: str, consumer: str, metadata: dict[str, str]) -> None:
+    """Another note than its service would have written."""
+
+    async def tell() -> None:
+        async with probe(url) as there:
+            found = await api.request(there.connection, f"CONSUMER.INFO.JOBS_WORK.{consumer}")
+            config = {**found["config"], "metadata": metadata}
+            body = {"stream_name": "JOBS_WORK", "action": "update", "config": config}
+            call = f"CONSUMER.CREATE.JOBS_WORK.{consumer}.{config['filter_subject']}"
+            await api.request(there.connection, call, body)
+
+    asyncio.run(tell())
+
+
+@pytest.mark.parametrize("metadata", [{}, {CONTRACT: "{"}])
+def test_a_queue_whose_contract_cannot_be_read_is_a_migration(
+    server: EmbeddedServer, metadata: dict[str, str]
+) -> None:
+    there = Place(server.url)
+    there.shell("infra", "apply", "--app", SHOP)
+    _tell(server.url, "shop-greet", metadata)
+    refused = there.shell("infra", "apply", "--app", SHOP, "--yes", "--json")
+    assert refused.code == 1
+    assert judged(refused.json["contract"]) == {("greet", ""): "migration"}
+    assert there.shell("infra", "apply", "--app", SHOP, "--yes", "--accept-migration").code == 0
+    assert there.shell("contract", "diff", "server", SHOP, "--json").json["changes"] == []
+
+
+def test_what_a_later_version_told_the_server_is_compared(server: EmbeddedServer) -> None:
+    there = Place(server.url)
+    there.shell("infra", "apply", "--app", SHOP)
+    note = shell("contract", "show", SHOP).json
+    greet = {**note["jobs"]["greet"], "ordering": "strict"}
+    _tell(server.url, "shop-greet", {CONTRACT: json.dumps({**note, "jobs": {"greet": greet}})})
+    ended = there.shell("contract", "diff", "server", SHOP, "--json")
+    assert judged(ended.json) == {("greet", "ordering"): "migration"}
+
+
+def test_types_that_are_too_large_to_be_told_are_compared_by_their_digest(
+    server: EmbeddedServer, tmp_path: Path
+) -> None:
+    there = Place(server.url)
+    there.shell("infra", "apply", "--app", VAULT)
+    assert there.shell("contract", "diff", "server", VAULT, "--json").json["changes"] == []
+    changed = shell("contract", "show", VAULT).json
+    changed["jobs"]["hide-pin"]["payload"]["schema"]["properties"]["where"]["maxLength"] = 3
+    file = tmp_path / "vault.json"
+    file.write_text(json.dumps(changed))
+    ended = there.shell("contract", "diff", "server", str(file), "--json")
+    assert judged(ended.json) == {("hide-pin", "payload"): "migration"}
 
 
 def test_a_module_is_generated_that_says_the_same(tmp_path: Path) -> None:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Final
 
-from pydantic import BaseModel, SecretStr
+from pydantic import BaseModel, Field, SecretStr
 
 from trellis_jobs import ActiveJob, Jobs, Service, job
+from trellis_jobs.contract.contract_note import LARGEST
 
 PIN: Final = "pin-98765"
 
@@ -16,8 +17,16 @@ class Opening(BaseModel):
     door: str
 
 
+class Hiding(BaseModel):
+    """More than a consumer can carry."""
+
+    pin: SecretStr
+    where: str = Field(description="x" * LARGEST)
+
+
 class VaultJobs(Jobs, service="vault"):
     open_door = job(Opening, SecretStr, ack_wait=1)
+    hide_pin = job(Hiding, SecretStr)
 
 
 service = Service(VaultJobs)
@@ -25,4 +34,9 @@ service = Service(VaultJobs)
 
 @service.jobs.open_door.handle
 async def open_door(job: ActiveJob[Opening]) -> SecretStr:
+    return job.payload.pin
+
+
+@service.jobs.hide_pin.handle
+async def hide_pin(job: ActiveJob[Hiding]) -> SecretStr:
     return job.payload.pin

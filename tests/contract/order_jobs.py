@@ -91,11 +91,12 @@ class OrderJobs(Jobs, service="orders"):
         progress=False,
         dlq=False,
         shared=True,
+        docs={"summary": "Ships it."},
         key=KeyConcurrency(
             ["zendesk", "/to/street"], max_active=3, heartbeat_interval=2, stale_policy="block"
         ),
         queue=QueueDepth(max_queued_per_key=1, when_full="coalesce"),
     )
-    greet = job(str, version=3, upgrades={1: str, 2: str})
+    greet = job(str, version=3, upgrades={1: str, 2: str}, docs="Says hello. " * 9)
     list_all = job(list[Address], list[str], name="list", key=KeyConcurrency(["all"]))
     anything = job(object, object)

@@ -101,6 +101,11 @@ CASES: Final = [
     ("queue.whenFull", "coalesce", "reject", MIGRATION),
     ("queue.whenFull", "coalesce", "replace-oldest", MIGRATION),
     ("somethingNew", None, 1, MIGRATION),
+    ("result", NUMBER, {**NUMBER, "codec": "zstd"}, MIGRATION),
+    ("result", {"digest": "d1"}, {"digest": "d2"}, MIGRATION),
+    ("payload", {"digest": "d1"}, TEXT, MIGRATION),
+    ("payload", {"digest": "d1"}, {**TEXT, **VERSION_2}, UPDATE),
+    ("payload", TEXT, {**TEXT, **VERSION_2, "codec": "zstd"}, MIGRATION),
     ("payload", {"schema": {"type": "string"}}, {"schema": {}}, UPDATE),
     ("payload", {"schema": {}}, {"schema": {"type": "string"}}, MIGRATION),
     ("payload", TEXT, {**NUMBER, **VERSION_2}, UPDATE),
@@ -153,6 +158,16 @@ def test_a_queue_that_comes_is_an_update_and_one_that_goes_a_migration() -> None
     [came] = changes(one_queue(None), one_queue(ENTRY))
     [went] = changes(one_queue(ENTRY), one_queue(None))
     assert (came.weight, went.weight) == (UPDATE, MIGRATION)
+
+
+def test_a_queue_of_which_nothing_is_known_is_a_migration() -> None:
+    [change] = changes(one_queue({"untold": "nobody knows"}), one_queue(ENTRY))
+    assert (change.weight, change.why) == (MIGRATION, "nobody knows")
+
+
+def test_what_a_later_version_says_beside_the_queues_is_a_migration() -> None:
+    [change] = changes(MANIFEST, {**MANIFEST, "region": "north"})
+    assert (change.queue, change.field, change.weight) == ("", "region", MIGRATION)
 
 
 def test_a_renamed_queue_is_a_migration() -> None:

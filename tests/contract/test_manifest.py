@@ -14,12 +14,12 @@ from typing import Annotated, Any, Final
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from pydantic import BaseModel, Field, PlainValidator
+from pydantic import BaseModel, Field, PlainValidator, SecretStr
 
 from trellis_jobs.contract.contract_note import CONTRACT, LARGEST, note_of, read_note
 from trellis_jobs.contract.declaration import JobType, ServiceContract
 from trellis_jobs.contract.keying import KeyConcurrency, QueueDepth, resolve
-from trellis_jobs.contract.manifest import from_manifest, to_manifest
+from trellis_jobs.contract.manifest import from_manifest, restated, to_manifest
 from trellis_jobs.contract.schema_shapes import SchemaShape
 from trellis_jobs.contract.shapes import DoesNotFit, Shape
 from trellis_jobs.errors import DeclarationError
@@ -27,6 +27,7 @@ from trellis_jobs.model.retry import RetryPolicy
 
 GOLDEN: Final = Path(__file__).parents[2] / "contracts" / "vectors" / "service-manifest.json"
 MILLISECOND: Final = timedelta(milliseconds=1)
+KEYING: Final = resolve(KeyConcurrency(["/origin"]), QueueDepth(), timedelta(seconds=30))
 
 milliseconds = st.integers(1, 10**9).map(lambda n: n * MILLISECOND)
 shapes = st.sampled_from([Shape(str), Shape(int), Shape(dict[str, list[float]]), Shape(type(None))])
@@ -222,3 +223,32 @@ def test_a_type_without_a_schema_or_with_too_large_a_one_is_left_open(payload: A
     assert isinstance(read.payload, SchemaShape)
     assert read.payload.is_open
     assert read.concurrency == 3
+    assert note_of("helpdesk", read) == note
+
+
+class Vault(BaseModel):
+    pin: SecretStr
+    where: HUGE
+
+
+def test_of_a_type_that_is_too_large_to_be_told_its_secrets_are() -> None:
+    queue = JobType(name="open", payload=Shape(Vault), result=Shape(SecretStr))
+    read = read_note({CONTRACT: note_of("helpdesk", queue)}, "helpdesk", "open")
+    assert read is not None
+    assert (read.payload.secrets, read.result.secrets) == (("/pin",), ("",))
+
+
+def test_what_a_later_version_says_survives_and_so_do_the_docs() -> None:
+    queue = JobType(
+        name="sync", payload=Shape(Ticket), result=Shape(str), keying=KEYING, docs="Syncs all."
+    )
+    document = to_manifest(ServiceContract("helpdesk", {"sync": queue}))
+    assert document["jobs"]["sync"]["docs"] == "Syncs all."
+    assert to_manifest(from_manifest(document)) == document
+    assert restated(document) == document
+    later = copy.deepcopy(document)
+    sync = later["jobs"]["sync"]
+    for part in (later, sync, sync["payload"], sync["result"], sync["keyConcurrency"]):
+        part["laterWord"] = {"x": None}
+    assert restated(later) == later
+    assert to_manifest(from_manifest(later)) == document

@@ -32,9 +32,11 @@ from tests.given import (
     started,
     waiting,
 )
-from trellis_jobs.contract.declaration import JobType, ServiceContract
+from trellis_jobs.contract.declaration import DEFAULT_ACK_WAIT, JobType, ServiceContract
+from trellis_jobs.contract.keying import KeyConcurrency, QueueDepth, resolve
 from trellis_jobs.contract.manifest import to_manifest
 from trellis_jobs.contract.shapes import Shape
+from trellis_jobs.contract.versions import upgraded_elsewhere
 from trellis_jobs.model import events as e
 from trellis_jobs.model import subjects
 from trellis_jobs.model.events import EventKind
@@ -186,6 +188,19 @@ CONTRACT: Final = ServiceContract(
         ),
         "forget-report": JobType(
             name="forget-report", payload=Shape(str), result=Shape(type(None))
+        ),
+        "index-report": JobType(
+            name="index-report",
+            payload=Shape(RenderReport),
+            result=Shape(type(None)),
+            keying=resolve(
+                KeyConcurrency(["index", "/doc"], max_active=2, stale_policy="block"),
+                QueueDepth(max_queued_per_key=3, when_full="coalesce"),
+                DEFAULT_ACK_WAIT,
+            ),
+            version=3,
+            upgrades=dict.fromkeys((1, 2), upgraded_elsewhere),
+            docs="Makes a report findable.",
         ),
     },
 )

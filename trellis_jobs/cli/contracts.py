@@ -13,7 +13,7 @@ from trellis_jobs.cli.exits import Missing
 from trellis_jobs.cli.loading import load_service
 from trellis_jobs.cli.queue_names import QueueName
 from trellis_jobs.contract.declaration import JobType, ServiceContract
-from trellis_jobs.contract.manifest import from_manifest
+from trellis_jobs.contract.manifest import from_manifest, restated
 from trellis_jobs.errors import DeclarationError
 from trellis_jobs.jetstream.connection import Connection
 from trellis_jobs.jetstream.queues import ServerQueue, find_queue, list_queues
@@ -54,13 +54,18 @@ class ContractSource:
 
     def _declared(self) -> ServiceContract | None:
         if self.contract is not None:
-            return read_manifest(self.contract)
+            return read_contract(self.contract)
         return None if self.app is None else load_service(self.app).contract
 
 
-def read_manifest(file: Path) -> ServiceContract:
+def read_contract(file: Path) -> ServiceContract:
+    return from_manifest(read_manifest(file))
+
+
+def read_manifest(file: Path) -> dict[str, Any]:
+    """As it would be written here, and what it says beyond that; raises DeclarationError."""
     try:
-        return from_manifest(orjson.loads(file.read_bytes()))
+        return restated(orjson.loads(file.read_bytes()))
     except (OSError, orjson.JSONDecodeError, DeclarationError) as error:
         raise DeclarationError(f"{file}: {error}") from error
 

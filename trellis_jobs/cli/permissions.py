@@ -13,7 +13,7 @@ import typer
 
 from jobs_admin.config import SERVICE_NAME
 from jobs_admin.rpc.contract import RPCS, Capability
-from trellis_jobs.cli.contracts import read_manifest
+from trellis_jobs.cli.contracts import read_contract
 from trellis_jobs.cli.loading import load_service
 from trellis_jobs.cli.showing.output import print_json
 from trellis_jobs.contract import rights
@@ -185,7 +185,7 @@ def _of_operator(name: str, capabilities: Sequence[str]) -> Rights:
 
 def _contract(named: str) -> ServiceContract:
     file = Path(named)
-    return read_manifest(file) if file.is_file() else load_service(named).contract
+    return read_contract(file) if file.is_file() else load_service(named).contract
 
 
 def _key(given: str) -> tuple[str, str]:

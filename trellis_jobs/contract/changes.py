@@ -16,6 +16,11 @@ from trellis_jobs.contract.schema_changes import narrowings
 
 Manifest = Mapping[str, Any]
 
+# Instead of a queue's fields, why they are not known.
+UNTOLD: Final = "untold"
+# What an entry says of a type: its schema, or of one that was too large what must be known.
+OF_A_TYPE: Final = frozenset({"schema", "digest", "secrets"})
+
 
 class Weight(StrEnum):
     UPDATE = "update"
@@ -50,11 +55,20 @@ def changes(old: Manifest, new: Manifest) -> list[ContractChange]:
         services = (old["service"], new["service"])
         return [ContractChange("", "service", *services, Weight.MIGRATION, why)]
     was, now = old["jobs"], new["jobs"]
-    return [
+    return [*_of_the_rest(old, new)] + [
         change
         for queue in sorted(was.keys() | now.keys())
         for change in _of_queue(queue, was.get(queue), now.get(queue))
     ]
+
+
+def _of_the_rest(old: Manifest, new: Manifest) -> Iterator[ContractChange]:
+    """What a later version says beside the queues."""
+    for field in sorted((old.keys() | new.keys()) - _OF_A_MANIFEST):
+        was, now = old.get(field), new.get(field)
+        if was != now:
+            judged = _unknown(was, now)
+            yield ContractChange("", field, was, now, judged.weight, judged.why)
 
 
 def is_migration(found: Sequence[ContractChange]) -> bool:
@@ -68,6 +82,9 @@ def _of_queue(queue: str, old: Any, new: Any) -> Iterator[ContractChange]:
     if new is None:
         why = "the queue is gone: jobs that wait in it have nobody who runs them"
         yield ContractChange(queue, "", old, None, Weight.MIGRATION, why)
+        return
+    if UNTOLD in old:
+        yield ContractChange(queue, "", None, new, Weight.MIGRATION, old[UNTOLD])
         return
     was, now = dict(_flat(old)), dict(_flat(new))
     for field in sorted(was.keys() | now.keys()):
@@ -129,6 +146,10 @@ def _always(judgement: Judgement) -> Judge:
 
 def _schema(what: str) -> Judge:
     def judge(old: Any, new: Any) -> Judgement:
+        if unknown := _unjudged(old, new):
+            return _migration(f"nobody has decided what a change of {', '.join(unknown)} does")
+        if any("digest" in (entry or {}) for entry in (old, new)):
+            return _migration(f"may refuse a {what} that exists: only a digest of it is known")
         found = narrowings(_schema_of(old), _schema_of(new))
         if not found:
             return _update(f"everything that was a {what} still is")
@@ -147,15 +168,13 @@ def _payload(old: Any, new: Any) -> Judgement:
     """Its version decides: what can be upgraded fits, whatever the schemas say."""
     was, now = (old or {}).get("version", 1), (new or {}).get("version", 1)
     oldest, oldest_was = _oldest_read(new), _oldest_read(old)
-    if unknown := _unjudged(old, new):
-        return _migration(f"nobody has decided what a change of {', '.join(unknown)} does")
     if now < was:
         return _migration(f"jobs of version {was} are put back, and wait for code that knows it")
     if oldest > was:
         return _migration(f"nothing upgrades the payloads of version {was}, so their jobs fail")
     if oldest > oldest_was:
         return _migration(f"payloads older than version {oldest} cannot be read any more")
-    if now > was:
+    if now > was and not _unjudged(old, new):
         return _update(f"payloads of version {was} are upgraded to version {now}")
     return _schema("payload")(old, new)
 
@@ -200,7 +219,8 @@ def _renewal(old: Any, new: Any) -> Judgement:
 
 
 _SHOWN: Final = 3
-_OF_A_PAYLOAD: Final = frozenset({"schema", "version", "upgradesFrom"})
+_OF_A_MANIFEST: Final = frozenset({"format", "service", "jobs"})
+_OF_A_PAYLOAD: Final = OF_A_TYPE | {"version", "upgradesFrom"}
 _GROUPS: Final = frozenset({"keyConcurrency", "queue"})
 _KEYED: Final = _always(_migration("jobs that would have run side by side wait, or the other way"))
 JUDGES: Final[Mapping[str, Judge]] = {

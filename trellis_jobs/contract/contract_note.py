@@ -8,15 +8,17 @@ from typing import TYPE_CHECKING, Any, Final
 
 import orjson
 
+from trellis_jobs.contract.changes import OF_A_TYPE
 from trellis_jobs.contract.declaration import ServiceContract
-from trellis_jobs.contract.manifest import from_manifest, to_manifest
-from trellis_jobs.contract.schema_shapes import SchemaShape
+from trellis_jobs.contract.manifest import from_manifest, restated, to_manifest
+from trellis_jobs.contract.schema_shapes import SchemaShape, UntoldShape, digest_of
 from trellis_jobs.errors import DeclarationError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from trellis_jobs.contract.declaration import JobType
+    from trellis_jobs.contract.shapes import Shape
 
 # The key in the consumer's metadata; what it holds is a manifest with one queue.
 CONTRACT: Final = "trellis.contract"
@@ -25,28 +27,55 @@ LARGEST: Final = 16 * 1024
 
 
 def note_of(service: str, queue: JobType[Any, Any]) -> str:
-    """Without the schemas where they are too large, or where a type has none."""
+    """With digests of the schemas where they are too large; nothing of a type that has none."""
     try:
         whole = _written(service, queue)
     except (DeclarationError, TypeError, ValueError):
         whole = None
     if whole is not None and len(whole) <= LARGEST:
         return whole
-    anything = SchemaShape(True)
-    return _written(service, replace(queue, payload=anything, result=anything))
+    short = replace(queue, payload=_untold(queue.payload), result=_untold(queue.result))
+    return _written(service, short)
 
 
-def is_whole(queue: JobType[Any, Any]) -> bool:
-    """Whether a note told the types too."""
-    kinds = (queue.payload, queue.result)
-    return not all(isinstance(kind, SchemaShape) and kind.is_open for kind in kinds)
+def _untold(shape: Shape[Any]) -> SchemaShape:
+    try:
+        return UntoldShape(digest_of(shape.schema()), shape.secrets)
+    except (DeclarationError, TypeError, ValueError):
+        return SchemaShape(True)
 
 
 def read_note(metadata: Mapping[str, str], service: str, job_type: str) -> JobType[Any, Any] | None:
     """None where there is no note; raises DeclarationError where there is one of something else."""
     note = metadata.get(CONTRACT)
+    return None if note is None else _read(note, service, job_type)
+
+
+def told_entry(metadata: Mapping[str, str], service: str, job_type: str) -> dict[str, Any] | None:
+    """As `read_note`: the queue's part of a manifest, also with what is not known here."""
+    note = metadata.get(CONTRACT)
     if note is None:
         return None
+    _read(note, service, job_type)
+    entry: dict[str, Any] = restated(orjson.loads(note))["jobs"][job_type]
+    return entry
+
+
+def with_known_types(told: dict[str, Any], declared: Mapping[str, Any]) -> dict[str, Any]:
+    """An entry with the schemas of another one, where it has a digest of just these."""
+    known = {
+        part: {"schema": declared[part]["schema"], **_but_its_type(told[part])}
+        for part in ("payload", "result")
+        if told[part].get("digest") == digest_of(declared[part].get("schema", True))
+    }
+    return {**told, **known}
+
+
+def _but_its_type(entry: Mapping[str, Any]) -> dict[str, Any]:
+    return {word: value for word, value in entry.items() if word not in OF_A_TYPE}
+
+
+def _read(note: str, service: str, job_type: str) -> JobType[Any, Any]:
     try:
         contract = from_manifest(orjson.loads(note))
     except ValueError as error:

@@ -33,7 +33,7 @@ class JobType(Generic[P, R]):
     """One queue of a service. `shared`: foreign runtimes write its events too (design D25).
 
     `version` is of the payload; `upgrades` lead to it from earlier ones. `consumer`: the name of
-    its consumer, where a deployment has given it one.
+    its consumer, where a deployment has given it one. `docs`: words for readers of the manifest.
     """
 
     name: str
@@ -54,6 +54,7 @@ class JobType(Generic[P, R]):
     version: int = 1
     upgrades: Upgrades = field(default_factory=dict, hash=False)
     consumer: str | None = None
+    docs: Json = field(default=None, hash=False)
 
     def __post_init__(self) -> None:
         check_token("queue name", self.name)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import timedelta
-from typing import Annotated, Any, Final, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from pydantic.alias_generators import to_camel
@@ -17,10 +17,13 @@ from trellis_jobs.contract.declaration import (
     ServiceContract,
 )
 from trellis_jobs.contract.keying import KeyConcurrency, Keying, QueueDepth, resolve
-from trellis_jobs.contract.schema_shapes import SchemaShape
+from trellis_jobs.contract.schema_shapes import SchemaShape, UntoldShape
 from trellis_jobs.contract.versions import Upgrade, upgraded_elsewhere, upgrades_from
 from trellis_jobs.errors import DeclarationError
 from trellis_jobs.model.retry import RetryPolicy
+
+if TYPE_CHECKING:
+    from trellis_jobs.contract.shapes import Shape
 
 FORMAT: Final = "trellis.jobs.service@v1"
 _MILLISECOND: Final = timedelta(milliseconds=1)
@@ -41,17 +44,22 @@ class _Untitled(GenerateJsonSchema):
 
 
 class _Part(BaseModel):
-    """Numbers are numbers, and what a later version adds is let pass."""
+    """Numbers are numbers, and what a later version adds is let pass, and kept."""
 
     model_config = ConfigDict(
-        frozen=True, strict=True, alias_generator=to_camel, populate_by_name=True
+        frozen=True, strict=True, extra="allow", alias_generator=to_camel, populate_by_name=True
     )
 
 
 class TypeEntry(_Part):
-    """What is not said fits everything."""
+    """What is not said fits everything.
+
+    `digest` and `secrets` stand for a schema that was too large for a consumer to carry.
+    """
 
     json_schema: dict[str, Any] | bool = Field(default=True, alias="schema")
+    digest: str | None = None
+    secrets: list[str] | None = None
 
 
 class PayloadEntry(TypeEntry):
@@ -90,6 +98,7 @@ class QueueEntry(_Part):
     shared: bool | None = None
     key_concurrency: KeyEntry | None = None
     queue: DepthEntry | None = None
+    docs: Any = None
 
 
 class Manifest(_Part):
@@ -116,10 +125,37 @@ def to_manifest(contract: ServiceContract) -> dict[str, Any]:
 
 def from_manifest(document: object) -> ServiceContract:
     """Raises DeclarationError, which names the place, if it is no manifest or cannot work."""
+    return _contract(_read(document))
+
+
+def restated(document: object) -> dict[str, Any]:
+    """As it would be written here, and what it says beyond that; raises DeclarationError."""
+    said = _read(document)
+    written = to_manifest(_contract(said))
+    jobs = {name: _with_unknown(entry, said.jobs[name]) for name, entry in written["jobs"].items()}
+    return {**_with_unknown(written, said), "jobs": jobs}
+
+
+def _with_unknown(written: dict[str, Any], said: _Part) -> dict[str, Any]:
+    parts = {
+        str(field.alias): getattr(said, name) for name, field in type(said).model_fields.items()
+    }
+    inner = {
+        name: _with_unknown(written[name], part)
+        for name, part in parts.items()
+        if isinstance(part, _Part) and name in written
+    }
+    return {**written, **inner, **(said.model_extra or {})}
+
+
+def _read(document: object) -> Manifest:
     try:
-        manifest = Manifest.model_validate(document)
+        return Manifest.model_validate(document)
     except ValidationError as error:
         raise DeclarationError(f"this is no manifest: {first_problem(error)}") from None
+
+
+def _contract(manifest: Manifest) -> ServiceContract:
     queues = {name: _queue(name, entry) for name, entry in manifest.jobs.items()}
     return ServiceContract(manifest.service, queues)
 
@@ -127,7 +163,7 @@ def from_manifest(document: object) -> ServiceContract:
 def _entry(queue: JobType[Any, Any]) -> QueueEntry:
     return QueueEntry(
         payload=_payload_entry(queue),
-        result=TypeEntry(schema=queue.result.schema()),
+        result=TypeEntry(**_type(queue.result)),
         max_deliver=queue.retry.max_tries,
         backoff_ms=[_milliseconds(delay) for delay in queue.retry.delays],
         ack_wait_ms=_milliseconds(queue.ack_wait),
@@ -141,6 +177,7 @@ def _entry(queue: JobType[Any, Any]) -> QueueEntry:
         shared=queue.shared or None,
         key_concurrency=None if queue.keying is None else _key_entry(queue.keying),
         queue=None if queue.keying is None else _depth_entry(queue.keying),
+        docs=queue.docs,
     )
 
 
@@ -148,10 +185,22 @@ def _payload_entry(queue: JobType[Any, Any]) -> PayloadEntry:
     """The first version is not worth mentioning."""
     oldest = upgrades_from(queue.version, queue.upgrades)
     return PayloadEntry(
-        schema=queue.payload.schema(),
+        **_type(queue.payload),
         version=queue.version if queue.version > 1 else None,
         upgrades_from=oldest if oldest < queue.version else None,
     )
+
+
+def _type(shape: Shape[Any]) -> dict[str, Any]:
+    if isinstance(shape, UntoldShape):
+        return {"digest": shape.digest, "secrets": list(shape.secrets)}
+    return {"schema": shape.schema()}
+
+
+def _shape(entry: TypeEntry) -> SchemaShape:
+    if entry.digest is not None:
+        return UntoldShape(entry.digest, tuple(entry.secrets or ()))
+    return SchemaShape(entry.json_schema)
 
 
 def _key_entry(keying: Keying) -> KeyEntry:
@@ -173,8 +222,8 @@ def _queue(name: str, entry: QueueEntry) -> JobType[Any, Any]:
     try:
         return JobType(
             name=name,
-            payload=SchemaShape(entry.payload.json_schema),
-            result=SchemaShape(entry.result.json_schema),
+            payload=_shape(entry.payload),
+            result=_shape(entry.result),
             concurrency=entry.concurrency,
             retry=RetryPolicy(
                 entry.max_deliver, tuple(delay * _MILLISECOND for delay in entry.backoff_ms)
@@ -190,6 +239,7 @@ def _queue(name: str, entry: QueueEntry) -> JobType[Any, Any]:
             keying=_keying(entry, ack_wait),
             version=entry.payload.version or 1,
             upgrades=_upgrades(entry.payload),
+            docs=entry.docs,
         )
     except (DeclarationError, ValueError) as error:
         raise DeclarationError(f"jobs.{name}: {error}") from error

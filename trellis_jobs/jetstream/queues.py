@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from trellis_jobs.contract.contract_note import read_note
+from trellis_jobs.contract.contract_note import read_note, told_entry
 from trellis_jobs.contract.topology import WORK, Config, queue_consumer
 from trellis_jobs.errors import InfrastructureMissing, RequestRefused, ServerTooOld
 from trellis_jobs.jetstream import api, stored_messages
@@ -44,6 +44,10 @@ class ServerQueue:
     def contract(self) -> JobType[Any, Any] | None:
         """As its service has told it; raises DeclarationError where it cannot be read."""
         return read_note(self._metadata, self.service, self.job_type)
+
+    def told(self) -> dict[str, Any] | None:
+        """Its part of a manifest; raises DeclarationError where it cannot be read."""
+        return told_entry(self._metadata, self.service, self.job_type)
 
     def differs_from(self, declared: JobType[Any, Any], *, elsewhere: bool) -> list[str]:
         """`elsewhere`: declared in code, so that what the server was told may be another."""

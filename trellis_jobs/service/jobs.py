@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from trellis_jobs.contract.versions import Upgrades
+    from trellis_jobs.model.json_values import Json
     from trellis_jobs.service.runtime import Runtime
 
 P = TypeVar("P")
@@ -55,6 +56,7 @@ class JobOptions(TypedDict, total=False):
     queue: QueueDepth | None
     version: int
     upgrades: Upgrades
+    docs: Json
 
 
 class job(Generic[P, R]):  # noqa: N801 - reads as a keyword in a declaration
@@ -125,6 +127,7 @@ class job(Generic[P, R]):  # noqa: N801 - reads as a keyword in a declaration
             keying=resolve(o.get("key"), o.get("queue"), ack_wait),
             version=o.get("version", 1),
             upgrades=dict(o.get("upgrades", {})),
+            docs=o.get("docs"),
         )
 
 

@@ -14,9 +14,8 @@ from trellis_jobs.cli.contracts import read_manifest
 from trellis_jobs.cli.exits import Missing, Misused
 from trellis_jobs.cli.loading import load_contract
 from trellis_jobs.cli.reach import Reach
-from trellis_jobs.cli.showing.output import say
-from trellis_jobs.contract.contract_note import is_whole
-from trellis_jobs.contract.declaration import JobType, ServiceContract
+from trellis_jobs.contract.changes import UNTOLD
+from trellis_jobs.contract.contract_note import with_known_types
 from trellis_jobs.contract.manifest import to_manifest
 from trellis_jobs.errors import DeclarationError
 from trellis_jobs.jetstream.connection import Connection
@@ -34,7 +33,7 @@ OutFile = Annotated[
 def declared(named: str) -> Manifest:
     """Of a file, or of MODULE:SERVICE."""
     if Path(named).is_file():
-        return to_manifest(read_manifest(Path(named)))
+        return read_manifest(Path(named))
     if ":" not in named or named.endswith(".json"):
         raise Misused(f"{named!r} is neither a file that is there nor MODULE:SERVICE")
     return to_manifest(load_contract(named))
@@ -54,39 +53,22 @@ async def both(reach: Reach, old: str, new: str) -> tuple[Manifest, Manifest]:
 
 async def told_by_server(connection: Connection, other: Manifest) -> Manifest:
     """What the consumers of the service's queues carry; raises Missing where there are none."""
-    service, queues = str(other["service"]), dict[str, JobType[Any, Any]]()
-    for queue in await list_queues(connection):
-        contract = _contract(queue) if queue.service == service else None
-        if contract is not None:
-            queues[queue.job_type] = contract
+    service, declared = str(other["service"]), other["jobs"]
+    queues = [queue for queue in await list_queues(connection) if queue.service == service]
     if not queues:
         raise Missing(f"the server knows no contract of {service}: no worker of it ever started")
-    return _with_untold_types(to_manifest(ServiceContract(service, queues)), queues, other)
+    jobs = {each.job_type: _told(each, declared.get(each.job_type)) for each in queues}
+    return {"service": service, "jobs": jobs}
 
 
-def _contract(queue: ServerQueue) -> JobType[Any, Any] | None:
+def _told(queue: ServerQueue, declared: Manifest | None) -> Manifest:
     try:
-        contract = queue.contract()
+        told = queue.told()
     except DeclarationError as error:
-        say(f"{queue.name} is not compared: what the server knows of it cannot be read: {error}")
-        return None
-    if contract is None:
-        say(f"{queue.name} is not compared: its workers have not told the server its contract")
-    return contract
-
-
-def _with_untold_types(
-    told: dict[str, Any], queues: Mapping[str, JobType[Any, Any]], other: Manifest
-) -> Manifest:
-    """Schemas that were too large to be told are taken to be the same, and that is said."""
-    for name, queue in queues.items():
-        elsewhere = other["jobs"].get(name)
-        if is_whole(queue) or elsewhere is None:
-            continue
-        say(f"the types of {told['service']}/{name} are not compared: the server was not told them")
-        for part in ("payload", "result"):
-            told["jobs"][name][part]["schema"] = elsewhere[part].get("schema", True)
-    return told
+        return {UNTOLD: f"what the server was told of it cannot be read: {error}"}
+    if told is None:
+        return {UNTOLD: "its workers have not told the server what it was"}
+    return told if declared is None else with_known_types(told, declared)
 
 
 def write(text: bytes, out: Path | None) -> None:

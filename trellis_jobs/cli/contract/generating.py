@@ -11,7 +11,7 @@ from typing import Annotated, Any, Final
 import typer
 
 from trellis_jobs.cli.contract.documents import OutFile, write
-from trellis_jobs.cli.contracts import read_manifest
+from trellis_jobs.cli.contracts import read_contract
 from trellis_jobs.contract.changes import ContractChange, Weight, changes
 from trellis_jobs.contract.facade.module import facade
 from trellis_jobs.contract.manifest import to_manifest
@@ -31,7 +31,7 @@ def generate(
 
     What a manifest says and Python cannot is refused, by its place.
     """
-    document = to_manifest(read_manifest(manifest))
+    document = to_manifest(read_contract(manifest))
     source = facade(document)
     check_stable(document, manifest_of(source))
     write(source.encode(), out)

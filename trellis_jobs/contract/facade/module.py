@@ -13,6 +13,7 @@ from trellis_jobs.contract.facade.layout import (
     is_plain,
     lint_codes,
     literal,
+    long_text,
     wrapped,
 )
 from trellis_jobs.contract.keying import KeyConcurrency, Keying, QueueDepth, resolve
@@ -98,11 +99,19 @@ def _options(queue: JobType[Any, Any], attribute: str, needed: set[str]) -> Iter
         if value is not None:
             yield f"{option}={_seconds(value)}"
     yield from (f"{word}=False" for field, word in _SWITCHES.items() if not getattr(queue, field))
-    if queue.shared:
-        yield "shared=True"
+    yield from _remarks(queue)
     if queue.keying is not None:
         needed |= {"KeyConcurrency"}
         yield from _keying(queue.keying, queue.ack_wait, needed)
+
+
+def _remarks(queue: JobType[Any, Any]) -> Iterator[str]:
+    if queue.shared:
+        yield "shared=True"
+    if isinstance(queue.docs, str):
+        yield f"docs={long_text(queue.docs)}"
+    elif queue.docs is not None:
+        yield f"docs={literal(queue.docs)}"
 
 
 def _counts(queue: JobType[Any, Any]) -> Iterator[str]:
