@@ -15,11 +15,15 @@ from tests.cli.command import ROOT
 from tests.cli.shell import Ended, shell
 from tests.permissions.services import HouseJobs
 from trellis_jobs.cli.exits import Exit
+from trellis_jobs.contract.declaration import JobType, ServiceContract
 from trellis_jobs.contract.manifest import to_manifest
-from trellis_jobs.embedded import EmbeddedServer
+from trellis_jobs.contract.shapes import Shape
+from trellis_jobs.embedded import EmbeddedServer, EmbeddedServerFailed
+from trellis_jobs.jetstream.user_keys import ensure_seed
 from trellis_jobs.model import subjects
 
 HOUSE = "tests.permissions.services:house"
+
 KEY = "UAEUV3BJXFI3HP6ECKCFHGEW3PFPZ4E6N4XMPKZJDSCPRJJAZTKTKXVE"
 
 
@@ -66,13 +70,14 @@ def test_every_request_is_for_who_reads_or_for_who_changes_and_for_nobody_else()
 
 @pytest.mark.parametrize("shape", ["users", "accounts"])
 def test_the_text_says_the_same_as_the_json(shape: str) -> None:
-    """But for passwords, which are the server's to know."""
+    """But for passwords: the text has the server read them, the JSON names their variables."""
     who = ("--service", HOUSE, "--admin", "--provisioner", "--operator", "ann=read,stream")
     keyed = (*who, "--nkey", f"house={KEY}", "--shape", shape)
     ended, document = asked(*keyed), told(*keyed)
     bare = re.sub(r"^ *#.*$", "", ended.out, flags=re.MULTILINE)
     quoted = set(re.findall(r'"([^"]+)"', bare))
-    assert quoted == words_of(document["config"])
+    variables = set(re.findall(r"password: \$(\w+)", ended.out))
+    assert quoted == words_of(document["config"]) - variables
     assert {each["name"] for each in document["users"]} == {
         "house",
         "jobs-admin",
@@ -94,10 +99,53 @@ def words_of(config: Any) -> set[str]:
     return {config} if isinstance(config, str) else set()
 
 
-def test_the_json_is_configuration_too() -> None:
-    config = told("--service", HOUSE, "--admin", "--shape", "accounts")["config"]
+WHO = ("--service", HOUSE, "--admin", "--shape", "accounts")
+
+
+def test_the_json_is_configuration_too(tmp_path: Path) -> None:
+    keys = [f"{name}={ensure_seed(tmp_path / name)}" for name in ("house", "jobs-admin")]
+    config = told(*WHO, *(word for key in keys for word in ("--nkey", key)))["config"]
     with EmbeddedServer.start(config=json.dumps(config)) as server:
         assert server.port
+
+
+def test_a_server_does_not_start_with_a_user_whom_nobody_asks_for_a_password() -> None:
+    document = told(*WHO)
+    [admin] = document["config"]["accounts"]["PLATFORM"]["users"]
+    assert admin["password"] == {"environment": "JOBS_ADMIN_PASSWORD"}
+    with (
+        pytest.raises(EmbeddedServerFailed, match="not string"),
+        EmbeddedServer.start(config=json.dumps(document["config"])),
+    ):
+        pass
+
+
+def manifest(folder: Path, service: str, *queues: str) -> str:
+    types = [JobType(name=name, payload=Shape(str), result=Shape(str)) for name in queues]
+    contract = ServiceContract(service, {each.name: each for each in types})
+    file = folder / f"{service}-{len(queues)}.json"
+    file.write_bytes(orjson.dumps(to_manifest(contract)))
+    return str(file)
+
+
+@pytest.mark.parametrize(
+    ("services", "why"),
+    [
+        ([("a", "b-c"), ("a-b", "c")], "a/b-c and a-b/c would have the same consumer, a-b-c"),
+        ([("a-b", "x"), ("a_b", "y")], "would have the same password, $A_B_PASSWORD"),
+        ([("Shop", "x"), ("shop", "y", "z")], "would have the same password, $SHOP_PASSWORD"),
+        ([("PLATFORM", "x")], "'PLATFORM' is an account of its own"),
+        ([("SYS", "x")], "'SYS' is an account of its own"),
+        ([("OPERATORS", "x")], "'OPERATORS' is an account of its own"),
+    ],
+)
+def test_services_that_would_reach_what_is_anothers_are_refused(
+    tmp_path: Path, services: list[tuple[str, ...]], why: str
+) -> None:
+    files = [manifest(tmp_path, *each) for each in services]
+    ended = asked(*(word for file in files for word in ("--service", file)))
+    assert (ended.code, ended.out) == (Exit.REFUSED, "")
+    assert why in ended.err
 
 
 @pytest.mark.parametrize(

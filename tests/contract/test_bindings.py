@@ -122,6 +122,10 @@ def test_canonical_names_change_nothing() -> None:
         (lambda b: b.update(workStream="OTHER"), "workStream: work is only in JOBS_WORK"),
         (lambda b: b["queues"]["close"].pop("consumerName"), "queues.close.consumerName: "),
         (
+            lambda b: [each.update(consumerName="same") for each in b["queues"].values()],
+            "queues: two of them have the same consumerName",
+        ),
+        (
             lambda b: b["queues"]["close"].update(publishPrefix="trellis.jobs.other.x"),
             "queues.close.publishPrefix: it is not of namespace 'tr_jobs_01J'",
         ),

@@ -18,9 +18,9 @@ from trellis_jobs.jetstream.access import API_PREFIX, Access
 from trellis_jobs.jetstream.connection import Connection
 
 SHAPES: Final = ("users", "accounts")
+SERVICES: Final = tuple(f"tests.permissions.services:{name}" for name in ("house", "garden"))
 WHO: Final = (
-    *("--service", "tests.permissions.services:house"),
-    *("--service", "tests.permissions.services:garden"),
+    *(word for service in SERVICES for word in ("--service", service)),
     *("--operator", "reader=read", "--operator", "changer=mutate", "--operator", "watcher=stream"),
     *("--admin", "--provisioner"),
 )
@@ -113,8 +113,9 @@ def installed(shape: str) -> Iterator[Installation]:
             patch.setenv(variable, password)
         with EmbeddedServer.start(config=_with_others(printed(*WHO, "--shape", shape))) as server:
             made = Installation(shape, server, prefixes)
-            applied = made.command("provisioner", "infra", "apply", "--yes")
-            assert applied.returncode == 0, applied.stderr
+            for service in SERVICES:
+                applied = made.command("provisioner", "infra", "apply", "--app", service, "--yes")
+                assert applied.returncode == 0, applied.stderr
             yield made
 
 

@@ -50,7 +50,17 @@ class GardenJobs(Jobs, service="garden"):
     keyed = job(Chore, str, ack_wait=1, key=KeyConcurrency(["room", "/room"]))
 
 
+class ChangedHouseJobs(Jobs, service="house"):
+    """Fewer tries than the jobs that wait were promised."""
+
+    work = job(Chore, str, concurrency=10, ack_wait=1, backoff=[0.05], max_deliver=2)
+    keyed = HouseJobs.__dict__["keyed"]
+    limited = HouseJobs.__dict__["limited"]
+    unattended = HouseJobs.__dict__["unattended"]
+
+
 house = Service(HouseJobs)
+changed_house = Service(ChangedHouseJobs)
 garden = Service(GardenJobs)
 
 

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import dataclasses
+import re
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from datetime import datetime, timedelta
 from pathlib import Path
+from subprocess import CompletedProcess
 from typing import Any
 
 import orjson
@@ -137,8 +140,6 @@ async def taken_and_forgotten(
     installation: Installation, jobs: HouseJobs, count: int
 ) -> list[JobRef[Any]]:
     """By a worker of the queue that dies before it says anything: the server gives them up."""
-    async with staff(installation.access("house"), "limited"):
-        pass  # makes the consumer
     async with installation.connection("house") as connection:
         # In another account the server forgets what a worker asked for a moment after it has left.
         await until(lambda: is_asked_by_nobody(connection), "nobody asks for jobs")
@@ -295,3 +296,24 @@ async def test_who_may_watch_reads_every_jobs_log_and_asks_nobody(
         assert [each.event.kind for each in entries] == [EventKind.CREATED, EventKind.CANCELLED]
         with pytest.raises(NotPermitted):
             await AdminClient(connection).get(ref.id)
+
+
+async def test_who_provisions_makes_the_consumers_of_services_and_sees_what_a_migration_touches(
+    installation: Installation, tmp_path: Path
+) -> None:
+    async def infra(verb: str, app: str) -> CompletedProcess[str]:
+        named = f"tests.permissions.services:{app}"
+        return await asyncio.to_thread(
+            installation.command, "provisioner", "infra", verb, "--app", named
+        )
+
+    async with admin(installation, tmp_path), household(installation.access("house")) as jobs:
+        ref = await jobs.work.create(Chore())
+        await until_state(ref, JobState.PENDING)
+        checked = await infra("check", "house")
+        assert checked.returncode == 0, checked.stderr
+        refused = await infra("apply", "changed_house")
+        await ref.cancel()
+    assert refused.returncode == 1
+    assert "this is a migration" in refused.stderr
+    assert re.search(r"house/work has [1-9]\d* pending", refused.stderr), refused.stderr

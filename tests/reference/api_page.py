@@ -62,6 +62,7 @@ _MEANING: Final = {
     "queue": "what happens to one more job of a full key",
     "version": "of the payload, counted from 1; see [contracts](../guides/contracts.md)",
     "upgrades": "by version: from the JSON of an older payload to that of the next version",
+    "docs": "for readers of the manifest",
 }
 
 

@@ -25,6 +25,7 @@ from trellis_jobs.contract.nats_users import (
     PLATFORM_API,
     SYSTEM,
     NatsUser,
+    check_users,
     in_accounts,
     in_one_account,
 )
@@ -72,7 +73,11 @@ class Who:
     ] = None
     provisioner: Annotated[
         bool,
-        typer.Option("--provisioner", help="Who makes the streams.", rich_help_panel=_WHO),
+        typer.Option(
+            "--provisioner",
+            help="Who makes the streams, and the consumers of every --service.",
+            rich_help_panel=_WHO,
+        ),
     ] = False
     system: Annotated[
         bool,
@@ -102,7 +107,13 @@ class Who:
 
     def users(self) -> list[NatsUser]:
         keys = dict(_key(each) for each in self.nkey or ())
-        everybody = (*self._services(), *self._hosts(), *self._operators(), *self._system_users())
+        contracts = [_contract(named) for named in self.service or ()]
+        everybody = (
+            *map(_of_service, contracts),
+            *self._hosts(contracts),
+            *self._operators(),
+            *self._system_users(),
+        )
         found = [replace(user, nkey=keys.pop(user.name, None)) for user in everybody]
         names = [user.name for user in found]
         if not names:
@@ -115,20 +126,17 @@ class Who:
             raise typer.BadParameter("a service has the name of its contract", param_hint="--name")
         if keys:
             raise typer.BadParameter(f"nobody is called {', '.join(keys)}", param_hint="--nkey")
+        rights.check_apart(contracts)
+        check_users(found)
         return found
 
-    def _services(self) -> Iterator[NatsUser]:
-        for named in self.service or ():
-            contract = _contract(named)
-            yield NatsUser(contract.service, rights.of_service(contract), contract.service)
-
-    def _hosts(self) -> Iterator[NatsUser]:
+    def _hosts(self, contracts: Sequence[ServiceContract]) -> Iterator[NatsUser]:
         if self.admin:
             name = _named(self.name or SERVICE_NAME)
             yield NatsUser(name, rights.of_admin(name))
         if self.provisioner:
             name = _named(self.name or "provisioner")
-            yield NatsUser(name, rights.of_provisioner(name))
+            yield NatsUser(name, rights.of_provisioner(name, contracts))
 
     def _system_users(self) -> Iterator[NatsUser]:
         if self.system:
@@ -154,7 +162,11 @@ def permissions(
         ),
     ] = Shape.USERS,
     json: Annotated[
-        bool, typer.Option("--json", help="Print JSON; its `config` is for nats-server.")
+        bool,
+        typer.Option(
+            "--json",
+            help="Print JSON; its `config` is for nats-server, if every user has a key.",
+        ),
     ] = False,
 ) -> None:
     """The least rights of a service, of operators or of the admin runtime, for nats.conf."""
@@ -181,6 +193,11 @@ def _of_operator(name: str, capabilities: Sequence[str]) -> Rights:
             known = ", ".join((*_CAPABILITIES, _STREAM))
             raise typer.BadParameter(f"{capability!r} is none of {known}", param_hint="--operator")
     return reduce(Rights.__or__, parts)
+
+
+def _of_service(contract: ServiceContract) -> NatsUser:
+    own = rights.of_service(contract)
+    return NatsUser(contract.service, own, contract.service, is_service=True)
 
 
 def _contract(named: str) -> ServiceContract:

@@ -71,6 +71,8 @@ class Bindings:
         queues = {name: _bound(name, each, read.namespace) for name, each in read.queues.items()}
         if len({each.job_type for each in queues.values()}) < len(queues):
             raise DeclarationError("queues: two of them have the same publishPrefix")
+        if len({each.consumer for each in queues.values()}) < len(queues):
+            raise DeclarationError("queues: two of them have the same consumerName")
         return cls(check_service(read.namespace), queues)
 
     def bound(self, contract: ServiceContract) -> dict[str, JobType[Any, Any]]:

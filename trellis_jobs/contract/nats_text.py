@@ -24,7 +24,11 @@ class Noted:
 
 @dataclass(frozen=True, slots=True)
 class FromEnvironment:
-    """A value that the server reads from its environment; in JSON it cannot be said."""
+    """A value that the server reads from its environment.
+
+    In JSON it cannot be said: there it is what a server refuses to start with, because a user
+    without a password would be whoever says the name.
+    """
 
     variable: str
 
@@ -34,12 +38,10 @@ def text_of(settings: Mapping[str, Any]) -> str:
 
 
 def json_of(value: Any) -> Any:
+    if isinstance(value, FromEnvironment):
+        return {"environment": value.variable}
     if isinstance(value, dict):
-        return {
-            name: json_of(each)
-            for name, each in value.items()
-            if not isinstance(each, FromEnvironment)
-        }
+        return {name: json_of(each) for name, each in value.items()}
     if isinstance(value, list):
         return [json_of(item) for each in value for item in _items(each)]
     return value

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from trellis_jobs.contract.nats_text import FromEnvironment, Noted
 from trellis_jobs.contract.rights import API, Grant, Rights
+from trellis_jobs.errors import DeclarationError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 PLATFORM: Final = "PLATFORM"
 OPERATORS: Final = "OPERATORS"
 SYSTEM: Final = "SYS"
+RESERVED: Final = frozenset({PLATFORM, OPERATORS, SYSTEM})
 # Of JetStream in PLATFORM, for other accounts: what they ask on `$JS.API` is their own.
 PLATFORM_API: Final = f"$JS.{PLATFORM}.API"
 _PULL: Final = f"{API}.CONSUMER.MSG.NEXT."
@@ -35,6 +37,23 @@ class NatsUser:
     rights: Rights
     account: str = PLATFORM
     nkey: str | None = None
+    is_service: bool = False
+
+
+def check_users(users: Iterable[NatsUser]) -> None:
+    """Raises DeclarationError where one could take what is another's."""
+    by_variable: dict[str, str] = {}
+    for user in users:
+        if user.is_service and user.account in RESERVED:
+            raise DeclarationError(
+                f"{user.name!r} is an account of its own: no service can be called so"
+            )
+        other = by_variable.setdefault(_variable(user), user.name)
+        if user.nkey is None and other != user.name:
+            raise DeclarationError(
+                f"{other!r} and {user.name!r} would have the same password, ${_variable(user)}: "
+                "give them keys (--nkey), or one of them another name"
+            )
 
 
 def in_one_account(users: Iterable[NatsUser]) -> Settings:
@@ -79,10 +98,13 @@ def imported_as(subject: str) -> str:
 
 
 def _user(user: NatsUser) -> Settings:
-    variable = re.sub(r"\W", "_", user.name).upper()
-    password = FromEnvironment(f"{variable}_PASSWORD")
+    password = FromEnvironment(_variable(user))
     known_by = {"nkey": user.nkey} if user.nkey else {"user": user.name, "password": password}
     return {**known_by, "permissions": _permissions(user.rights)}
+
+
+def _variable(user: NatsUser) -> str:
+    return f"{re.sub(r'[^A-Za-z0-9]', '_', user.name).upper()}_PASSWORD"
 
 
 def _permissions(rights: Rights) -> Settings:

@@ -19,10 +19,11 @@ from trellis_jobs.contract.topology import (
     WORK,
     consumer_of,
 )
+from trellis_jobs.errors import DeclarationError
 from trellis_jobs.model import subjects
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
 
     from trellis_jobs.contract.declaration import JobType, ServiceContract
 
@@ -86,8 +87,8 @@ def of_service(contract: ServiceContract) -> Rights:
     return Rights(tuple(grants), denied=_api([f"{_THE_SOURCE}.>"]))
 
 
-def of_provisioner(name: str) -> Rights:
-    """To make the streams, and bring them up to date."""
+def of_provisioner(name: str, contracts: Iterable[ServiceContract] = ()) -> Rights:
+    """To make the streams, and bring them up to date; and the consumers of these services."""
     calls = [f"STREAM.{verb}.{each}" for each in _STREAMS for verb in ("INFO", "CREATE", "UPDATE")]
     source = [_THE_SOURCE, f"CONSUMER.INFO.{LOG}.{TO_WORK}"]
     return Rights(
@@ -97,8 +98,23 @@ def of_provisioner(name: str) -> Rights:
             Grant("to make the streams, and bring them up to date", _api(calls)),
             Grant("to have the work queue take over from the log", _api(source)),
             Grant("to have it go on when it has grown", _api([f"STREAM.LEADER.STEPDOWN.{WORK}"])),
+            *_consumers(contracts),
         )
     )
+
+
+def check_apart(contracts: Iterable[ServiceContract]) -> None:
+    """Raises DeclarationError if two of them would have a right to one consumer."""
+    owners: dict[str, str] = {}
+    for contract in contracts:
+        for queue in contract.queues.values():
+            consumer, own = consumer_of(contract.service, queue), f"{contract.service}/{queue.name}"
+            other = owners.setdefault(consumer, own)
+            if other != own:
+                raise DeclarationError(
+                    f"{other} and {own} would have the same consumer, {consumer}, and each the "
+                    "right to the other's work: one of them needs another name"
+                )
 
 
 def of_admin(name: str) -> Rights:
@@ -170,12 +186,27 @@ def _presence(service: str) -> Grant:
 
 def _working(service: str, queue: JobType[Any, Any]) -> Grant:
     name = consumer_of(service, queue)
-    calls = [
+    calls = [*_making(service, queue), f"CONSUMER.MSG.NEXT.{WORK}.{name}"]
+    return Grant(f"to work on {queue.name}", (*_api(calls), f"$JS.ACK.{WORK}.{name}.>"))
+
+
+def _consumers(contracts: Iterable[ServiceContract]) -> Iterator[Grant]:
+    for contract in contracts:
+        calls = [
+            call for queue in contract.queues.values() for call in _making(contract.service, queue)
+        ]
+        yield Grant(f"to make the consumers of {contract.service}", _api(calls))
+        yield Grant("to know what the queues were", _api([f"CONSUMER.LIST.{WORK}"]))
+        counted = tuple(map(subjects.rpc, ("Jobs.Stats", "Jobs.ListServices")))
+        yield Grant("to know which jobs a migration would touch", counted)
+
+
+def _making(service: str, queue: JobType[Any, Any]) -> tuple[str, ...]:
+    name = consumer_of(service, queue)
+    return (
         f"CONSUMER.CREATE.{WORK}.{name}.{subjects.work_of_type(service, queue.name)}",
         f"CONSUMER.INFO.{WORK}.{name}",
-        f"CONSUMER.MSG.NEXT.{WORK}.{name}",
-    ]
-    return Grant(f"to work on {queue.name}", (*_api(calls), f"$JS.ACK.{WORK}.{name}.>"))
+    )
 
 
 def _keys(service: str) -> Grant:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 import ssl
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urlsplit
 
@@ -61,8 +61,8 @@ class Access:
     credentials: str | None = None
     nkey: str | None = None
     user: str | None = None
-    password: str | None = field(default=None, repr=False)
-    token: str | None = field(default=None, repr=False)
+    password: str | None = None
+    token: str | None = None
     tls: TlsFiles | None = None
     inbox_prefix: str | None = None
     api_prefix: str = API_PREFIX
@@ -87,6 +87,10 @@ class Access:
 
     def __str__(self) -> str:
         return without_secrets(self.servers)
+
+    def __repr__(self) -> str:
+        """In logs and tracebacks: a password may also be part of a URL."""
+        return f"Access({self})"
 
     def answered_at(self, inbox_prefix: str) -> Access:
         """With this inbox, unless somebody has said another."""
