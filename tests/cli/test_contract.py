@@ -17,6 +17,7 @@ from tests.cli.command import ROOT, environment
 from tests.cli.shell import shell
 from tests.cli.shop import ShopJobs
 from tests.cli.stage import Place, Stage, stage
+from tests.cli.vault import PIN
 from tests.support.lab import probe
 from trellis_jobs import Service
 from trellis_jobs.contract.contract_note import CONTRACT
@@ -187,6 +188,18 @@ def test_types_that_are_too_large_to_be_told_are_compared_by_their_digest(
     file.write_text(json.dumps(changed))
     ended = there.shell("contract", "diff", "server", str(file), "--json")
     assert judged(ended.json) == {("hide-pin", "payload"): "migration"}
+
+
+def test_what_is_secret_in_a_type_too_large_to_be_told_is_not_shown(server: EmbeddedServer) -> None:
+    there = Place(server.url)
+    there.shell("infra", "apply", "--app", VAULT)
+    hiding = json.dumps({"pin": PIN, "where": "cellar"})
+    made = there.shell("jobs", "create", "vault/hide-pin", hiding, "--json")
+    assert made.code == 0, made.err
+    for command in (("get", made.json["id"], "--json"), ("events", made.json["id"], "--raw")):
+        shown = there.shell("jobs", *command)
+        assert "[secret]" in shown.out
+        assert PIN not in shown.out
 
 
 def test_a_module_is_generated_that_says_the_same(tmp_path: Path) -> None:

@@ -20,7 +20,6 @@ PASSWORD: Final = "pass-4711-word"  # noqa: S105 - looked for in what is said
 APP: Final = "tests.cli.vault:service"
 CONFIG: Final = f"""authorization {{ users: [ {{ user: owner, password: "{PASSWORD}" }} ] }}"""
 OPENING: Final = json.dumps({"pin": PIN, "door": "front"})
-HIDING: Final = json.dumps({"pin": PIN, "where": "cellar"})
 
 
 @dataclass
@@ -68,12 +67,7 @@ def test_of_a_whole_session(session: Session) -> None:
     made = session.run("jobs", "create", "vault/open-door", OPENING, "--wait", "--json")
     assert made.code == 0, made.err
     job_id = made.json["id"]
-    hidden = session.run("jobs", "create", "vault/hide-pin", HIDING, "--wait", "--json")
-    assert hidden.code == 0, hidden.err
-    hidden_id = hidden.json["id"]
     for command in (
-        ("jobs", "get", hidden_id),
-        ("jobs", "events", hidden_id, "--raw"),
         ("jobs", "list"),
         ("jobs", "list", "--json"),
         ("jobs", "get", job_id),
