@@ -63,6 +63,12 @@ class Order(BaseModel):
     pair: tuple[int, str]
     tags: set[str] = set()
     codes: set[int] = {1}
+    marks: set[str] = {"[x]"}
+    place: tuple[int, str] = (1, "a")
+    alone: tuple[int] = (1,)
+    large: Size = Size.L
+    small: Size | None = Size.S
+    fast: Speed | None = Speed.VERY_FAST
     paper: Literal["a4", "a5", 3] = "a4"
     anything: Any = None
     discount: float = Field(0.5, gt=0, le=1)

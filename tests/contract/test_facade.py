@@ -121,6 +121,25 @@ def test_what_python_cannot_say_is_refused_by_its_place(schema: Any, complaint: 
     assert complaint in str(refused.value)
 
 
+@pytest.mark.parametrize(
+    "field",
+    [
+        {"$ref": "#/$defs/A", "default": {"b": 1}},
+        {"type": "array", "items": {"$ref": "#/$defs/A"}, "default": [{"b": 1}]},
+        {
+            "type": "array",
+            "items": {"type": "array", "prefixItems": [{"type": "integer"}]},
+            "default": [[1]],
+        },
+    ],
+)
+def test_a_default_that_is_no_plain_json_in_python_is_refused(field: dict[str, Any]) -> None:
+    definitions = {"A": {"title": "A", **an_object(b={"type": "integer"})}}
+    schema = {"type": "object", "properties": {"a": field}, "$defs": definitions}
+    with pytest.raises(DeclarationError, match=r"payload/a: its default, .* is more than plain"):
+        facade(with_payload(schema))
+
+
 def test_a_default_of_bytes_is_bytes() -> None:
     binary = {"type": "string", "format": "binary", "default": "x"}
     assert "a: bytes = b'x'" in facade(

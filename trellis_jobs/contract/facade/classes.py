@@ -149,21 +149,35 @@ class _Document:
                 return f"default_factory={_EMPTY[container]}"
             raise Inexpressible(path, "it may be left out, and nothing says what it is then")
         value = schema["default"]
-        if isinstance(value, str) and "$ref" in schema:
-            return f"default={written}.{member_name(value)}"
+        member = self._member(schema, value)
+        if member is not None:
+            return f"default={member}"
+        inner = written[len(container) :]
+        holds_others = "$ref" in literal(schema) or "tuple[" in inner or "set[" in inner
+        if isinstance(value, list | dict) and value and holds_others:
+            raise Inexpressible(path, f"its default, {literal(value)}, is more than plain JSON")
+        return f"default={self._plain_default(path, written, value)}"
+
+    def _member(self, schema: Schema, value: Any) -> str | None:
+        """Of an enum that the field may hold."""
+        for branch in (schema, *schema.get("anyOf", ())):
+            name = str(branch.get("$ref", "")).rsplit("/", 1)[-1]
+            choices = self._definitions.get(name, {}).get("enum", ())
+            if any(type(value) is type(each) and value == each for each in choices):
+                return f"{class_name(name)}.{member_name(value)}"
+        return None
+
+    def _plain_default(self, path: str, written: str, value: Any) -> str:
+        container = written.removeprefix("Annotated[").partition("[")[0]
         if value is not None and any(odd in written for odd in ("dt.", "UUID", "AnyUrl", "Secret")):
             raise Inexpressible(path, f"its default cannot be written as {written}")
         if written in _PLAIN and not isinstance(value, _PLAIN[written]):
             raise Inexpressible(path, f"its default, {literal(value)}, is no {written}")
         if written == "bytes":
-            return f"default={value.encode()!r}"
-        if container == "set":
-            return (
-                f"default={literal(value).replace('[', '{').replace(']', '}')}"
-                if value
-                else ("default=set()")
-            )
-        return f"default={literal(value)}"
+            return repr(value.encode())
+        if container in ("set", "tuple") and isinstance(value, list):
+            return _collected(container, [literal(each) for each in value])
+        return literal(value)
 
     def _enum(self, path: str, name: str, schema: Schema) -> None:
         if self._classes.is_known(path, name, schema):
@@ -176,6 +190,12 @@ class _Document:
         self._classes.needed.add(base)
         body = [wrapped(f"{each} = {literal(value)}", 1) for each, value in members.items()]
         self._classes.add(name, lines([f"class {name}({base}):", *_documented(schema), *body]))
+
+
+def _collected(container: str, members: list[str]) -> str:
+    if container == "set":
+        return f"{{{', '.join(members)}}}" if members else "set()"
+    return f"({members[0]},)" if len(members) == 1 else f"({', '.join(members)})"
 
 
 def _meaning(schema: Schema) -> Schema:
