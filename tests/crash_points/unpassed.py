@@ -120,6 +120,7 @@ BY_CHANCE: Final = frozenset(
         "trellis_jobs.worker.attempt:AttemptRunner._too_late:self._tools.events.append",
         "trellis_jobs.jetstream.deliveries:Delivery.answer:self._connection.publish",
         "trellis_jobs.worker.claim:Claims.claim:own.meet_again",
+        "trellis_jobs.worker.running_job:RunningJob._look_once:self._look",
         "trellis_jobs.worker.running_job:RunningJob._renew_now:self.verify",
         "trellis_jobs.worker.seats:Seats.take:turn",
     }

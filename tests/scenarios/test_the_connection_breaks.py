@@ -99,6 +99,22 @@ async def test_a_cancel_sent_while_the_worker_was_cut_off_is_found_on_return(
         await until(lambda: bench.cancelled == [ref.id], "the handler is told")
 
 
+async def test_a_cancel_of_which_no_hint_arrives_is_found_all_the_same(
+    server: EmbeddedServer,
+) -> None:
+    """As when a partition cuts off the others, and this connection stays."""
+    async with (
+        fault_proxy(server.url) as way,
+        producer(server.url) as jobs,
+        worker(way.url, "work") as bench,
+    ):
+        ref = await jobs.work.create(Task(do="wait"))
+        await bench.until_running(ref)
+        way.when_server_sends(rb"^HMSG \S+\.cancelled ", lambda: Then.SWALLOW)
+        await ref.cancel()
+        await until(lambda: bench.cancelled == [ref.id], "the handler is told")
+
+
 async def test_a_server_killed_under_producer_and_worker_loses_and_doubles_nothing(
     server: EmbeddedServer, tmp_path: Path
 ) -> None:

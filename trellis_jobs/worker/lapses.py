@@ -1,4 +1,4 @@
-"""Notice attempts whose delivery or slot is no longer theirs for certain."""
+"""Notice attempts whose delivery, slot or job is no longer theirs for certain."""
 
 from __future__ import annotations
 
@@ -30,5 +30,6 @@ async def watch_leases(
         now = tools.surroundings.uptime()
         for attempt in list(running.values()):
             attempt.check_slot(now)
+            attempt.look_now_and_then(now)
             if attempt.lease.has_lapsed(now):
                 attempt.lapsed()

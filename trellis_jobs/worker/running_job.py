@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import logging
+from contextlib import suppress
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Final
 
+from trellis_jobs.errors import JobsError
 from trellis_jobs.model.settlement import Ack, Running
 from trellis_jobs.model.states import JobState
 from trellis_jobs.model.values import replace
@@ -46,6 +48,7 @@ class RunningJob:
     __slots__ = (
         "_end_check",
         "_handler",
+        "_looked_at",
         "_queue",
         "_timed_out",
         "_tools",
@@ -82,6 +85,7 @@ class RunningJob:
         )
         self.stop_reason: StopReason | None = None
         self.lease = delivery.lease
+        self._looked_at = self.lease.renewed_at
         tools.leases.keep(self.lease)
         if self.slot is not None:
             tools.leases.keep_slot(self.slot.lease)
@@ -194,6 +198,16 @@ class RunningJob:
         if self._end_check is None:
             self._end_check = EndCheck(self._look, self._tools.background.spawn)
         self._end_check.hint()
+
+    def look_now_and_then(self, now: float) -> None:
+        """Hints can be lost: a job that runs for long is looked at once in an ack_wait."""
+        if now - self._looked_at >= self._tools.ack_wait:
+            self._looked_at = now
+            self._tools.background.spawn(self._look_once())
+
+    async def _look_once(self) -> None:
+        with suppress(JobsError):
+            await self._look()
 
     async def _look(self) -> bool:
         """True when nobody need look any more."""
