@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import (
+    AfterValidator,
     AliasChoices,
     BaseModel,
     Field,
@@ -18,6 +19,7 @@ from pydantic import (
     field_validator,
 )
 from pydantic import Secret as PydanticSecret
+from pydantic_core import PydanticCustomError
 
 from trellis_jobs import Jobs, KeyConcurrency, Secret, job
 from trellis_jobs.contract.schema_shapes import SchemaShape
@@ -226,3 +228,19 @@ def test_what_a_validator_says_of_a_secret_is_not_repeated() -> None:
 
 def test_ten_stars_that_are_no_secret_are_ten_stars() -> None:
     assert Shape(dict[str, str]).to_json({"a": "**********"}) == {"a": "**********"}
+
+
+def quoting(value: str) -> str:
+    raise PydanticCustomError("own_rule", "{value} is bad", {"value": value})
+
+
+class Safe(BaseModel):
+    codes: Annotated[dict[str, int], Secret()]
+    pin: Annotated[str, Secret(), AfterValidator(quoting)]
+
+
+def test_neither_rules_of_ones_own_nor_keys_of_a_secret_dictionary_are_quoted() -> None:
+    with pytest.raises(DoesNotFit) as refused:
+        Shape(Safe).from_json({"codes": {"hunter2": "x"}, "pin": "hunter2"})
+    assert "hunter2" not in str(refused.value)
+    assert "codes.*: Input should be a valid integer" in str(refused.value)

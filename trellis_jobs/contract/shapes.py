@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import math
 import re
-from typing import TYPE_CHECKING, Any, Final, Generic, Literal, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Final, Generic, Literal, TypeVar, cast, get_args
 
 import orjson
 from pydantic import PydanticSchemaGenerationError, PydanticUserError, TypeAdapter, ValidationError
+from pydantic_core.core_schema import ErrorType
 
 from trellis_jobs.contract.secret_fields import SecretElsewhere, secret_places, with_secrets
 from trellis_jobs.errors import DeclarationError
@@ -25,7 +26,8 @@ DEEPEST: Final = 200
 _MASKS: Final = ("**********", b"**********")
 _COLLECTIONS: Final = (list, tuple, set, frozenset)
 _CONTAINERS: Final = (dict, *_COLLECTIONS)
-_SAID_BY_VALIDATORS: Final = frozenset({"value_error", "assertion_error"})
+# Their words are pydantic's own, and quote nothing that was given.
+_SAID_BY_PYDANTIC: Final = frozenset(get_args(ErrorType)) - {"value_error", "assertion_error"}
 _HALF_A_PAIR: Final = re.compile("[\ud800-\udfff]")
 
 
@@ -106,14 +108,18 @@ class Shape(Generic[T]):
         return with_secrets(plain, self._dump(value, "python"), self.secrets)
 
     def _explain(self, error: ValidationError) -> str:
-        """Where something is secret, what a validator says may quote it, so it is not repeated."""
+        """Where something is secret, what a validator says may quote it, so it is not repeated.
+
+        Nor are names that the type does not declare: they may be keys of a secret dictionary.
+        """
+        declared = _declared_names(self.schema()) if self.secrets else None
         return "; ".join(
-            f"{'.'.join(str(part) for part in problem['loc']) or 'value'}: {self._why(problem)}"
+            f"{_place(problem['loc'], declared)}: {self._why(problem)}"
             for problem in error.errors(include_url=False, include_input=False)
         )
 
     def _why(self, problem: ErrorDetails) -> str:
-        is_ours = problem["type"] not in _SAID_BY_VALIDATORS
+        is_ours = problem["type"] in _SAID_BY_PYDANTIC
         return problem["msg"] if is_ours or not self.secrets else problem["type"]
 
     def _dump(self, value: T, mode: Literal["json", "python"]) -> Any:
@@ -127,6 +133,26 @@ class Shape(Generic[T]):
 
     def __hash__(self) -> int:
         return hash(self.type)
+
+
+def _place(parts: tuple[int | str, ...], declared: frozenset[str] | None) -> str:
+    """`declared`: the only names that are told."""
+    told = [
+        "*" if isinstance(part, str) and declared is not None and part not in declared else part
+        for part in parts
+    ]
+    return ".".join(map(str, told)) or "value"
+
+
+def _declared_names(schema: Any) -> frozenset[str]:
+    """Of all fields, anywhere in it."""
+    if isinstance(schema, list):
+        return frozenset[str]().union(*map(_declared_names, schema))
+    if not isinstance(schema, dict):
+        return frozenset()
+    own = schema.get("properties")
+    names = frozenset(own) if isinstance(own, dict) else frozenset[str]()
+    return names.union(*map(_declared_names, schema.values()))
 
 
 class _JsonCheck:
