@@ -73,6 +73,18 @@ async def test_a_server_of_somebody_else_is_used_and_left_running(
         await demo.jobs.send_email.create(Email(to="ada@example.com", subject="still here"))
 
 
+async def test_a_server_elsewhere_must_be_named_on_the_command_line(tmp_path: Path) -> None:
+    """It would make streams and jobs on a server that a variable names for other commands."""
+    elsewhere = {"NATS_URL": "nats://ann:secret@prod.invalid:4222"}
+    with running(tmp_path, "dev", env=elsewhere) as dev:
+        assert await dev.until_exit() == 2
+        assert "prod.invalid:4222" in dev.said
+        assert "say --nats or --context if you mean that" in dev.said
+        assert "secret" not in dev.said
+    with running(tmp_path, "dev", "--nats", elsewhere["NATS_URL"], env=elsewhere) as meant:
+        assert await meant.until_exit() == 4
+
+
 async def test_jobs_of_before_are_known_when_the_data_are_kept(tmp_path: Path) -> None:
     data = ("--data", str(tmp_path / "data"))
     with running(tmp_path, "dev", *FAST, *data) as first:

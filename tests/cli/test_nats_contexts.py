@@ -15,6 +15,7 @@ from trellis_jobs.cli.reach import Reach
 from trellis_jobs.embedded import EmbeddedServer
 from trellis_jobs.jetstream.access import DEFAULT_SERVER, Access, TlsFiles
 
+NOWHERE = "nats://127.0.0.1:1"
 PROD = {"url": "nats://prod:4222", "creds": "/etc/prod.creds"}
 
 
@@ -152,3 +153,26 @@ def test_a_command_reaches_the_server_of_its_context(folder: Path, server: Embed
     for ended in (named, selected):
         assert ended.code == 4
         assert "nobody answers rpc.v1.Jobs.List" in ended.err
+
+
+def test_a_context_on_the_command_line_comes_before_the_environment(
+    folder: Path, server: EmbeddedServer
+) -> None:
+    """Neither the server nor the keys that the environment names are those of that context."""
+    given(folder, "here", {"url": server.url})
+    seed = folder / "seed"
+    seed.write_text("of another account")
+    elsewhere = {"NATS_URL": NOWHERE, "NATS_CREDS": str(seed), "NATS_API_PREFIX": "not.ours"}
+    said = shell("jobs", "list", "--context", "here", env=elsewhere)
+    assert "nobody answers rpc.v1.Jobs.List" in said.err
+    assert NOWHERE in shell("jobs", "list", env={**elsewhere, "NATS_CONTEXT": "here"}).err
+    both = shell("jobs", "list", "--context", "here", "--nats", NOWHERE, env=elsewhere)
+    assert NOWHERE in both.err
+
+
+def test_a_server_on_the_command_line_is_not_given_the_keys_of_the_environments_context(
+    folder: Path, server: EmbeddedServer
+) -> None:
+    given(folder, "prod", {**PROD, "creds": str(folder / "missing.creds")})
+    ended = shell("jobs", "list", "--nats", server.url, env={"NATS_CONTEXT": "prod"})
+    assert "nobody answers rpc.v1.Jobs.List" in ended.err

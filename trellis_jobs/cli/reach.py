@@ -23,6 +23,27 @@ _PANEL: Final = "Connection"
 _PATIENCE: Final = 1.5
 
 
+def _unless_a_context_is_said(ctx: typer.Context, param: typer.CallbackParam, value: Any) -> Any:
+    """A context of the command line stands for itself: what the environment says is of another."""
+    return None if _is_outdone(ctx, param.name, by="context") else value
+
+
+def _unless_a_server_is_said(ctx: typer.Context, param: typer.CallbackParam, value: Any) -> Any:
+    """A server of the command line is not given the keys of the environment's context."""
+    return None if _is_outdone(ctx, param.name, by="nats") else value
+
+
+def _is_outdone(ctx: typer.Context, name: str | None, *, by: str) -> bool:
+    """What the command line says is read first, so its source is known by now."""
+    return (_source(ctx, by), _source(ctx, name or "")) == ("COMMANDLINE", "ENVIRONMENT")
+
+
+def _source(ctx: typer.Context, name: str) -> str | None:
+    """Where it was said: by name, as typer has a click of its own, and its enumeration with it."""
+    source = ctx.get_parameter_source(name)
+    return None if source is None else source.name
+
+
 def _file(flag: str, variable: str, what: str) -> Any:
     return typer.Option(
         flag,
@@ -33,16 +54,24 @@ def _file(flag: str, variable: str, what: str) -> Any:
         dir_okay=False,
         readable=True,
         rich_help_panel=_PANEL,
+        callback=_unless_a_context_is_said,
     )
 
 
 def _prefix(flag: str, variable: str, what: str) -> Any:
-    return typer.Option(flag, envvar=variable, help=what, metavar="PREFIX", rich_help_panel=_PANEL)
+    return typer.Option(
+        flag,
+        envvar=variable,
+        help=what,
+        metavar="PREFIX",
+        rich_help_panel=_PANEL,
+        callback=_unless_a_context_is_said,
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reach:
-    """What is said on the command line comes before what a context says."""
+    """The command line comes before the environment, and both before what a context says."""
 
     nats: Annotated[
         str | None,
@@ -53,6 +82,7 @@ class Reach:
             f"natscli, else {DEFAULT_SERVER}.",
             metavar="URL",
             rich_help_panel=_PANEL,
+            callback=_unless_a_context_is_said,
         ),
     ] = None
     context: Annotated[
@@ -64,6 +94,7 @@ class Reach:
             metavar="NAME",
             autocompletion=nats_contexts.names,
             rich_help_panel=_PANEL,
+            callback=_unless_a_server_is_said,
         ),
     ] = None
     creds: Annotated[Path | None, _file("--creds", "NATS_CREDS", "A NATS credentials file.")] = None
@@ -155,6 +186,11 @@ def _check_addresses(servers: str) -> None:
 def asking(connection: Connection, by: str | None = None) -> AdminClient:
     """Somebody waits: an admin runtime that hangs is said soon, of what changes nothing."""
     return AdminClient(connection, by=by, patience=_PATIENCE)
+
+
+def is_said(ctx: typer.Context) -> bool:
+    """On the command line itself, and not only in the environment."""
+    return "COMMANDLINE" in {_source(ctx, name) for name in ("nats", "context")}
 
 
 def _path(file: Path | None) -> str | None:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from ipaddress import ip_address
 from typing import Final
-from urllib.parse import urlsplit
+from urllib.parse import SplitResult, urlsplit
 
 from trellis_jobs.errors import Unreachable
 
@@ -22,9 +23,25 @@ def addresses_in(servers: str) -> list[str]:
     return addresses
 
 
+def are_of_this_machine(servers: str) -> bool:
+    """By their names: nobody else can mean the same servers by these."""
+    return all(_is_loopback(_parts(address).hostname or "") for address in addresses_in(servers))
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return host == "localhost" or ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def _parts(server: str) -> SplitResult:
+    return urlsplit(server if "://" in server else f"nats://{server}")
+
+
 def _is_address(server: str) -> bool:
     try:
-        parts = urlsplit(server if "://" in server else f"nats://{server}")
+        parts = _parts(server)
         return parts.scheme in _SCHEMES and bool(parts.hostname) and parts.port != 0
     except ValueError:
         return False

@@ -10,9 +10,11 @@ import typer
 
 from trellis_jobs.cli.dev.ground import USUAL_PORT, ground_at, own_ground
 from trellis_jobs.cli.dev.session import DEMO, Session
+from trellis_jobs.cli.exits import Misused
 from trellis_jobs.cli.loading import split_name
-from trellis_jobs.cli.reach import Reach
+from trellis_jobs.cli.reach import Reach, is_said
 from trellis_jobs.cli.running import run
+from trellis_jobs.jetstream.addresses import are_of_this_machine
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,12 +84,15 @@ class OwnServer:
             )
 
 
-def dev(reach: Reach, played: Played, own: OwnServer) -> None:
+def dev(ctx: typer.Context, reach: Reach, played: Played, own: OwnServer) -> None:
     """Run a server, an admin runtime and a service, and watch its jobs.
 
-    With --nats or --context it uses that server instead of one of its own.
+    With --nats or --context it uses that server instead of one of its own. What only the
+    environment names must be a server of this machine.
     """
     own.check_wanted(reach)
+    if reach.is_told and not is_said(ctx):
+        _check_own_machine(reach)
     for named in played.app or ():
         split_name(named)
     session = Session(
@@ -97,3 +102,14 @@ def dev(reach: Reach, played: Played, own: OwnServer) -> None:
         rate=played.rate if played.is_demo else None,
     )
     run(session.run())
+
+
+def _check_own_machine(reach: Reach) -> None:
+    """It makes streams and jobs: nobody means that by a variable which is set for other commands."""
+    access = reach.access()
+    if not are_of_this_machine(access.servers):
+        raise Misused(
+            f"the environment (NATS_URL or NATS_CONTEXT) names {access}, and dev would make "
+            "streams, an admin runtime and jobs there: say --nats or --context if you mean that, "
+            "or unset the variable for a server of its own"
+        )
