@@ -9,7 +9,6 @@ from datetime import UTC, datetime
 from typing import Annotated
 
 import typer
-from rich.console import Console
 
 from trellis_jobs.cli.authorship import By, Reason, person
 from trellis_jobs.cli.changing.look import Look, look
@@ -23,7 +22,14 @@ from trellis_jobs.cli.consent import PANEL, Yes, ask, check_askable
 from trellis_jobs.cli.reach import Reach
 from trellis_jobs.cli.running import outcome_of
 from trellis_jobs.cli.showing.counts import how_many
-from trellis_jobs.cli.showing.output import Output, console, print_json, progress_bar, say
+from trellis_jobs.cli.showing.output import (
+    Output,
+    console,
+    print_json,
+    progress_bar,
+    say,
+    stderr_console,
+)
 from trellis_jobs.worker.signals import listening
 
 
@@ -68,8 +74,7 @@ async def _look(reach: Reach, targets: Targets) -> Look:
 
 
 def _ask(looked: Look, verb: Verb, output: Output) -> None:
-    shown = Console(stderr=True, highlight=False)
-    print_to(shown, preview(looked, verb, output, datetime.now(UTC)))
+    print_to(stderr_console(), preview(looked, verb, output, datetime.now(UTC)))
     ask(f"{verb.name} {how_many(looked.count)}?")
 
 

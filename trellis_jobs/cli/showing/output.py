@@ -19,8 +19,8 @@ from rich.text import Text
 
 from trellis_jobs.cli.showing.times import ago, stamp
 
-# Nobody's terminal: what reads a pipe gets whole values.
-_PIPE_WIDTH: Final = 10_000
+# Nobody's terminal, and wider than any value: what reads a pipe gets them whole.
+_PIPE_WIDTH: Final = 1_000_000_000
 
 Bar = Callable[[int, int], None]
 Jsonable = BaseModel | Mapping[str, Any] | Sequence[Any]
@@ -45,6 +45,11 @@ class Output:
 
 
 class _Console(Console):
+    """What users wrote is shown as they wrote it: `[x]` is no markup, and `:x:` no picture."""
+
+    def __init__(self, **how: Any) -> None:
+        super().__init__(highlight=False, markup=False, emoji=False, **how)
+
     def on_broken_pipe(self) -> None:
         """A pipe that is closed ends the command, not in the middle of rich."""
         raise BrokenPipeError
@@ -65,8 +70,13 @@ class _Pipe(_Console):
 def console() -> Console:
     """Colours as the terminal and NO_COLOR say; none in a pipe, where lines are not folded."""
     if sys.stdout.isatty():
-        return _Console(highlight=False)
-    return _Pipe(highlight=False, width=_PIPE_WIDTH)
+        return _Console()
+    return _Pipe(width=_PIPE_WIDTH)
+
+
+def stderr_console() -> Console:
+    """For what is about the command itself."""
+    return _Console(stderr=True)
 
 
 def one_line(words: str | None, style: str = "") -> Text:
@@ -98,7 +108,7 @@ def say(words: str) -> None:
 def progress_bar(what: str) -> Iterator[Bar]:
     """On stderr, and only where somebody watches."""
     columns = (TextColumn(what), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    watched = Console(stderr=True)
+    watched = stderr_console()
     with Progress(
         *columns, console=watched, transient=True, disable=not watched.is_terminal
     ) as bar:

@@ -1,0 +1,65 @@
+"""What users wrote is shown as they wrote it: errors, keys and payloads, however they read."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+import orjson
+import pytest
+
+from tests.cli.stage import Stage, stage
+
+ODD: Final = "POST [/vi/x] [type=int_parsing] :key: [bold]no[/bold]"
+LONG: Final = "x" * 25_000
+KEY: Final = "a:key:b [/c]"
+
+
+@pytest.fixture(scope="module")
+def there(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
+    """With a dead job of an odd error, and one that waits for an odd key."""
+    with stage(tmp_path_factory.mktemp("stage")) as made:
+        made.dead(ODD)
+        payload = orjson.dumps({"origin": KEY}).decode()
+        app = ("--app", "tests.cli.desk:service")
+        assert made.shell("jobs", "create", "desk/patient", payload, *app).code == 0
+        yield made
+
+
+def test_neither_errors_nor_keys_are_taken_for_ways_of_drawing(there: Stage) -> None:
+    [dead] = there.shell("jobs", "list", "--state", "dead", "--json").json["entries"]
+    for command in (
+        ("jobs", "get", dead["id"]),
+        ("jobs", "explain", dead["id"]),
+        ("jobs", "events", dead["id"]),
+        ("dlq", "list", "--group"),
+        ("dlq", "show", dead["id"]),
+    ):
+        assert ODD in there.shell(*command).out, command
+    for command in (("jobs", "list"), ("keys", "get", "desk/patient", KEY)):
+        assert KEY in there.shell(*command).out, command
+    drawn = there.at_terminal("jobs", "list", columns=250).plain
+    assert ODD in drawn
+    assert KEY in drawn
+
+
+def test_somebody_who_is_asked_sees_the_error_as_it_is(there: Stage) -> None:
+    asked = there.at_terminal("dlq", "replay", "--error", "/vi/x", types="n\n", columns=250)
+    assert ODD in asked.plain
+    assert asked.code == 1
+
+
+def test_a_pipe_gets_values_whole_however_long_they_are(there: Stage) -> None:
+    payload = orjson.dumps({"origin": LONG}).decode()
+    app = ("--app", "tests.cli.desk:service")
+    created = there.shell("jobs", "create", "desk/merging", "-", *app, "--json", stdin=payload)
+    for command in (
+        ("jobs", "list", "--type", "merging"),
+        ("jobs", "get", created.json["id"]),
+        ("jobs", "events", created.json["id"]),
+        ("jobs", "tail", "desk/merging", "--since", "1h", "--limit", "1"),
+        ("keys", "list"),
+    ):
+        piped = there.shell(*command)
+        assert LONG in piped.out, command
+        assert piped.code == 0
