@@ -55,6 +55,10 @@ def test_a_job_that_does_not_complete_is_exit_code_1(there: Stage, worker: Comma
     assert ended.code == 4
     assert "had not ended after 0.2 s" in ended.err
     assert there.shell("jobs", "cancel", "long-nap", "--yes").code == 0
+    told = there.shell(*create, "60", "--wait", "--timeout", "0.2s", "--json")
+    assert (told.code, told.json["outcome"]) == (4, "accepted"), "the job is there all the same"
+    assert "state" not in told.json
+    assert there.shell("jobs", "cancel", told.json["id"], "--yes").code == 0
     ended = there.shell(*create, "0", "--deadline", "2020-01-01T00:00:00Z", "--wait", "--json")
     assert (ended.code, ended.json["state"]) == (1, "expired")
 
@@ -103,6 +107,8 @@ def test_in_a_pipe_its_events_are_told_and_its_result(there: Stage, worker: Comm
         (("greet", '"bob"'), 2, "not of the form service/type"),
         (("shop/greet", '"bob"', "--deadline", "soon"), 2, "neither a duration"),
         (("shop/greet", '"bob"', "--timeout", "0s"), 2, "is no duration"),
+        (("shop/greet", '"bob"', "--timeout", "5s"), 2, "it is about --wait"),
+        (("shop/greet", '"bob"', *APP, "--contract", "README.md"), 2, "choose one"),
         (("shop/nosuch", '"bob"'), 3, "known: shop/greet, shop/nap, shop/shrug"),
         (("shop/unhandled", '"bob"'), 3, "give --app MODULE:SERVICE, or --contract FILE"),
         (("other/greet", '"bob"', *APP), 3, "only shop/greet, shop/nap"),

@@ -36,8 +36,9 @@ def test_neither_errors_nor_keys_are_taken_for_ways_of_drawing(there: Stage) -> 
         ("dlq", "show", dead["id"]),
     ):
         assert ODD in there.shell(*command).out, command
-    for command in (("jobs", "list"), ("keys", "get", "desk/patient", KEY)):
-        assert KEY in there.shell(*command).out, command
+    listing = ("jobs", "list", "--type", "patient")
+    for showing in (listing, ("keys", "get", "desk/patient", KEY)):
+        assert KEY in there.shell(*showing).out, showing
     drawn = there.at_terminal("jobs", "list", columns=250).plain
     assert ODD in drawn
     assert KEY in drawn

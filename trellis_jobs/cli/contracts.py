@@ -9,7 +9,7 @@ from typing import Annotated, Any, Final
 import orjson
 import typer
 
-from trellis_jobs.cli.exits import Missing
+from trellis_jobs.cli.exits import Missing, Misused
 from trellis_jobs.cli.loading import load_service
 from trellis_jobs.cli.queue_names import QueueName
 from trellis_jobs.contract.declaration import JobType, ServiceContract
@@ -47,6 +47,10 @@ class ContractSource:
             rich_help_panel=_PANEL,
         ),
     ] = None
+
+    def check(self) -> None:
+        if self.app is not None and self.contract is not None:
+            raise Misused("--app and --contract both say what the queue takes: choose one")
 
     async def queue(self, connection: Connection, name: QueueName) -> JobType[Any, Any]:
         declared = self._declared()

@@ -159,7 +159,7 @@ async def _check(reach: Reach, wanted: Wanted, output: Output) -> None:
 
 
 async def _apply(reach: Reach, wanted: Wanted, output: Output, *, yes: bool, accepts: bool) -> None:
-    async with reach.connection() as connection:
+    async with reach.connection(patient=True) as connection:
         look = await _look(reach, connection, wanted)
         refusal = _refusal(look, accepts=accepts)
         if refusal is not None or look.acts == {Act.KEPT}:

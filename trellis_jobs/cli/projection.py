@@ -81,7 +81,7 @@ def verify(reach: Reach, output: Output, db: Database = None) -> None:
 
 
 async def _status(reach: Reach, path: Path, output: Output) -> None:
-    async with _feed(reach) as feed:
+    async with _feed(reach, patient=False) as feed:
         found = await look(path, feed)
     if output.json:
         print_json(found.to_json())
@@ -121,8 +121,8 @@ async def _verify(reach: Reach, path: Path, output: Output) -> None:
 
 
 @asynccontextmanager
-async def _feed(reach: Reach) -> AsyncIterator[LogFeed]:
-    async with reach.connection() as connection:
+async def _feed(reach: Reach, *, patient: bool = True) -> AsyncIterator[LogFeed]:
+    async with reach.connection(patient=patient) as connection:
         yield LogFeed(connection)
 
 

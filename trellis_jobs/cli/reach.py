@@ -19,8 +19,8 @@ from trellis_jobs.jetstream.addresses import addresses_in
 from trellis_jobs.jetstream.connection import Connection
 
 _PANEL: Final = "Connection"
-# A read is asked for twice.
-_PATIENCE: Final = 1.5
+# Somebody waits: for a server, for JetStream, and for an admin runtime that is asked twice.
+PATIENCE: Final = 3.0
 
 
 def _unless_a_context_is_said(ctx: typer.Context, param: typer.CallbackParam, value: Any) -> Any:
@@ -162,9 +162,15 @@ class Reach:
         return Access(servers=DEFAULT_SERVER) if name is None else nats_contexts.access_of(name)
 
     @asynccontextmanager
-    async def connection(self) -> AsyncIterator[Connection]:
-        """For a command that somebody waits for: a server that is away is said soon."""
-        connection = await Connection.open(self.access(), name="trellis-jobs", insist=False)
+    async def connection(self, *, patient: bool = False) -> AsyncIterator[Connection]:
+        """A server that is away is said soon; if it goes later, only who is `patient` waits."""
+        connection = await Connection.open(
+            self.access(),
+            name="trellis-jobs",
+            timeout=PATIENCE,
+            insist=False,
+            patience=None if patient else PATIENCE,
+        )
         try:
             yield connection
         finally:
@@ -185,7 +191,7 @@ def _check_addresses(servers: str) -> None:
 
 def asking(connection: Connection, by: str | None = None) -> AdminClient:
     """Somebody waits: an admin runtime that hangs is said soon, of what changes nothing."""
-    return AdminClient(connection, by=by, patience=_PATIENCE)
+    return AdminClient(connection, by=by, patience=PATIENCE / 2)
 
 
 def is_said(ctx: typer.Context) -> bool:

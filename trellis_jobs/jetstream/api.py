@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
 TIMEOUT: Final = 5.0
 _ASK_TIMES: Final = 4
+# Where somebody waits: within the connection's patience, in case the first one got lost.
+_ASK_TIMES_IN_A_HURRY: Final = 2
 
 WRONG_LAST_SEQUENCE: Final = 10071
 WRITE_IN_FLIGHT: Final = 10164
@@ -54,21 +56,31 @@ async def newest(
     connection: Connection, stream: str, subject: str, *, timeout: float = TIMEOUT
 ) -> Message:
     """The newest message on a subject (wildcards allowed), from whichever replica answers."""
+    if connection.patience is not None:
+        timeout = min(timeout, connection.patience)
     return await connection.ask(connection.api(f"DIRECT.GET.{stream}.{subject}"), timeout=timeout)
 
 
 async def _answer(connection: Connection, call: str, data: bytes) -> bytes:
     asked = 0
+    times, timeout = _manners(connection)
     while True:
         asked += 1
         try:
-            return (await connection.ask(connection.api(call), data, timeout=TIMEOUT)).data
+            return (await connection.ask(connection.api(call), data, timeout=timeout)).data
         except NoResponders:
             raise _no_jetstream("nobody answers on its API") from None
         except ConnectionLost as error:
-            if connection.is_closed or asked == _ASK_TIMES:
-                raise NotConfirmed(f"{call} ({error})", asked * TIMEOUT) from error
+            if connection.is_closed or asked == times:
+                raise NotConfirmed(f"{call} ({error})", asked * timeout) from error
         await connection.until_up()
+
+
+def _manners(connection: Connection) -> tuple[int, float]:
+    """How often it is asked, and how long each answer may take."""
+    if connection.patience is None:
+        return _ASK_TIMES, TIMEOUT
+    return _ASK_TIMES_IN_A_HURRY, connection.patience / _ASK_TIMES_IN_A_HURRY
 
 
 def _no_jetstream(why: str) -> InfrastructureMissing:

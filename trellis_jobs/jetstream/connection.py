@@ -22,7 +22,7 @@ from trellis_jobs.errors import (
     PayloadTooLarge,
     Unreachable,
 )
-from trellis_jobs.jetstream.access import API_PREFIX, Access, access_to
+from trellis_jobs.jetstream.access import Access, access_to
 from trellis_jobs.jetstream.addresses import addresses_in
 from trellis_jobs.jetstream.direct_client import DirectClient, Receive
 from trellis_jobs.jetstream.messages import read_headers
@@ -43,6 +43,7 @@ CONNECT_TIMEOUT: Final = 5.0
 DRAIN_TIMEOUT: Final = 2.0
 PING_INTERVAL: Final = 10
 RECONNECT_WAIT: Final[Any] = 0.25  # nats-py says int and takes any number
+_LATE: Final = "it did not answer in time"
 # With a reply of ours it must fit into one line of the protocol (max_control_line, 4096 bytes).
 _LONGEST_SUBJECT: Final = 2048
 _DEAF: Final = re.compile(r'permissions violation for subscription to "([^"]+)"')
@@ -56,11 +57,14 @@ class Connection:
         self,
         client: DirectClient,
         open_another: Callable[[], Coroutine[Any, Any, Connection]],
-        api_prefix: str = API_PREFIX,
+        access: Access,
+        patience: float | None = None,
     ) -> None:
         self.open_another = open_another
+        self.patience = patience
         self._client = client
-        self._api_prefix = api_prefix
+        self._servers = str(access)
+        self._api_prefix = access.api_prefix
         self._loop = asyncio.get_running_loop()
         self._questions = Questions(client.new_inbox())
         self._up = asyncio.Event()
@@ -76,8 +80,13 @@ class Connection:
         name: str,
         timeout: float = CONNECT_TIMEOUT,
         insist: bool = True,
+        patience: float | None = None,
     ) -> Connection:
-        """Within the timeout; without `insist` a server that refuses is asked twice and no more."""
+        """Within the timeout; without `insist` a server that refuses is asked twice and no more.
+
+        `patience`: how long somebody waits for a server that went away, or for JetStream if that
+        is silent; None is for ever.
+        """
         access = access_to(servers)
         addresses, options = addresses_in(access.servers), access.client_options()
         client = DirectClient()
@@ -100,11 +109,11 @@ class Connection:
             await client.close()
             if relay.refused:
                 raise CredentialsRefused(str(access)) from error
-            reason = relay.last_error or str(error) or "it timed out"
+            reason = relay.last_error or str(error) or _LATE
             raise Unreachable(str(access), reason) from error
         client.options["max_reconnect_attempts"] = -1
         again = partial(cls.open, access, name=name, timeout=timeout)
-        connection = cls(client, again, access.api_prefix)
+        connection = cls(client, again, access, patience)
         relay.connection = connection
         await connection.listen()
         return connection
@@ -163,7 +172,12 @@ class Connection:
         return self._client.is_closed
 
     async def until_up(self) -> None:
-        await self._up.wait()
+        """Raises Unreachable where somebody has no more patience."""
+        try:
+            async with asyncio.timeout(self.patience):
+                await self._up.wait()
+        except TimeoutError:
+            raise Unreachable(self._servers, "it went away") from None
 
     def on_reconnect(self, observe: Observer) -> Observer:
         """Call `observe` after each reconnect, until the returned function is called."""
@@ -335,7 +349,8 @@ class _Relay:
         self.refused = False
 
     async def error(self, error: Exception) -> None:
-        self.last_error = str(error) or type(error).__name__
+        late = _LATE if isinstance(error, TimeoutError) else type(error).__name__
+        self.last_error = str(error) or late
         self.refused = self.refused or "authorization" in self.last_error.lower()
         denied, deaf = _DENIED.search(str(error)), _DEAF.search(str(error))
         if self.connection is None or (denied and self.connection._denied(denied[1])):

@@ -7,6 +7,7 @@ from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Final
 
 from trellis_jobs.contract.features import LEVEL_2_11, Features
+from trellis_jobs.jetstream.access import Access
 from trellis_jobs.jetstream.connection import Connection
 from trellis_jobs.jetstream.direct_client import DirectClient, deliver
 from trellis_jobs.jetstream.messages import Message
@@ -68,6 +69,6 @@ async def memory_connection() -> AsyncIterator[Connection]:
 
 
 async def _open() -> Connection:
-    connection = Connection(MemoryClient(), _open)
+    connection = Connection(MemoryClient(), _open, Access(servers="memory"))
     await connection.listen()
     return connection

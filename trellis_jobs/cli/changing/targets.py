@@ -12,12 +12,11 @@ from jobs_admin.client import JobQuery
 from trellis_jobs.cli.changing.verbs import Verb
 from trellis_jobs.cli.exits import Misused
 from trellis_jobs.cli.filters import PANEL, Filters
-from trellis_jobs.errors import InvalidToken
-from trellis_jobs.model.identity import JobAddress, check_token
+from trellis_jobs.cli.job_names import named
+from trellis_jobs.model.identity import JobAddress
 from trellis_jobs.model.states import JobState
 
 STDIN: Final = "-"
-_WITH_QUEUE: Final = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,20 +99,9 @@ def _legal(states: list[JobState] | None, verb: Verb) -> list[JobState]:
 def _named(ids: list[str], stdin: Iterable[str]) -> Iterator[str | JobAddress]:
     for text in ids:
         if text == STDIN:
-            yield from (job_named(line.strip()) for line in stdin if line.strip())
+            yield from (named(line.strip()) for line in stdin if line.strip())
         else:
-            yield job_named(text)
-
-
-def job_named(text: str) -> str | JobAddress:
-    """`ID`, or `SERVICE/TYPE/ID` where several queues have a job with that id."""
-    parts = text.split("/")
-    try:
-        if len(parts) == _WITH_QUEUE:
-            return JobAddress(*parts)
-        return check_token("job id", text)
-    except InvalidToken as error:
-        raise Misused(f"{error}; an id is ID or SERVICE/TYPE/ID") from None
+            yield named(text)
 
 
 def _or(states: list[JobState]) -> str:

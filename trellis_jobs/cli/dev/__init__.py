@@ -105,7 +105,7 @@ def dev(ctx: typer.Context, reach: Reach, played: Played, own: OwnServer) -> Non
 
 
 def _check_own_machine(reach: Reach) -> None:
-    """It makes streams and jobs: nobody means that by a variable which is set for other commands."""
+    """It makes streams and jobs: a variable that is set for other commands does not mean that."""
     access = reach.access()
     if not are_of_this_machine(access.servers):
         raise Misused(

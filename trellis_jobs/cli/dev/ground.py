@@ -61,7 +61,7 @@ async def own_ground(data: Path | None, port: int | None) -> AsyncIterator[Groun
         reach = Reach(nats=server.url)
         async with (
             _admin(reach.access(), server.store / PROJECTION),
-            reach.connection() as watching,
+            reach.connection(patient=True) as watching,
         ):
             yield Ground(reach, watching, _how_to_reach(server, port))
     finally:
@@ -92,7 +92,7 @@ async def ground_at(reach: Reach) -> AsyncIterator[Ground]:
 @asynccontextmanager
 async def _connection(reach: Reach) -> AsyncIterator[Connection]:
     try:
-        async with reach.connection() as connection:
+        async with reach.connection(patient=True) as connection:
             yield connection
     except Unreachable:
         say("dev was told to use that server, perhaps by NATS_URL; untold, it has one of its own")

@@ -4,41 +4,36 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from datetime import datetime
-from typing import Annotated
 
 import orjson
-import typer
 from rich.console import Group, RenderableType
 from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
 from jobs_admin.views.jobs import ErrorView, ExplanationView, JobView
-from trellis_jobs.cli.changing.targets import job_named
+from trellis_jobs.cli.job_names import JobArgument, named
 from trellis_jobs.cli.jobs.reading import reading
 from trellis_jobs.cli.reach import Reach
 from trellis_jobs.cli.running import run
 from trellis_jobs.cli.showing.output import Output, console, print_json
 from trellis_jobs.cli.showing.states import state_text
+from trellis_jobs.model.identity import JobAddress
 from trellis_jobs.model.states import JobState
 from trellis_jobs.surroundings import utc_now
 
 
-def show(
-    output: Output,
-    reach: Reach,
-    job: Annotated[str, typer.Argument(metavar="ID", help="Its id, or SERVICE/TYPE/ID.")],
-) -> None:
+def show(job: JobArgument, output: Output, reach: Reach) -> None:
     """One dead job: what it was to do, its errors with tracebacks, what to do about it.
 
     Without an admin runtime it is read from the log itself.
     """
-    run(_show(reach, job, output))
+    run(_show(reach, named(job), output))
 
 
-async def _show(reach: Reach, named: str, output: Output) -> None:
+async def _show(reach: Reach, wanted: str | JobAddress, output: Output) -> None:
     async with reading(reach) as reader:
-        job = await reader.job(job_named(named))
+        job = await reader.job(wanted)
         explained = await reader.explanation(job)
     if output.json:
         print_json({"job": job} | ({"explanation": explained} if explained else {}))

@@ -20,6 +20,7 @@ from trellis_jobs.cli.doctor.findings import (
 )
 from trellis_jobs.cli.exits import exit_of
 from trellis_jobs.cli.queues.looking import look_at_queues
+from trellis_jobs.cli.reach import PATIENCE
 from trellis_jobs.contract.declaration import ServiceContract
 from trellis_jobs.contract.features import Features
 from trellis_jobs.contract.topology import Topology
@@ -39,7 +40,6 @@ from trellis_jobs.jetstream.planning import survey
 from trellis_jobs.jetstream.server import detect_features, level_of, writes_at_once
 from trellis_jobs.surroundings import utc_now
 
-_PATIENCE: Final = 3.0
 _ADMIN_PATIENCE: Final = 1.0
 _SERVICES_TRIED: Final = 20
 _NO_DAEMON: Final = (
@@ -67,7 +67,9 @@ async def diagnose(
     access: Access, declared: ServiceContract | None, system_account: str | None
 ) -> Diagnosis:
     try:
-        connection = await Connection.open(access, name="trellis-jobs doctor", insist=False)
+        connection = await Connection.open(
+            access, name="trellis-jobs doctor", timeout=PATIENCE, insist=False, patience=PATIENCE
+        )
     except InfrastructureError as error:
         remedy = "check --nats, --context and the credentials, and that the server runs"
         lost = Section("connection", (broken(str(error), remedy),))
@@ -92,7 +94,7 @@ async def _look(
 
 async def _features(connection: Connection) -> Features:
     try:
-        async with asyncio.timeout(_PATIENCE):
+        async with asyncio.timeout(PATIENCE):
             return await detect_features(connection)
     except TimeoutError:
         return Features(connection.server_version, level_of(connection.server_version))
@@ -102,7 +104,7 @@ async def _section(
     name: str, step: Callable[[Subject], Awaitable[list[Finding]]], subject: Subject
 ) -> Section:
     try:
-        async with asyncio.timeout(_PATIENCE):
+        async with asyncio.timeout(PATIENCE):
             return Section(name, tuple(await step(subject)))
     except InboxNotPermitted as denied:
         remedy = f"let these credentials subscribe to {denied.subject}: no answer can come"
@@ -116,7 +118,7 @@ async def _section(
         return Section(name, (broken(str(error), f"see to this first: {error}"),))
     except TimeoutError:
         inbox = subject.access.inbox_prefix or "_INBOX"
-        silent = f"no answer within {_PATIENCE:g} s"
+        silent = f"no answer within {PATIENCE:g} s"
         remedy = f"see whether these credentials may subscribe to {inbox}.>, and how busy it is"
         return Section(name, (broken(silent, remedy),))
 

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import asyncio
 import sys
-from contextlib import aclosing
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -17,7 +15,7 @@ from pydantic.alias_generators import to_camel
 from trellis_jobs.cli.contracts import ContractSource
 from trellis_jobs.cli.durations import moment_ahead, seconds
 from trellis_jobs.cli.exits import Exit
-from trellis_jobs.cli.jobs.log_reading import following
+from trellis_jobs.cli.jobs.log_reading import no_longer_than, until_over
 from trellis_jobs.cli.jobs.watching import watch_to_the_end
 from trellis_jobs.cli.queue_names import QueueArgument, QueueName, queue_name
 from trellis_jobs.cli.reach import Reach
@@ -26,7 +24,7 @@ from trellis_jobs.cli.showing.output import Output, print_json, say
 from trellis_jobs.contract.declaration import JobType
 from trellis_jobs.contract.schema_shapes import SchemaShape
 from trellis_jobs.contract.shapes import DoesNotFit
-from trellis_jobs.errors import NotAdmitted, PayloadInvalid, WaitTimeout
+from trellis_jobs.errors import NotAdmitted, PayloadInvalid
 from trellis_jobs.jetstream.connection import Connection
 from trellis_jobs.jetstream.event_log import EventLog
 from trellis_jobs.jetstream.key_bucket import KeyBucket
@@ -101,6 +99,11 @@ def create_job(
         wait,
         seconds("--timeout", timeout),
     )
+    if wanted.timeout is not None and not wait:
+        raise typer.BadParameter(
+            "it is about --wait: add that, or leave it out", param_hint="--timeout"
+        )
+    source.check()
     run(_create(reach, source, wanted, output))
 
 
@@ -123,7 +126,7 @@ def read_payload(text: str) -> Json:
 async def _create(
     reach: Reach, source: ContractSource, wanted: _Wanted, output: Output
 ) -> Exit | None:
-    async with reach.connection() as connection:
+    async with reach.connection(patient=wanted.wait) as connection:
         queue = await source.queue(connection, wanted.queue)
         if isinstance(queue.payload, SchemaShape) and queue.payload.is_open:
             say(f"what {wanted.queue} takes is not known here, so the payload is not checked")
@@ -136,7 +139,7 @@ async def _create(
             print_json({"outcome": "rejected", **_camel(asdict(refusal.full))})
             return Exit.REFUSED
         if wanted.wait and output.json:
-            return _tell_end(outcome, await _end_of(connection, outcome.job, wanted.timeout))
+            return await _tell_end(connection, outcome, wanted.timeout)
     _show(outcome, output)
     if not wanted.wait:
         return None
@@ -172,18 +175,6 @@ async def _submit(
     return _Outcome("replaced" if created.replaced else "accepted", created.address, more)
 
 
-async def _end_of(connection: Connection, address: JobAddress, timeout: float | None) -> Job:
-    """As the log has it."""
-    try:
-        async with asyncio.timeout(timeout), aclosing(following(connection, address)) as news:
-            async for told, is_newest in news:
-                if is_newest and told.job is not None and told.job.is_over:
-                    return told.job
-    except TimeoutError:
-        raise WaitTimeout(address.job_id, timeout or 0) from None
-    raise AssertionError("a job's log is followed without end")
-
-
 def _show(outcome: _Outcome, output: Output) -> None:
     if output.json:
         print_json(outcome.to_json())
@@ -197,12 +188,23 @@ def _show(outcome: _Outcome, output: Output) -> None:
     print(f"{words[outcome.name]} {job.service}/{job.job_type} {job.job_id}")
 
 
-def _tell_end(outcome: _Outcome, job: Job) -> Exit:
+async def _tell_end(connection: Connection, outcome: _Outcome, timeout: float | None) -> Exit:
+    """The job is there, however the waiting for it ends: that is told in any case."""
+    ended: dict[str, Any] = {}
+    try:
+        async with no_longer_than(timeout, outcome.job):
+            ended = _end(await until_over(connection, outcome.job, lambda _: None))
+    finally:
+        print_json({**outcome.to_json(), **ended})
+    return Exit.OK if ended["state"] == JobState.COMPLETED.value else Exit.REFUSED
+
+
+def _end(job: Job) -> dict[str, Any]:
     is_done = job.state is JobState.COMPLETED
-    result = redacted(job.result, job.run.result_secrets)
-    ended = {"result": result} if is_done else {"error": job.why}
-    print_json({**outcome.to_json(), "state": job.state.value, "tries": job.tries, **ended})
-    return Exit.OK if is_done else Exit.REFUSED
+    why = (
+        {"result": redacted(job.result, job.run.result_secrets)} if is_done else {"error": job.why}
+    )
+    return {"state": job.state.value, "tries": job.tries, **why}
 
 
 def _camel(values: dict[str, Any]) -> dict[str, Any]:

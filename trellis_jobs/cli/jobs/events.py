@@ -8,8 +8,8 @@ from typing import Annotated, Any
 import typer
 
 from jobs_admin.views.jobs import LogEntry
+from trellis_jobs.cli.job_names import JobArgument, named
 from trellis_jobs.cli.jobs.log_reading import recorded
-from trellis_jobs.cli.jobs.naming import JobArgument, named
 from trellis_jobs.cli.jobs.reading import reading
 from trellis_jobs.cli.jobs.story import drawn
 from trellis_jobs.cli.reach import Reach

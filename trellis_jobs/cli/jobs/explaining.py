@@ -12,7 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from jobs_admin.views.jobs import ExplanationView
-from trellis_jobs.cli.jobs.naming import JobArgument, named
+from trellis_jobs.cli.job_names import JobArgument, named
 from trellis_jobs.cli.reach import Reach
 from trellis_jobs.cli.running import run
 from trellis_jobs.cli.showing.output import Output, console, print_json

@@ -13,6 +13,7 @@ from rich.live import Live
 from rich.text import Text
 
 from jobs_admin.client import AdminClient, JobQuery
+from jobs_admin.errors import Unexpected
 from jobs_admin.views.jobs import JobPage
 from trellis_jobs.cli.exits import Exit
 from trellis_jobs.cli.filters import Filters
@@ -93,6 +94,7 @@ async def _list_all(reach: Reach, query: JobQuery, output: Output) -> None:
 async def _watch(reach: Reach, query: JobQuery, limit: int, output: Output) -> None:
     screen = console()
     async with reach.admin() as admin:
+        await admin.health()  # where nobody answers from the start, that is said and not drawn
         with Live(console=screen, screen=True, auto_refresh=False) as live:
             while True:
                 live.update(await _look(admin, query, limit, output, screen), refresh=True)
@@ -102,10 +104,10 @@ async def _watch(reach: Reach, query: JobQuery, limit: int, output: Output) -> N
 async def _look(
     admin: AdminClient, query: JobQuery, limit: int, output: Output, screen: Console
 ) -> RenderableType:
-    """An admin runtime that is away for a while is no reason to stop looking."""
+    """An admin runtime that is away for a while, or rebuilds, is no reason to stop looking."""
     try:
         page = await admin.list_jobs(query, limit=limit)
-    except (ServiceMissing, NotConfirmed) as error:
+    except (ServiceMissing, NotConfirmed, Unexpected) as error:
         return Text(str(error), "yellow")
     now, room = datetime.now(UTC), max(1, screen.height - _AROUND_THE_JOBS)
     shown = tuple(islice(page.entries, room))

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import aclosing
-from datetime import datetime
 from typing import Annotated, Final
 
 import typer
@@ -12,18 +10,16 @@ from rich.text import Text
 
 from jobs_admin.views.jobs import LogLineView
 from trellis_jobs.cli.exits import Exit
+from trellis_jobs.cli.job_names import JobArgument, named
 from trellis_jobs.cli.jobs.folding import log_lines
-from trellis_jobs.cli.jobs.log_reading import following, recorded
-from trellis_jobs.cli.jobs.naming import JobArgument, named
+from trellis_jobs.cli.jobs.log_reading import recorded, until_over
 from trellis_jobs.cli.jobs.reading import reading
 from trellis_jobs.cli.reach import Reach
 from trellis_jobs.cli.running import run
-from trellis_jobs.cli.showing.event_lines import clock
 from trellis_jobs.cli.showing.output import Output, console, print_json_line, say
-from trellis_jobs.cli.showing.times import stamp
 from trellis_jobs.model.identity import JobAddress
 from trellis_jobs.model.notes import LogLevel
-from trellis_jobs.model.timeline import lived
+from trellis_jobs.model.timeline import Happened, lived
 
 _STYLES: Final = {LogLevel.WARN: "yellow", LogLevel.ERROR: "red"}
 _LEVEL_WIDTH: Final = 5
@@ -60,19 +56,20 @@ class _Printer:
         for text in self._texts(line):
             console().print(text)
 
+    def print_all(self, told: Happened) -> None:
+        for line in log_lines(told):
+            self.print(line)
+
     def _texts(self, line: LogLineView) -> Iterator[Text]:
         if self._run not in (0, line.run_seq):
             yield Text("the job was retried", "dim")
         self._run = line.run_seq
         level = LogLevel(line.level)
         yield Text.assemble(
-            (f"{self._time(line.timestamp)}  ", "dim"),
+            (f"{self._output.clock(line.timestamp)}  ", "dim"),
             (f"{level.value:<{_LEVEL_WIDTH}}  ", _STYLES.get(level, "dim")),
             line.message,
         )
-
-    def _time(self, at: datetime) -> str:
-        return stamp(at) if self._output.absolute else clock(at)
 
 
 async def _show(reach: Reach, job: str | JobAddress, printer: _Printer) -> None:
@@ -86,9 +83,5 @@ async def _show(reach: Reach, job: str | JobAddress, printer: _Printer) -> None:
 
 
 async def _follow(reach: Reach, job: str | JobAddress, printer: _Printer) -> None:
-    async with reach.connection() as connection, aclosing(following(connection, job)) as news:
-        async for told, is_newest in news:
-            for line in log_lines(told):
-                printer.print(line)
-            if is_newest and told.job is not None and told.job.is_over:
-                return
+    async with reach.connection(patient=True) as connection:
+        await until_over(connection, job, printer.print_all)

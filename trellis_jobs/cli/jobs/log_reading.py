@@ -2,22 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Sequence
-from contextlib import aclosing
+import asyncio
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
+from contextlib import aclosing, asynccontextmanager
 
 import orjson
 
 from jobs_admin.errors import Invalid
 from jobs_admin.explaining.telling import told_log
 from jobs_admin.views.jobs import JobSecrets, LogEntry
-from trellis_jobs.errors import JobNotFound
+from trellis_jobs.errors import JobNotFound, WaitTimeout
 from trellis_jobs.jetstream.connection import Connection
 from trellis_jobs.jetstream.history import Histories
 from trellis_jobs.jetstream.job_lookup import jobs_with_id
 from trellis_jobs.jetstream.log_feed import LogMessage
 from trellis_jobs.model import subjects
 from trellis_jobs.model.identity import JobAddress
-from trellis_jobs.model.job import Entry, fold
+from trellis_jobs.model.job import Entry, Job, fold
 from trellis_jobs.model.timeline import Happened, Recorded, happened
 from trellis_jobs.wire import log as wire
 from trellis_jobs.wire.events import Undecodable
@@ -73,6 +74,29 @@ async def following(
             told = happened(known, recorded_message(message))
             known = told.job
             yield told, message.pending == 0
+
+
+async def until_over(
+    connection: Connection, job: str | JobAddress, tell: Callable[[Happened], object]
+) -> Job:
+    """As the log has it at its end; `tell` hears of each message."""
+    async with aclosing(following(connection, job)) as news:
+        async for told, is_newest in news:
+            tell(told)
+            if is_newest and told.job is not None and told.job.is_over:
+                return told.job
+    raise AssertionError("a job's log is followed without end")
+
+
+@asynccontextmanager
+async def no_longer_than(timeout: float | None, job: str | JobAddress) -> AsyncIterator[None]:
+    """Raises WaitTimeout."""
+    try:
+        async with asyncio.timeout(timeout):
+            yield
+    except TimeoutError:
+        job_id = job if isinstance(job, str) else job.job_id
+        raise WaitTimeout(job_id, timeout or 0) from None
 
 
 def recorded(entries: Sequence[LogEntry]) -> list[Recorded]:

@@ -8,10 +8,10 @@ from typing import Final
 
 from rich.text import Text
 
-from trellis_jobs.cli.showing.event_lines import clock, event_words
+from trellis_jobs.cli.showing.event_lines import event_words
 from trellis_jobs.cli.showing.output import Output
 from trellis_jobs.cli.showing.states import STYLES
-from trellis_jobs.cli.showing.times import spell, stamp
+from trellis_jobs.cli.showing.times import spell
 from trellis_jobs.model import events as e
 from trellis_jobs.model.job_errors import Interruption
 from trellis_jobs.model.timeline import Between, Happened, Phase
@@ -50,7 +50,7 @@ def drawn(told: Sequence[Happened | Between], output: Output, now: datetime) -> 
 
 def event_text(each: Happened, output: Output) -> Text:
     line = Text()
-    line.append(f"{_time(each.at, output)}  ", "dim")
+    line.append(f"{output.clock(each.at)}  ", "dim")
     event = each.event
     if event is None or each.ignored is not None:
         kind = event.kind.value if event else "no event"
@@ -76,17 +76,13 @@ def _between(each: Between, output: Output, now: datetime) -> Text:
     past, present = _PHASES[each.phase]
     words = [f"{past} {spell(each.length(now))}" if each.end else _lasting(present, each, now)]
     if each.until is not None and each.end is None:
-        words.append(f"until {_time(each.until, output)}")
+        words.append(f"until {output.clock(each.until)}")
     if each.interrupted_by is not None:
         words.append(_INTERRUPTIONS[each.interrupted_by])
-    indent = " " * len(_time(each.begin, output))
+    indent = " " * len(output.clock(each.begin))
     style = "yellow" if each.interrupted_by else "cyan"
     return Text(f"{indent}  │ {', '.join(words)}", style)
 
 
 def _lasting(present: str, each: Between, now: datetime) -> str:
     return f"{present}, for {spell(each.length(now))} so far"
-
-
-def _time(at: datetime, output: Output) -> str:
-    return stamp(at) if output.absolute else clock(at)

@@ -16,10 +16,9 @@ from trellis_jobs.cli.exits import Exit
 from trellis_jobs.cli.filters import moment
 from trellis_jobs.cli.reach import Reach
 from trellis_jobs.cli.running import run
-from trellis_jobs.cli.showing.event_lines import clock, event_words
+from trellis_jobs.cli.showing.event_lines import event_words
 from trellis_jobs.cli.showing.output import Output, print_json_line, print_line
 from trellis_jobs.cli.showing.states import STYLES
-from trellis_jobs.cli.showing.times import stamp
 from trellis_jobs.errors import InvalidToken
 from trellis_jobs.jetstream.connection import Connection
 from trellis_jobs.jetstream.history import Histories
@@ -110,7 +109,7 @@ async def _tail(
 ) -> None:
     printed = 0
     watched = subjects.like(wanted.service, wanted.job_type, wanted.kind)
-    async with reach.connection() as connection:
+    async with reach.connection(patient=True) as connection:
         after = 0 if since is not None else await _end_of_log(connection)
         messages = Histories(connection).follow_messages(watched, after=after, since=since)
         async with aclosing(messages):
@@ -130,7 +129,7 @@ def _print(message: LogMessage, wanted: Pattern, output: Output) -> None:
     if output.json:
         print_json_line(LogEntry.model_validate(told))
         return
-    line = Text().append(f"{_time(message.stored_at, output)}  ", "dim")
+    line = Text().append(f"{output.clock(message.stored_at)}  ", "dim")
     if isinstance(read, Entry):
         line.append_text(event_text(read.event, wanted.queue_of(read.event.job)))
     else:
@@ -148,7 +147,3 @@ def event_text(event: Event, queue: str) -> Text:
         (f"{queue}  " if queue else "", "dim"),
         words,
     )
-
-
-def _time(at: datetime, output: Output) -> str:
-    return stamp(at) if output.absolute else clock(at)

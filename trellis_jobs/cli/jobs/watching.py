@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import asyncio
-from contextlib import AbstractContextManager, aclosing, nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from datetime import UTC, datetime, timedelta
 from typing import Annotated
 
@@ -16,8 +15,8 @@ from rich.text import Text
 from jobs_admin.views.jobs import JobView
 from trellis_jobs.cli.durations import seconds
 from trellis_jobs.cli.exits import Exit
-from trellis_jobs.cli.jobs.log_reading import following
-from trellis_jobs.cli.jobs.naming import JobArgument, named
+from trellis_jobs.cli.job_names import JobArgument, named
+from trellis_jobs.cli.jobs.log_reading import no_longer_than, until_over
 from trellis_jobs.cli.jobs.story import event_text
 from trellis_jobs.cli.reach import Reach
 from trellis_jobs.cli.running import run
@@ -25,7 +24,6 @@ from trellis_jobs.cli.showing.output import Output, console, one_line, print_jso
 from trellis_jobs.cli.showing.progress import progress_text
 from trellis_jobs.cli.showing.states import STYLES
 from trellis_jobs.cli.showing.times import spell
-from trellis_jobs.errors import WaitTimeout
 from trellis_jobs.model.identity import JobAddress
 from trellis_jobs.model.job import Job
 from trellis_jobs.model.redaction import redacted
@@ -53,25 +51,12 @@ def watch(
 async def watch_to_the_end(
     reach: Reach, job: str | JobAddress, output: Output, timeout: float | None
 ) -> Exit:
-    try:
-        async with asyncio.timeout(timeout):
-            end = await _until_over(reach, job, output)
-    except TimeoutError:
-        job_id = job if isinstance(job, str) else job.job_id
-        raise WaitTimeout(job_id, timeout or 0) from None
-    return Exit.OK if end.state is JobState.COMPLETED else Exit.REFUSED
-
-
-async def _until_over(reach: Reach, job: str | JobAddress, output: Output) -> Job:
     view = _View(output)
-    async with reach.connection() as connection, aclosing(following(connection, job)) as news:
+    async with no_longer_than(timeout, job), reach.connection(patient=True) as connection:
         with view.shown():
-            async for told, is_newest in news:
-                view.show(told)
-                if is_newest and told.job is not None and told.job.is_over:
-                    view.end(told.job)
-                    return told.job
-    raise AssertionError("a job's log is followed without end")
+            end = await until_over(connection, job, view.show)
+    view.end(end)
+    return Exit.OK if end.state is JobState.COMPLETED else Exit.REFUSED
 
 
 class _View:

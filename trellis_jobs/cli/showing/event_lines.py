@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-from datetime import datetime, timedelta
+from datetime import timedelta
 from typing import TYPE_CHECKING, Final
 
 from rich.text import Text
 
 from trellis_jobs.cli.showing.states import STYLES
-from trellis_jobs.cli.showing.times import spell
+from trellis_jobs.cli.showing.times import clock, spell
 from trellis_jobs.model import events as e
 from trellis_jobs.model.redaction import redacted
 
@@ -34,10 +34,6 @@ def event_line(event: Event, job: Job, *, queue: str | None = None, short_id: bo
     line.append(f"  {event_words(event, job)}", "dim" if isinstance(event, e.Begun) else "")
     line.rstrip()
     return line
-
-
-def clock(at: datetime) -> str:
-    return f"{at.astimezone():%H:%M:%S.%f}"[:-3]
 
 
 def progress_words(progress: Progress) -> str:

@@ -17,7 +17,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.text import Text
 
-from trellis_jobs.cli.showing.times import ago, stamp
+from trellis_jobs.cli.showing.times import ago, clock, stamp
 
 # Nobody's terminal, and wider than any value: what reads a pipe gets them whole.
 _PIPE_WIDTH: Final = 1_000_000_000
@@ -42,6 +42,10 @@ class Output:
         if at is None:
             return ""
         return stamp(at) if self.absolute else ago(at, now)
+
+    def clock(self, at: datetime) -> str:
+        """For lines that follow each other."""
+        return stamp(at) if self.absolute else clock(at)
 
 
 class _Console(Console):

@@ -38,6 +38,11 @@ def spell(duration: timedelta) -> str:
     raise AssertionError(duration)
 
 
+def clock(at: datetime) -> str:
+    """To the millisecond, where we are, and without the day."""
+    return f"{at.astimezone():%H:%M:%S.%f}"[:-3]
+
+
 def stamp(at: datetime) -> str:
     """To the millisecond, UTC, as RFC 3339 has it."""
     return at.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")

@@ -6,6 +6,7 @@ from typing import Annotated, Final
 
 import typer
 
+from trellis_jobs.cli.exits import Misused
 from trellis_jobs.errors import InvalidToken
 from trellis_jobs.model.identity import JobAddress, check_token
 
@@ -16,12 +17,12 @@ JobArguments = Annotated[list[str], typer.Argument(metavar="ID", help=_HELP)]
 
 
 def named(text: str) -> str | JobAddress:
+    """`ID`, or `SERVICE/TYPE/ID` where several queues have a job with that id."""
     try:
         match text.split("/"):
-            case [job_id]:
-                return check_token("job id", job_id)
             case [service, job_type, job_id]:
                 return JobAddress(service, job_type, job_id)
+            case _:
+                return check_token("job id", text)
     except InvalidToken as error:
-        raise typer.BadParameter(str(error), param_hint="ID") from None
-    raise typer.BadParameter(f"{text!r} is neither an id nor service/type/id", param_hint="ID")
+        raise Misused(f"{error}; an id is ID or SERVICE/TYPE/ID") from None
