@@ -53,6 +53,16 @@ def test_it_fits_whatever_there_is(width: int, height: int, queues: int) -> None
     assert lines[-1].rstrip().endswith("in several lines")
 
 
+def test_jobs_that_ended_long_ago_are_counted_once_when_they_are_retried_or_dismissed() -> None:
+    jobs = [JobAddress("shop", "charge", f"{n:026}") for n in range(1_200)]
+    events: list[Event] = []
+    for each in jobs:
+        events += [created(job=each), started(job=each), failed(job=each)]
+    board = board_with(*events, retried(job=jobs[0]))
+    assert board.totals() == {JobState.FAILED: 1_199, JobState.PENDING: 1}
+    assert board.ignored == 0
+
+
 def test_queues_that_do_not_fit_are_counted() -> None:
     lines = drawn(board_with(*many_jobs(60, 1, 60)), 100, 30)
     shown = sum("queue-" in line for line in lines[: lines.index("")])

@@ -142,15 +142,16 @@ def test_a_frame_fits_any_terminal_and_shows_what_has_most_to_do(width: int, hei
     assert all(len(line) <= width for line in lines)
     assert any(line.startswith("lab/t099 ") for line in lines)
     assert lines[-1].startswith("and ")
+    assert "less urgent" in lines[-1]
 
 
 def test_a_frame_tells_ages_errors_and_the_dead() -> None:
     sight = sight_of(8)
-    assert not any("more with less" in line for line in drawn(sight, width=130, height=40))
+    assert not any("less urgent" in line for line in drawn(sight, width=130, height=40))
     [line] = [each for each in drawn(sight, width=130, height=40) if each.startswith("lab/t007")]
     assert line.split() == ["lab/t007", "0", "0", "0", "1", "7", "2", "h", "0", "0", "2", "1"]
     assert "nobody answers" in drawn(sight, width=130, height=40)[1]
-    assert replace(sight, types=()).to_json() == {"types": []}
+    assert replace(sight, types=()).to_json() == {"types": [], "trouble": "nobody answers"}
 
 
 def test_what_burns_is_never_left_out_for_what_is_merely_busy() -> None:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 from trellis_jobs.model.events import Event, EventKind
 from trellis_jobs.model.job import Applied, Job, reduce
+from trellis_jobs.model.reducer import RULES
 from trellis_jobs.model.states import JobState
 
 if TYPE_CHECKING:
@@ -20,6 +21,10 @@ if TYPE_CHECKING:
 RATE_WINDOW: Final = timedelta(seconds=10)
 _NEWS_KEPT: Final = 200
 _ENDED_KEPT: Final = 500
+# Ends that something can follow: a job that was retried or dismissed is no other job.
+_REVIVABLE: Final = frozenset(
+    state for rule in RULES.values() if rule.leads_to for state in rule.legal_from
+)
 
 
 @dataclass(slots=True)
@@ -77,10 +82,11 @@ class Board:
         self._on_news = on_news
         self._live: dict[JobAddress, Job] = {}
         self._ended: dict[JobAddress, Job] = {}
+        self._out_of_sight: dict[JobAddress, Job] = {}
 
     def take(self, entry: Entry) -> None:
         event, address = entry.event, entry.event.job
-        before = self._live.get(address) or self._ended.get(address)
+        before = self._known(address)
         reduced = reduce(before, entry)
         if not isinstance(reduced, Applied):
             self.ignored += 1
@@ -116,7 +122,13 @@ class Board:
     def totals(self) -> Counter[JobState]:
         return sum((queue.states for queue in self.queues.values()), Counter())
 
+    def _known(self, address: JobAddress) -> Job | None:
+        places = (self._live, self._ended, self._out_of_sight)
+        return next((place[address] for place in places if address in place), None)
+
     def _keep(self, job: Job) -> None:
+        """Of those that ended long ago only what may still move."""
+        self._out_of_sight.pop(job.address, None)
         if not job.is_over:
             self._ended.pop(job.address, None)
             self._live[job.address] = job
@@ -124,7 +136,9 @@ class Board:
         self._live.pop(job.address, None)
         self._ended[job.address] = job
         if len(self._ended) > _ENDED_KEPT:
-            del self._ended[next(iter(self._ended))]
+            oldest = self._ended.pop(next(iter(self._ended)))
+            if oldest.state in _REVIVABLE:
+                self._out_of_sight[oldest.address] = oldest
 
     def _count(self, event: Event, before: Job | None, after: Job) -> None:
         queue = self._queue(after.address.service, after.address.job_type)

@@ -62,7 +62,8 @@ class Sight:
 
     def to_json(self) -> dict[str, Any]:
         told: dict[str, Any] = {"types": [each.to_json(self.at) for each in self.types]}
-        return {**told, "health": self.health} if self.health else told
+        more = {"health": self.health, "trouble": self.trouble}
+        return told | {name: value for name, value in more.items() if value is not None}
 
 
 async def see(connection: Connection) -> Sight:
