@@ -2,16 +2,32 @@
 
 from __future__ import annotations
 
+import asyncio
 import gc
 from collections import Counter
 from pathlib import Path
 
-from tests.support.facts import until
+from tests import given
+from tests.support.facts import DEADLINE, until
 from tests.support.lab import Probe, Task, probe, producer, worker
 from tests.support.worker_process import worker_process
 from trellis_jobs.embedded import EmbeddedServer
+from trellis_jobs.errors import NotConfirmed
 from trellis_jobs.jetstream import api
+from trellis_jobs.model.values import replace
 from trellis_jobs.worker.running_job import RunningJob
+
+
+async def test_an_outage_costs_many_jobs_their_patience_once_and_not_each(
+    server: EmbeddedServer,
+) -> None:
+    async with producer(server.url) as jobs, probe(server.url) as raw:
+        ref = await jobs.work.create(Task())
+        server.kill()
+        begun = [given.created(job=replace(ref.address, job_id=f"many-{n}")) for n in range(100)]
+        async with asyncio.timeout(DEADLINE):
+            answers = await raw.events.begin_many(begun, patience=1.0)
+        assert [type(answer) for answer in answers] == [NotConfirmed] * len(begun)
 
 
 async def test_two_thousand_jobs_through_two_processes_complete_once_each(

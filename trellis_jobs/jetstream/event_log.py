@@ -7,6 +7,7 @@ import contextlib
 import logging
 import secrets
 from collections import deque
+from dataclasses import dataclass
 from itertools import count
 from typing import TYPE_CHECKING, Final
 
@@ -55,6 +56,14 @@ class Lost(Value, frozen=True):
 
     head: Head | None
     reason: str
+
+
+@dataclass(slots=True)
+class _Row:
+    """Publishes that are sent one after the other, and share their patience."""
+
+    patience: float
+    answered_at: float
 
 
 class EventLog:
@@ -117,15 +126,17 @@ class EventLog:
         """Append the first events of many jobs, each as try_append() does; where each is then.
 
         One after the other without waiting, and then their answers: nearly all are there by then.
+        `patience` is of the row: it begins anew with every answer, so that an outage costs it once.
         """
         answers: list[int | Refused | JobsError] = []
         under_way: deque[tuple[Publish, Awaitable[Message] | JobsError | None]] = deque()
+        row = _Row(patience, self._loop.time())
         for event in events:
             if len(under_way) == _UNDER_WAY:
-                answers.append(await self._answer_to(*under_way.popleft(), patience))
+                answers.append(await self._answer_to(*under_way.popleft(), row))
             under_way.append(self._send(event))
         while under_way:
-            answers.append(await self._answer_to(*under_way.popleft(), patience))
+            answers.append(await self._answer_to(*under_way.popleft(), row))
         return answers
 
     def _send(self, event: Begun) -> tuple[Publish, Awaitable[Message] | JobsError | None]:
@@ -139,7 +150,7 @@ class EventLog:
             return publish, error
 
     async def _answer_to(
-        self, publish: Publish, asked: Awaitable[Message] | JobsError | None, patience: float
+        self, publish: Publish, asked: Awaitable[Message] | JobsError | None, row: _Row
     ) -> int | Refused | JobsError:
         if isinstance(asked, JobsError):
             return asked
@@ -147,10 +158,14 @@ class EventLog:
             with contextlib.suppress(NoResponders, ConnectionLost):
                 answer = None if asked is None else read_answer(publish.subject, await asked)
                 if answer is not None:
+                    row.answered_at = self._loop.time()
                     return answer
-            return await self._insist(publish, patience)
+            left = row.answered_at + row.patience - self._loop.time()
+            answer = await self._insist(publish, max(0.0, left))
         except JobsError as error:
             return error
+        row.answered_at = self._loop.time()
+        return answer
 
     async def append(
         self, head: Head, event: Event, *, patience: float = FOREVER, shared: bool = False
