@@ -46,6 +46,11 @@ def test_where_nobody_can_be_asked_it_says_how_many_jobs_it_would_touch(there: S
     assert there.job(dead).state is JobState.DEAD
 
 
+def test_where_nothing_matches_nobody_has_to_be_asked(there: Stage) -> None:
+    ended = there.shell("dlq", "replay", "--error", "no job died of this")
+    assert (ended.code, ended.out) == (0, "no job matches: nothing to do\n")
+
+
 def test_who_and_why_are_recorded(there: Stage) -> None:
     [dead] = there.dead("c")
     who = ("--by", "ann", "--reason", "nobody needs it")
