@@ -55,7 +55,9 @@ class Changing:
 def change(verb: Verb, choice: Choice, how: Changing, output: Output, reach: Reach) -> None:
     targets = choose(choice, verb, sys.stdin)
     looked = outcome_of(_look(reach, targets))
-    check_askable(how.yes or how.dry_run or not looked.count, f"{verb.name} {how_many(looked.count)}")
+    check_askable(
+        how.yes or how.dry_run or not looked.count, f"{verb.name} {how_many(looked.count)}"
+    )
     if how.dry_run:
         _show_dry_run(looked, verb, output)
         return
