@@ -5,11 +5,15 @@ A door takes anything and returns; an error that leaves it is a mistake of ours.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import timedelta
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Final
+from unittest.mock import patch
 
 import orjson
 from pydantic import ValidationError
@@ -19,11 +23,20 @@ from jobs_admin.rpc.contract import RPCS
 from tests.fuzz import samples
 from tests.given import KEY, NOON, REPORT, after, slot, waiting
 from tests.wire.write_vectors import BEAT
+from trellis_jobs.cli import nats_contexts
 from trellis_jobs.contract.bindings import Bindings
 from trellis_jobs.contract.contract_note import CONTRACT, note_of, read_note, standing_note
 from trellis_jobs.contract.manifest import from_manifest, to_manifest
 from trellis_jobs.contract.shapes import DoesNotFit
-from trellis_jobs.errors import DeclarationError, InvalidToken, KeyUnresolvable
+from trellis_jobs.errors import (
+    DeclarationError,
+    InvalidToken,
+    JobsError,
+    KeyUnresolvable,
+    RequestRefused,
+)
+from trellis_jobs.jetstream.event_publish import Refused, read_answer
+from trellis_jobs.jetstream.messages import Message
 from trellis_jobs.model import key_slots
 from trellis_jobs.model.job import Entry
 from trellis_jobs.model.key_backlog import WhenFull, admit
@@ -138,6 +151,23 @@ def answers(data: bytes) -> None:
             rpc.output.model_validate_json(data)
 
 
+def published(data: bytes) -> None:
+    with suppress(RequestRefused):
+        answer = read_answer("trellis.jobs.lab.work.J.created", Message("_INBOX.a", data))
+        assert answer is None or isinstance(answer, int | Refused)
+
+
+def nats_context(data: bytes) -> None:
+    with TemporaryDirectory() as made, patch.dict(os.environ, XDG_CONFIG_HOME=made):
+        folder = Path(made) / "nats" / "context"
+        folder.mkdir(parents=True)
+        (folder / "spoilt.json").write_bytes(data)
+        (folder.parent / "context.txt").write_bytes(data)
+        nats_contexts.selected()
+        with suppress(JobsError):
+            nats_contexts.access_of("spoilt")
+
+
 def keyed_payload(data: bytes) -> None:
     with suppress(orjson.JSONDecodeError):
         payload = orjson.loads(data)
@@ -171,6 +201,22 @@ _ANSWERS: Final = tuple(
     )
 )
 
+_CONTEXTS: Final = tuple(
+    map(
+        orjson.dumps,
+        (
+            {"url": "nats://a:4222", "creds": "~/a.creds", "user": "ann", "password": "p"},
+            {"url": "tls://b", "nkey": "/n", "ca": "~/ca.pem", "cert": "c", "key": "k"},
+            {"token": "t", "jetstream_domain": "hub", "inbox_prefix": "_I", "nsc": ""},
+        ),
+    )
+)
+_PUBLISHED: Final = (
+    b'{"stream":"JOBS","seq":17}',
+    b'{"error":{"code":400,"err_code":10071,"description":"wrong last sequence: 17"}}',
+    b'{"error":{"code":503,"err_code":10077,"description":"maximum messages exceeded"}}',
+)
+
 DOORS: Final = (
     Door("events", samples.EVENTS, event),
     Door("events of other runtimes", samples.FOREIGN, event),
@@ -183,5 +229,7 @@ DOORS: Final = (
     Door("bindings", samples.BINDINGS, bindings),
     Door("requests", REQUESTS, requests),
     Door("answers", _ANSWERS, answers),
+    Door("answers to publishes", _PUBLISHED, published),
+    Door("contexts of natscli", _CONTEXTS, nats_context),
     Door("payloads with keys", [orjson.dumps(samples.FULL[0].payload)], keyed_payload),
 )

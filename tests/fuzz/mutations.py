@@ -43,6 +43,11 @@ class Mutator:
         )
         return make(seeds)
 
+    def block(self, seeds: Sequence[bytes]) -> bytes:
+        """For bytes that are no JSON: what a server sends."""
+        (make,) = self._chance.choices((self._scratched, self._spliced, self._noise), (6, 3, 1))
+        return make(seeds)
+
     def text(self, seeds: Sequence[str]) -> str:
         """For what is no JSON: subjects, headers, what people type."""
         text = self._chance.choice(seeds)

@@ -8,4 +8,6 @@ from typing import Final
 INPUTS: Final = int(os.environ.get("FUZZ_INPUTS", "400"))
 # Past a running worker, which does the jobs that come of them.
 LIVE: Final = min(INPUTS, 1_500)
+# Requests to a running admin runtime.
+ASKED: Final = INPUTS * 3 // 4
 SEED: Final = int(os.environ.get("FUZZ_SEED", "20260328"))

@@ -19,7 +19,7 @@ from tests.admin.admin_lab import AdminLab, admin_lab
 from tests.fuzz import samples
 from tests.fuzz.doors import REQUESTS
 from tests.fuzz.mutations import Mutator
-from tests.fuzz.quantity import LIVE, SEED
+from tests.fuzz.quantity import ASKED, LIVE, SEED
 from tests.given import KEY, REPORT
 from tests.support.lab import Probe, Task, probe, worker
 from trellis_jobs.embedded import EmbeddedServer
@@ -116,7 +116,7 @@ async def test_whatever_a_stranger_writes_everything_goes_on(
         await raw.connection.flush()
         rubbish = f"trellis.jobs.lab.work.{before.id}.completed"
         await raw.connection.ask(rubbish, b"rubbish", timeout=5)
-        await many(lambda: asked(lab, vandal), LIVE // 4)
+        await many(lambda: asked(lab, vandal), ASKED)
 
         after = await bench.jobs.work.create(Task(text="after"))
         assert (await after.wait(timeout=90)).text == "after"

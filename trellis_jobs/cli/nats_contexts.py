@@ -26,7 +26,7 @@ class ContextUnusable(JobsError):
 def selected() -> str | None:
     try:
         return (_folder() / "context.txt").read_text(encoding="utf-8").strip() or None
-    except OSError:
+    except (OSError, UnicodeDecodeError):
         return None
 
 
@@ -42,11 +42,19 @@ def access_of(name: str) -> Access:
             raise ContextUnusable(f"context {name!r} ({file}) uses {setting!r}: not supported here")
 
     def said(setting: str) -> str | None:
-        return str(settings[setting]) if settings.get(setting) else None
+        value = settings.get(setting) or None
+        if value is not None and not isinstance(value, str):
+            raise ContextUnusable(f"context {name!r} ({file}): {setting} is no text")
+        return value
 
     def path(setting: str) -> str | None:
         value = said(setting)
-        return None if value is None else str(Path(value).expanduser())
+        try:
+            return None if value is None else str(Path(value).expanduser())
+        except RuntimeError as error:  # the home of nobody
+            raise ContextUnusable(
+                f"context {name!r} ({file}): {setting} {value}: {error}"
+            ) from None
 
     tls = TlsFiles(ca=path("ca"), certificate=path("cert"), key=path("key"))
     return Access(

@@ -173,7 +173,7 @@ class _DirectParser(Parser):
     async def _parse_line(self, line: bytes) -> None:
         try:
             await super().parse(line)
-        except ValueError:
+        except (ValueError, AttributeError):  # an error that says nothing is None to nats-py
             raise ProtocolError from None
 
     def _take(self, line: bytes, read: bytes, begin: int) -> int | None:

@@ -59,8 +59,15 @@ class Publish(Value, frozen=True):
 
 
 def read_answer(subject: str, message: Message) -> int | Refused | None:
-    """A PubAck's sequence, a refusal, or None: try again."""
-    answer: dict[str, Any] = orjson.loads(message.data)
+    """A PubAck's sequence, a refusal, or None: try again, also when no server answers like that."""
+    try:
+        return _read(subject, message.data)
+    except (ValueError, TypeError, LookupError, AttributeError, OverflowError):
+        return None
+
+
+def _read(subject: str, data: bytes) -> int | Refused | None:
+    answer: dict[str, Any] = orjson.loads(data)
     error = answer.get("error")
     if error is None:
         return int(answer["seq"])

@@ -326,7 +326,14 @@ def read_stored(subject: str, message: Message) -> Stored:
         if status == "404":
             return Stored(0, None)
         raise RequestRefused(
-            f"a read of {subject}", int(status or 0), headers.get("Description", "")
+            f"a read of {subject}", _number(status) or 0, headers.get("Description", "")
         )
+    sequence = _number(revision.rsplit("\n", 1)[-1])
+    if sequence is None:
+        raise RequestRefused(f"a read of {subject}", 0, f"a sequence that is none: {revision}")
     is_deleted = headers.get("KV-Operation") in _DELETED
-    return Stored(int(revision.rsplit("\n", 1)[-1]), None if is_deleted else message.data)
+    return Stored(sequence, None if is_deleted else message.data)
+
+
+def _number(text: str) -> int | None:
+    return int(text) if text.isdecimal() else None

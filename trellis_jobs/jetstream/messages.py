@@ -44,7 +44,7 @@ def read_headers(block: bytes) -> dict[str, str]:
     first, *lines = block.decode("utf-8", "replace").split("\r\n")
     headers: dict[str, str] = {}
     status, _, description = first[_FIRST_LINE:].strip().partition(" ")
-    if status.isdigit():
+    if status.isdecimal():
         headers[_STATUS] = status
         if description:
             headers[_DESCRIPTION] = description
