@@ -10,7 +10,7 @@ from typing import Final
 
 from jobs_admin.client import AdminClient
 from jobs_admin.daemon import serving
-from jobs_admin.errors import Invalid, NotFound
+from jobs_admin.errors import Invalid, NotFound, Unexpected
 from tests.admin.projection_lab import position_of
 from tests.admin.upkeep_lab import forget_heartbeats, purge
 from tests.crash_points import parts
@@ -130,6 +130,7 @@ async def ordering(stage: Stage) -> None:
         await stage.begin(parts.serve)
         await projected(p)
         async with orders(stage) as admin:
+            await until(partial(is_filled, admin), "the projection is made")
             await change_all(admin, pending, failed, dead)
             await look_around(admin, held)
             await until_released(admin, held)
@@ -201,6 +202,14 @@ async def until_released(admin: AdminClient, held: JobRef[Done]) -> None:
         return True
 
     await until(released, "its lease is over")
+
+
+async def is_filled(admin: AdminClient) -> bool:
+    try:
+        await admin.list_jobs(limit=1)
+    except Unexpected:  # it is still being made
+        return False
+    return True
 
 
 async def is_free(key: KeyView) -> bool:

@@ -32,6 +32,9 @@ NEVER: Final[Mapping[str, tuple[str, ...]]] = {
         f"{_LOG}._publish_or_see_why_not:self._moved_past",
         f"{_LOG}._is_mistaken:self._moved_past",
         f"{_LOG}._moved_past:self._reads.newest",
+    ),
+    "a server that cannot batch (2.11): scenarios run on the newest one, tests/keys/test_replacing.py"
+    " runs there and kills nobody": (
         f"{_ADMISSION}._append_both:self._append_alone",
         f"{_ADMISSION}._append_both:self._skip",
     ),
@@ -43,7 +46,8 @@ NEVER: Final[Mapping[str, tuple[str, ...]]] = {
         "trellis_jobs.worker.end_check:EndCheck._look_until_told:asyncio.sleep",
     ),
     "credentials that may not provision: it only reads": (f"{_PROVISION}:require_log:api.newest",),
-    "a job that moves between a look at it and the batch that is to replace it": (
+    "a job that moves between a look at it and the batch that is to replace it:"
+    " tests/keys/test_replacing.py holds answers back until it does, and kills nobody": (
         f"{_ADMISSION}.enter:self._take_back#2",
         f"{_ADMISSION}._replace:self._append_alone",
         f"{_ADMISSION}._replace:self._events.head",
@@ -54,6 +58,9 @@ NEVER: Final[Mapping[str, tuple[str, ...]]] = {
         f"{_TURNS}._deny:self._grant_alone",
         f"{_TURNS}._grant_alone:self._make",
         f"{_TURNS}._grant_alone:self._deny",
+    ),
+    "a bucket that is gone, or cannot be read, while a job is claimed: no scenario deletes it, and a"
+    " nak is all that follows": (
         "trellis_jobs.worker.claim:Claims._start:self._come_again",
         "trellis_jobs.worker.claim:Claims._come_again:delivery.answer",
     ),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import signal
+from contextlib import suppress
 from functools import partial
 from typing import Final
 
@@ -16,7 +17,7 @@ from tests.crash_points.tripwire import Trap
 from tests.keys.keyed_lab import EVENT_ANSWERED, KEY_WRITE_ANSWERED
 from tests.keys.work_lab import Done, Errand
 from tests.support.fault_proxy import Then, fault_proxy
-from trellis_jobs import JobRef
+from trellis_jobs import JobIsOver, JobRef
 from trellis_jobs.contract.topology import LOG, WORK, Topology, queue_consumer
 from trellis_jobs.jetstream import api
 from trellis_jobs.jetstream.consumers import ensure_consumer
@@ -176,7 +177,8 @@ async def lining_up(stage: Stage) -> None:
         await p.until_started(first)
         others.append(await p.create(jobs.keyed, deadline=0.5))
         await p.until_over(await p.create(jobs.keyed, key="free"))
-        await cancelled.cancel()
+        with suppress(JobIsOver):  # on a busy machine
+            await cancelled.cancel()
         await p.until_over(first, cancelled, *others)
         await stage.end()
 
