@@ -33,8 +33,8 @@ NEVER: Final[Mapping[str, tuple[str, ...]]] = {
         f"{_LOG}._is_mistaken:self._moved_past",
         f"{_LOG}._moved_past:self._reads.newest",
     ),
-    "a server that cannot batch (2.11): scenarios run on the newest one, tests/keys/test_replacing.py"
-    " runs there and kills nobody": (
+    "a server that cannot batch (2.11): scenarios run on the newest one, and"
+    " tests/keys/test_replacing.py, which runs there, kills nobody": (
         f"{_ADMISSION}._append_both:self._append_alone",
         f"{_ADMISSION}._append_both:self._skip",
     ),
@@ -59,8 +59,8 @@ NEVER: Final[Mapping[str, tuple[str, ...]]] = {
         f"{_TURNS}._grant_alone:self._make",
         f"{_TURNS}._grant_alone:self._deny",
     ),
-    "a bucket that is gone, or cannot be read, while a job is claimed: no scenario deletes it, and a"
-    " nak is all that follows": (
+    "a bucket that is gone, or cannot be read, while a job is claimed: no scenario deletes it, and"
+    " a nak is all that follows": (
         "trellis_jobs.worker.claim:Claims._start:self._come_again",
         "trellis_jobs.worker.claim:Claims._come_again:delivery.answer",
     ),
