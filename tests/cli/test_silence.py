@@ -42,7 +42,7 @@ async def test_a_jetstream_that_is_silent_is_waited_for_three_seconds(
     async with fault_proxy(server.url) as between:
         between.when_client_sends(rb"JS.API", lambda: Then.SWALLOW, uses=1_000)
         told = await ended(between.url, command)
-    assert (told.code, told.out) == (4, "")
+    assert (told.code, told.out) == (4, ""), told.err
     assert "within 3 s" in told.err
 
 

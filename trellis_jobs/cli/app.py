@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Mapping
-from importlib import import_module
-from typing import Final
+from importlib import import_module, metadata
+from typing import Annotated, Final
 
 import typer
 
@@ -46,7 +46,7 @@ def command_line(wanted: str | None = None) -> typer.Typer:
         no_args_is_help=True,
         context_settings={"auto_envvar_prefix": "TRELLIS_JOBS"},
         pretty_exceptions_enable=False,
-        callback=_nothing_in_common,
+        callback=_in_common,
     )
     names = [wanted] if wanted is not None and wanted in COMMANDS else list(COMMANDS)
     for name in names:
@@ -67,5 +67,16 @@ def main() -> None:
         sys.exit(complain(error))
 
 
-def _nothing_in_common() -> None:
-    """A command of its own: typer takes an only command for the whole program otherwise."""
+def _tell_version(is_asked: bool) -> None:
+    if is_asked:
+        typer.echo(f"trellis-jobs {metadata.version('trellis-jobs')}")
+        raise typer.Exit
+
+
+def _in_common(
+    _version: Annotated[
+        bool,
+        typer.Option("--version", help="Tell the version.", callback=_tell_version, is_eager=True),
+    ] = False,
+) -> None:
+    """With one of its own, typer does not take an only command for the whole program."""

@@ -121,7 +121,8 @@ class RunningJob:
         self._tools.on_loop(lambda: self._tools.background.spawn(self._renew_now()))
 
     def release(self) -> None:
-        """The attempt is over here, however it ended: nothing is renewed any more."""
+        """The attempt is over here, however it ended: nothing is renewed or looked at any more."""
+        self._end_check = None
         self._tools.leases.drop(self.lease)
         if self.slot is not None:
             self._tools.leases.drop_slot(self.slot.lease)
