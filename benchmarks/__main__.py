@@ -9,7 +9,7 @@ from typing import Final
 
 from rich.console import Console, Group
 
-from benchmarks import keyed_rounds, projection, rounds
+from benchmarks import commands, keyed_rounds, projection, rounds
 from benchmarks.keyed_report import keyed_report, keyed_table
 from benchmarks.report import Report, Say, report, table
 from benchmarks.scale import pieces
@@ -72,7 +72,12 @@ def _projection(url: str, _: Traffic, options: Options, say: Say) -> tuple[Repor
     return {"projection": figures}, projection.table(figures)
 
 
-PARTS: Final = {"jobs": _jobs, "keys": _keys, "projection": _projection}
+def _commands(url: str, _: Traffic, options: Options, say: Say) -> tuple[Report, Group]:
+    figures = commands.measure(url, commands.QUICK if options.quick else commands.USUAL, say)
+    return {"commands": figures}, Group(commands.table(figures))
+
+
+PARTS: Final = {"jobs": _jobs, "keys": _keys, "projection": _projection, "commands": _commands}
 SCALE: Final = "scale"
 
 

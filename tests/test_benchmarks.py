@@ -116,6 +116,12 @@ def test_each_question_to_the_projection_has_its_percentiles(figures: Any) -> No
         assert all(0 < took["p50"] <= took["p99"] for took in told.values())
 
 
+def test_each_command_is_told_beside_what_it_takes_to_start(figures: Any) -> None:
+    seconds = figures["commands"]["seconds"]
+    assert {"--version", "jobs list", "dlq list --group", "top --json"} <= set(seconds)
+    assert all(took > 0 for took in seconds.values())
+
+
 def test_a_job_that_is_over_weighs_more_in_the_log_and_nothing_in_the_work_queue(
     weights: Any,
 ) -> None:

@@ -25,7 +25,6 @@ if TYPE_CHECKING:
 
 Columns = tuple[Any, ...]
 
-_EXCERPT: Final = 200
 _MINUTE_NS: Final = 60 * 10**9
 
 
@@ -70,7 +69,7 @@ class Aside:
     sequence: int
     subject: str
     reason: str
-    excerpt: str
+    size: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,8 +126,9 @@ def project(readings: Readings, rows: Mapping[JobAddress, JobRow]) -> Changes:
         worker = (beat.service, beat.job_type, beat.instance)
         changes.presence[worker] = Sighted(beat, message.stored_ns)
     for message, read in readings.undecodable:
-        excerpt = message.data[:_EXCERPT].decode("utf-8", "replace")
-        changes.aside.append(Aside(message.sequence, message.subject, read.reason, excerpt))
+        changes.aside.append(
+            Aside(message.sequence, message.subject, read.reason, len(message.data))
+        )
     return changes
 
 

@@ -131,5 +131,5 @@ CREATE TABLE undecodable_messages (
     sequence INTEGER PRIMARY KEY,
     subject  TEXT NOT NULL,
     reason   TEXT NOT NULL,
-    excerpt  TEXT NOT NULL
+    size     INTEGER NOT NULL  -- in bytes; what is in it may be secret
 );

@@ -174,7 +174,7 @@ class Writer:
             database.execute(sql.FORGET_SIGHTS, (PRESENCE_KEPT,))
             database.executemany(sql.LOSE_SIGHT, departed_rows(changes))
         sql.ADD_IGNORED.execute(database, ignored_rows(changes))
-        aside = [(a.sequence, a.subject, a.reason, a.excerpt) for a in changes.aside]
+        aside = [(a.sequence, a.subject, a.reason, a.size) for a in changes.aside]
         sql.ADD_ASIDE.execute(database, aside)
         activity = [(*what, events) for what, events in changes.activity.items()]
         sql.COUNT_ACTIVITY.execute(database, activity)

@@ -10,7 +10,7 @@ from trellis_jobs.model import subjects
 if TYPE_CHECKING:
     from jobs_admin.reads.readers import Readers
 
-_NAMES: Final = ("seq", "service", "type", "id", "kind", "subject", "reason", "excerpt")
+_NAMES: Final = ("seq", "service", "type", "id", "kind", "subject", "reason", "size")
 _EVENTS: Final = (
     "FROM ignored_events WHERE (?1 IS NULL OR service = ?1) AND (?2 IS NULL OR type = ?2)"
 )
@@ -25,7 +25,7 @@ _MESSAGES: Final = (
 )
 _PAGE: Final = (
     f"SELECT sequence, service, type, id, kind, NULL, reason, NULL {_EVENTS} "
-    f"UNION ALL SELECT sequence, NULL, NULL, NULL, NULL, subject, reason, excerpt {_MESSAGES} "
+    f"UNION ALL SELECT sequence, NULL, NULL, NULL, NULL, subject, reason, size {_MESSAGES} "
     "ORDER BY 1 DESC LIMIT ?3 OFFSET ?4"
 )
 _COUNT: Final = f"SELECT (SELECT count(*) {_EVENTS}) + (SELECT count(*) {_MESSAGES})"

@@ -47,7 +47,7 @@ class IgnoredView(View):
     """A message of the log that did not count, and why.
 
     An event that was not legal has its job (`service`, `type`, `id`) and `kind`; a message that is
-    no event has its `subject` and how it begins (`excerpt`).
+    no event has its `subject` and its `size` in bytes: what is in it may be secret.
     """
 
     seq: int
@@ -57,7 +57,7 @@ class IgnoredView(View):
     id: str | None = None
     kind: str | None = None
     subject: str | None = None
-    excerpt: str | None = None
+    size: int | None = None
 
 
 class TypeStats(View):

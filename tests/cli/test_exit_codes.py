@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from importlib import metadata
 from pathlib import Path
 
 import pytest
@@ -117,3 +118,8 @@ def test_a_command_line_that_is_wrong_ends_with_2() -> None:
     ):
         ended = shell(*command)
         assert (ended.code, ended.out) == (2, ""), command
+
+
+def test_the_version_is_told() -> None:
+    told = shell("--version")
+    assert (told.code, told.out.strip()) == (0, f"trellis-jobs {metadata.version('trellis-jobs')}")

@@ -121,9 +121,12 @@ class FaultProxy:
         self.to_server.append(_Rule(asked, lie, times))
         return lambda: told
 
-    def _learn_inbox(self, subscribe: re.Match[bytes], _: asyncio.StreamWriter) -> Then:
-        self._inbox_sid = subscribe[1]
-        return Then.FORWARD
+    def _learn(self, chunk: bytes) -> None:
+        """The first subscription of a connection of ours is the inbox of its answers."""
+        self._sids.update(re.findall(rb"SUB (\S+) +(\d+)\r\n", chunk))
+        inbox = re.search(rb"SUB \S+\.\* +(\d+)\r\n", chunk)
+        if inbox is not None and not self._inbox_sid:
+            self._inbox_sid = inbox[1]
 
     def freeze(self) -> None:
         """Hold everything back, both ways, without closing anything."""
@@ -189,7 +192,7 @@ class FaultProxy:
             while chunk := await source.read(65536):
                 await self._flowing.wait()
                 if rules is self.to_server:
-                    self._sids.update(re.findall(rb"SUB (\S+) +(\d+)\r\n", chunk))
+                    self._learn(chunk)
                 then = _judge(rules, chunk, back)
                 if then is Then.CUT:
                     break
@@ -221,8 +224,6 @@ def _judge(rules: list[_Rule], chunk: bytes, back: asyncio.StreamWriter) -> Then
 async def fault_proxy(url: str) -> AsyncIterator[FaultProxy]:
     parts = urlsplit(url)
     proxy = FaultProxy((parts.hostname or "127.0.0.1", parts.port or 4222))
-    # The first subscription of a connection of ours is the inbox of its answers.
-    proxy.to_server.append(_Rule(re.compile(rb"SUB \S+\.\* +(\d+)\r\n"), proxy._learn_inbox, 1))
     proxy.thaw()
     listener = await asyncio.start_server(proxy.accept, "127.0.0.1", 0)
     proxy.port = listener.sockets[0].getsockname()[1]

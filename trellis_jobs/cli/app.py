@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from importlib import import_module, metadata
 from typing import Annotated, Final
 
@@ -14,6 +14,7 @@ from trellis_jobs.cli.logs import LogFormat, LogLevel, set_up_logs
 from trellis_jobs.cli.option_groups import grouped
 from trellis_jobs.errors import JobsError
 
+_VERSION: Final = "--version"
 # In the order of the help: a command is a module with a function or a group of that name.
 COMMANDS: Final[Mapping[str, str]] = {
     name: f"trellis_jobs.cli.{name}"
@@ -48,8 +49,7 @@ def command_line(wanted: str | None = None) -> typer.Typer:
         pretty_exceptions_enable=False,
         callback=_in_common,
     )
-    names = [wanted] if wanted is not None and wanted in COMMANDS else list(COMMANDS)
-    for name in names:
+    for name in _loaded(wanted):
         found = getattr(import_module(COMMANDS[name]), name)
         if isinstance(found, typer.Typer):
             app.add_typer(found, name=name)
@@ -67,6 +67,12 @@ def main() -> None:
         sys.exit(complain(error))
 
 
+def _loaded(wanted: str | None) -> Iterable[str]:
+    if wanted == _VERSION:
+        return ()
+    return (wanted,) if wanted is not None and wanted in COMMANDS else COMMANDS
+
+
 def _tell_version(is_asked: bool) -> None:
     if is_asked:
         typer.echo(f"trellis-jobs {metadata.version('trellis-jobs')}")
@@ -76,7 +82,7 @@ def _tell_version(is_asked: bool) -> None:
 def _in_common(
     _version: Annotated[
         bool,
-        typer.Option("--version", help="Tell the version.", callback=_tell_version, is_eager=True),
+        typer.Option(_VERSION, help="Tell the version.", callback=_tell_version, is_eager=True),
     ] = False,
 ) -> None:
     """With one of its own, typer does not take an only command for the whole program."""
