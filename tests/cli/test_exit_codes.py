@@ -123,3 +123,8 @@ def test_a_command_line_that_is_wrong_ends_with_2() -> None:
 def test_the_version_is_told() -> None:
     told = shell("--version")
     assert (told.code, told.out.strip()) == (0, f"trellis-jobs {metadata.version('trellis-jobs')}")
+
+
+def test_no_variable_makes_every_command_tell_the_version() -> None:
+    told = shell("services", "--help", env={"TRELLIS_JOBS__VERSION": "1"})
+    assert (told.code, "Usage" in told.out) == (0, True)

@@ -417,7 +417,7 @@ async def test_on_three_replicas_changing_leaders_lose_and_double_nothing() -> N
         one, two, three = nodes.url.split(",")
         async with writer(one, replicas=3) as raw, probe(two) as second, probe(three) as third:
             await one_of_many_replaces([raw, second, third], rounds=10)
-            await a_worker_or_a_replacer(raw, rounds=20)
+            await a_worker_or_a_replacer(raw, rounds=50)
             before = await events_in_the_log(raw)
             chains = [Chain(f"chain-{n}", one) for n, one in enumerate((raw, second, third))]
             async with asyncio.TaskGroup() as replacing_on:

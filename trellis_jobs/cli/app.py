@@ -82,7 +82,14 @@ def _tell_version(is_asked: bool) -> None:
 def _in_common(
     _version: Annotated[
         bool,
-        typer.Option(_VERSION, help="Tell the version.", callback=_tell_version, is_eager=True),
+        typer.Option(
+            _VERSION,
+            help="Tell the version.",
+            callback=_tell_version,
+            is_eager=True,
+            allow_from_autoenv=False,
+            show_envvar=False,
+        ),
     ] = False,
 ) -> None:
     """With one of its own, typer does not take an only command for the whole program."""
