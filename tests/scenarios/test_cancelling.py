@@ -10,8 +10,8 @@ import pytest
 
 from tests.scenarios.test_strangers_write import CONTEXT, SharedJobs, foreign, write
 from tests.support.facts import until
-from tests.support.fault_proxy import fault_proxy
-from tests.support.lab import Probe, Task, probe, producer, worker
+from tests.support.fault_proxy import Then, fault_proxy
+from tests.support.lab import Probe, Task, probe, producer, until_state, worker
 from trellis_jobs import JobIsOver, JobRef, NotConfirmed, Service
 from trellis_jobs.embedded import EmbeddedServer
 from trellis_jobs.jetstream.event_log import EventLog, Lost
@@ -173,3 +173,24 @@ async def test_a_cancel_is_heard_although_the_log_cannot_be_read_for_a_while(
         await ref.cancel()
         await until(lambda: made.cancelled == [ref.id], "its handler is told")
         assert lies() == READS_OF_A_LOOK
+
+
+async def test_a_cancel_is_heard_although_it_comes_together_with_the_start_of_the_job(
+    server: EmbeddedServer,
+) -> None:
+    async with (
+        fault_proxy(server.url) as way,
+        worker(way.url, "slow") as made,
+        producer(server.url) as jobs,
+    ):
+
+        def hold_back_what_follows() -> Then:
+            way.freeze()
+            return Then.FORWARD
+
+        way.when_client_sends(rb"\.started ", hold_back_what_follows)
+        ref = await jobs.slow.create(Task(do="wait"))
+        await until_state(ref, JobState.ACTIVE)
+        await ref.cancel()
+        way.thaw()
+        await until(lambda: made.cancelled == [ref.id], "its handler is told")

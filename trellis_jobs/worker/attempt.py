@@ -58,6 +58,8 @@ class AttemptRunner:
             # By the log the job is not its any more, and from here on nobody watches it.
             earlier.stop(StopReason.LOST)
         self._running[job_id] = running
+        if claimed.end_hinted:
+            running.hint_end()
         try:
             with self._tools.telemetry.processing(delivery.job, running.terms.context):
                 answer = await self._settle_somehow(running, await self._perform(running))

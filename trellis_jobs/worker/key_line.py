@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from trellis_jobs.jetstream.lease_keeper import Lease
     from trellis_jobs.model.key_state import KeyState, Waiting
     from trellis_jobs.model.key_template import JobKey
+    from trellis_jobs.worker.end_check import EndCheck
 
 
 @dataclass(eq=False, slots=True)
@@ -30,6 +31,7 @@ class Parked:
     waiting: Waiting
     since: float
     seen_idle: bool = False
+    end_check: EndCheck | None = None
 
     @property
     def lease(self) -> Lease:
@@ -76,6 +78,11 @@ class KeyLine:
 
     def find(self, job_id: str) -> Parked | None:
         return next((parked for parked in self.parked if parked.job_id == job_id), None)
+
+    def missing_from(self, state: KeyState) -> list[Parked]:
+        """Those that their key does not know: their jobs are over, perhaps."""
+        known = {slot.job_id for slot in state.active} | {each.job_id for each in state.queued}
+        return [parked for parked in self.parked if parked.job_id not in known]
 
     def forget_sightings(self) -> None:
         """Nobody could renew anything while there was no server: leases count anew from here."""

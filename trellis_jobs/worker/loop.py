@@ -200,7 +200,7 @@ class QueueWorker:
         finally:
             self._seats.leave()
         if isinstance(claimed, Waits) and self._parking is not None:
-            self._parking.park(delivery, claimed.key)
+            self._parking.park(delivery, claimed)
 
     async def _run(self, delivery: Delivery, claimed: Claimed) -> None:
         """A parked job got its key, and a seat."""
@@ -210,6 +210,7 @@ class QueueWorker:
             self._seats.leave()
 
     def _hint_end(self, job_id: str) -> None:
+        self._claims.hint_end(job_id)
         running = self.running.get(job_id)
         if running is not None:
             running.hint_end()

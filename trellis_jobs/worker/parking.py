@@ -7,9 +7,10 @@ now and then in case a hint was lost.
 
 from __future__ import annotations
 
-import asyncio
 import logging
+from contextlib import suppress
 from datetime import timedelta
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from trellis_jobs.errors import JobsError, KeyUnresolvable
@@ -17,6 +18,7 @@ from trellis_jobs.model.key_fence import StalePolicy
 from trellis_jobs.model.key_line import LetIn, StandBy, Turn, next_turn
 from trellis_jobs.model.settlement import Nak
 from trellis_jobs.worker.claimed import Claimed
+from trellis_jobs.worker.end_check import EndCheck
 from trellis_jobs.worker.key_desk import KeyDesk, Waits, waiting_of
 from trellis_jobs.worker.key_line import KeyLine, Parked
 
@@ -39,8 +41,6 @@ _AWAY: Final = timedelta(seconds=1)
 _MOST_DOUBLINGS: Final = 3
 _ON_THE_WAY: Final = 1.0
 _AFTER_TROUBLE: Final = 5.0
-# A hint that a job has ended may come before the event is there.
-_END_LOOKS: Final = (0.02, 0.2)
 
 
 class Parking:
@@ -85,15 +85,18 @@ class Parking:
         """Take in a delivery for which there is no seat right now."""
         key = self._key_of(delivery)
         if key is not None:
-            self.park(delivery, key)
+            self.park(delivery, Waits(key))
         return key is not None
 
-    def park(self, delivery: Delivery, key: JobKey) -> None:
+    def park(self, delivery: Delivery, waits: Waits) -> None:
+        key = waits.key
         line = self._lines.get(key.hash)
         if line is None:
             line = self._lines[key.hash] = KeyLine(key)
             self._tools.background.spawn(self._serve(line))
         self._park(delivery, line)
+        if waits.end_hinted:
+            self.hint_end(delivery.job.job_id)
 
     def hint(self, key_hash: str) -> None:
         line = self._lines.get(key_hash)
@@ -108,8 +111,13 @@ class Parking:
 
     def hint_end(self, job_id: str) -> None:
         known = self._by_job.get(job_id)
-        if known is not None:
-            self._tools.background.spawn(self._look_for_end(*known))
+        if known is None:
+            return
+        line, parked = known
+        if parked.end_check is None:
+            look = partial(self._look_for_end, line, parked)
+            parked.end_check = EndCheck(look, self._tools.background.spawn)
+        parked.end_check.hint()
 
     def open(self) -> None:
         self._is_open = True
@@ -176,6 +184,8 @@ class Parking:
         try:
             await self._end_overdue(line)
             state = await self._look(line, fresh=fresh)
+            if fresh:
+                self._look_for_missing(line, state)
             turn = self._turn(line, state)
             if isinstance(turn, LetIn):
                 await self._let_in(line, state, turn)
@@ -278,15 +288,24 @@ class Parking:
             rests.append((min(deadlines) - surroundings.now()).total_seconds())
         return max(0.0, min(rests))
 
-    async def _look_for_end(self, line: KeyLine, parked: Parked) -> None:
-        """Believe the log, not the hint; a claim of a job that is over only tidies up."""
-        for pause in _END_LOOKS:
-            await asyncio.sleep(pause)
-            head = await self._claims.newest(parked.delivery)
-            if head is None or not head.standing.is_over or parked is line.entering:
-                continue
-            await self._end(line, parked)
-            return
+    def _look_for_missing(self, line: KeyLine, state: KeyState) -> None:
+        """Hints can be lost: who ends a job removes it from its key too."""
+        for parked in line.missing_from(state):
+            self._tools.background.spawn(self._look_once(line, parked))
+
+    async def _look_once(self, line: KeyLine, parked: Parked) -> None:
+        with suppress(JobsError):
+            await self._look_for_end(line, parked)
+
+    async def _look_for_end(self, line: KeyLine, parked: Parked) -> bool:
+        """Believe the log, not the hint. True when nobody need look any more."""
+        if parked not in line.parked:
+            return True
+        head = await self._claims.newest(parked.delivery)
+        if head is None or not head.standing.is_over or parked is line.entering:
+            return False
+        await self._end(line, parked)
+        return True
 
     async def _end(self, line: KeyLine, parked: Parked) -> None:
         """The job is over, or must be: whoever claims it only tidies up. Not twice."""
@@ -297,4 +316,4 @@ class Parking:
             await self._seats.take()
             await self._run(parked.delivery, claimed)
         elif isinstance(claimed, Waits):
-            self.park(parked.delivery, claimed.key)
+            self.park(parked.delivery, claimed)

@@ -1,0 +1,69 @@
+"""A waiting job is gone when it ends, whenever the hint of its end comes, or if none does."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tests.given import slot
+from tests.keys.work_lab import Errand, key_view, producer, until_out, worker
+from tests.support.facts import until
+from tests.support.fault_proxy import Then, fault_proxy
+from tests.support.lab import probe
+from trellis_jobs.contract.topology import KEYS
+from trellis_jobs.embedded import EmbeddedServer
+from trellis_jobs.model.values import replace
+
+NO_ANSWER = b"NATS/1.0 503\r\n\r\n"
+THE_HINT = rb"\.cancelled "
+
+
+@dataclass
+class Hints:
+    then: Then
+    seen: int = 0
+
+    def note(self) -> Then:
+        self.seen += 1
+        return self.then
+
+
+async def test_a_job_that_is_cancelled_while_its_key_is_asked_for_does_not_wait_for_it(
+    server: EmbeddedServer,
+) -> None:
+    async with (
+        fault_proxy(server.url) as way,
+        producer(server.url) as jobs,
+        probe(server.url) as raw,
+        worker(way.url, "calm"),
+    ):
+        key, hints = key_view(raw, jobs.calm), Hints(Then.FORWARD)
+        way.when_server_sends(THE_HINT, hints.note)
+        await key.change(lambda state: replace(state, active=(slot("somebody"),)))
+        unanswered = way.answer_reads_with(NO_ANSWER, b"", times=1000, stream=KEYS.encode())
+        ref = await jobs.calm.create(Errand())
+        await until(unanswered, "its key is asked for")
+        await ref.cancel()
+        await until(lambda: hints.seen, "the worker was told")
+        way.to_server.clear()
+        await raw.until_empty()
+        assert await raw.kinds(ref) == ["created", "cancelled"]
+
+
+async def test_a_waiting_job_whose_end_nobody_heard_of_is_gone_soon(
+    server: EmbeddedServer,
+) -> None:
+    async with (
+        fault_proxy(server.url) as way,
+        producer(server.url) as jobs,
+        probe(server.url) as raw,
+        worker(way.url, "brisk") as working,
+    ):
+        hints = Hints(Then.SWALLOW)
+        way.when_server_sends(THE_HINT, hints.note)
+        running = await jobs.brisk.create(Errand(do="wait"))
+        await working.until_running(running)
+        ref = await jobs.brisk.create(Errand())
+        await until_out(raw, jobs.brisk, 2)
+        await ref.cancel()
+        await until_out(raw, jobs.brisk, 1)
+        assert hints.seen == 1
