@@ -30,7 +30,7 @@ from trellis_jobs import JobRef, Queue, Workers
 from trellis_jobs.embedded import EmbeddedServer
 
 # Leases of the calm queue last a minute: what happens sooner was caused by something else.
-AT_ONCE = 5.0
+AT_ONCE = 20.0
 
 
 @dataclass
@@ -75,7 +75,7 @@ async def test_a_worker_that_goes_quiet_hands_back_what_waits_in_it(
         held.holder.go.set()
         await each_runs_at_once(refs)
         assert quiet.begun == []
-        assert held.holder.begun == [held.running.id, *(ref.id for ref in refs)]
+        assert sorted(held.holder.begun) == sorted([held.running.id, *(ref.id for ref in refs)])
         quiet.service.resume()
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import signal
 from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -37,7 +38,10 @@ async def until_noted(raw: Probe, ref: JobRef[Report]) -> None:
     await until(noted, "the old attempt leaves its note")
 
 
-async def killed_when(proxy: FaultProxy, victim: WorkerProcess, pattern: bytes, then: Then) -> None:
+def killed_when(
+    proxy: FaultProxy, victim: WorkerProcess, pattern: bytes, then: Then
+) -> Callable[[], bool]:
+    """Whether it was; to be called before there is anything that could match."""
     killed = False
 
     def kill() -> Then:
@@ -47,7 +51,7 @@ async def killed_when(proxy: FaultProxy, victim: WorkerProcess, pattern: bytes, 
         return then
 
     proxy.when_client_sends(pattern, kill)
-    await until(lambda: killed, "the worker is killed")
+    return lambda: killed
 
 
 CRASHES = [
@@ -73,8 +77,9 @@ async def test_killed_at_any_step_the_job_still_ends_exactly_once(
     ):
         with worker_process(way.url, tmp_path / "victim") as victim:
             await victim.until_ready()
+            is_killed = killed_when(way, victim, pattern, then)
             ref = await jobs.work.create(Task(text="once"))
-            await killed_when(way, victim, pattern, then)
+            await until(is_killed, "the worker is killed")
         async with worker(server.url, "work"):
             report = await ref.wait(timeout=20)
             await raw.until_empty()
