@@ -38,12 +38,17 @@ class Ears:
         self.told.append(info)
 
 
-def heard(*chunks: bytes) -> list[Any]:
-    """What comes of them, one after the other; nobody who listens ever waits."""
+def heard(*chunks: bytes, feeding: bool = False) -> list[Any]:
+    """What comes of them, one after the other; nobody who listens ever waits.
+
+    `feeding`: as they come from a socket, with what is left for nats-py brought in the end.
+    """
     ears = Ears()
     parser = _DirectParser(ears)
+    if feeding:
+        chunks = tuple([parser.feed(chunk) for chunk in chunks])
     try:
-        for chunk in chunks:
+        for chunk in filter(None, chunks):
             with suppress(StopIteration):
                 parser.parse(chunk).send(None)
                 raise AssertionError("it waits for something")
@@ -53,11 +58,13 @@ def heard(*chunks: bytes) -> list[Any]:
 
 
 def frames(data: bytes) -> None:
-    """The same comes of them however they are cut."""
+    """The same comes of them however they are cut, and by whichever way they come."""
     chance = Random(len(data))  # noqa: S311 - the same every time
     cuts = sorted(chance.randrange(len(data) + 1) for _ in range(chance.randrange(4)))
     chunks = [data[begin:end] for begin, end in zip([0, *cuts], [*cuts, len(data)], strict=True)]
-    assert heard(data) == heard(*chunks) == heard(*(bytes([each]) for each in data))
+    each = [bytes([one]) for one in data]
+    assert heard(data) == heard(*chunks) == heard(*each)
+    assert heard(data) == heard(*chunks, feeding=True) == heard(*each, feeding=True)
 
 
 def header_block(data: bytes) -> None:

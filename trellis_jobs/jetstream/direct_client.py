@@ -21,12 +21,13 @@ log = logging.getLogger(__name__)
 Receive = Callable[[Message], None]
 
 _CRLF: Final = b"\r\n"
+_MESSAGES: Final = (b"MSG ", b"HMSG ")
 # What a socket has not taken yet; with more than that we wait for it, as nats-py does.
 _MOST_UNSENT: Final = 1 << 20
 
 
 class DirectClient(Client):
-    """A message goes straight from the bytes to its receiver, and a publish into one buffer that
+    """A message goes straight from the socket to its receiver, and a publish into one buffer that
     is written once the loop gets to it: no queue, task or coroutine between.
 
     It leans on private names of nats-py; one that changes its meaning shows in every test, and a
@@ -105,6 +106,20 @@ class DirectClient(Client):
         if self._flush_queue is not None and self._flush_queue.empty():
             self._flush_queue.put_nowait(self._loop.create_future())
 
+    async def _read_loop(self) -> None:
+        """Of each new socket: nats-py is left with what is no message, and what came before."""
+        writer = self._writer
+        usual = None if writer is None else writer.transport.get_protocol()
+        if writer is not None and isinstance(usual, asyncio.StreamReaderProtocol):
+            unread = getattr(getattr(self._transport, "_io_reader", None), "_buffer", b"")
+            self._ps = parser = _DirectParser(self, left=len(unread))
+            writer.transport.set_protocol(_Shortcut(self, usual, parser))
+        await super()._read_loop()
+
+    def is_read_by(self, parser: _DirectParser) -> bool:
+        """Not by that of a socket that was given up."""
+        return self.is_connected and self._ps is parser
+
     async def _process_err(self, err_msg: str) -> None:
         """nats-py closes for good after most errors of the server; ours comes back.
 
@@ -145,32 +160,93 @@ class DirectClient(Client):
                 raise
 
 
+class _Shortcut(asyncio.Protocol):
+    """Messages go to their receivers as they are read, and what is left to nats-py."""
+
+    def __init__(
+        self, client: DirectClient, usual: asyncio.StreamReaderProtocol, parser: _DirectParser
+    ) -> None:
+        self._client = client
+        self._usual = usual
+        self._parser = parser
+
+    def data_received(self, data: bytes) -> None:
+        if self._client.is_read_by(self._parser):
+            data = self._parser.feed(data)
+        if data:
+            self._usual.data_received(data)
+
+    def eof_received(self) -> bool | None:
+        return self._usual.eof_received()
+
+    def pause_writing(self) -> None:
+        self._usual.pause_writing()
+
+    def resume_writing(self) -> None:
+        self._usual.resume_writing()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._usual.connection_lost(exc)
+
+
 class _DirectParser(Parser):
     """Cuts messages out of what was read, for their receivers; the rest is nats-py's.
+
+    `left`: the bytes that nats-py has yet to give to `parse`. Until then everything goes that way,
+    so that nothing overtakes.
 
     What it cannot read is a ProtocolError: after any other nats-py is deaf, and says nothing of it.
     """
 
+    def __init__(self, client: Any = None, left: int = 0) -> None:
+        super().__init__(client)
+        self._left = left
+
     def reset(self) -> None:
         super().reset()
         self._rest = b""
+        self._left = 0
+
+    def feed(self, data: bytes) -> bytes:
+        """Deliver the messages that are whole by now; what is returned is for nats-py."""
+        for_nats = data
+        if self._left == 0:
+            read = self._rest + data
+            place, is_next_for_nats = self._take_messages(read, 0)
+            self._rest, for_nats = read[place:], b""
+            if is_next_for_nats:
+                self._rest, for_nats = b"", self._rest
+        self._left += len(for_nats)
+        return for_nats
 
     async def parse(self, data: bytes = b"") -> None:
-        read, place = self._rest + data, 0
-        while (end := read.find(_CRLF, place)) >= 0:
-            begin = end + len(_CRLF)
-            if read.startswith((b"MSG ", b"HMSG "), place):
-                place_after = self._take(read[place:end], read, begin)
-                if place_after is None:
-                    break
-                place = place_after
-            else:
-                # Together with its end: the ordinary parser holds nothing back.
-                line, place = read[place:begin], begin
-                await self._parse_line(line)
+        read = self._rest + data
+        place, is_next_for_nats = self._take_messages(read, 0)
+        while is_next_for_nats:
+            # Together with its end: the ordinary parser holds nothing back.
+            begin, place = place, read.find(_CRLF, place) + len(_CRLF)
+            await self._parse_line(read[begin:place])
+            place, is_next_for_nats = self._take_messages(read, place)
         self._rest = read[place:]
+        self._left -= len(data)
+
+    def _take_messages(self, read: bytes, place: int) -> tuple[int, bool]:
+        """Where those end that begin here; True: a line follows that is none of ours."""
+        while (end := read.find(_CRLF, place)) >= 0:
+            if not read.startswith(_MESSAGES, place):
+                return place, True
+            try:
+                after = self._take(read[place:end], read, end + len(_CRLF))
+            except ProtocolError:
+                return place, True
+            if after is None:
+                break
+            place = after
+        return place, False
 
     async def _parse_line(self, line: bytes) -> None:
+        if line.startswith(_MESSAGES):
+            raise ProtocolError
         try:
             await super().parse(line)
         except (ValueError, AttributeError):  # an error that says nothing is None to nats-py
