@@ -200,6 +200,11 @@ class EventLog:
         """
         return await self._reads.latest(job, at_least=at_least, shared=shared)
 
+    async def latest_by_leader(self, job: JobAddress, *, shared: bool = False) -> Latest | None:
+        """The same after a read that found nothing; None: the leader itself has nothing."""
+        newest = await self._reads.newest_by_leader(job) if self._guards else 0
+        return await self.latest(job, at_least=newest, shared=shared) if newest else None
+
     async def head_since(
         self, job: JobAddress, refusal: Refused, *, shared: bool = False
     ) -> Head | None:

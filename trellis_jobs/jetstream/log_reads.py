@@ -7,14 +7,17 @@ reach is known from what was appended, delivered or refused; until one does, not
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from typing import TYPE_CHECKING, Final
 
 from trellis_jobs.contract.topology import LOG
 from trellis_jobs.errors import InfrastructureMissing, NotConfirmed
 from trellis_jobs.jetstream import api
 from trellis_jobs.jetstream.connection import ConnectionLost, NoResponders
+from trellis_jobs.jetstream.event_publish import Refused, read_answer
 from trellis_jobs.jetstream.history import entries_in
 from trellis_jobs.model import subjects
+from trellis_jobs.model.events import EventKind
 from trellis_jobs.model.job import Entry, fold
 from trellis_jobs.model.standing import Head
 from trellis_jobs.model.values import Value
@@ -27,7 +30,6 @@ if TYPE_CHECKING:
     from trellis_jobs.jetstream.history import Histories
     from trellis_jobs.jetstream.messages import Message
     from trellis_jobs.model.context import JobContext
-    from trellis_jobs.model.events import EventKind
     from trellis_jobs.model.identity import JobAddress
     from trellis_jobs.wire.events import Undecodable
 
@@ -38,6 +40,8 @@ FAILOVER: Final = 10.0
 FOREVER: Final = float("inf")
 _UNANSWERED: Final = 15
 _LOOKS: Final = 200
+# A guard that nothing meets: no log ever comes so far.
+_UNREACHED: Final = str(2**63 - 1)
 
 
 class Latest(Value, frozen=True):
@@ -82,6 +86,24 @@ class LogReads:
                     break
             await self._connection.until_up()
         raise NotConfirmed(f"a read of {subject}", _UNANSWERED * ACK_TIMEOUT)
+
+    async def newest_by_leader(self, job: JobAddress) -> int:
+        """Where the job's newest event is, 0: nowhere. A replica that lags has no say in it.
+
+        Only the leader is asked for writes; its refusal of one that nothing allows names the place.
+        """
+        subject, history = subjects.lifecycle(job, EventKind.HEARTBEAT), subjects.history(job)
+        impossible = {h.EXPECTED_SEQUENCE: _UNREACHED, h.EXPECTED_SUBJECT: history}
+        for look in range(_LOOKS):
+            with contextlib.suppress(NoResponders, ConnectionLost):
+                asked = self._connection.ask(subject, headers=impossible, timeout=ACK_TIMEOUT)
+                answer = read_answer(subject, await asked)
+                if isinstance(answer, Refused):
+                    return answer.last_sequence
+            if self._connection.is_closed:
+                break
+            await asyncio.sleep(pause_after(look))
+        raise NotConfirmed(f"the leader's word on {job.job_id}", 50, job.job_id)
 
     async def last(self, job: JobAddress, kind: EventKind) -> Entry | None:
         message = await self.newest(subjects.lifecycle(job, kind))

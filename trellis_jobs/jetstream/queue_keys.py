@@ -198,21 +198,32 @@ class QueueKeys:
     async def _is_gone(self, job_id: str, since: int, entered_at: datetime) -> bool:
         latest = await self.latest(job_id, since)
         if latest is None:
-            return self._now() - entered_at > ABANDONED_AFTER
-        return latest.head.standing.is_over
+            if self._now() - entered_at <= ABANDONED_AFTER:
+                return False
+            latest = await self._by_leader(job_id)
+        return latest is None or latest.head.standing.is_over
 
     async def latest(self, job_id: str, since: int = 0) -> Latest | None:
         """Not older than `since`, unless the job was purged and nothing is left of it."""
-        job, shared = JobAddress(self._service, self._queue.name, job_id), self.shared
+        job, shared = self._address(job_id), self.shared
         latest = await self._events.latest(job, shared=shared)
         if latest is None or latest.head.sequence >= since:
             return latest
         return await self._events.latest(job, at_least=since, shared=shared)
 
+    async def _by_leader(self, job_id: str) -> Latest | None:
+        """A replica that lags behind has nothing of a job that lives, perhaps."""
+        return await self._events.latest_by_leader(self._address(job_id), shared=self.shared)
+
+    def _address(self, job_id: str) -> JobAddress:
+        return JobAddress(self._service, self._queue.name, job_id)
+
     async def _fence(self, key: JobKey, slot: Slot) -> bool:
         """True when the job is stale now."""
         while True:
             latest = await self.latest(slot.job_id, slot.since)
+            if latest is None:
+                latest = await self._by_leader(slot.job_id)
             verdict = fence(latest.head.standing if latest else None, slot.token)
             if latest is None or isinstance(verdict, NoFence):
                 return isinstance(verdict, NoFence) and verdict.stale
@@ -225,7 +236,7 @@ class QueueKeys:
     ) -> e.Event:
         standing, now = latest.head.standing, self._now()
         said: e.EventFields = {
-            "job": JobAddress(self._service, self._queue.name, slot.job_id),
+            "job": self._address(slot.job_id),
             "context": latest.context,
             "at": now,
             "tries": standing.tries,
