@@ -256,9 +256,14 @@ class KeyStateMalformed(JobsError):
 
 
 class NotConfirmed(JobsError):
-    def __init__(self, what: str, seconds: float, job_id: str | None = None) -> None:
+    """`seconds` is None when nobody waited: the connection is closed."""
+
+    def __init__(self, what: str, seconds: float | None, job_id: str | None = None) -> None:
         super().__init__(
-            f"the server did not confirm {what} within {seconds:g} s; "
+            f"the connection was closed before the server confirmed {what}; "
+            "it may be in the log all the same"
+            if seconds is None
+            else f"the server did not confirm {what} within {seconds:g} s; "
             "it may be in the log all the same"
         )
         self.job_id = job_id

@@ -19,11 +19,12 @@ from tests.keys.keyed_lab import (
     reserved,
     worker,
 )
+from tests.support.facts import DEADLINE
 from tests.support.fault_proxy import Then, fault_proxy
 from tests.support.lab import probe
 from trellis_jobs import Accepted, JobExists, KeyBusy, NotConfirmed, PayloadTooLarge, Replaced
 from trellis_jobs.embedded import EmbeddedServer
-from trellis_jobs.errors import JobsError
+from trellis_jobs.errors import JobsError, SomeNotCreated
 from trellis_jobs.producer import submission
 
 TOO_MUCH = "x" * 2_000_000
@@ -255,6 +256,20 @@ async def test_a_server_that_is_gone_is_not_waited_for_without_end(
         with pytest.raises(NotConfirmed, match=r"within 0\.3 s") as gone:
             await jobs.strict.create(Sync(), job_id="mine")
         assert gone.value.job_id == "mine"
+
+
+async def test_many_jobs_with_keys_share_their_patience_with_a_server_that_is_gone(
+    server: EmbeddedServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(submission, "PATIENCE", 1.0)
+    monkeypatch.setattr(submission, "_IN_FLIGHT", 2)
+    async with desk(server.url) as (jobs, _):
+        server.kill()
+        async with asyncio.timeout(DEADLINE):
+            with pytest.raises(SomeNotCreated) as gone:
+                await jobs.strict.create_many([Sync(origin=str(n)) for n in range(100)])
+        assert {type(error) for error in gone.value.failed.values()} == {NotConfirmed}
+        assert len(gone.value.failed) == 100
 
 
 async def test_a_job_that_was_not_confirmed_keeps_its_place_for_it_may_be_there(

@@ -45,6 +45,7 @@ EMPTY = key_state(max_active=2, max_queued=1000)
 OTHER_KEY = key_state(address=KeyAddress(KEY.service, KEY.job_type, "0abc"))
 SUBJECT = subjects.key_state(KEY)
 TTL = timedelta(seconds=60)
+READ = rb"PUB \$JS\.API\.DIRECT\.GET\.KV_JOBS_KEYS"
 WRITE = rb"HPUB \$KV\.JOBS_KEYS"
 ACKNOWLEDGED = rb'"stream":"KV_JOBS_KEYS"'
 
@@ -454,8 +455,22 @@ async def test_a_replacement_whose_acknowledgement_is_lost_still_says_whom_it_re
 async def test_a_closed_connection_is_an_answer_too(server: EmbeddedServer) -> None:
     async with provisioned(server.url) as one:
         await one.raw.connection.close()
-        with pytest.raises(NotConfirmed):
+        with pytest.raises(NotConfirmed, match="the connection was closed"):
             await one.bucket.read(EMPTY)
+
+
+@pytest.mark.parametrize("unheard", [READ, WRITE], ids=["reads", "writes"])
+async def test_a_server_that_says_nothing_is_not_asked_for_ever(
+    server: EmbeddedServer, monkeypatch: pytest.MonkeyPatch, unheard: bytes
+) -> None:
+    monkeypatch.setattr(key_bucket, "_ASK_TIMEOUT", 0.01)
+    async with provisioned(server.url), fault_proxy(server.url) as way, desk(way.url) as one:
+        way.when_client_sends(unheard, lambda: Then.SWALLOW, uses=1000)
+        with pytest.raises(NotConfirmed):
+            await one.admit("a")
+        way.to_server.clear()
+        monkeypatch.undo()
+        assert isinstance(await one.admit("a"), Admitted)
 
 
 async def test_a_server_killed_again_and_again_loses_and_doubles_nothing(

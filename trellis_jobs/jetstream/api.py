@@ -71,7 +71,9 @@ async def _answer(connection: Connection, call: str, data: bytes) -> bytes:
         except NoResponders:
             raise _no_jetstream("nobody answers on its API") from None
         except ConnectionLost as error:
-            if connection.is_closed or asked == times:
+            if connection.is_closed:
+                raise NotConfirmed(call, None) from error
+            if asked == times:
                 raise NotConfirmed(f"{call} ({error})", asked * timeout) from error
         await connection.until_up()
 

@@ -284,7 +284,7 @@ class EventLog:
                     raise InfrastructureMissing(f"stream {LOG}") from None
             except ConnectionLost as error:
                 if self._connection.is_closed:
-                    raise NotConfirmed(publish.subject, 0, publish.job.job_id) from error
+                    raise NotConfirmed(publish.subject, None, publish.job.job_id) from error
             else:
                 if answer is not None:
                     return answer

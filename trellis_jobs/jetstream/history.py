@@ -89,6 +89,7 @@ class Histories:
         A read that broke off, or during which some were purged, is begun again.
         """
         wanted = self._of(subjects.history(job), after + 1)
+        what = f"a read of the history of {job.job_id}"
         for _ in range(_READS):
             try:
                 async with pulling_anew(self._connection, wanted) as pull:
@@ -97,9 +98,8 @@ class Histories:
                     return found
             except (ConnectionLost, NotConfirmed):
                 if self._connection.is_closed:
-                    break
+                    raise NotConfirmed(what, None, job.job_id) from None
             await self._connection.until_up()
-        what = f"a read of the history of {job.job_id}"
         raise NotConfirmed(what, _READS * PULL_SECONDS, job.job_id)
 
     async def follow(self, watched: str) -> AsyncGenerator[Entry, None]:

@@ -44,6 +44,8 @@ if TYPE_CHECKING:
     from trellis_jobs.model.key_state import KeyAddress, KeyState
 
 _ASK_TIMEOUT: Final = 5.0
+# So often a question goes without an answer before it is given up.
+_UNANSWERED: Final = 15
 _ATTEMPTS: Final = 200
 _LONGEST_PAUSE: Final = 0.05
 # A bucket without a leader looks like a missing one; a new leader took up to 8 s (measured).
@@ -162,11 +164,18 @@ class KeyBucket:
             made = _chain(guess.state, moves)
             if made.all_change and await self._write(guess, made.state):
                 return made.moved
+        unanswered = 0
         for attempt in range(_ATTEMPTS):
             before = await self._read(empty)
             made = _chain(before.state, moves)
-            if made.state is before.state or await self._write(before, made.state):
+            if made.state is before.state:
                 return made.moved
+            is_written = await self._write(before, made.state)
+            if is_written:
+                return made.moved
+            unanswered += is_written is None
+            if unanswered == _UNANSWERED:
+                raise NotConfirmed(f"a write of {empty.display}", _UNANSWERED * _ASK_TIMEOUT)
             await asyncio.sleep(random.uniform(0, min(0.001 * attempt, _LONGEST_PAUSE)))  # noqa: S311
         raise KeyContention(empty.display, _ATTEMPTS)
 
@@ -200,13 +209,15 @@ class KeyBucket:
 
     async def _newest(self, subject: str) -> Stored:
         read = self._connection.api(f"DIRECT.GET.{KEYS}.{subject}")
-        while True:
+        for _ in range(_UNANSWERED):
             try:
                 return read_stored(subject, await self._ask(read))
             except ConnectionLost as error:
                 await self._reconnected(f"a read of {subject}", error)
+        raise NotConfirmed(f"a read of {subject}", _UNANSWERED * _ASK_TIMEOUT)
 
-    async def _write(self, before: _Known, state: KeyState) -> bool:
+    async def _write(self, before: _Known, state: KeyState) -> bool | None:
+        """False: refused. None: nobody answered, and it is not there."""
         subject = subjects.key_state(state.address)
         written = replace(state, updated_at=self._now())
         data = wire.encode(written, before.written)
@@ -216,7 +227,7 @@ class KeyBucket:
         except ConnectionLost as error:
             await self._reconnected(f"a write of {subject}", error)
             if (await self._get(state.address)).data != data:
-                return False
+                return None
             self._tell(written)
             return True
         answer = orjson.loads(message.data)
@@ -247,7 +258,7 @@ class KeyBucket:
 
     async def _reconnected(self, what: str, error: ConnectionLost) -> None:
         if self._connection.is_closed:
-            raise NotConfirmed(what, 0) from error
+            raise NotConfirmed(what, None) from error
         await self._connection.until_up()
 
     def _learn_from_refusal(self, subject: str, refusal: dict[str, Any]) -> None:

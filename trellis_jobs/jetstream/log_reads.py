@@ -83,7 +83,7 @@ class LogReads:
                 return None
             except ConnectionLost:
                 if self._connection.is_closed:
-                    break
+                    raise NotConfirmed(f"a read of {subject}", None) from None
             await self._connection.until_up()
         raise NotConfirmed(f"a read of {subject}", _UNANSWERED * ACK_TIMEOUT)
 
@@ -101,7 +101,7 @@ class LogReads:
                 if isinstance(answer, Refused):
                     return answer.last_sequence
             if self._connection.is_closed:
-                break
+                raise NotConfirmed(f"the leader's word on {job.job_id}", None, job.job_id)
             await asyncio.sleep(pause_after(look))
         raise NotConfirmed(f"the leader's word on {job.job_id}", 50, job.job_id)
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from trellis_jobs.contract.shapes import DoesNotFit
 from trellis_jobs.errors import (
+    InfrastructureError,
     JobExists,
     JobsError,
     NotConfirmed,
@@ -93,11 +94,14 @@ class Producer:
 
     async def create(self, request: Request) -> CreatedJob:
         """Returns once the job is in the log; a lost acknowledgement is repeated, never doubled."""
+        return await self._create(request, PATIENCE)
+
+    async def _create(self, request: Request, patience: float) -> CreatedJob:
         job = self._address(request)
         with self._telemetry.creating(job):
             created = self._created(job, self._context(), request)
             with self._telemetry.appending(created):
-                entered = await self._enter(created, request)
+                entered = await self._enter(created, request, patience)
         self._telemetry.count(created)
         return CreatedJob(job, entered.head.sequence, entered.replaced)
 
@@ -129,21 +133,21 @@ class Producer:
             concurrency=None if key is None else Concurrency(key=key.display, key_hash=key.hash),
         )
 
-    async def _enter(self, created: Created, request: Request) -> Entered:
+    async def _enter(self, created: Created, request: Request, patience: float) -> Entered:
         if request.key is None:
-            head = await self._events.try_append(None, created, patience=PATIENCE)
+            head = await self._events.try_append(None, created, patience=patience)
             if isinstance(head, Refused):
                 raise JobExists(created.job.job_id)
             return Entered(head)
         keys = self._keys[request.queue.name]
         admission = Admission(
-            keys, self._events, request.key, created, witness=self.witness, patience=PATIENCE
+            keys, self._events, request.key, created, witness=self.witness, patience=patience
         )
         try:
-            async with asyncio.timeout(PATIENCE):
+            async with asyncio.timeout(patience):
                 return await admission.enter()
         except TimeoutError:
-            raise NotConfirmed("the job's admission", PATIENCE, created.job.job_id) from None
+            raise NotConfirmed("the job's admission", patience, created.job.job_id) from None
 
     async def create_many(self, requests: Sequence[Request]) -> list[CreatedJob]:
         """Many at once, in order; raises SomeNotCreated, which says which, if not all went in."""
@@ -182,14 +186,22 @@ class Producer:
     async def _create_side_by_side(
         self, requests: Sequence[Request]
     ) -> list[CreatedJob | JobsError]:
+        """They share their patience, as in a row: an outage costs it once."""
         answers, waiting = dict[int, CreatedJob | JobsError](), iter(enumerate(requests))
+        now = asyncio.get_running_loop().time
+        until = now() + PATIENCE
 
         async def create_what_waits() -> None:
+            nonlocal until
             for n, request in waiting:
                 try:
-                    answers[n] = await self.create(request)
+                    answers[n] = await self._create(request, max(0.0, until - now()))
+                except (NotConfirmed, InfrastructureError) as error:
+                    answers[n] = error
+                    continue
                 except JobsError as error:
                     answers[n] = error
+                until = now() + PATIENCE
 
         lanes = min(_IN_FLIGHT, len(requests))
         await asyncio.gather(*(create_what_waits() for _ in range(lanes)))
