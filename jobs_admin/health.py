@@ -16,6 +16,7 @@ from jobs_admin.reads.position import position
 from trellis_jobs.contract.topology import ADVISORIES, KEYS, LOG, WORK
 from trellis_jobs.errors import JobsError
 from trellis_jobs.jetstream.stream_facts import advisory_backlog, next_in_log, stream_size
+from trellis_jobs.surroundings import own_version
 from trellis_jobs.wire.fields import add_present
 
 if TYPE_CHECKING:
@@ -77,6 +78,7 @@ class Report:
     def to_json(self) -> dict[str, Any]:
         return {
             "service": SERVICE_NAME,
+            "version": own_version(),
             "status": self.status,
             "timestamp": self.at,
             "mode": self.mode,

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import random
 import time
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from importlib import metadata
 from typing import TYPE_CHECKING, Final
 
 from trellis_jobs.model.context import fresh_traceparent
@@ -31,6 +33,12 @@ def new_id() -> str:
 
 def new_traceparent() -> str:
     return fresh_traceparent(_chance.getrandbits(192))
+
+
+@functools.cache
+def own_version() -> str:
+    """Of trellis-jobs, as it is installed here."""
+    return metadata.version("trellis-jobs")
 
 
 def uptime() -> float:

@@ -126,11 +126,14 @@ class CheckView(View):
 
 
 class HealthView(View):
+    """`version` is that of trellis-jobs; the oldest daemons do not tell it."""
+
     service: str
     status: HealthStatus
     timestamp: datetime
     mode: Mode
     checks: tuple[CheckView, ...]
+    version: str | None = None
 
     def check(self, name: str) -> CheckView | None:
         return next((check for check in self.checks if check.name == name), None)

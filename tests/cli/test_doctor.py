@@ -34,9 +34,10 @@ from trellis_jobs.jetstream import api
 from trellis_jobs.jetstream.access import Access
 from trellis_jobs.jetstream.queues import ServerQueue
 from trellis_jobs.jetstream.server_facts import Replication
+from trellis_jobs.surroundings import own_version
 
 PROOF = "s3cret"
-SECTIONS = ["connection", "server", "streams", "queues", "permissions", "admin", "clock"]
+SECTIONS = ["command", "connection", "server", "streams", "queues", "permissions", "admin", "clock"]
 
 
 @pytest.fixture(scope="module")
@@ -59,7 +60,10 @@ def test_where_all_is_well_there_is_nothing_to_do(there: Stage) -> None:
     assert "not encrypted" in said(told, "connection")[0]
     assert said(told, "connection")[1] == "no credentials, account $G"
     assert "JOBS_WORK is as it should be" in said(told, "streams")
-    assert said(told, "admin")[0].startswith("answers, mode full")
+    assert said(told, "command")[0].startswith(f"trellis-jobs {own_version()}, Python 3.")
+    answers, version = said(told, "admin")
+    assert answers.startswith("answers, mode full")
+    assert version == f"it is trellis-jobs {own_version()} too"
     on_a_terminal = there.at_terminal("doctor")
     assert on_a_terminal.code == 0
     assert "Nothing to do." in on_a_terminal.plain
@@ -195,6 +199,17 @@ def test_the_worst_comes_first_and_each_thing_once() -> None:
     assert found.to_do() == ["first", "later"]
     assert found.exit is Exit.REFUSED
     assert Diagnosis((Section("a", (fine("x"),)),)).exit is Exit.OK
+
+
+@pytest.mark.parametrize("of_daemon", ["0.9.0", None])
+def test_an_admin_runtime_of_another_version_wants_the_upgrade_finished(
+    of_daemon: str | None,
+) -> None:
+    found = judging.judge_version("1.0.0", of_daemon)
+    assert found.level is Level.ATTENTION
+    assert "1.0.0" in found.says
+    assert (of_daemon or "does not tell which") in found.says
+    assert "the same version of trellis-jobs" in str(found.remedy)
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable, Mapping
-from importlib import import_module, metadata
+from importlib import import_module
 from typing import Annotated, Final
 
 import typer
@@ -13,6 +13,7 @@ from trellis_jobs.cli.exits import complain
 from trellis_jobs.cli.logs import LogFormat, LogLevel, set_up_logs
 from trellis_jobs.cli.option_groups import grouped
 from trellis_jobs.errors import JobsError
+from trellis_jobs.surroundings import own_version
 
 _VERSION: Final = "--version"
 # In the order of the help: a command is a module with a function or a group of that name.
@@ -75,7 +76,7 @@ def _loaded(wanted: str | None) -> Iterable[str]:
 
 def _tell_version(is_asked: bool) -> None:
     if is_asked:
-        typer.echo(f"trellis-jobs {metadata.version('trellis-jobs')}")
+        typer.echo(f"trellis-jobs {own_version()}")
         raise typer.Exit
 
 

@@ -22,6 +22,10 @@ CLOCK_ALLOWED: Final = timedelta(seconds=1)
 SLOW_ROUND_TRIP: Final = 0.1
 _REPLICATED: Final = 3
 _UPGRADE: Final = "upgrade nats-server: 2.15 is recommended"
+_SAME_VERSION: Final = (
+    "finish the upgrade: the same version of trellis-jobs here, for the admin runtime and for "
+    "workers, in any order"
+)
 MAKE_MISSING: Final = "make what is missing: trellis-jobs infra apply"
 
 
@@ -126,6 +130,13 @@ def judge_abilities(found: Sequence[Ability]) -> list[Finding]:
         if names:
             told.append((fine if can else note)(f"{words}: {', '.join(names)}"))
     return told
+
+
+def judge_version(ours: str, of_daemon: str | None) -> Finding:
+    if of_daemon == ours:
+        return fine(f"it is trellis-jobs {ours} too")
+    theirs = f"trellis-jobs {of_daemon}" if of_daemon else "a version that does not tell which"
+    return attention(f"it is {theirs}, and this command {ours}", _SAME_VERSION)
 
 
 def judge_health(health: HealthView) -> list[Finding]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import platform
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Final
@@ -38,7 +39,7 @@ from trellis_jobs.jetstream.access import Access
 from trellis_jobs.jetstream.connection import Connection, ConnectionLost
 from trellis_jobs.jetstream.planning import survey
 from trellis_jobs.jetstream.server import detect_features, level_of, writes_at_once
-from trellis_jobs.surroundings import utc_now
+from trellis_jobs.surroundings import own_version, utc_now
 
 _ADMIN_PATIENCE: Final = 1.0
 _SERVICES_TRIED: Final = 20
@@ -73,7 +74,7 @@ async def diagnose(
     except InfrastructureError as error:
         remedy = "check --nats, --context and the credentials, and that the server runs"
         lost = Section("connection", (broken(str(error), remedy),))
-        return Diagnosis((lost,), exit_of(error))
+        return Diagnosis((_command(), lost), exit_of(error))
     try:
         return await _look(access, connection, declared, system_account)
     finally:
@@ -89,7 +90,12 @@ async def _look(
     features = await _features(connection)
     subject = Subject(access, connection, features, declared, system_account)
     sections = (_section(name, step, subject) for name, step in _STEPS.items())
-    return Diagnosis(tuple(await asyncio.gather(*sections)))
+    return Diagnosis((_command(), *await asyncio.gather(*sections)))
+
+
+def _command() -> Section:
+    told = fine(f"trellis-jobs {own_version()}, Python {platform.python_version()}")
+    return Section("command", (told,))
 
 
 async def _features(connection: Connection) -> Features:
@@ -187,7 +193,8 @@ async def _admin(subject: Subject) -> list[Finding]:
         raise
     except NotPermitted as denied:
         return [attention(f"not looked at: {denied}", _NO_RIGHT)]
-    return judging.judge_health(health)
+    version = judging.judge_version(own_version(), health.version)
+    return [*judging.judge_health(health), version]
 
 
 async def _clock(subject: Subject) -> list[Finding]:
