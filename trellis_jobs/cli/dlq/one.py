@@ -13,8 +13,8 @@ from rich.text import Text
 
 from jobs_admin.views.jobs import ErrorView, ExplanationView, JobView
 from trellis_jobs.cli.job_names import JobArgument, named
-from trellis_jobs.cli.jobs.reading import reading
 from trellis_jobs.cli.reach import Reach
+from trellis_jobs.cli.reading.job_reader import reading
 from trellis_jobs.cli.running import run
 from trellis_jobs.cli.showing.output import Output, console, print_json
 from trellis_jobs.cli.showing.states import state_text

@@ -15,10 +15,10 @@ from pydantic.alias_generators import to_camel
 from trellis_jobs.cli.contracts import ContractSource
 from trellis_jobs.cli.durations import moment_ahead, seconds
 from trellis_jobs.cli.exits import Exit
-from trellis_jobs.cli.jobs.log_reading import no_longer_than, until_over
 from trellis_jobs.cli.jobs.watching import watch_to_the_end
 from trellis_jobs.cli.queue_names import QueueArgument, QueueName, queue_name
 from trellis_jobs.cli.reach import Reach
+from trellis_jobs.cli.reading.log_reading import no_longer_than, until_over
 from trellis_jobs.cli.running import run
 from trellis_jobs.cli.showing.output import Output, print_json, say
 from trellis_jobs.contract.declaration import JobType

@@ -9,10 +9,10 @@ import typer
 
 from jobs_admin.views.jobs import LogEntry
 from trellis_jobs.cli.job_names import JobArgument, named
-from trellis_jobs.cli.jobs.log_reading import recorded
-from trellis_jobs.cli.jobs.reading import reading
 from trellis_jobs.cli.jobs.story import drawn
 from trellis_jobs.cli.reach import Reach
+from trellis_jobs.cli.reading.job_reader import reading
+from trellis_jobs.cli.reading.log_reading import recorded
 from trellis_jobs.cli.running import run
 from trellis_jobs.cli.showing.output import Output, print_json, print_json_line, print_line, say
 from trellis_jobs.cli.showing.times import stamp

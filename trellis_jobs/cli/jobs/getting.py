@@ -13,11 +13,11 @@ from jobs_admin.views.jobs import JobView
 from trellis_jobs.cli.exits import Exit, Missing, complain
 from trellis_jobs.cli.filters import moment
 from trellis_jobs.cli.job_names import JobArguments, named
-from trellis_jobs.cli.jobs.folding import view_of
-from trellis_jobs.cli.jobs.log_reading import recorded
-from trellis_jobs.cli.jobs.reading import JobReader, reading
 from trellis_jobs.cli.jobs.sheet import Sheet
 from trellis_jobs.cli.reach import Reach
+from trellis_jobs.cli.reading.folding import view_of
+from trellis_jobs.cli.reading.job_reader import JobReader, reading
+from trellis_jobs.cli.reading.log_reading import recorded
 from trellis_jobs.cli.running import run
 from trellis_jobs.cli.showing.output import Output, console, print_json
 from trellis_jobs.cli.showing.times import stamp

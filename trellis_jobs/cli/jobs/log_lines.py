@@ -11,10 +11,10 @@ from rich.text import Text
 from jobs_admin.views.jobs import LogLineView
 from trellis_jobs.cli.exits import Exit
 from trellis_jobs.cli.job_names import JobArgument, named
-from trellis_jobs.cli.jobs.folding import log_lines
-from trellis_jobs.cli.jobs.log_reading import recorded, until_over
-from trellis_jobs.cli.jobs.reading import reading
 from trellis_jobs.cli.reach import Reach
+from trellis_jobs.cli.reading.folding import log_lines
+from trellis_jobs.cli.reading.job_reader import reading
+from trellis_jobs.cli.reading.log_reading import recorded, until_over
 from trellis_jobs.cli.running import run
 from trellis_jobs.cli.showing.output import Output, console, print_json_line, say
 from trellis_jobs.model.identity import JobAddress

@@ -16,9 +16,9 @@ from jobs_admin.views.jobs import JobView
 from trellis_jobs.cli.durations import seconds
 from trellis_jobs.cli.exits import Exit
 from trellis_jobs.cli.job_names import JobArgument, named
-from trellis_jobs.cli.jobs.log_reading import no_longer_than, until_over
 from trellis_jobs.cli.jobs.story import event_text
 from trellis_jobs.cli.reach import Reach
+from trellis_jobs.cli.reading.log_reading import no_longer_than, until_over
 from trellis_jobs.cli.running import run
 from trellis_jobs.cli.showing.output import Output, console, one_line, print_json_line, print_line
 from trellis_jobs.cli.showing.progress import progress_text

@@ -9,9 +9,9 @@ from typing import Final, TypeVar
 from jobs_admin.client import AdminClient
 from jobs_admin.errors import Unexpected
 from jobs_admin.views.jobs import ExplanationView, JobSecrets, JobView, LogEntry
-from trellis_jobs.cli.jobs.folding import view_of
-from trellis_jobs.cli.jobs.log_reading import entries_in_log, recorded, secrets_in_log
 from trellis_jobs.cli.reach import Reach, asking
+from trellis_jobs.cli.reading.folding import view_of
+from trellis_jobs.cli.reading.log_reading import entries_in_log, recorded, secrets_in_log
 from trellis_jobs.cli.showing.output import say
 from trellis_jobs.errors import JobNotFound, JobsError, NotConfirmed, NotPermitted, ServiceMissing
 from trellis_jobs.jetstream.connection import Connection

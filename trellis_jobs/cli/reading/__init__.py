@@ -1,0 +1,1 @@
+"""Jobs, read from the admin runtime, or from the log itself where none answers."""
