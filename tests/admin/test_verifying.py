@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import sqlite3
 import sys
 from asyncio.subprocess import PIPE
@@ -21,6 +22,7 @@ from jobs_admin.projection.verify import Findings, verify
 from tests.admin.made_log import of, rows_of
 from tests.admin.projection_lab import LogLab, log_lab, projecting, until_at
 from tests.cli.command import ROOT, running
+from tests.docs.json_fields import documented
 from tests.given import retried
 from trellis_jobs.embedded import EmbeddedServer
 from trellis_jobs.jetstream import api
@@ -164,6 +166,19 @@ async def ask(url: str, path: Path, *arguments: str) -> tuple[int, str]:
         return await command.until_exit(), command.said
 
 
+def told(said: str) -> dict[str, Any]:
+    """The JSON, before what is said on stderr."""
+    found: dict[str, Any]
+    found, _ = json.JSONDecoder().raw_decode(said)
+    return found
+
+
+def fields_of(verdict: dict[str, Any]) -> set[str]:
+    """Of the verdict, its tables and an example of what differs."""
+    [jobs] = [each for each in verdict["tables"] if each["table"] == "jobs_projection"]
+    return {*verdict, *jobs, *jobs["examples"][0]}
+
+
 async def test_the_commands_tell_scripts_how_it_is(
     server: EmbeddedServer, lab: LogLab, path: Path
 ) -> None:
@@ -172,6 +187,9 @@ async def test_the_commands_tell_scripts_how_it_is(
     status = orjson.loads(said)
     assert (status["fits"], status["jobs"], status["behind"]) == (True, 30, 0)
     assert status["undecodable"] == 3
+    code, said = await ask(server.url, path.with_name("elsewhere.sqlite"), "status", "--json")
+    assert code == 1
+    assert status.keys() | told(said).keys() == documented("projection status")
     code, said = await ask(server.url, path.with_name("elsewhere.sqlite"), "status")
     assert code == 1
     assert "fits           no\n" in said
@@ -182,9 +200,11 @@ async def test_the_commands_tell_scripts_how_it_is(
     code, said = await ask(server.url, path, "verify", "--json")
     assert code == 1
     assert "trellis-jobs projection rebuild" in said
+    assert fields_of(told(said)) == documented("projection verify")
 
     code, said = await ask(server.url, path, "rebuild", "--json")
     assert (code, orjson.loads(said)["position"]) == (0, await lab.end())
+    assert told(said).keys() == documented("projection rebuild")
     assert (await ask(server.url, path, "verify"))[0] == 0
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine, Iterator
+from collections.abc import Callable, Coroutine, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -28,15 +28,23 @@ class Place:
     def shell(self, *arguments: str, stdin: str = "") -> Ended:
         return shell(*arguments, stdin=stdin, env={"NATS_URL": self.url})
 
-    def at_terminal(self, *arguments: str, types: str = "", columns: int = 80) -> Ended:
-        return at_terminal(*arguments, types=types, columns=columns, env={"NATS_URL": self.url})
+    def at_terminal(
+        self,
+        *arguments: str,
+        types: str = "",
+        columns: int = 80,
+        env: Mapping[str, str] | None = None,
+    ) -> Ended:
+        there = {"NATS_URL": self.url, **(env or {})}
+        return at_terminal(*arguments, types=types, columns=columns, env=there)
 
 
 @dataclass(frozen=True)
 class Stage(Place):
-    """`admin` is the admin runtime's process."""
+    """`admin` is the admin runtime's process, `db` the file it fills."""
 
     admin: Command
+    db: Path
 
     def dead(self, *errors: str) -> list[str]:
         """Jobs that died of these, in this order, and are known to have."""
@@ -60,10 +68,11 @@ class Stage(Place):
 
 @contextmanager
 def stage(folder: Path) -> Iterator[Stage]:
-    serve = ("admin", "serve", "--provision", "--db", str(folder / "jobs.sqlite"))
+    db = folder / "jobs.sqlite"
+    serve = ("admin", "serve", "--provision", "--db", str(db))
     with (
         EmbeddedServer.start() as server,
         running(folder, *serve, "--nats", server.url) as admin,
     ):
         asyncio.run(admin.until_says("admin runtime started"))
-        yield Stage(server.url, admin)
+        yield Stage(server.url, admin, db)

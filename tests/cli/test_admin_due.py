@@ -9,6 +9,7 @@ from pathlib import Path
 
 from tests.admin.test_retention import sweeper, write_two_hours_behind
 from tests.cli.command import COMMAND, environment
+from tests.docs.json_fields import documented
 from tests.given import REPORT
 from trellis_jobs.embedded import EmbeddedServer
 
@@ -43,6 +44,7 @@ async def test_it_counts_what_is_due_and_removes_nothing(
         )
         told = json.loads(due(db, "--json", "--retention", "completed=1h")[1])
         assert told["due"] == {"completed": 1}
+        assert told.keys() == documented("admin due")
         assert len(await at.raw.events.history(REPORT)) == 3
 
 

@@ -50,7 +50,7 @@ def test_a_manifest_is_shown_of_a_service_its_class_and_a_file(tmp_path: Path) -
     written = shell("contract", "show", "tests.cli.shop:ShopJobs", "--out", str(file))
     assert (written.code, written.out) == (0, "")
     assert file.read_text() == shown.out
-    assert shell("contract", "show", str(file)).out == shown.out
+    assert shell("contract", "show", str(file), "--json").out == shown.out
 
 
 @pytest.mark.parametrize(

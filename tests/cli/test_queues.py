@@ -106,6 +106,8 @@ def test_code_at_hand_tells_which_queues_never_had_a_worker(there: Stage) -> Non
 
 def test_a_paused_queue_hands_out_nothing_and_says_why(there: Stage) -> None:
     pause = ("queues", "pause", "lab/slow", "--reason", "the bank is away", "--by", "ann")
+    until = there.shell(*pause, "--for", "1h", "--absolute").out
+    assert re.match(r"lab/slow is paused until [\d-]+T[\d:.]+Z; 0 waiting, 0 out\n", until), until
     ended = there.shell(*pause, "--for", "10m")
     assert (ended.code, ended.out) == (0, "lab/slow is paused for 10 min; 0 waiting, 0 out\n")
     slow = queues_of(there.shell(*LIST, "--json").json)["lab/slow"]

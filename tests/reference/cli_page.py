@@ -39,17 +39,21 @@ Every command that talks to a server takes these.
 
 
 def page() -> str:
-    commands = dict(_commands("trellis-jobs", get_command(command_line())))
-    connected = next(each for each in commands.values() if _is_connected(each))
+    every = dict(commands())
+    connected = next(each for each in every.values() if _is_connected(each))
     options = {option.name: option for option in _options(connected)}
     return _PAGE.format(
         connection="\n".join(_row(options[name], "") for name in Reach.__dataclass_fields__),
-        commands="\n\n".join(_section(name, each) for name, each in commands.items()) + "\n",
+        commands="\n\n".join(_section(name, each) for name, each in every.items()) + "\n",
     )
 
 
-def _commands(name: str, found: Any) -> Iterator[tuple[str, TyperCommand]]:
+def commands() -> Iterator[tuple[str, TyperCommand]]:
     """Each with its full name, in the order of the help."""
+    return _commands("trellis-jobs", get_command(command_line()))
+
+
+def _commands(name: str, found: Any) -> Iterator[tuple[str, TyperCommand]]:
     if isinstance(found, TyperGroup):
         for member, command in found.commands.items():
             yield from _commands(f"{name} {member}", command)

@@ -22,7 +22,7 @@ from trellis_jobs.cli.options import Database, Format, HealthPort, Level
 from trellis_jobs.cli.reach import Reach
 from trellis_jobs.cli.running import collect_rarely, run
 from trellis_jobs.cli.showing.counts import how_many
-from trellis_jobs.cli.showing.output import Output, print_json
+from trellis_jobs.cli.showing.output import JsonOutput, print_json
 from trellis_jobs.jetstream.access import DEFAULT_SERVER
 from trellis_jobs.surroundings import utc_now
 from trellis_jobs.worker.signals import listening
@@ -149,7 +149,7 @@ def serve(
 
 @admin.command()
 @grouped
-def due(output: Output, db: Database = None, retention: Kept = KEPT) -> None:
+def due(output: JsonOutput, db: Database = None, retention: Kept = KEPT) -> None:
     """How many jobs retention would remove now; nothing is removed.
 
     It is counted in the projection's file, which an admin runtime may fill meanwhile.
@@ -157,7 +157,7 @@ def due(output: Output, db: Database = None, retention: Kept = KEPT) -> None:
     run(_due(db or default_path(), _policy(retention), output))
 
 
-async def _due(path: Path, policy: RetentionPolicy, output: Output) -> None:
+async def _due(path: Path, policy: RetentionPolicy, output: JsonOutput) -> None:
     found = await dry_run(path, policy, utc_now())
     if output.json:
         print_json({"retention": str(policy), "due": found})

@@ -19,7 +19,7 @@ from trellis_jobs.cli.options import SystemAccount
 from trellis_jobs.cli.reach import Reach
 from trellis_jobs.cli.running import run
 from trellis_jobs.cli.showing.columns import Columns, Row, fitting
-from trellis_jobs.cli.showing.output import Output, console, print_json, say
+from trellis_jobs.cli.showing.output import JsonOutput, console, print_json, say
 from trellis_jobs.contract.declaration import ServiceContract
 from trellis_jobs.contract.topology import (
     ADVISORIES,
@@ -107,14 +107,14 @@ class _Look:
 
 @infra.command("plan")
 @grouped
-def plan_all(wanted: Wanted, output: Output, reach: Reach) -> None:
+def plan_all(wanted: Wanted, output: JsonOutput, reach: Reach) -> None:
     """What `apply` would do, and why; changes nothing."""
     run(_plan(reach, wanted, output))
 
 
 @infra.command("check")
 @grouped
-def check_all(wanted: Wanted, output: Output, reach: Reach) -> None:
+def check_all(wanted: Wanted, output: JsonOutput, reach: Reach) -> None:
     """Whether everything is there and as it should be: ends with 1 if not; changes nothing."""
     run(_check(reach, wanted, output))
 
@@ -123,7 +123,7 @@ def check_all(wanted: Wanted, output: Output, reach: Reach) -> None:
 @grouped
 def apply_all(
     wanted: Wanted,
-    output: Output,
+    output: JsonOutput,
     reach: Reach,
     yes: Yes = False,
     accept_migration: Annotated[
@@ -143,12 +143,12 @@ def apply_all(
     run(_apply(reach, wanted, output, yes=yes, accepts=accept_migration))
 
 
-async def _plan(reach: Reach, wanted: Wanted, output: Output) -> None:
+async def _plan(reach: Reach, wanted: Wanted, output: JsonOutput) -> None:
     async with reach.connection() as connection:
         _show(await _look(reach, connection, wanted), output)
 
 
-async def _check(reach: Reach, wanted: Wanted, output: Output) -> None:
+async def _check(reach: Reach, wanted: Wanted, output: JsonOutput) -> None:
     async with reach.connection() as connection:
         look = await _look(reach, connection, wanted)
     _show(look, output)
@@ -158,7 +158,9 @@ async def _check(reach: Reach, wanted: Wanted, output: Output) -> None:
         raise NotAsNeeded(f"it is not as it must be: `trellis-jobs infra apply`; {_UNCHANGED}")
 
 
-async def _apply(reach: Reach, wanted: Wanted, output: Output, *, yes: bool, accepts: bool) -> None:
+async def _apply(
+    reach: Reach, wanted: Wanted, output: JsonOutput, *, yes: bool, accepts: bool
+) -> None:
     async with reach.connection(patient=True) as connection:
         look = await _look(reach, connection, wanted)
         refusal = _refusal(look, accepts=accepts)
@@ -209,7 +211,7 @@ def _ask(changes: Iterable[Change]) -> None:
     ask("change what is in use?")
 
 
-def _show(look: _Look, output: Output, *, done: bool = False) -> None:
+def _show(look: _Look, output: JsonOutput, *, done: bool = False) -> None:
     if output.json:
         told: dict[str, Any] = {"unchanged": look.acts == {Act.KEPT}}
         told["changes"] = [_to_json(each, done) for each in look.changes]

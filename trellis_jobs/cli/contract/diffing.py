@@ -14,7 +14,7 @@ from trellis_jobs.cli.exits import Exit
 from trellis_jobs.cli.reach import Reach
 from trellis_jobs.cli.running import run
 from trellis_jobs.cli.showing.columns import Columns, Row, fitting
-from trellis_jobs.cli.showing.output import Output, console, print_json, say
+from trellis_jobs.cli.showing.output import JsonOutput, console, print_json, say
 from trellis_jobs.contract.changes import ContractChange, Weight, changes, is_migration
 
 _STYLES: Final = {Weight.UPDATE: "green", Weight.MIGRATION: "red"}
@@ -28,7 +28,7 @@ _WHAT: Final = "A manifest file, MODULE:SERVICE, or `server`: what its consumers
 def diff(
     old: Annotated[str, typer.Argument(metavar="OLD", help=_WHAT)],
     new: Annotated[str, typer.Argument(metavar="NEW", help=_WHAT)],
-    output: Output,
+    output: JsonOutput,
     reach: Reach,
 ) -> None:
     """What a new contract changes: each change an update, or a migration, and why.
@@ -39,7 +39,7 @@ def diff(
     run(_diff(reach, old, new, output))
 
 
-async def _diff(reach: Reach, old: str, new: str, output: Output) -> Exit:
+async def _diff(reach: Reach, old: str, new: str, output: JsonOutput) -> Exit:
     was, now = await both(reach, old, new)
     found = changes(was, now)
     if output.json:

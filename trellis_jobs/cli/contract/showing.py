@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from trellis_jobs.cli.contract.documents import OutFile, as_text, declared, write
+from trellis_jobs.cli.showing.output import JsonOutput
 
 
 def show(
@@ -16,7 +17,8 @@ def show(
             metavar="MODULE:SERVICE", help="A service, or its Jobs class; or a manifest file."
         ),
     ],
+    _output: JsonOutput,
     out: OutFile = None,
 ) -> None:
-    """Its manifest, as JSON: every queue with its types and settings."""
+    """Its manifest, which is JSON with and without --json: every queue with types and settings."""
     write(as_text(declared(service)), out)

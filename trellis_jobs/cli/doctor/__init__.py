@@ -16,7 +16,7 @@ from trellis_jobs.cli.logs import LogFormat, LogLevel, set_up_logs
 from trellis_jobs.cli.options import SystemAccount
 from trellis_jobs.cli.reach import Reach
 from trellis_jobs.cli.running import run
-from trellis_jobs.cli.showing.output import Output, console, print_json
+from trellis_jobs.cli.showing.output import JsonOutput, console, print_json
 from trellis_jobs.contract.declaration import ServiceContract
 
 _SIGNS: Final = {
@@ -28,7 +28,7 @@ _SIGNS: Final = {
 
 
 def doctor(
-    output: Output,
+    output: JsonOutput,
     reach: Reach,
     app: App = None,
     system_account: SystemAccount = None,
@@ -44,7 +44,7 @@ def doctor(
 
 
 async def _doctor(
-    reach: Reach, declared: ServiceContract | None, system_account: str | None, output: Output
+    reach: Reach, declared: ServiceContract | None, system_account: str | None, output: JsonOutput
 ) -> Exit:
     diagnosis = await diagnose(reach.access(), declared, system_account)
     if output.json:

@@ -13,7 +13,7 @@ from trellis_jobs.cli.filters import Service, Type
 from trellis_jobs.cli.reach import Reach
 from trellis_jobs.cli.running import run
 from trellis_jobs.cli.showing.columns import Columns, Row, fitting
-from trellis_jobs.cli.showing.output import Output, console, one_line, print_json
+from trellis_jobs.cli.showing.output import JsonOutput, console, one_line, print_json
 
 _COLUMNS: Final = Columns(
     names=("queue", "key", "running", "waiting"),
@@ -24,7 +24,7 @@ _COLUMNS: Final = Columns(
 
 
 def list_keys(
-    output: Output,
+    output: JsonOutput,
     reach: Reach,
     service: Service = None,
     type: Type = None,
@@ -35,7 +35,7 @@ def list_keys(
 
 
 async def _list(
-    reach: Reach, service: str | None, of_type: str | None, limit: int, output: Output
+    reach: Reach, service: str | None, of_type: str | None, limit: int, output: JsonOutput
 ) -> None:
     async with reach.admin() as admin:
         page = await admin.list_keys(service=service, type=of_type, limit=limit)

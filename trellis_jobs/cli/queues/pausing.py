@@ -14,7 +14,7 @@ from trellis_jobs.cli.queue_names import QueueArgument, QueueName, queue_name
 from trellis_jobs.cli.queues.rows import ENDLESS
 from trellis_jobs.cli.reach import Reach
 from trellis_jobs.cli.running import run
-from trellis_jobs.cli.showing.output import Output, print_json, say
+from trellis_jobs.cli.showing.output import JsonOutput, Output, print_json, say
 from trellis_jobs.cli.showing.times import spell, stamp
 from trellis_jobs.errors import InfrastructureError
 from trellis_jobs.jetstream import queues as on_server
@@ -37,7 +37,7 @@ def pause_queue(
     run(_pause(reach, queue_name(queue), length, (reason, person(by) or "operator"), output))
 
 
-def resume_queue(queue: QueueArgument, output: Output, reach: Reach) -> None:
+def resume_queue(queue: QueueArgument, output: JsonOutput, reach: Reach) -> None:
     """Let workers begin its jobs again. One that is not paused stays as it is."""
     run(_resume(reach, queue_name(queue), output))
 
@@ -59,11 +59,17 @@ async def _pause(
         told = {"service": name.service, "type": name.job_type, "paused": True, "depth": waiting}
         print_json(told if length is ENDLESS else {**told, "pausedUntil": stamp(until)})
         return
-    ends = "until it is resumed" if length is ENDLESS else f"for {spell(length)}"
+    ends = _ends(length, until, output)
     print(f"{name} is paused {ends}; {waiting} waiting, {queue.consumer.unanswered} out")
 
 
-async def _resume(reach: Reach, name: QueueName, output: Output) -> None:
+def _ends(length: timedelta, until: datetime, output: Output) -> str:
+    if length is ENDLESS:
+        return "until it is resumed"
+    return f"until {stamp(until)}" if output.absolute else f"for {spell(length)}"
+
+
+async def _resume(reach: Reach, name: QueueName, output: JsonOutput) -> None:
     async with reach.connection() as connection:
         features = await detect_features(connection)
         queue = await known_queue(connection, name)

@@ -27,13 +27,19 @@ Jsonable = BaseModel | Mapping[str, Any] | Sequence[Any]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Output:
-    """Options of every command that shows something."""
+class JsonOutput:
+    """Options of a command that shows something, and no times."""
 
     json: Annotated[
         bool,
         typer.Option("--json", help="Print JSON, for scripts: see docs/reference/cli-json.md."),
     ] = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Output(JsonOutput):
+    """Options of every other one that shows something."""
+
     absolute: Annotated[
         bool, typer.Option("--absolute", help="Show times as RFC 3339 in UTC, not how long ago.")
     ] = False

@@ -19,7 +19,7 @@ from rich.live import Live
 from trellis_jobs.cli.logs import LogFormat, LogLevel, set_up_logs
 from trellis_jobs.cli.reach import Reach
 from trellis_jobs.cli.running import run
-from trellis_jobs.cli.showing.output import Output, console, print_json
+from trellis_jobs.cli.showing.output import JsonOutput, console, print_json
 from trellis_jobs.cli.top.frame import frame
 from trellis_jobs.cli.top.sight import Sight, see
 from trellis_jobs.errors import JobsError
@@ -31,7 +31,7 @@ _PATIENCE: Final = 3.0
 _KEYS_AT_ONCE: Final = 64
 
 
-def top(output: Output, reach: Reach) -> None:
+def top(output: JsonOutput, reach: Reach) -> None:
     """Job types, live: what waits, runs, fails, and who works on it.
 
     Refreshed once a second until q or Ctrl-C. In a pipe, and with --json, one look.
@@ -40,7 +40,7 @@ def top(output: Output, reach: Reach) -> None:
     run(_top(reach, output))
 
 
-async def _top(reach: Reach, output: Output) -> None:
+async def _top(reach: Reach, output: JsonOutput) -> None:
     shown = console()
     async with reach.connection() as connection:
         sight = await see(connection)

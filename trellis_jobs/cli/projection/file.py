@@ -1,4 +1,4 @@
-"""`trellis-jobs projection`: the operators' view of the log, looked at, made anew and checked."""
+"""`trellis-jobs projection status`, `rebuild` and `verify`: the file, whoever fills it."""
 
 from __future__ import annotations
 
@@ -6,8 +6,6 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Final
-
-import typer
 
 from jobs_admin.config import default_path
 from jobs_admin.errors import AdminError
@@ -19,20 +17,13 @@ from jobs_admin.projection.status import look
 from jobs_admin.projection.verify import Findings
 from trellis_jobs.cli.exits import ANOTHER_FILE
 from trellis_jobs.cli.logs import LogFormat, LogLevel, set_up_logs
-from trellis_jobs.cli.option_groups import grouped
 from trellis_jobs.cli.options import Database
 from trellis_jobs.cli.reach import Reach
 from trellis_jobs.cli.running import collect_rarely, run
 from trellis_jobs.cli.showing.columns import Columns, fitting
-from trellis_jobs.cli.showing.output import Output, console, print_json, progress_bar
+from trellis_jobs.cli.showing.output import JsonOutput, console, print_json, progress_bar
 from trellis_jobs.jetstream.log_feed import LogFeed
 from trellis_jobs.surroundings import utc_now
-
-projection = typer.Typer(
-    help="The projection of the log: a SQLite file that may be deleted, and is made again.",
-    no_args_is_help=True,
-)
-
 
 _YES_OR_NO: Final = {True: "yes", False: "no"}
 
@@ -48,16 +39,12 @@ class ProjectionDiffers(AdminError):
         )
 
 
-@projection.command()
-@grouped
-def status(reach: Reach, output: Output, db: Database = None) -> None:
+def status(reach: Reach, output: JsonOutput, db: Database = None) -> None:
     """How far the projection is, and whether it fits the log; ends with 1 if it does not."""
     run(_status(reach, db or default_path(), output))
 
 
-@projection.command()
-@grouped
-def rebuild(reach: Reach, output: Output, db: Database = None) -> None:
+def rebuild(reach: Reach, output: JsonOutput, db: Database = None) -> None:
     """Make the projection anew from the log.
 
     It is made beside the old file, which serves until the moment of the swap. An admin runtime that
@@ -68,9 +55,7 @@ def rebuild(reach: Reach, output: Output, db: Database = None) -> None:
     run(_rebuild(reach, db or default_path(), output))
 
 
-@projection.command()
-@grouped
-def verify(reach: Reach, output: Output, db: Database = None) -> None:
+def verify(reach: Reach, output: JsonOutput, db: Database = None) -> None:
     """Compare every row with what the log says; ends with 1 where they differ.
 
     An admin runtime may go on meanwhile. Rows about what has left the log are counted apart.
@@ -80,7 +65,7 @@ def verify(reach: Reach, output: Output, db: Database = None) -> None:
     run(_verify(reach, db or default_path(), output))
 
 
-async def _status(reach: Reach, path: Path, output: Output) -> None:
+async def _status(reach: Reach, path: Path, output: JsonOutput) -> None:
     async with _feed(reach, patient=False) as feed:
         found = await look(path, feed)
     if output.json:
@@ -92,7 +77,7 @@ async def _status(reach: Reach, path: Path, output: Output) -> None:
         raise ProjectionUnfit(f"{path}: {found.unfit}; {ANOTHER_FILE}")
 
 
-async def _rebuild(reach: Reach, path: Path, output: Output) -> None:
+async def _rebuild(reach: Reach, path: Path, output: JsonOutput) -> None:
     damaged = None
     async with _feed(reach) as feed:
         try:
@@ -108,7 +93,7 @@ async def _rebuild(reach: Reach, path: Path, output: Output) -> None:
         print(f"{path} holds {filled.messages} messages of the log, up to {filled.position}")
 
 
-async def _verify(reach: Reach, path: Path, output: Output) -> None:
+async def _verify(reach: Reach, path: Path, output: JsonOutput) -> None:
     async with _feed(reach) as feed:
         with progress_bar("verifying") as done:
             verdict = await verifying.verify(path, feed, utc_now(), done)
