@@ -3,13 +3,20 @@
 from __future__ import annotations
 
 import asyncio
+import io
 from collections.abc import Iterator
 from dataclasses import dataclass
+from datetime import timedelta
 
 import pytest
+from rich.console import Console
 
+from jobs_admin.views.dead_groups import DeadGroupView
+from jobs_admin.views.jobs import JobView
 from tests.cli.stage import Place, Stage, stage
 from tests.support.lab import dead_jobs
+from trellis_jobs.cli.dlq.listing import dead_table, group_table
+from trellis_jobs.cli.showing.output import Output
 from trellis_jobs.embedded import EmbeddedServer
 
 ERRORS = (
@@ -21,16 +28,26 @@ ERRORS = (
 ABSOLUTE = ("dlq", "list", "--group", "--absolute")
 
 
+AGES = (
+    *(timedelta(milliseconds=1), timedelta(seconds=59), timedelta(minutes=59, seconds=59)),
+    *(timedelta(hours=23, minutes=59), timedelta(days=999, hours=23)),
+)
+
+
 @dataclass(frozen=True)
 class Night:
+    """`last` is the newest of those that died."""
+
     there: Stage
     ids: list[str]
+    last: JobView
 
 
 @pytest.fixture(scope="module")
 def night(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Night]:
     with stage(tmp_path_factory.mktemp("stage")) as made:
-        yield Night(made, made.dead(*ERRORS))
+        ids = made.dead(*ERRORS)
+        yield Night(made, ids, made.job(ids[-1]))
 
 
 def test_dead_jobs_are_listed_newest_first_with_what_killed_them(night: Night) -> None:
@@ -48,16 +65,40 @@ def test_dead_jobs_are_listed_newest_first_with_what_killed_them(night: Night) -
     assert (told["count"], [job["id"] for job in told["entries"]]) == (2, [night.ids[1]])
 
 
-@pytest.mark.parametrize("columns", [60, 80, 130])
-def test_on_a_terminal_ids_are_whole_and_lines_fit(night: Night, columns: int) -> None:
+def test_on_a_terminal_ids_are_whole_and_lines_fit(night: Night) -> None:
     for list_it in (("dlq", "list"), ("dlq", "list", "--group"), ABSOLUTE):
-        shown = night.there.at_terminal(*list_it, columns=columns)
+        shown = night.there.at_terminal(*list_it, columns=60)
         assert shown.code == 0
         assert night.ids[2] in shown.plain
-        assert max(map(len, shown.plain.splitlines())) <= columns
-    assert ("tries" in night.there.at_terminal("dlq", "list", columns=columns).plain) == (
-        columns > 60
+        assert max(map(len, shown.plain.splitlines())) <= 60
+
+
+@pytest.mark.parametrize("output", [Output(), Output(absolute=True)], ids=["ago", "absolute"])
+@pytest.mark.parametrize("room", [60, 80, 130])
+@pytest.mark.parametrize("age", AGES, ids=str)
+def test_lines_fit_however_old_the_jobs_are(
+    night: Night, age: timedelta, room: int, output: Output
+) -> None:
+    job, now = night.last, night.last.updated_at + age
+    group = DeadGroupView(
+        service=job.service,
+        type=job.type,
+        error=job.last_error,
+        jobs=12_345,
+        oldest_at=job.updated_at - AGES[-1],
+        newest_at=job.updated_at,
+        example_id=job.id,
     )
+    for table, lines_each in (
+        (dead_table([job], output, now, room), 1),
+        (group_table([group], output, now, room), 2),
+    ):
+        drawn = io.StringIO()
+        Console(file=drawn, width=room).print(table)
+        lines = drawn.getvalue().splitlines()
+        assert len(lines) == 1 + lines_each, "nothing is folded"
+        assert max(map(len, lines)) <= room
+        assert job.id in drawn.getvalue()
 
 
 def test_what_they_died_of_is_told_by_how_many_did(night: Night) -> None:
