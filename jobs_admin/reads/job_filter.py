@@ -8,6 +8,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
+import orjson
+
 from jobs_admin.projection.rows import microseconds, value_hash
 from trellis_jobs.model.states import JobState
 
@@ -19,7 +21,10 @@ if TYPE_CHECKING:
 
 # A prefix as long as a ULID's time leaves few jobs.
 _NARROW_PREFIX: Final = 10
-_HAS_VALUE: Final = "EXISTS (SELECT 1 FROM payload_values AS v WHERE v.hash = ? AND v.job = j.job)"
+_HAS_VALUE: Final = (
+    "EXISTS (SELECT 1 FROM payload_values AS v WHERE v.hash IN (?, ?) AND v.job = j.job)"
+)
+_OF_VALUE: Final = "j.job IN (SELECT job FROM payload_values WHERE hash IN (?, ?))"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,7 +32,8 @@ class JobFilter:
     """What is left out does not narrow.
 
     `since` and `until` are about the last change: jobs that changed since then, and jobs of which
-    everything happened before.
+    everything happened before. A number, true or false of a payload is found as text too: who
+    looks for one may not know which it is. Text is only text.
     """
 
     service: str | None = None
@@ -140,11 +146,15 @@ def _by_error(wanted: JobFilter, conditions: Conditions) -> Route:
 
 
 def _by_payload(wanted: JobFilter, conditions: Conditions) -> Route:
-    """From the jobs that have the first of the values; the others are conditions."""
+    """By the jobs that have the first of the values; the others are conditions."""
     (path, value), *_ = (wanted.payload or {}).items()
-    first = Conditions(("led.hash = ?",), (value_hash(path, value),))
-    source = "payload_values AS led CROSS JOIN jobs_projection AS j ON j.job = led.job"
-    return Route(source, first + conditions)
+    first = Conditions((_OF_VALUE,), _hashes(path, value))
+    return Route("jobs_projection AS j NOT INDEXED", first + conditions)
+
+
+def _hashes(path: str, value: Scalar) -> tuple[int, int]:
+    text = value if isinstance(value, str) else orjson.dumps(value).decode()
+    return value_hash(path, value), value_hash(path, text)
 
 
 def _rest(wanted: JobFilter) -> Conditions:
@@ -152,7 +162,7 @@ def _rest(wanted: JobFilter) -> Conditions:
     for part, *values in _parts(wanted):
         found += Conditions((part,), tuple(values))
     for path, value in (wanted.payload or {}).items():
-        found += Conditions((_HAS_VALUE,), (value_hash(path, value),))
+        found += Conditions((_HAS_VALUE,), _hashes(path, value))
     return found
 
 

@@ -24,6 +24,7 @@ from trellis_jobs.jetstream.log_feed import Place
 from trellis_jobs.model import events as e
 from trellis_jobs.model.concurrency import Concurrency
 from trellis_jobs.model.identity import JobAddress
+from trellis_jobs.model.json_values import Json
 from trellis_jobs.model.states import JobState
 from trellis_jobs.model.values import replace
 
@@ -33,8 +34,11 @@ JOBS = 60
 def story(number: int) -> list[e.Event]:
     """One in three is pending, one completed, one dead; each has its own second."""
     at = after(number)
+    zip_code: Json = "12345" if number % 2 else 12345
+    twice: dict[str, Json] = {"a.b": 1, "a": {"b": "1"}} if number == 7 else {}
+    payload = {"customer": number % 4, "of": {"page": number}, "zip": zip_code, **twice}
     begun = replace(
-        created(payload={"customer": number % 4, "of": {"page": number}}, at=at),
+        created(payload=payload, at=at),
         concurrency=Concurrency(key=f"acme:{number % 6}", key_hash="0" * 64),
     )
     why = error(message=f"Upstream {number % 7} is DOWN")
@@ -104,6 +108,9 @@ FILTERS: dict[str, tuple[JobFilter, Any]] = {
     "an error with signs": (JobFilter(error="%' OR 1=1 --"), lambda n: False),
     "a value": (JobFilter(payload={"customer": 3}), lambda n: n % 4 == 3),
     "two values": (JobFilter(payload={"customer": 3, "of.page": 7}), lambda n: n == 7),
+    "a number that may be text": (JobFilter(payload={"zip": 12345}), lambda n: True),
+    "text only": (JobFilter(payload={"zip": "12345"}), lambda n: n % 2 == 1),
+    "a number and text at one place": (JobFilter(payload={"a.b": 1}), lambda n: n == 7),
     "everything at once": (
         JobFilter(
             service="s1", type="t4", states=[JobState.DEAD], since=after(0), until=after(500),

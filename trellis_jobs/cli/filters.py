@@ -52,7 +52,8 @@ class Filters:
     payload: Annotated[
         list[str] | None,
         typer.Option(
-            help="Whose payload has this: customer.id=17; may be repeated.",
+            help="Whose payload has this: customer.id=17, which finds the number and the text, "
+            "or with '\"17\"' only the text; may be repeated.",
             metavar="FIELD=VALUE",
             rich_help_panel=PANEL,
         ),
@@ -82,7 +83,7 @@ def moment(option: str, text: str | None, now: datetime) -> datetime | None:
 
 
 def _field(text: str) -> tuple[str, Scalar]:
-    """A value that reads as JSON is that (17, true, "17"); any other is text."""
+    """A value that reads as JSON is that (17, true, "17"), any other text: 17 finds "17" too."""
     name, equals, value = text.partition("=")
     if not (name and equals):
         raise typer.BadParameter(f"{text!r} is not FIELD=VALUE", param_hint="--payload")
