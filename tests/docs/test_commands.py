@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import re
 import shlex
 from collections.abc import Iterator
@@ -42,8 +43,13 @@ def words(command: str) -> list[str]:
     return kept
 
 
+@functools.cache
+def every_command() -> Any:
+    return get_command(command_line())
+
+
 def complaint(command: str) -> str | None:
-    found: Any = get_command(command_line())
+    found = every_command()
     rest = words(command)
     while isinstance(found, TyperGroup) and rest and not rest[0].startswith("-"):
         name = rest.pop(0)
@@ -88,6 +94,14 @@ def arguments(command: Any, rest: list[str]) -> list[str]:
         for previous, word in zip(before, rest, strict=False)
         if previous not in takes_value and (not word.startswith("-") or word == "-")
     ]
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_every_block_names_its_language(page: Path) -> None:
+    """A block without one would not be looked at here, nor coloured on the site."""
+    fences = re.findall(r"^ *```(.*)$", page.read_text(encoding="utf-8"), re.MULTILINE)
+    assert all(fences[::2]), fences
+    assert not any(fences[1::2]), fences
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ from trellis_jobs.cli.reach import Reach
 
 _PREFIX: Final = "TRELLIS_JOBS"
 _BAR: Final = "\\|"  # a table takes no bare ones
-_OF_EVERY_CONNECTION: Final = frozenset(Reach.__dataclass_fields__)
+OF_EVERY_CONNECTION: Final = frozenset(Reach.__dataclass_fields__)
 _PAGE: Final = """\
 # The command line
 
@@ -25,7 +25,8 @@ First what it is about, then what to do: `trellis-jobs jobs list`. `--help` work
 `trellis-jobs --install-completion` teaches the shell. Tables fit the terminal; in a pipe values are
 whole and there is no colour (`NO_COLOR` and `FORCE_COLOR` are respected). Reads take `--json`, see
 [JSON](cli-json.md). How commands end, what the environment says and natscli's contexts:
-[exit codes](exit-codes.md).
+[exit codes](exit-codes.md). What services, workers and the admin runtime are told:
+[settings](settings.md).
 
 ## Connection
 
@@ -41,9 +42,9 @@ Every command that talks to a server takes these.
 def page() -> str:
     every = dict(commands())
     connected = next(each for each in every.values() if _is_connected(each))
-    options = {option.name: option for option in _options(connected)}
+    shared = {option.name: option for option in options(connected)}
     return _PAGE.format(
-        connection="\n".join(_row(options[name], "") for name in Reach.__dataclass_fields__),
+        connection="\n".join(_row(shared[name], "") for name in Reach.__dataclass_fields__),
         commands="\n\n".join(_section(name, each) for name, each in every.items()) + "\n",
     )
 
@@ -63,17 +64,15 @@ def _commands(name: str, found: Any) -> Iterator[tuple[str, TyperCommand]]:
 
 def _section(name: str, command: TyperCommand) -> str:
     arguments = [each for each in command.params if isinstance(each, TyperArgument)]
-    needed = [f"{each.opts[0]} {_value(each)}" for each in _options(command) if each.required]
+    needed = [f"{each.opts[0]} {_value(each)}" for each in options(command) if each.required]
     usage = " ".join([name, *(_placed(each) for each in arguments), *needed])
     parts = [f"## `{usage}`", inspect.cleandoc(command.help or "")]
     told = [f"- `{_placed(each)}`: {each.help}" for each in arguments if each.help]
     parts += ["\n".join(told)] if told else []
-    prefix = "_".join([_PREFIX, *name.upper().replace("-", "_").split()[1:]])
-    prefix = prefix.replace("TRELLIS_JOBS_TRELLIS_JOBS", _PREFIX)
-    of_others = _OF_EVERY_CONNECTION if _is_connected(command) else ()
-    own = [each for each in _options(command) if each.name not in of_others]
+    of_others = OF_EVERY_CONNECTION if _is_connected(command) else ()
+    own = [each for each in options(command) if each.name not in of_others]
     if own:
-        rows = "\n".join(_row(each, prefix) for each in own)
+        rows = "\n".join(_row(each, name) for each in own)
         parts.append(f"| Option | Environment | |\n|---|---|---|\n{rows}")
     if _is_connected(command):
         parts.append("And those of a [connection](#connection).")
@@ -81,31 +80,42 @@ def _section(name: str, command: TyperCommand) -> str:
 
 
 def _is_connected(command: TyperCommand) -> bool:
-    return {each.name for each in command.params} >= _OF_EVERY_CONNECTION
+    return {each.name for each in command.params} >= OF_EVERY_CONNECTION
 
 
-def _options(command: TyperCommand) -> list[TyperOption]:
+def options(command: TyperCommand) -> list[TyperOption]:
     return [
         each for each in command.params if isinstance(each, TyperOption) and each.name != "help"
     ]
 
 
 def _placed(argument: TyperArgument) -> str:
-    shown = (argument.metavar or argument.name or "").upper()
+    shown = (argument.metavar or argument.name or "").upper().removeprefix("[").rstrip("].")
     several = "..." if argument.nargs == -1 else ""
     return f"{shown}{several}" if argument.required else f"[{shown}{several}]"
 
 
-def _row(option: TyperOption, prefix: str) -> str:
-    names = "/".join((*option.opts, *option.secondary_opts))
-    value = "" if _type(option) is bool else f" {_value(option)}"
-    variable = f"`{option.envvar}`" if option.envvar and not _is_derived(option, prefix) else ""
+def _row(option: TyperOption, command: str) -> str:
     told = " ".join(part for part in (option.help or "", _default(option)) if part)
-    return f"| `{names}{value}` | {variable} | {told.replace('|', _BAR)} |"
+    cells = (f"`{flag(option)}`", f"`{variable(option, command)}`", told)
+    return table_row(*cells)
 
 
-def _is_derived(option: TyperOption, prefix: str) -> bool:
-    return option.envvar == f"{prefix}_{(option.name or '').upper()}"
+def table_row(*cells: str) -> str:
+    """A table takes no bare bars."""
+    return f"| {' | '.join(cell.replace('|', _BAR) for cell in cells)} |"
+
+
+def flag(option: TyperOption) -> str:
+    names = "/".join((*option.opts, *option.secondary_opts))
+    return names if _type(option) is bool else f"{names} {_value(option)}"
+
+
+def variable(option: TyperOption, command: str) -> str:
+    """Its own, or the one that every option has, by its command."""
+    words = command.removeprefix("trellis-jobs ").split()
+    twin = "_".join([_PREFIX, *words, option.name or ""]).replace("-", "_").upper()
+    return str(option.envvar or twin)
 
 
 def _type(option: TyperOption) -> Any:
@@ -119,12 +129,18 @@ def _value(option: TyperOption) -> str:
         return option.metavar
     of = _type(option)
     if issubclass(of, Enum):
-        return _BAR.join(str(member.value) for member in of)
+        return "|".join(str(member.value) for member in of)
     return "NUMBER" if issubclass(of, int | float) else "TEXT"
 
 
 def _default(option: TyperOption) -> str:
-    default = option.default
-    if _type(option) is bool or default in (None, ()) or callable(default):
+    told = default(option)
+    return f"Default: `{told}`." if told else ""
+
+
+def default(option: TyperOption) -> str:
+    """Nothing where it is told in words, or where there is none."""
+    given = option.default
+    if _type(option) is bool or given in (None, ()) or callable(given):
         return ""
-    return f"Default: {default.value if isinstance(default, Enum) else default}."
+    return str(given.value if isinstance(given, Enum) else given)

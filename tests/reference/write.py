@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Final
 
-from tests.reference import api_page, cli_page, event_page, rpc_page, subject_page
+from tests.reference import api_page, cli_page, event_page, rpc_page, settings_page, subject_page
 
 FOLDER: Final = Path(__file__).parents[2] / "docs" / "reference"
 PAGES: Final[Mapping[str, Callable[[], str]]] = {
@@ -14,6 +14,7 @@ PAGES: Final[Mapping[str, Callable[[], str]]] = {
     "cli.md": cli_page.page,
     "events.md": event_page.page,
     "rpcs.md": rpc_page.page,
+    "settings.md": settings_page.page,
     "subjects.md": subject_page.page,
 }
 

@@ -10,8 +10,20 @@ import typer
 from jobs_admin.config import PATH_VARIABLE
 from trellis_jobs.cli.logs import LogFormat, LogLevel
 
-Format = Annotated[LogFormat, typer.Option("--log-format", envvar="TRELLIS_JOBS_LOG_FORMAT")]
-Level = Annotated[LogLevel, typer.Option("--log-level", envvar="TRELLIS_JOBS_LOG_LEVEL")]
+Format = Annotated[
+    LogFormat,
+    typer.Option(
+        "--log-format",
+        envvar="TRELLIS_JOBS_LOG_FORMAT",
+        help="Lines for people, or one JSON object each.",
+    ),
+]
+Level = Annotated[
+    LogLevel,
+    typer.Option(
+        "--log-level", envvar="TRELLIS_JOBS_LOG_LEVEL", help="Log this and what is more urgent."
+    ),
+]
 HealthPort = Annotated[
     int | None,
     typer.Option(

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 DEFAULT_SERVER: Final = "nats://127.0.0.1:4222"
 API_PREFIX: Final = "$JS.API"
-_VARIABLES: Final = {
+VARIABLES: Final = {
     "servers": "NATS_URL",
     "credentials": "NATS_CREDS",
     "nkey": "NATS_NKEY",
@@ -76,7 +76,7 @@ class Access:
     def from_environment(cls, environment: Mapping[str, str] | None = None) -> Access:
         """By the variables that the commands read, such as NATS_URL, NATS_NKEY and NATS_CA."""
         told = os.environ if environment is None else environment
-        given = {name: told.get(variable) or None for name, variable in _VARIABLES.items()}
+        given = {name: told.get(variable) or None for name, variable in VARIABLES.items()}
         tls = TlsFiles(ca=given.pop("ca"), certificate=given.pop("cert"), key=given.pop("key"))
         return cls(
             servers=given.pop("servers") or DEFAULT_SERVER,

@@ -40,7 +40,11 @@ def list_jobs(
     limit: Annotated[int, typer.Option(help="So many at most.", min=1, max=MOST_AT_ONCE)] = 50,
     all_: Annotated[
         bool,
-        typer.Option("--all", help="All of them, page by page; with --json, one job a line."),
+        typer.Option(
+            "--all",
+            envvar="TRELLIS_JOBS_JOBS_LIST_ALL",
+            help="All of them, page by page; with --json, one job a line.",
+        ),
     ] = False,
     watch: Annotated[
         bool, typer.Option("--watch", help="Look again every second, until Ctrl-C.")
