@@ -7,6 +7,7 @@ import pytest
 from tests.given import (
     SECOND,
     after,
+    cancelled,
     completed,
     created,
     dead,
@@ -40,6 +41,20 @@ def test_what_a_handler_said_is_told_with_the_event_that_carries_it(
     event: Event, words: str
 ) -> None:
     assert event_words(event) == words
+
+
+@pytest.mark.parametrize(
+    ("event", "words"),
+    [
+        (retried(by="ann", reason="the bank is back"), "by ann: the bank is back; "),
+        (retried(by="ann", reason=None), "by ann; {"),
+        (retried(by=None, reason=None), "{"),
+        (cancelled(by="ann", reason="not needed"), "by ann: not needed"),
+        (cancelled(by=None, reason="not needed"), "not needed"),
+    ],
+)
+def test_what_an_operator_did_is_told_with_who_it_was_and_why(event: Event, words: str) -> None:
+    assert event_words(event).startswith(words)
 
 
 def test_a_retry_that_is_soon_is_told_in_milliseconds() -> None:

@@ -67,8 +67,6 @@ def _words(event: e.Event, each: Happened) -> str:
     words = " ".join(event_words(event, each.job).split())
     if isinstance(event, e.Started) and event.attempt is not None:
         return f"{words}, worker {event.attempt.instance}"
-    if isinstance(event, e.Retried) and event.by:
-        return f"by {event.by} {words}"
     return words
 
 

@@ -52,8 +52,10 @@ def event_words(event: Event, job: Job | None = None) -> str:
 
 def _said(event: Event, job: Job | None) -> str:
     match event:
+        case e.Retried():
+            return "; ".join(filter(None, (_decision(event), _payload(event))))
         case e.Begun():
-            return json.dumps(redacted(event.payload, event.secrets), ensure_ascii=False)
+            return _payload(event)
         case e.Started():
             return f"try {event.tries}/{job.max_tries}" if job else f"try {event.tries}"
         case e.RetryScheduled() | e.Failed() | e.Dead() | e.Stale():
@@ -63,9 +65,18 @@ def _said(event: Event, job: Job | None) -> str:
         case e.StaleCompletionIgnored():
             return event.reason
         case e.Decided():
-            return " ".join(filter(None, (f"by {event.by}" if event.by else "", event.reason)))
+            return _decision(event)
         case _:
             return ""
+
+
+def _payload(event: e.Begun) -> str:
+    return json.dumps(redacted(event.payload, event.secrets), ensure_ascii=False)
+
+
+def _decision(event: e.Decided | e.Retried) -> str:
+    """Who made it, and why."""
+    return ": ".join(filter(None, (f"by {event.by}" if event.by else "", event.reason)))
 
 
 def _noted(notes: Notes) -> list[str]:
