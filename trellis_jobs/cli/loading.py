@@ -71,9 +71,16 @@ def _import(module_name: str) -> Any:
 
 
 def _broken(module_name: str, error: Exception) -> CannotLoad:
-    """One line that leads to the culprit: the last frame is where the module broke."""
-    frame = traceback.extract_tb(error.__traceback__)[-1]
-    what = f"{type(error).__name__}: {error}"
+    """One line that leads to the culprit."""
+    what, where = _culprit(error)
     return CannotLoad(
-        f"module {module_name!r} cannot be imported: {what} ({frame.filename}:{frame.lineno})"
+        f"module {module_name!r} cannot be imported: {type(error).__name__}: {what} ({where})"
     )
+
+
+def _culprit(error: Exception) -> tuple[object, str]:
+    """What is wrong, and where: the last frame is where the module broke, unless it never ran."""
+    if isinstance(error, SyntaxError) and error.filename is not None:
+        return error.msg, f"{error.filename}:{error.lineno}"
+    frame = traceback.extract_tb(error.__traceback__)[-1]
+    return error, f"{frame.filename}:{frame.lineno}"
