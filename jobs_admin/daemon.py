@@ -266,7 +266,8 @@ async def _require_streams(connection: Connection, features: Features, *, make: 
         return
     missing = [each.name for each in await plan(connection, topology) if each.act is Act.CREATED]
     if missing:
-        raise InfrastructureMissing(", ".join(missing), _REMEDY)
+        what = f"what jobs need on the server ({', '.join(missing)})"
+        raise InfrastructureMissing(what, _REMEDY)
 
 
 async def _run(loops: Mapping[str, Coroutine[Any, Any, None]]) -> None:

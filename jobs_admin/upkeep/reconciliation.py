@@ -120,7 +120,8 @@ class Reconciliation:
             for state in _STATES:
                 await self._look_at_some(state)
             return
-        log.warning("work was lost: every job is looked at", extra={"jobs": missing})
+        # Work may be lost, or the projection behind: which of them, each job tells by itself.
+        log.info("more jobs than work: every job is looked at", extra={"jobs": missing})
         for state in _STATES:
             self._places[state] = PageEnd()
             while (await self._look(state))[0] == PAGE:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+import asyncio
+import logging
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
 
 from tests import given
+from tests.admin.admin_lab import until_projected
 from tests.admin.upkeep_lab import (
     Care,
     WardJobs,
@@ -19,6 +22,7 @@ from tests.admin.upkeep_lab import (
     until_kind,
     until_sourced,
     until_state,
+    until_swept,
     ward_process,
     worker,
 )
@@ -56,6 +60,21 @@ async def test_everything_that_waited_for_the_daemon_happens_when_it_is_back(
                 assert await lost.wait(timeout=10) == 1
             ended |= {given_up: "dead", late: "expired", lost: "completed", left: "cancelled"}
             await all_shown(raw, ended)
+
+
+async def test_what_ended_while_it_was_down_is_no_lost_work(
+    server: EmbeddedServer, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    path = tmp_path / "jobs.sqlite"
+    async with producer(server.url) as jobs:
+        async with looking_after(server.url, path) as daemon:
+            waiting = await jobs.plain.create_many([Care()] * 3)
+            await until_projected(daemon, 3)
+        async with worker(server.url, "plain"):
+            await asyncio.gather(*(ref.wait(timeout=10) for ref in waiting))
+        async with looking_after(server.url, path, reconcile_grace=timedelta(0)) as daemon:
+            await until_swept(daemon, "reconciliation")
+    assert [each.message for each in caplog.records if each.levelno >= logging.WARNING] == []
 
 
 async def taken_by_one_that_died(url: str, folder: Path, jobs: WardJobs) -> JobRef[int]:
