@@ -104,7 +104,7 @@ def test_in_a_pipe_its_events_are_told_and_its_result(there: Stage, worker: Comm
     [
         (("shop/greet", "bob"), 2, "text needs quotes of its own"),
         (("shop/greet", "@/no/such/file"), 2, "cannot be read"),
-        (("greet", '"bob"'), 2, "not of the form service/type"),
+        (("greet", '"bob"'), 2, "not of the form service/type ╰"),
         (("shop/greet", '"bob"', "--deadline", "soon"), 2, "neither a duration"),
         (("shop/greet", '"bob"', "--timeout", "0s"), 2, "is no duration"),
         (("shop/greet", '"bob"', "--timeout", "5s"), 2, "it is about --wait"),

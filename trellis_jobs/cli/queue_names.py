@@ -27,6 +27,7 @@ def queue_name(text: str) -> QueueName:
     try:
         return QueueName(check_service(service), check_token("type", job_type))
     except InvalidToken as error:
+        why = f": {error}" if service and job_type else ""
         raise typer.BadParameter(
-            f"{text!r} is not of the form service/type: {error}", param_hint="QUEUE"
+            f"{text!r} is not of the form service/type{why}", param_hint="QUEUE"
         ) from None
