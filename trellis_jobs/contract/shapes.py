@@ -124,7 +124,7 @@ class Shape(Generic[T]):
 
     def _dump(self, value: T, mode: Literal["json", "python"]) -> Any:
         """round_trip: without computed fields, which could not be read back."""
-        return self._adapter.dump_python(
+        return self._adapter.serializer.to_python(
             value, mode=mode, by_alias=True, round_trip=True, warnings="error"
         )
 

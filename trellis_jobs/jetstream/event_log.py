@@ -93,6 +93,10 @@ class EventLog:
             return answer
         return Head(answer, standing.recorded_at(answer))
 
+    async def try_begin(self, event: Begun, *, patience: float) -> int | Refused:
+        """Append the first event of a job, as try_append() does; where it is then."""
+        return await self._confirm(self._prepare(None, event, begin(event)), patience)
+
     async def try_append_together(
         self, steps: Sequence[tuple[Head | None, Event]], *, patience: float = FOREVER
     ) -> list[Head] | Refused:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import logging
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 
 from trellis_jobs.errors import (
@@ -30,6 +29,7 @@ from trellis_jobs.model.events import Begun, Cancelled, Completed, Event, EventK
 from trellis_jobs.model.job import Job, fold, reduce
 from trellis_jobs.model.job_errors import MESSAGE_LIMIT, bounded
 from trellis_jobs.model.states import JobState
+from trellis_jobs.model.values import Value
 from trellis_jobs.producer.submission import PATIENCE
 
 if TYPE_CHECKING:
@@ -62,8 +62,7 @@ _ENDS: Final[Mapping[JobState, type[JobEnded]]] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class JobAccess:
+class JobAccess(Value, frozen=True):
     """What a reference reaches its job through; `keys` if its queue has any."""
 
     connection: Connection

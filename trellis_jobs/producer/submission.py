@@ -20,7 +20,7 @@ from trellis_jobs.model.context import JobContext
 from trellis_jobs.model.events import Created
 from trellis_jobs.model.identity import JobAddress, check_token
 from trellis_jobs.model.values import Value
-from trellis_jobs.producer.admission import Admission, Entered
+from trellis_jobs.producer.admission import Admission
 from trellis_jobs.producer.key_witness import KeyWitness
 
 if TYPE_CHECKING:
@@ -92,18 +92,15 @@ class Producer:
         key = None if queue.keying is None else queue.keying.template.resolve(fitting)
         return Request(queue, fitting, job_id, deadline, key)
 
-    async def create(self, request: Request) -> CreatedJob:
+    async def create(self, request: Request, patience: float = PATIENCE) -> CreatedJob:
         """Returns once the job is in the log; a lost acknowledgement is repeated, never doubled."""
-        return await self._create(request, PATIENCE)
-
-    async def _create(self, request: Request, patience: float) -> CreatedJob:
         job = self._address(request)
         with self._telemetry.creating(job):
             created = self._created(job, self._context(), request)
             with self._telemetry.appending(created):
                 entered = await self._enter(created, request, patience)
         self._telemetry.count(created)
-        return CreatedJob(job, entered.head.sequence, entered.replaced)
+        return entered
 
     def _address(self, request: Request) -> JobAddress:
         job_id = request.job_id or self._surroundings.new_id()
@@ -133,21 +130,22 @@ class Producer:
             concurrency=None if key is None else Concurrency(key=key.display, key_hash=key.hash),
         )
 
-    async def _enter(self, created: Created, request: Request, patience: float) -> Entered:
+    async def _enter(self, created: Created, request: Request, patience: float) -> CreatedJob:
         if request.key is None:
-            head = await self._events.try_append(None, created, patience=patience)
-            if isinstance(head, Refused):
+            sequence = await self._events.try_begin(created, patience=patience)
+            if isinstance(sequence, Refused):
                 raise JobExists(created.job.job_id)
-            return Entered(head)
+            return CreatedJob(created.job, sequence)
         keys = self._keys[request.queue.name]
         admission = Admission(
             keys, self._events, request.key, created, witness=self.witness, patience=patience
         )
         try:
             async with asyncio.timeout(patience):
-                return await admission.enter()
+                entered = await admission.enter()
         except TimeoutError:
             raise NotConfirmed("the job's admission", patience, created.job.job_id) from None
+        return CreatedJob(created.job, entered.head.sequence, entered.replaced)
 
     async def create_many(self, requests: Sequence[Request]) -> list[CreatedJob]:
         """Many at once, in order; raises SomeNotCreated, which says which, if not all went in."""
@@ -195,7 +193,7 @@ class Producer:
             nonlocal until
             for n, request in waiting:
                 try:
-                    answers[n] = await self._create(request, max(0.0, until - now()))
+                    answers[n] = await self.create(request, max(0.0, until - now()))
                 except (NotConfirmed, InfrastructureError) as error:
                     answers[n] = error
                     continue

@@ -70,10 +70,10 @@ def any_json(body: dict[str, Any], name: str) -> Any:
 def required(body: dict[str, Any], name: str, kind: type[T]) -> T:
     """JSON has no types but its own: a truth value is no number, and databases hold 64 bits."""
     value = body.get(name)
-    if type(value) is not kind or (isinstance(value, int) and abs(value) >= _TOO_LARGE):
-        # reprlib: the value may be nested deeper than repr() can follow.
-        raise BadField(f"{name} must be {kind.__name__}, found {reprlib.repr(value)}")
-    return value
+    if type(value) is kind and (kind is not int or abs(body[name]) < _TOO_LARGE):
+        return value
+    # reprlib: the value may be nested deeper than repr() can follow.
+    raise BadField(f"{name} must be {kind.__name__}, found {reprlib.repr(value)}")
 
 
 def optional(body: dict[str, Any], name: str, kind: type[T]) -> T | None:

@@ -22,7 +22,7 @@ BATCH_COMMIT: Final = "Nats-Batch-Commit"
 
 # A stored message that carries these was written by the server itself, answering a request whose
 # reply subject somebody pointed at a job (design D21).
-OF_SERVER_REPLIES: Final = ("Nats-Stream", "Nats-Sequence", "Status")
+OF_SERVER_REPLIES: Final = frozenset({"Nats-Stream", "Nats-Sequence", "Status"})
 
 # Of a sequence, an unsigned 64-bit number. A client may have written the header itself.
 _MOST_DIGITS: Final = 20
@@ -72,7 +72,7 @@ def in_batch(event_block: bytes, batch_id: str, place: int, size: int) -> bytes:
 
 
 def is_server_reply(headers: Mapping[str, str] | None) -> bool:
-    return headers is not None and any(name in headers for name in OF_SERVER_REPLIES)
+    return headers is not None and not OF_SERVER_REPLIES.isdisjoint(headers)
 
 
 def source_sequence(headers: Mapping[str, str]) -> int | None:
