@@ -9,6 +9,7 @@ import typer
 
 from jobs_admin.client import JobQuery, Scalar
 from trellis_jobs.cli.filters import Filters, moment
+from trellis_jobs.cli.queue_names import queue_name
 from trellis_jobs.model.states import JobState
 
 NOON = datetime(2026, 5, 1, 12, tzinfo=UTC)
@@ -113,3 +114,20 @@ def test_every_filter_is_asked_for() -> None:
 def test_each_of_them_narrows(filters: Filters) -> None:
     assert filters.is_narrow
     assert not Filters().is_narrow
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("greet", "'greet' is not of the form service/type"),
+        (
+            "shop/gr.eet",
+            "'shop/gr.eet' is not of the form service/type: type 'gr.eet' cannot be a ",
+        ),
+    ],
+)
+def test_what_names_no_queue_is_refused_with_what_would(text: str, why: str) -> None:
+    with pytest.raises(typer.BadParameter) as refused:
+        queue_name(text)
+    assert refused.value.message.startswith(why)
+    assert (refused.value.message == why) == ("/" not in text)

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import orjson
 import pytest
+import typer
 
 from tests.cli.command import COMMAND, ROOT, Command, environment, running
 from tests.cli.library import Book, LibraryJobs, library_service
@@ -145,8 +146,13 @@ def test_patterns_say_which_events_are_meant(text: str, meant: Pattern) -> None:
 
 
 @pytest.mark.parametrize("text", ["a/b/c", "a/b/dead/e", "a.b", "workers", "", "a//dead"])
-def test_a_pattern_that_means_nothing_is_refused(text: str) -> None:
-    assert shell("jobs", "tail", text).code == 2
+def test_a_pattern_that_means_nothing_is_refused_with_what_one_is(text: str) -> None:
+    with pytest.raises(typer.BadParameter, match=r"service/type/event|is no event: created, "):
+        Pattern.parse(text)
+
+
+def test_a_command_line_with_such_a_pattern_ends_with_2() -> None:
+    assert shell("jobs", "tail", "a.b").code == 2
 
 
 async def test_watching_a_job_ends_with_it_and_its_end_is_the_exit_code(

@@ -90,7 +90,7 @@ def options(command: TyperCommand) -> list[TyperOption]:
 
 
 def _placed(argument: TyperArgument) -> str:
-    shown = (argument.metavar or argument.name or "").upper().removeprefix("[").rstrip("].")
+    shown = (argument.metavar or argument.name or "").upper()
     several = "..." if argument.nargs == -1 else ""
     return f"{shown}{several}" if argument.required else f"[{shown}{several}]"
 

@@ -44,7 +44,8 @@ def command_line(wanted: str | None = None) -> typer.Typer:
     """All commands, or the one that is wanted: to load the others takes longer than most run."""
     app = typer.Typer(
         name="trellis-jobs",
-        help="Event-sourced background jobs on NATS JetStream.",
+        help="Event-sourced background jobs on NATS JetStream.\n\n"
+        "Something is wrong? `trellis-jobs doctor` looks at everything, and says what to do.",
         no_args_is_help=True,
         context_settings={"auto_envvar_prefix": "TRELLIS_JOBS"},
         pretty_exceptions_enable=False,

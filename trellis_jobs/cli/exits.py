@@ -62,8 +62,10 @@ def exit_of(error: JobsError) -> Exit:
 
 def complain(error: JobsError) -> Exit:
     """Say what is wrong, without a traceback: the messages of our errors lead to the culprit."""
-    remedy = remedy_of(error)
-    print(f"error: {error}{f'; {remedy}' if remedy else ''}", file=sys.stderr, flush=True)
+    told, remedy = str(error), remedy_of(error)
+    if remedy is not None:
+        told += f" {remedy}" if told.endswith("?") else f"; {remedy}"
+    print(f"error: {told}", file=sys.stderr, flush=True)
     return exit_of(error)
 
 
@@ -74,6 +76,11 @@ def remedy_of(error: JobsError) -> str | None:
             return (
                 "--nats, NATS_URL or --context says where one is, `trellis-jobs dev` runs one "
                 "to try things on"
+            )
+        case ServiceMissing():
+            return (
+                "If so, `trellis-jobs doctor` tells which server was asked; without it `jobs get`, "
+                "`events`, `logs`, `watch`, `tail` and `queues list` still work"
             )
         case ProjectionMissing():
             return ANOTHER_FILE

@@ -23,7 +23,9 @@ class QueueName:
 
 
 def queue_name(text: str) -> QueueName:
-    service, _, job_type = text.partition("/")
+    service, slash, job_type = text.partition("/")
+    if not slash:
+        raise typer.BadParameter(f"{text!r} is not of the form service/type", param_hint="QUEUE")
     try:
         return QueueName(check_service(service), check_token("type", job_type))
     except InvalidToken as error:

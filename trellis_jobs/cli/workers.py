@@ -52,8 +52,8 @@ async def _list(reach: Reach, output: Output) -> None:
         try:
             found, omitted = await _known_to(asking(connection))
         except (ServiceMissing, NoAnswer) as error:
-            say(f"{error} These are the heartbeats in the log itself.")
             found, omitted = await heard_in_the_log(connection, utc_now()), 0
+            say(f"{error} These are the heartbeats in the log itself.")
     if omitted:
         say(f"{omitted:,} heartbeats more than the admin runtime can tell at once are left out")
     if output.json:
@@ -62,7 +62,8 @@ async def _list(reach: Reach, output: Output) -> None:
     rows = worker_table(found, output, utc_now())
     if found:
         console().print(rows)
-    console().print(f"{rows.row_count} heard of within {spell(FRESH)}", style="dim")
+    heard = "1 worker" if rows.row_count == 1 else f"{rows.row_count:,} workers"
+    console().print(f"{heard} heard of within {spell(FRESH)}", style="dim")
 
 
 async def _known_to(admin: AdminClient) -> tuple[list[WorkerView], int]:

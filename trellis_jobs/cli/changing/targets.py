@@ -39,7 +39,7 @@ class Choice(Filters):
     ids: Annotated[
         list[str] | None,
         typer.Argument(
-            metavar="[ID]...",
+            metavar="ID",
             help="Ids, or SERVICE/TYPE/ID; - reads them from stdin, one a line. None with filters.",
             show_default=False,
         ),

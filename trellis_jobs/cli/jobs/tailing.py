@@ -32,6 +32,7 @@ from trellis_jobs.model.reducer import RULES
 _ANY: Final = "*"
 _HINT: Final = "PATTERN"
 _PARTS: Final = 3
+_FORM: Final = "service, service/type or service/type/event"
 _KIND_WIDTH: Final = 9
 
 
@@ -42,7 +43,7 @@ def tail(
         str,
         typer.Argument(
             metavar=_HINT,
-            help="service, service/type or service/type/event; * stands for any, as in */*/failed.",
+            help=f"{_FORM}; * stands for any, as in */*/failed.",
             show_default=False,
         ),
     ] = _ANY,
@@ -77,7 +78,7 @@ class Pattern:
     def parse(cls, text: str) -> Pattern:
         said = text.split("/")
         if len(said) > _PARTS:
-            raise typer.BadParameter(f"{text!r} has more than three parts", param_hint=_HINT)
+            raise typer.BadParameter(f"{text!r} is too long: {_FORM}", param_hint=_HINT)
         service, job_type, kind = said + [_ANY] * (_PARTS - len(said))
         try:
             return cls(
@@ -86,7 +87,7 @@ class Pattern:
                 None if kind == _ANY else _kind(kind),
             )
         except InvalidToken as error:
-            raise typer.BadParameter(str(error), param_hint=_HINT) from None
+            raise typer.BadParameter(f"{error}; {_FORM}", param_hint=_HINT) from None
 
     def queue_of(self, job: JobAddress) -> str:
         """What the pattern does not say already: terminals are narrow."""
