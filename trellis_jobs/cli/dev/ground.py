@@ -69,9 +69,10 @@ async def own_ground(data: Path | None, port: int | None) -> AsyncIterator[Groun
 
 
 def _how_to_reach(server: EmbeddedServer, wanted: int | None) -> str:
+    """Whole in 80 columns, and it may be pasted whole into a shell."""
     command = f"export NATS_URL={server.url} && {_NEXT}"
     is_elsewhere = wanted is None and server.port != USUAL_PORT
-    return f"{command}   (port {USUAL_PORT} was taken)" if is_elsewhere else command
+    return f"{command}  # {USUAL_PORT} in use" if is_elsewhere else command
 
 
 @asynccontextmanager
