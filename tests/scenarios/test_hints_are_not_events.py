@@ -16,8 +16,11 @@ from trellis_jobs.model import events as e
 from trellis_jobs.model import subjects
 from trellis_jobs.model.standing import Head
 from trellis_jobs.model.states import JobState
+from trellis_jobs.surroundings import uptime
 from trellis_jobs.wire import events as wire
 from trellis_jobs.wire import headers as h
+from trellis_jobs.worker.handlers import Handler
+from trellis_jobs.worker.loop import QueueWorker
 
 
 async def publish_refused(raw: Probe, event: e.Event, ref: JobRef[Report]) -> None:
@@ -31,6 +34,22 @@ async def publish_refused(raw: Probe, event: e.Event, ref: JobRef[Report]) -> No
     subject = subjects.lifecycle(ref.address, event.kind)
     answer = orjson.loads((await raw.connection.ask(subject, data, headers=headers)).data)
     assert answer["error"]["err_code"] == 10071
+
+
+async def test_a_job_that_ends_before_a_worker_takes_its_first_is_none_of_its(
+    server: EmbeddedServer, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def call(_: object) -> None: ...
+
+    async with producer(server.url) as jobs, probe(server.url) as raw:
+        ref = await jobs.slow.create(Task())
+        handler = Handler(jobs.slow.type, call, "call")
+        opened = QueueWorker(raw.connection, "lab", handler, 1, None, uptime)
+        await opened.open()
+        await ref.cancel()
+        await raw.connection.flush()
+        await opened.close()
+    assert [record.message for record in caplog.records if record.levelname == "ERROR"] == []
 
 
 async def test_a_cancel_that_the_log_refused_does_not_stop_the_handler(

@@ -66,6 +66,7 @@ class QueueWorker:
         self._service = service
         self._work = WorkQueue(connection, service, handler.queue, self._receive, uptime)
         self._notices = EndNotices(connection, service, handler.queue.name, self._hint_end)
+        self._is_started = False
         self._accepting = False
         self._attuning = asyncio.Lock()
         self._seats = Seats(concurrency, self._top_up)
@@ -85,6 +86,7 @@ class QueueWorker:
         self._attempts = AttemptRunner(self.handler, tools, self.running)
         if desk is not None:
             self._parking = Parking(self._claims, desk, tools, self._seats, self._run)
+        self._is_started = True
         self._connection.on_reconnect(self._reconnected)
         tools.background.spawn(self._keep_looking())
         tools.background.spawn(watch_leases(self.running, tools, self.handler.queue.keying))
@@ -210,6 +212,9 @@ class QueueWorker:
             self._seats.leave()
 
     def _hint_end(self, job_id: str) -> None:
+        """Notices come from open() on; before start() nothing was claimed that they could be of."""
+        if not self._is_started:
+            return
         self._claims.hint_end(job_id)
         running = self.running.get(job_id)
         if running is not None:
