@@ -55,8 +55,9 @@ chaos-long: setup  ## the same for twenty minutes
 	$(CHAOS) --seconds 480
 	$(CHAOS) --seconds 480 --servers 3
 
-crash-points: setup  ## kill a process before and after every await, 1,000 times; three quarters of an hour
-	$(BIN)/python -m tests.crash_points --seed $(SEED)
+PART ?= 1/1
+crash-points: setup  ## kill a process before and after every await, 1,000 times; three quarters of an hour, PART=1/3 a third
+	$(BIN)/python -m tests.crash_points --seed $(SEED) --part $(PART)
 
 load: setup  ## 100,000 jobs on 50 connections with a burst, somebody who does not read, a stuck handler; some minutes
 	$(BIN)/python -m tests.load $(ARGS)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 from functools import partial
@@ -15,13 +16,13 @@ from tests.admin.projection_lab import position_of
 from tests.admin.upkeep_lab import forget_heartbeats, purge
 from tests.crash_points import parts
 from tests.crash_points.mill import MillJobs, mill
-from tests.crash_points.stage import People, Stage, VictimDied, people
+from tests.crash_points.stage import PATIENCE, People, Stage, VictimDied, people
 from tests.crash_points.work_scenarios import is_at_work, says
 from tests.keys.work_lab import Done, Errand, KeyView
 from tests.support.facts import until
 from trellis_jobs import JobRef, Service, Workers
 from trellis_jobs.contract.topology import ADVISORIES, LOG, WORK, Topology
-from trellis_jobs.errors import NotConfirmed, ServiceMissing
+from trellis_jobs.errors import ServiceMissing
 from trellis_jobs.jetstream import api
 from trellis_jobs.jetstream.log_feed import LogFeed
 from trellis_jobs.jetstream.provision import provision
@@ -130,10 +131,10 @@ async def ordering(stage: Stage) -> None:
         await stage.begin(parts.serve)
         await projected(p)
         async with orders(stage) as admin:
-            await until(partial(is_filled, admin), "the projection is made")
+            await stage.until(partial(is_filled, admin), "the projection is made")
             await change_all(admin, pending, failed, dead)
             await look_around(admin, held)
-            await until_released(admin, held)
+            await stage.until(partial(is_released, admin, held), "its lease is over")
         await stage.end()
 
 
@@ -184,24 +185,31 @@ def pulling(stage: Stage) -> AbstractAsyncContextManager[Service[MillJobs]]:
 
 @asynccontextmanager
 async def orders(stage: Stage) -> AsyncIterator[AdminClient]:
-    """Whoever gives orders to one that dies meanwhile gets no answer."""
-    async with AdminClient.connect(stage.url, by="ann", timeout=10) as admin:
+    """Whoever gives orders to one that dies meanwhile gets no answer, and need not wait for it."""
+
+    async def end_with_the_victim(orders: asyncio.Timeout) -> None:
+        await until(lambda: stage.victim is None or stage.victim.is_dead, deadline=PATIENCE)
+        orders.reschedule(asyncio.get_running_loop().time())
+
+    async with AdminClient.connect(stage.url, by="ann", timeout=PATIENCE) as admin:
         try:
-            yield admin
-        except (NotConfirmed, ServiceMissing):
+            async with asyncio.timeout(None) as orders:
+                watching = asyncio.create_task(end_with_the_victim(orders))
+                try:
+                    yield admin
+                finally:
+                    watching.cancel()
+        except (TimeoutError, ServiceMissing):
             await until(lambda: stage.victim is None or stage.victim.is_dead, "the victim is dead")
             raise VictimDied from None
 
 
-async def until_released(admin: AdminClient, held: JobRef[Done]) -> None:
-    async def released() -> bool:
-        try:
-            await admin.release_key("mill", "keyed", "yard:acme", held.id)
-        except Invalid:
-            return False
-        return True
-
-    await until(released, "its lease is over")
+async def is_released(admin: AdminClient, held: JobRef[Done]) -> bool:
+    try:
+        await admin.release_key("mill", "keyed", "yard:acme", held.id)
+    except Invalid:
+        return False
+    return True
 
 
 async def is_filled(admin: AdminClient) -> bool:

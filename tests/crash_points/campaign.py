@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import AsyncIterator, Iterable, Mapping
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from random import Random
@@ -26,9 +26,21 @@ class Kill:
     def __str__(self) -> str:
         return f"{self.scenario}: {self.trap}"
 
-    def at_first(self) -> Kill:
-        """The same, as soon as the point is passed."""
-        return replace(self, trap=replace(self.trap, nth=1))
+    def again(self, passed: Passed, number: int) -> Kill:
+        """The same, as soon as the point is passed, in one scenario after the other.
+
+        Those come first that pass it most often: they depend least on chance.
+        """
+        way = f"{self.trap.side} {self.trap.point}"
+        passing = {name: counted[way] for name, counted in passed.items() if counted[way]}
+        names = sorted(passing, key=lambda name: (-passing[name], name))
+        return Kill(names[number % len(names)], replace(self.trap, nth=1))
+
+
+def part_of(planned: Sequence[Kill], part: str) -> Sequence[Kill]:
+    """`2/3`: the second of three parts, which together are all of it."""
+    which, _, of = part.partition("/")
+    return planned[int(which) - 1 :: int(of)]
 
 
 def kills(passed: Passed, seed: int) -> list[Kill]:
@@ -43,8 +55,13 @@ def _kill(way: str, passed: Passed, chance: Random) -> Kill:
     return Kill(scenario, Trap(point, Side(side), chance.randint(1, passed[scenario][way])))
 
 
-def passed_in(results: Mapping[str, Result]) -> Passed:
-    return {name: result.passed for name, result in results.items()}
+def passed_in(*looks: Mapping[str, Result]) -> Passed:
+    """In any of them, as often as it was passed at most."""
+    passed: dict[str, Counter[str]] = {}
+    for results in looks:
+        for name, result in results.items():
+            passed[name] = passed.get(name, Counter()) | result.passed
+    return passed
 
 
 async def discover(folder: Path, abreast: int) -> dict[str, Result]:

@@ -48,13 +48,19 @@ LIMITS: Final = {
 
 @dataclass(frozen=True, slots=True)
 class Miller:
-    """Notes, by attempt, what is begun and what is done; `calm`: just does it, whatever it is."""
+    """Notes, by attempt, what is begun and what is done.
+
+    `calm`: just does it, whatever it is; `holds`: never ends.
+    """
 
     notebook: Notebook
     calm: bool = False
+    holds: bool = False
 
     async def handle(self, active: ActiveJob[Errand]) -> Done:
         self._note("begun", active)
+        if self.holds:
+            await _hang(active.id)
         if not self.calm:
             await _perform(active)
         self._note("done", active)
@@ -101,8 +107,11 @@ async def _cling(_: str) -> None:
             continue
 
 
-def mill(folder: Path, *, calm: bool = False, grace: float = 0.2) -> Service[MillJobs]:
-    service, miller = Service(MillJobs, grace=grace), Miller(Notebook(folder / "notes"), calm)
+def mill(
+    folder: Path, *, calm: bool = False, holds: bool = False, grace: float = 0.2
+) -> Service[MillJobs]:
+    service = Service(MillJobs, grace=grace)
+    miller = Miller(Notebook(folder / "notes"), calm, holds)
     of_their_own = {"threaded": miller.handle_in_thread, "vast": miller.handle_vastly}
     for name in QUEUES:
         getattr(service.jobs, name).handle(of_their_own.get(name, miller.handle))

@@ -33,6 +33,7 @@ FILE: Final = "jobs.sqlite"
 # More than are under way at once.
 IN_A_ROW: Final = 600
 ARCHIVE: Final = "archive"
+_PATIENCE: Final = 300.0
 
 
 def config(url: str, folder: Path, **changes: object) -> AdminConfig:
@@ -41,16 +42,20 @@ def config(url: str, folder: Path, **changes: object) -> AdminConfig:
 
 
 async def work(url: str, folder: Path) -> None:
-    await _work(url, folder, QUEUES)
+    await _work(mill(folder), url, folder, QUEUES)
 
 
 async def work_strictly(url: str, folder: Path) -> None:
     """On one queue only."""
-    await _work(url, folder, ["strict"])
+    await _work(mill(folder), url, folder, ["strict"])
 
 
-async def _work(url: str, folder: Path, queues: Sequence[str]) -> None:
-    service = mill(folder)
+async def hold(url: str, folder: Path) -> None:
+    """Begin whatever comes, and finish nothing."""
+    await _work(mill(folder, holds=True), url, folder, QUEUES)
+
+
+async def _work(service: Service[MillJobs], url: str, folder: Path, queues: Sequence[str]) -> None:
     async with service.connect(url, workers=Workers(queues)):
         ending = asyncio.create_task(service.wait())
         await asyncio.sleep(0)  # now it listens to signals
@@ -137,7 +142,19 @@ async def press_in(url: str, folder: Path) -> None:
             assert isinstance(outcome, Accepted | Replaced)
             promises.keep(outcome.ref)
         promises.keep(await jobs.merging.create(Errand()))
-        promises.keep(await until(partial(_admitted, jobs.strict), "the key is free"))
+        admitted = partial(_admitted, jobs.strict)
+        promises.keep(await until(admitted, "the key is free", deadline=_PATIENCE))
+    (folder / "ready").touch()
+
+
+async def replace(url: str, folder: Path) -> None:
+    """Those that wait, one after the other."""
+    service, promises = Service(MillJobs), _Promises(folder)
+    async with service.connect(url, workers=False):
+        for _ in range(2):
+            outcome = await service.jobs.newest.submit(Errand())
+            assert isinstance(outcome, Accepted | Replaced)
+            promises.keep(outcome.ref)
     (folder / "ready").touch()
 
 

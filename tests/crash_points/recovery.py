@@ -30,7 +30,7 @@ from tests.chaos.notebook import notes_in
 from tests.chaos.observed import Observed
 from tests.crash_points.mill import LIMITS, mill
 from tests.crash_points.parts import ARCHIVE, FILE, config
-from tests.crash_points.stage import Stage
+from tests.crash_points.stage import PATIENCE, Stage
 from tests.support.lab import Probe, probe
 from trellis_jobs.errors import JobsError
 from trellis_jobs.jetstream.log_feed import LogMessage
@@ -41,7 +41,6 @@ from trellis_jobs.wire.events import decode
 
 # A reservation that leads to no job is forgotten after a minute: for this daemon it has passed.
 _LATER: Final = timedelta(seconds=90)
-_PATIENCE: Final = 60.0
 _LOOK: Final = 0.05
 
 
@@ -59,7 +58,7 @@ async def recover(stage: Stage) -> list[Violation]:
 
 async def _until_quiet(raw: Probe, daemon: Daemon) -> None:
     """Or until patience ends: then the checker says what is left."""
-    end = time.monotonic() + _PATIENCE
+    end = time.monotonic() + PATIENCE
     while time.monotonic() < end:
         with suppress(JobsError):  # a machine that is too busy to answer in time
             messages = await whole_log(raw.connection)

@@ -10,10 +10,11 @@ from typing import Final
 
 from tests.chaos.checker import Violation
 from tests.crash_points.recovery import recover
-from tests.crash_points.scenarios import SCENARIOS
+from tests.crash_points.scenarios import SCENARIOS, VERSIONS
 from tests.crash_points.stage import Stage, VictimDied, stage
 from tests.crash_points.tripwire import Trap
 from tests.crash_points.victim import Victim
+from tests.support.servers import NEWEST
 from trellis_jobs.errors import JobsError
 
 _LAST_WORDS: Final = 2_000
@@ -29,7 +30,7 @@ class Result:
 
 
 async def run(name: str, folder: Path, trap: Trap | None = None) -> Result:
-    async with stage(folder, trap) as made:
+    async with stage(folder, trap, VERSIONS.get(name, NEWEST)) as made:
         wrong = await _play(name, made)
         victim = made.victim
         if victim is None:
@@ -46,7 +47,7 @@ async def _play(name: str, made: Stage) -> list[Violation]:
         await SCENARIOS[name](made)
     except VictimDied:
         return []
-    except (AssertionError, JobsError) as never:
+    except (AssertionError, JobsError, OSError) as never:
         said = () if made.victim is None else _last_words(made.victim)
         if made.victim is not None:
             made.victim.kill()
@@ -57,7 +58,7 @@ async def _play(name: str, made: Stage) -> list[Violation]:
 async def _recovered(name: str, made: Stage) -> list[Violation]:
     try:
         return await recover(made)
-    except JobsError as error:
+    except (JobsError, OSError) as error:
         return [Violation("others take over", f"{name}: {error}")]
 
 

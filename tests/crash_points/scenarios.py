@@ -11,12 +11,17 @@ from tests.crash_points.stage import Stage
 
 Scenario = Callable[[Stage], Coroutine[Any, Any, None]]
 
+# Of a scenario that is not for the newest server.
+VERSIONS: Final = {work.replacing_without_batches.__name__: "2.11.11"}
+
 SCENARIOS: Final[Mapping[str, Scenario]] = {
     scenario.__name__: scenario
     for scenario in (
         work.creating,
         work.following,
         work.pressing_in,
+        work.replacing,
+        work.replacing_without_batches,
         work.being_cut_off,
         work.creating_in_a_row,
         work.working,
@@ -27,6 +32,7 @@ SCENARIOS: Final[Mapping[str, Scenario]] = {
         work.freezing,
         work.draining,
         work.losing_the_queue,
+        work.losing_the_keys,
         admin.projecting,
         admin.beginning_anew,
         admin.looking_after,

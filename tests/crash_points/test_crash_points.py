@@ -6,17 +6,20 @@ By what passed.json says. `make crash-points` sees whether that is so, and dies 
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import Iterable
+from itertools import chain
 from pathlib import Path
 from typing import Final
 
 import pytest
 
 from tests.crash_points import record
-from tests.crash_points.campaign import Kill, carry_out
-from tests.crash_points.points import names
+from tests.crash_points.campaign import Kill, carry_out, kills, part_of
+from tests.crash_points.points import Side, names
 from tests.crash_points.runs import Result
 from tests.crash_points.scenarios import SCENARIOS
+from tests.crash_points.tripwire import Trap
 from tests.crash_points.unpassed import BY_CHANCE, NEVER
 from tests.crash_points.victim import SITES
 
@@ -44,12 +47,24 @@ def test_what_is_passed_is_there_and_not_excused() -> None:
     )
 
 
-def test_differences_are_told_point_by_point() -> None:
+def test_what_no_scenario_passes_any_more_is_told() -> None:
     recorded, seen = {"both": ["a"], "lost": ["a"]}, {"both": ["a", "b"], "new": ["b"]}
-    assert record.differences(recorded, seen) == [
-        "not passed, though passed.json says so: lost",
-        "passed, though not in passed.json: new",
-    ]
+    assert record.lacking(recorded, seen) == ["lost"]
+
+
+def test_a_death_that_was_not_reached_is_tried_in_every_scenario_that_passes_its_point() -> None:
+    way = "before shop:close:answer"
+    passed = {"a": Counter({way: 1}), "b": Counter[str](), "c": Counter({way: 9})}
+    missed = Kill("a", Trap("shop:close:answer", Side.BEFORE, 4))
+    tried = [missed.again(passed, number) for number in range(3)]
+    assert [kill.scenario for kill in tried] == ["c", "a", "c"]
+    assert {kill.trap.nth for kill in tried} == {1}
+
+
+def test_all_parts_together_are_all_deaths() -> None:
+    planned = kills({"a": Counter({f"after point-{n}": 1 for n in range(10)})}, seed=1)
+    parts = [part_of(planned, f"{number}/3") for number in (1, 2, 3)]
+    assert sorted(map(str, chain(*parts))) == sorted(map(str, planned))
 
 
 @pytest.mark.timeout(300)
@@ -57,11 +72,18 @@ def test_wherever_a_process_dies_everything_ends_well(tmp_path: Path) -> None:
     async def carried_out(planned: Iterable[Kill], folder: Path) -> dict[Kill, Result]:
         return {kill: result async for kill, result in carry_out(planned, folder, ABREAST)}
 
+    def passing(kill: Kill) -> list[str]:
+        """Whether processes meet at a point is partly chance: all who may pass it try."""
+        return recorded[kill.trap.point][-3:]
+
     def missed(results: dict[Kill, Result]) -> list[Kill]:
         return [kill for kill, result in results.items() if not result.died]
 
-    first = asyncio.run(carried_out(record.sample(record.read()), tmp_path / "first"))
-    again = asyncio.run(carried_out(missed(first), tmp_path / "again"))
-    assert {kill: result.violations for kill, result in first.items() if result.violations} == {}
-    assert {kill: result.violations for kill, result in again.items() if result.violations} == {}
-    assert missed(again) == []
+    recorded = record.read()
+    first = asyncio.run(carried_out(record.sample(recorded), tmp_path / "first"))
+    elsewhere = [Kill(name, kill.trap) for kill in missed(first) for name in passing(kill)]
+    again = asyncio.run(carried_out(elsewhere, tmp_path / "again"))
+    ended = {**first, **again}
+    assert {kill: result.violations for kill, result in ended.items() if result.violations} == {}
+    died = {kill.trap for kill, result in ended.items() if result.died}
+    assert {kill.trap for kill in first} == died

@@ -21,7 +21,6 @@ NEVER: Final[Mapping[str, tuple[str, ...]]] = {
         f"{_READS}.find:asyncio.sleep",
         f"{_READS}.find:self._histories.reaching",
         f"{_RETENTION}._left:stored_messages.newest",
-        f"{_BUCKET}._get:self._newest#2",
         f"{_READS}.newest_by_leader:asyncio.sleep",
         f"{_LOG}.latest_by_leader:self.latest",
         "trellis_jobs.jetstream.queue_keys:QueueKeys.latest:self._events.latest#2",
@@ -36,36 +35,18 @@ NEVER: Final[Mapping[str, tuple[str, ...]]] = {
         f"{_LOG}._is_mistaken:self._moved_past",
         f"{_LOG}._moved_past:self._reads.newest",
     ),
-    "a server that cannot batch (2.11): scenarios run on the newest one, and"
-    " tests/keys/test_replacing.py, which runs there, kills nobody": (
-        f"{_ADMISSION}._append_both:self._append_alone",
-        f"{_ADMISSION}._append_both:self._skip",
-    ),
     "a server without the stream, or a stream without a leader: there is nothing to write to": (
         f"{_READS}.newest:asyncio.sleep",
-        f"{_BUCKET}._ask:asyncio.sleep",
         "trellis_jobs.jetstream.lease_keeper:LeaseKeeper._keep_renewing:self._rest",
         f"{_PROVISION}:require_log:asyncio.sleep",
         "trellis_jobs.worker.end_check:EndCheck._look_until_told:asyncio.sleep",
     ),
     "credentials that may not provision: it only reads": (f"{_PROVISION}:require_log:api.newest",),
-    "a job that moves between a look at it and the batch that is to replace it:"
-    " tests/keys/test_replacing.py holds answers back until it does, and kills nobody": (
-        f"{_ADMISSION}.enter:self._take_back#2",
-        f"{_ADMISSION}._replace:self._append_alone",
-        f"{_ADMISSION}._replace:self._events.head",
-        f"{_ADMISSION}._replace:self._keys.latest",
-    ),
     "a key whose state fits no message any more, or cannot be read: a person has to mend it": (
         f"{_TURNS}._grant:self._deny",
         f"{_TURNS}._deny:self._grant_alone",
         f"{_TURNS}._grant_alone:self._make",
         f"{_TURNS}._grant_alone:self._deny",
-    ),
-    "a bucket that is gone, or cannot be read, while a job is claimed: no scenario deletes it, and"
-    " a nak is all that follows": (
-        "trellis_jobs.worker.claim:Claims._start:self._come_again",
-        "trellis_jobs.worker.claim:Claims._come_again:delivery.answer",
     ),
     "an end that is undone in the moment in which the worker hears of it": (
         "trellis_jobs.worker.parking:Parking._end:self._seats.take",
@@ -125,7 +106,6 @@ BY_CHANCE: Final = frozenset(
         f"{_BUCKET}._make:asyncio.sleep",
         f"{_BUCKET}.look:self.read",
         f"{_ADMISSION}._replace_unborn:self._skip",
-        f"{_ADMISSION}._skip:self._events.append",
         "trellis_jobs.worker.attempt:AttemptRunner._settle:self._too_late",
         "trellis_jobs.worker.attempt:AttemptRunner._too_late:self._tools.events.append",
         "trellis_jobs.jetstream.deliveries:Delivery.answer:self._connection.publish",

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import signal
-from contextlib import suppress
 from functools import partial
 from typing import Final
 
@@ -14,11 +13,11 @@ from tests.crash_points.mill import MillJobs, mill
 from tests.crash_points.points import Side
 from tests.crash_points.stage import People, Stage, people
 from tests.crash_points.tripwire import Trap
-from tests.keys.keyed_lab import EVENT_ANSWERED, KEY_WRITE_ANSWERED
+from tests.keys.keyed_lab import EVENT_ANSWERED, KEY_WRITE_ANSWERED, Held, look_at
 from tests.keys.work_lab import Done, Errand
 from tests.support.fault_proxy import Then, fault_proxy
-from trellis_jobs import JobIsOver, JobRef
-from trellis_jobs.contract.topology import LOG, WORK, Topology, queue_consumer
+from trellis_jobs import JobRef
+from trellis_jobs.contract.topology import KEYS, LOG, WORK, Topology, queue_consumer
 from trellis_jobs.jetstream import api
 from trellis_jobs.jetstream.consumers import ensure_consumer
 from trellis_jobs.jetstream.provision import provision
@@ -53,6 +52,37 @@ async def pressing_in(stage: Stage) -> None:
         late = await given_birth(p, "born-late")
         await stage.begin(parts.press_in)
         await late
+
+
+async def replacing(stage: Stage) -> None:
+    """Whoever is to make way moves just then: the first is cancelled, the second starts."""
+    async with fault_proxy(stage.url) as way, people(stage) as p:
+        first, second = [await p.create(p.jobs.newest) for _ in range(2)]
+        at_first = Held(way, KEY_WRITE_ANSWERED, look_at(first))
+
+        async def move() -> None:
+            await stage.until(lambda: at_first.is_still, "the first was looked at")
+            await first.cancel()
+            then = Held(way, KEY_WRITE_ANSWERED, look_at(second))
+            way.thaw()
+            await stage.until(lambda: then.is_still, "the second was looked at")
+            await p.lose_a_worker(second)
+            way.thaw()
+
+        moving = asyncio.create_task(move())
+        try:
+            await stage.begin(parts.replace, way.url)
+            await moving
+        finally:
+            moving.cancel()
+
+
+async def replacing_without_batches(stage: Stage) -> None:
+    """The new one first, and then who makes way."""
+    async with people(stage) as p:
+        for _ in range(2):
+            await p.create(p.jobs.newest)
+        await stage.begin(parts.replace)
 
 
 async def being_cut_off(stage: Stage) -> None:
@@ -133,7 +163,10 @@ async def interrupting(stage: Stage) -> None:
 
 
 async def taking_over(stage: Stage) -> None:
-    """From workers that died: in a handler, with a slot only, and with a message that is gone."""
+    """From workers that died: in a handler, with a slot only, and with a message that is gone.
+
+    One job is over before it is delivered at all.
+    """
     async with people(stage) as p:
         jobs = p.jobs
         refs = [
@@ -152,9 +185,12 @@ async def taking_over(stage: Stage) -> None:
             *[await p.create(jobs.keyed, key=key) for key in ("acme", "lost")],
             await p.create(jobs.newest),
             await p.create(jobs.newest, "nap", seconds=1.5, key="other"),
+            await p.create(jobs.keyed, key="cancelled"),
         ]
+        await following[-1].cancel()
         await stage.begin(parts.work)
-        await p.until_over(*refs, contested, *following)
+        # Who gave the last of them back before it died left nobody to end it: others do, later.
+        await p.until_over(*refs[:-1], contested, *following)
         await stage.end()
 
 
@@ -163,7 +199,7 @@ async def lining_up(stage: Stage) -> None:
     async with people(stage) as p:
         jobs = p.jobs
         await p.reserve(jobs.keyed, "never", key="haunted", age=30)
-        first = await p.create(jobs.keyed, "nap", seconds=1.5)
+        first = await p.create(jobs.keyed, "wait")
         cancelled = await p.create(jobs.keyed)
         others = [
             await p.create(jobs.keyed, key="haunted"),
@@ -175,11 +211,13 @@ async def lining_up(stage: Stage) -> None:
         ]
         await stage.begin(parts.work)
         await p.until_started(first)
-        others.append(await p.create(jobs.keyed, deadline=0.5))
+        late = await p.create(jobs.keyed, deadline=0.5)
         await p.until_over(await p.create(jobs.keyed, key="free"))
-        with suppress(JobIsOver):  # on a busy machine
-            await cancelled.cancel()
-        await p.until_over(first, cancelled, *others)
+        await p.until_all_are_out(jobs.keyed)
+        await cancelled.cancel()
+        await p.until_over(cancelled, late)
+        await first.cancel()
+        await p.until_over(first, *others)
         await stage.end()
 
 
@@ -188,8 +226,8 @@ async def freezing(stage: Stage) -> None:
     async with people(stage) as p:
         jobs = p.jobs
         refs = [
-            await p.create(jobs.plain, "nap", seconds=1.5),
-            await p.create(jobs.keyed, "nap", seconds=1.5),
+            await p.create(jobs.plain, "wait"),
+            await p.create(jobs.keyed, "wait"),
             await p.create(jobs.plain, "block", seconds=1.0),
         ]
         await stage.begin(parts.work)
@@ -197,13 +235,31 @@ async def freezing(stage: Stage) -> None:
         stage.signal(signal.SIGSTOP)
         async with mill(stage.folder, calm=True).connect(stage.url):
             await p.until_over(*refs)
-        own = await p.create(jobs.plain, "nap", seconds=1.5)
+        own = await p.create(jobs.plain, "wait")
         stage.signal(signal.SIGCONT)
         await p.until_started(own)
         stage.signal(signal.SIGSTOP)
         await p.until_redelivered(jobs.plain)
         stage.signal(signal.SIGCONT)
+        await p.until_kind(own, EventKind.HEARTBEAT)
+        await own.cancel()
         await p.until_over(own)
+        await stage.end()
+
+
+async def losing_the_keys(stage: Stage) -> None:
+    """The bucket is gone when a job is claimed, and made again."""
+    async with people(stage) as p:
+        await stage.begin(parts.work)
+        await p.until_over(await p.create(p.jobs.keyed))
+        stage.signal(signal.SIGTSTP)
+        await stage.until(lambda: says(stage, "worker is now quiet"), "the worker pauses")
+        ref = await p.create(p.jobs.keyed)
+        await api.request(p.raw.connection, f"STREAM.DELETE.{KEYS}")
+        stage.signal(signal.SIGCONT)
+        await stage.until(lambda: says(stage, "a key is in trouble"), "the worker notices")
+        await provision(p.raw.connection, Topology(p.raw.features))
+        await p.until_over(ref)
         await stage.end()
 
 

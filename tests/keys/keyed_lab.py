@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -270,6 +271,12 @@ async def desk(url: str) -> AsyncIterator[tuple[DeskJobs, Probe]]:
         yield jobs, raw
 
 
+def look_at(ref: JobRef[Any]) -> bytes:
+    """The answer to a read of a job that was just created."""
+    created = subjects.lifecycle(ref.address, e.EventKind.CREATED)
+    return f"Nats-Subject: {re.escape(created)}".encode()
+
+
 class Held:
     """The way to the server stands still once the server has said something."""
 
@@ -289,6 +296,10 @@ class Held:
             self._way.freeze()
             self._still.set()
         return Then.FORWARD
+
+    @property
+    def is_still(self) -> bool:
+        return self._still.is_set()
 
     async def until_still(self) -> None:
         async with asyncio.timeout(20):

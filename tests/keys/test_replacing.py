@@ -15,6 +15,7 @@ from tests.keys.keyed_lab import (
     Key,
     Sync,
     desk,
+    look_at,
     producer,
     reserved,
     worker,
@@ -22,7 +23,7 @@ from tests.keys.keyed_lab import (
 from tests.support.fault_proxy import fault_proxy
 from tests.support.lab import probe, until_state
 from tests.support.servers import start_version
-from trellis_jobs import Accepted, JobRef, Rejected, Replaced
+from trellis_jobs import Accepted, Rejected, Replaced
 from trellis_jobs.embedded import EmbeddedServer
 from trellis_jobs.model.states import JobState
 
@@ -32,11 +33,6 @@ def old_server() -> Iterator[EmbeddedServer]:
     """It knows guarded appends, but no atomic batches."""
     with start_version("2.11.11") as running:
         yield running
-
-
-def look_at(ref: JobRef[int]) -> bytes:
-    """The answer to a read of a job that was just created."""
-    return rf"Nats-Subject: trellis\.jobs\.desk\.\w+\.{ref.id}\.created".encode()
 
 
 async def test_a_job_that_starts_just_then_is_left_alone_and_the_next_one_makes_way(
