@@ -17,7 +17,7 @@ from tests.chaos import evidence, nemesis
 from tests.chaos.actors import Kind, database
 from tests.chaos.checker import Violation, check
 from tests.chaos.faults import Fault, Injection, deal, menu, schedule
-from tests.chaos.injecting import Injecting
+from tests.chaos.injecting import A_WHILE, Injecting
 from tests.chaos.observed import Observed
 from tests.chaos.stage import Cast, Stage, one_server, staged, three_servers
 from tests.chaos.witness import Witness
@@ -69,7 +69,9 @@ async def run(plan: Plan, folder: Path, tell: Tell) -> Outcome:
         probe(servers.url) as raw,
     ):
         connection = raw.connection
-        injecting, witness = Injecting(stage, connection), Witness()
+        # Of a short campaign every fault is to strike, however busy the machine is.
+        patience = plan.patience if plan.is_short else A_WHILE
+        injecting, witness = Injecting(stage, connection, patience), Witness()
         async with _beside(
             nemesis.keep_up(injecting),
             witness.watch(connection),

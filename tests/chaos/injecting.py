@@ -15,7 +15,7 @@ from trellis_jobs.jetstream.connection import Connection
 
 T = TypeVar("T")
 
-_PATIENCE: Final = 15.0
+A_WHILE: Final = 15.0
 _LOOK: Final = 0.05
 
 Act: TypeAlias = Callable[[Injection], Coroutine[Any, Any, None]]
@@ -24,10 +24,14 @@ Acts: TypeAlias = Mapping[Fault, Act]
 
 @dataclass
 class Injecting:
-    """`connection` reaches the servers past all faults. `done`: those that struck somebody."""
+    """`connection` reaches the servers past all faults. `done`: those that struck somebody.
+
+    `patience`: so long a fault waits for somebody to strike.
+    """
 
     stage: Stage
     connection: Connection
+    patience: float = A_WHILE
     done: Counter[Fault] = field(default_factory=Counter)
     is_over: bool = False
 
@@ -36,7 +40,7 @@ class Injecting:
 
     async def meets(self, victim: Callable[[], bool]) -> bool:
         """A fault that would strike nobody waits a while for somebody to be there."""
-        end = time.monotonic() + _PATIENCE
+        end = time.monotonic() + self.patience
         while not victim():
             if time.monotonic() > end:
                 return False

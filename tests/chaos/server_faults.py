@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
+import time
 from collections.abc import Sequence
 from typing import Final
 
@@ -16,7 +17,7 @@ from trellis_jobs.contract.topology import KEYS, LOG, WORK
 from trellis_jobs.errors import JobsError
 from trellis_jobs.jetstream import api
 
-# For a leader to be there, or for work.
+# For work to be there.
 _LOOKS: Final = 20
 _PAUSE: Final = 0.3
 
@@ -49,13 +50,13 @@ class ServerFaults:
 
     async def _kill_leader(self, injection: Injection) -> None:
         stream = pick((LOG, WORK, KEYS), injection)
-        leader = await self._leader(stream)
-        for _ in range(_LOOKS):
+        end = time.monotonic() + self._injecting.patience
+        while time.monotonic() < end:
+            leader = await self._leader(stream)
             if leader is not None and leader not in self._struck:
                 await self._kill(injection, [leader])
                 return
             await asyncio.sleep(_PAUSE)
-            leader = await self._leader(stream)
 
     async def _leader(self, stream: str) -> int | None:
         try:

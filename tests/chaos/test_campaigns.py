@@ -34,8 +34,7 @@ async def test_whatever_happens_the_rules_hold(
     )
     outcome = await run(plan, tmp_path, print)
     assert outcome.violations == []
-    # There was something to be broken, and what breaks it; all of it, unless the machine is so
-    # busy that who is to be struck takes long to be there.
+    # There was something to be broken, and what breaks it.
     kinds = {entry.event.kind for entry in outcome.seen.entries}
     assert kinds >= {EventKind.CREATED, EventKind.STARTED, EventKind.COMPLETED}
-    assert len(outcome.faults) > len(menu(servers=servers, is_short=True)) / 2
+    assert set(outcome.faults) == set(menu(servers=servers, is_short=True))
