@@ -92,13 +92,14 @@ class Producer:
         key = None if queue.keying is None else queue.keying.template.resolve(fitting)
         return Request(queue, fitting, job_id, deadline, key)
 
-    async def create(self, request: Request, patience: float = PATIENCE) -> CreatedJob:
+    async def create(self, request: Request, patience: float | None = None) -> CreatedJob:
         """Returns once the job is in the log; a lost acknowledgement is repeated, never doubled."""
         job = self._address(request)
         with self._telemetry.creating(job):
             created = self._created(job, self._context(), request)
             with self._telemetry.appending(created):
-                entered = await self._enter(created, request, patience)
+                left = PATIENCE if patience is None else patience
+                entered = await self._enter(created, request, left)
         self._telemetry.count(created)
         return entered
 
