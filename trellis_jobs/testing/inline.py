@@ -6,7 +6,7 @@ import asyncio
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, TypeVar
 
-from trellis_jobs.producer.submission import PATIENCE, CreatedJob, Producer, Request
+from trellis_jobs.producer.submission import CreatedJob, Producer, Request
 from trellis_jobs.service.jobs import Jobs
 from trellis_jobs.service.runtime import Connected
 from trellis_jobs.telemetry import Telemetry
@@ -65,7 +65,7 @@ class InlineProducer(Producer):
         super().__init__(doors.service, doors.events, keys, Telemetry(), doors.surroundings)
         self._workers = workers
 
-    async def create(self, request: Request, patience: float = PATIENCE) -> CreatedJob:
+    async def create(self, request: Request, patience: float | None = None) -> CreatedJob:
         created = await super().create(request, patience)
         worker = self._workers.get(request.queue.name)
         if worker is not None:
