@@ -55,13 +55,14 @@ async def test_a_burst_does_what_waits_and_ends_with_0(
     assert [(await ref.get()).state for ref in refs] == [JobState.COMPLETED] * 3
 
 
-async def test_a_burst_does_not_wait_for_later_tries(
+async def test_a_burst_logs_what_went_wrong_and_does_not_wait_for_later_tries(
     server: EmbeddedServer, jobs: ShopJobs, tmp_path: Path
 ) -> None:
     ref = await jobs.nap.create(-1)
     with running(tmp_path, "worker", SHOP, "--nats", server.url, "--burst") as worker:
         assert await worker.until_exit() == 0, worker.said
     assert (await ref.get()).state is JobState.RETRY
+    assert "event=retry error='ValueError: nobody naps backwards'" in worker.said
 
 
 async def test_a_signal_ends_a_burst_before_its_work_is_done(

@@ -25,7 +25,7 @@ async def test_term_lets_running_jobs_finish_and_exits_with_0(
             running = await jobs.slow.create(Task(do="wait"))
             await working.until_running(running.id)
             working.send(signal.SIGTERM)
-            await until(lambda: "worker is now terminate" in working.output)
+            await until(lambda: "worker is stopping" in working.output)
             late = await jobs.slow.create(Task())
             working.let_go()
             assert await working.until_exit() == 0

@@ -151,6 +151,7 @@ class AttemptRunner:
         if not log.isEnabledFor(logging.INFO):
             return
         event = settlement.event
+        error = outcome.error if isinstance(outcome, (Retryable, Fatal)) else None
         log.info(
             "attempt settled",
             extra={
@@ -159,6 +160,7 @@ class AttemptRunner:
                 "tries": running.terms.tries,
                 "outcome": type(outcome).__name__,
                 "event": event.kind.value if event else None,
+                "error": f"{error.type}: {error.message}" if error else None,
                 "lost": appended.reason if isinstance(appended, Lost) else None,
             },
         )

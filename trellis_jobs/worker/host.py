@@ -32,7 +32,11 @@ _UNWIND: Final = 2.0
 _HAND_BACK: Final = 3.0
 _DRAIN_LOOK: Final = 0.5
 _QUIET_LOOKS: Final = 2
-_SAID: Final = {state: f"worker is now {state}" for state in WorkerState}
+_SAID: Final = {
+    WorkerState.RUNNING: "worker is now running",
+    WorkerState.QUIET: "worker is now quiet",
+    WorkerState.TERMINATE: "worker is stopping",
+}
 
 
 @dataclass(frozen=True, slots=True)
