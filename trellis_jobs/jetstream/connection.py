@@ -254,20 +254,13 @@ class Connection:
         with contextlib.suppress(NatsError):
             await subscription.unsubscribe()
 
-    async def drain(self, subscription: Subscription, *, linger: float = 0.0) -> None:
-        """Unsubscribe, and receive what was under way; then let the reactions to it go out.
-
-        `linger`: what a server gives to one member of a group may come some milliseconds after it
-        has confirmed that this one left (measured: up to 3 ms), and nobody else gets it.
-        """
+    async def drain(self, subscription: Subscription) -> None:
+        """Unsubscribe, and receive what was under way; then let the reactions to it go out."""
         if not self.is_up:
             await self.unsubscribe(subscription)
             return
         with contextlib.suppress(NatsError, TimeoutError):
-            async with asyncio.timeout(DRAIN_TIMEOUT + linger):
-                if linger:
-                    await self._client.lose_interest(subscription)
-                    await asyncio.sleep(linger)
+            async with asyncio.timeout(DRAIN_TIMEOUT):
                 await subscription.drain()  # type: ignore[no-untyped-call]
                 await self._client.flush()
 

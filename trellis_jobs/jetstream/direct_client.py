@@ -7,8 +7,8 @@ import logging
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
-from nats.aio.client import Client
-from nats.errors import Error, ProtocolError
+from nats.aio.client import DEFAULT_FLUSH_TIMEOUT, Client
+from nats.errors import Error, FlushTimeoutError, ProtocolError
 from nats.protocol.parser import PERMISSIONS_ERR, Parser
 
 from trellis_jobs.jetstream.messages import Message
@@ -63,11 +63,6 @@ class DirectClient(Client):
         self.receivers[subscription._id] = receive
         return subscription
 
-    async def lose_interest(self, subscription: Subscription) -> None:
-        """Tell the server to send no more; what comes all the same is received."""
-        await self._send_unsubscribe(subscription._id)
-        await self.flush()
-
     def publish_at_once(self, subject: str, reply: str, headers: bytes, data: bytes) -> bool:
         """Put a message into the outbound buffer; False when only the ordinary way will do."""
         size = len(headers) + len(data)
@@ -98,6 +93,21 @@ class DirectClient(Client):
         elif self._pending:
             writer.write(b"".join(self._pending))
             self._pending, self._pending_data_size = [], 0
+
+    async def flush(self, timeout: int = DEFAULT_FLUSH_TIMEOUT) -> None:
+        """Until the server has read everything that was sent before.
+
+        The ping of nats-py overtakes what its flusher has yet to write, and so confirms nothing.
+        """
+        self._write()
+        if self._pending and self.is_connected and self._flush_queue is not None:
+            written = self._loop.create_future()
+            self._flush_queue.put_nowait(written)
+            try:
+                await asyncio.wait_for(written, timeout)
+            except TimeoutError:
+                raise FlushTimeoutError from None
+        await super().flush(timeout)
 
     def _flush_as_usual(self) -> None:
         """nats-py waits for a socket that is full, and keeps what was published for the next one

@@ -27,7 +27,6 @@ _AT_ONCE: Final = 64
 _MOST_REQUESTS: Final = 320
 _MOST_BYTES: Final = 16 * 1024 * 1024
 _LONGEST_SAID: Final = 128
-_LINGER: Final = 0.1
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +72,7 @@ class Desk:
     async def close(self) -> None:
         """No new requests; those under way are answered first."""
         if self._subscription is not None:
-            await self._connection.drain(self._subscription, linger=_LINGER)
+            await self._connection.drain(self._subscription)
         if self._tasks:
             await asyncio.wait(self._tasks, timeout=5)
 

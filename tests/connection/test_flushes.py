@@ -1,0 +1,48 @@
+"""A flush is answered after everything that was sent before it."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from tests.support.fault_proxy import fault_proxy
+from tests.support.lab import probe
+from trellis_jobs.embedded import EmbeddedServer
+
+
+def ignore(_: object) -> None:
+    pass
+
+
+async def test_the_server_knows_of_a_subscription_when_a_flush_is_answered(
+    server: EmbeddedServer,
+) -> None:
+    async with fault_proxy(server.url) as way, probe(way.url) as raw:
+        sent = bytearray()
+        way.on_bytes(sent.extend)
+        subscription = await raw.connection.subscribe("news", ignore)
+        await raw.connection.flush()
+        assert sent.index(b"SUB news ") < sent.index(b"PING")
+        sent.clear()
+        await raw.connection.unsubscribe(subscription)
+        await raw.connection.flush()
+        assert sent.index(b"UNSUB ") < sent.index(b"PING")
+
+
+async def test_a_flush_waits_for_a_socket_that_is_full(server: EmbeddedServer) -> None:
+    async with fault_proxy(server.url) as way, probe(way.url) as raw:
+        way.freeze()
+        published = 0
+        while raw.connection.publish_now("news", bytes(900_000)):
+            published += 1
+            await asyncio.sleep(0)
+        sent = bytearray()
+        way.on_bytes(sent.extend)
+        flushed = asyncio.create_task(raw.connection.flush())
+        with pytest.raises(TimeoutError):
+            await asyncio.wait_for(asyncio.shield(flushed), 0.1)
+        way.thaw()
+        await flushed
+        assert sent.count(b"PUB news ") == published
+        assert sent.rindex(b"PUB news ") < sent.index(b"PING")
