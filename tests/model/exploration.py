@@ -29,6 +29,7 @@ class Exploration(Generic[S]):
     steps: Callable[[S], Iterable[tuple[str, bool, S]]]
     came_from: dict[S, tuple[S, str] | None] = field(default_factory=dict)
     before: dict[S, list[S]] = field(default_factory=dict)
+    transitions: int = 0
 
     def run(self, start: S) -> Exploration[S]:
         self.came_from[start] = None
@@ -37,6 +38,7 @@ class Exploration(Generic[S]):
             state = waiting.popleft()
             try:
                 for step, is_fault, after in self.steps(state):
+                    self.transitions += 1
                     if after not in self.came_from:
                         self.came_from[after] = (state, step)
                         waiting.append(after)

@@ -86,7 +86,8 @@ def test_whatever_happens_each_run_ends_once_and_nothing_is_left_over(
 @pytest.mark.parametrize("mix", LARGER, ids=_named)
 def test_whatever_more_happens(mix: tuple[int, dict[str, int]]) -> None:
     jobs, faults = mix
-    print(f"{len(explored(jobs, faults).came_from)} states of {_named(mix)}")
+    found = explored(jobs, faults)
+    print(f"{len(found.came_from)} states, {found.transitions} transitions of {_named(mix)}")
 
 
 WITHOUT: list[tuple[str, int, dict[str, int], str]] = [
