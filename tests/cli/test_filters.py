@@ -30,6 +30,19 @@ def test_a_time_is_an_age_or_a_moment(text: str, at: datetime) -> None:
     assert moment("--since", text, NOON) == at
 
 
+@pytest.mark.parametrize(
+    ("text", "ago"),
+    [
+        ("14:03:07.250", timedelta(0)),
+        ("14:03", timedelta(seconds=7.25)),
+        ("14:04", timedelta(days=1, seconds=-52.75)),
+    ],
+)
+def test_a_time_of_the_clock_is_the_last_such_moment_here(text: str, ago: timedelta) -> None:
+    now = datetime(2026, 5, 1, 14, 3, 7, 250_000).astimezone()
+    assert moment("--at", text, now.astimezone(UTC)) == now - ago
+
+
 def test_a_moment_without_a_zone_is_in_that_of_the_machine() -> None:
     read = moment("--since", "2026-04-30T08:00", NOON)
     assert read is not None

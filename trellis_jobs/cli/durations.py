@@ -1,14 +1,15 @@
-"""Durations as people type them: 90s, 10m, 2h, 3d."""
+"""Durations and times as people type them: 90s, 10m, 2h, 3d, 14:03:07."""
 
 from __future__ import annotations
 
 import re
-from datetime import datetime, timedelta
+from datetime import datetime, time, timedelta
 from typing import Final
 
 import typer
 
 _WRITTEN: Final = re.compile(r"(\d+(?:\.\d+)?)(s|m|h|d)")
+_CLOCK: Final = re.compile(r"\d\d:\d\d(:\d\d(\.\d+)?)?")
 _UNITS: Final = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days"}
 
 
@@ -48,10 +49,23 @@ def moment_ago(option: str, text: str, now: datetime) -> datetime:
 def _moment(option: str, text: str, now: datetime, direction: int) -> datetime:
     try:
         read = read_duration(text)
-        said = datetime.fromisoformat(text) if read is None else now + direction * read
+        if read is not None:
+            return now + direction * read
+        if _CLOCK.fullmatch(text):
+            return _by_the_clock(text, now, direction)
+        said = datetime.fromisoformat(text)
         return said if said.tzinfo else said.astimezone()
     except (ValueError, OverflowError):
         raise typer.BadParameter(
-            f"{text!r} is neither a duration (10m, 2h, 3d) nor a time (2026-05-01T12:00:00Z)",
+            f"{text!r} is neither a duration (10m, 2h, 3d) nor a time"
+            " (14:03:07, 2026-05-01T12:00:00Z)",
             param_hint=option,
         ) from None
+
+
+def _by_the_clock(text: str, now: datetime, direction: int) -> datetime:
+    """The last or the next such moment here, as lists of events show them."""
+    here = now.astimezone()
+    said = datetime.combine(here, time.fromisoformat(text), here.tzinfo)
+    is_on_that_side = said >= now if direction > 0 else said <= now
+    return said if is_on_that_side else said + direction * timedelta(days=1)
