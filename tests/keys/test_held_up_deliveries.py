@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
+from tests.admin.upkeep_lab import purge
 from tests.given import slot
 from tests.keys.work_lab import (
     Errand,
@@ -17,15 +18,19 @@ from tests.keys.work_lab import (
     lease_of,
     producer,
     seconds,
+    until_out,
     worker,
 )
 from tests.support.facts import until
 from tests.support.lab import Probe, probe, until_state
+from trellis_jobs.contract.topology import WORK
 from trellis_jobs.embedded import EmbeddedServer
 from trellis_jobs.jetstream import api
 from trellis_jobs.jetstream.deliveries import Delivery
+from trellis_jobs.jetstream.work_messages import WorkMessages
 from trellis_jobs.jetstream.work_queue import WorkQueue
 from trellis_jobs.model import events as e
+from trellis_jobs.model import subjects
 from trellis_jobs.model.attempts import Attempt
 from trellis_jobs.model.events import EventKind
 from trellis_jobs.model.standing import Head
@@ -64,6 +69,28 @@ async def renewed(delivery: Delivery) -> AsyncIterator[None]:
         yield
     finally:
         keeping.cancel()
+
+
+async def test_a_job_that_waits_goes_on_from_the_message_that_replaced_its_lost_one(
+    server: EmbeddedServer,
+) -> None:
+    async with (
+        producer(server.url) as jobs,
+        probe(server.url) as raw,
+        worker(server.url, "calm") as yard,
+    ):
+        held = await jobs.calm.create(Errand(do="wait"))
+        await yard.until_running(held)
+        following = await jobs.calm.create(Errand())
+        await until_out(raw, jobs.calm, 2)
+        await purge(raw, WORK, subjects.work(following.address))
+        first = (await raw.events.history(following.address))[0]
+        await WorkMessages(raw.connection).put_back(following.address, first.sequence)
+        await until_out(raw, jobs.calm, 2)
+        yard.go.set()
+        await following.wait(timeout=20)
+        await raw.until_empty()
+        assert await raw.kinds(following) == ["created", "started", "completed"]
 
 
 async def start_from(delivery: Delivery, raw: Probe, key: KeyView) -> Attempt:

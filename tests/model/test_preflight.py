@@ -39,6 +39,23 @@ def delivery(number: int = 1, *, work: str = WORK, run: int = RUN) -> Delivered:
     return Delivered(work, number, run)
 
 
+@pytest.mark.parametrize(
+    ("later", "is_newer"),
+    [
+        (delivery(3), True),
+        (delivery(2), False),
+        (delivery(1), False),
+        (delivery(1, work="another"), True),
+        (delivery(1, work="another", run=RUN + 1), True),
+        (delivery(9, work="another", run=RUN - 1), False),
+    ],
+)
+def test_the_newer_of_two_deliveries_is_told_by_message_run_and_number(
+    later: Delivered, is_newer: bool
+) -> None:
+    assert later.supersedes(delivery(2)) is is_newer
+
+
 def test_a_pending_job_is_started() -> None:
     assert decide(standing(), delivery(), now=NOON) == Start()
 

@@ -21,6 +21,15 @@ class Delivered(Value, frozen=True):
     number: int
     run: int
 
+    def supersedes(self, other: Delivered) -> bool:
+        """A later delivery of the same message, or one of a message that came in its place.
+
+        A run gets another message only when it has none, so the one met later is the one there is.
+        """
+        if self.work == other.work:
+            return self.number > other.number
+        return self.run >= other.run
+
 
 class Start(Value, frozen=True):
     pass

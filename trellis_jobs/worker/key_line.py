@@ -46,8 +46,8 @@ class Parked:
         return self.delivery.head.standing.deadline
 
     def meet_again(self, delivery: Delivery) -> None:
-        """The same message was delivered anew: only the newer delivery counts."""
-        if delivery.delivered.number > self.delivery.delivered.number:
+        """The job was delivered anew: only the newer delivery counts."""
+        if delivery.delivered.supersedes(self.delivery.delivered):
             delivery.lease, self.lease.reply = self.lease, delivery.reply
             self.delivery = delivery
             self.seen_idle = False
