@@ -28,6 +28,15 @@ async def test_create_returns_when_the_job_is_over() -> None:
         assert await ref.wait() == "done in 2"
 
 
+@pytest.mark.parametrize("queue", ["play", "patient"])
+async def test_create_many_returns_when_all_its_jobs_are_over(queue: str) -> None:
+    troupe = Troupe()
+    async with inline(troupe.service) as service:
+        refs = await getattr(service.jobs, queue).create_many([Part(), Part(do="stumble")])
+        assert [(await ref.get()).state for ref in refs] == ["completed", "completed"]
+    assert sorted(seen.tries for seen in troupe.seen) == [1, 1, 2]
+
+
 async def test_a_handler_may_create_jobs_of_its_own_queue_and_wait_for_them() -> None:
     service = Service(ChainJobs)
 

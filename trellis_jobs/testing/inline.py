@@ -15,8 +15,9 @@ from trellis_jobs.testing.memory_client import memory_connection
 from trellis_jobs.testing.memory_worker import MemoryDoors, MemoryWorker
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Mapping
+    from collections.abc import AsyncIterator, Mapping, Sequence
 
+    from trellis_jobs.errors import JobsError
     from trellis_jobs.jetstream.queue_keys import QueueKeys
     from trellis_jobs.service.service import Service
 
@@ -25,7 +26,8 @@ J = TypeVar("J", bound=Jobs)
 
 @asynccontextmanager
 async def inline(service: Service[J]) -> AsyncIterator[Service[J]]:
-    """While this lasts, `create` returns when the job is over, with all its tries.
+    """While this lasts, `create` returns when the job is over, with all its tries, and
+    `create_many` when all are.
 
     Everything else is as with a server: the events and their order, results, typed ends, keys and
     what they refuse, `wait`, `get`, `events`, `watch`, `cancel`. What is different: retries do not
@@ -67,7 +69,21 @@ class InlineProducer(Producer):
 
     async def create(self, request: Request, patience: float | None = None) -> CreatedJob:
         created = await super().create(request, patience)
+        await self._work_off(request, created)
+        return created
+
+    async def _create_in_a_row(self, requests: Sequence[Request]) -> list[CreatedJob | JobsError]:
+        answers = await super()._create_in_a_row(requests)
+        await asyncio.gather(
+            *(
+                self._work_off(request, answer)
+                for request, answer in zip(requests, answers, strict=True)
+                if isinstance(answer, CreatedJob)
+            )
+        )
+        return answers
+
+    async def _work_off(self, request: Request, created: CreatedJob) -> None:
         worker = self._workers.get(request.queue.name)
         if worker is not None:
             await worker.work_off(created.address)
-        return created
