@@ -96,6 +96,7 @@ BY_CHANCE: Final = frozenset(
         f"{_PROJECTOR}._run:self._mend",
         f"{_PROJECTOR}._run:self._close#3",
         f"{_PROJECTOR}._run:self._rebuild",
+        "jobs_admin.projection.rebuild:_held:database.execute",
         "jobs_admin.projection.rebuild:_held:place_of",
         "jobs_admin.projection.store:Projection.do:asyncio.wait",
         "jobs_admin.actions:Actions.carry_out:chase.after",

@@ -50,8 +50,11 @@ async def pressing_in(stage: Stage) -> None:
         await p.reserve(jobs.merging, "never", age=300)
         await p.reserve(jobs.newest, "born-late", "unborn")
         late = await given_birth(p, "born-late")
-        await stage.begin(parts.press_in)
-        await late
+        try:
+            await stage.begin(parts.press_in)
+            await late
+        finally:
+            late.cancel()
 
 
 async def replacing(stage: Stage) -> None:
