@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import time
+from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta, timezone
 
 import pytest
 import typer
 
 from jobs_admin.client import JobQuery, Scalar
+from trellis_jobs.cli.durations import moment_ago, moment_ahead
 from trellis_jobs.cli.filters import Filters, moment
 from trellis_jobs.cli.queue_names import queue_name
 from trellis_jobs.model.states import JobState
@@ -41,6 +44,24 @@ def test_a_time_is_an_age_or_a_moment(text: str, at: datetime) -> None:
 def test_a_time_of_the_clock_is_the_last_such_moment_here(text: str, ago: timedelta) -> None:
     now = datetime(2026, 5, 1, 14, 3, 7, 250_000).astimezone()
     assert moment("--at", text, now.astimezone(UTC)) == now - ago
+
+
+@pytest.fixture
+def berlin(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    with monkeypatch.context() as there:
+        there.setenv("TZ", "CET-1CEST,M3.5.0,M10.5.0/3")
+        time.tzset()
+        yield
+    time.tzset()
+
+
+@pytest.mark.usefixtures("berlin")
+def test_a_time_of_the_clock_is_what_the_clock_shows_then_when_it_is_set_forward_between() -> None:
+    evening = datetime(2026, 3, 28, 22, tzinfo=UTC)
+    morning = datetime(2026, 3, 29, 5, tzinfo=UTC)
+    assert moment_ahead("--at", "09:00", evening) == datetime(2026, 3, 29, 7, tzinfo=UTC)
+    assert moment_ago("--since", "01:30", morning) == datetime(2026, 3, 29, 0, 30, tzinfo=UTC)
+    assert moment_ago("--since", "22:00", morning) == datetime(2026, 3, 28, 21, tzinfo=UTC)
 
 
 def test_a_moment_without_a_zone_is_in_that_of_the_machine() -> None:

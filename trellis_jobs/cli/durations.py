@@ -65,7 +65,7 @@ def _moment(option: str, text: str, now: datetime, direction: int) -> datetime:
 
 def _by_the_clock(text: str, now: datetime, direction: int) -> datetime:
     """The last or the next such moment here, as lists of events show them."""
-    here = now.astimezone()
-    said = datetime.combine(here, time.fromisoformat(text), here.tzinfo)
-    is_on_that_side = said >= now if direction > 0 else said <= now
-    return said if is_on_that_side else said + direction * timedelta(days=1)
+    # Without a zone until the day is known: the next may be of another offset.
+    said = datetime.combine(now.astimezone(), time.fromisoformat(text))
+    is_on_that_side = direction * (said.astimezone() - now) >= timedelta()
+    return (said if is_on_that_side else said + direction * timedelta(days=1)).astimezone()
