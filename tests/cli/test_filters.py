@@ -92,9 +92,15 @@ def test_what_is_no_time_is_said_with_what_is(text: str) -> None:
         ("customer.id=", ""),
         ("customer.id=[1]", "[1]"),
         ("customer.id=null", "null"),
+        ("customer.id=1.10", "1.10"),
+        ("customer.id=1e3", "1e3"),
+        ("customer.id=-0", "-0"),
+        ("customer.id=12345678901234567890123", "12345678901234567890123"),
     ],
 )
-def test_a_payload_field_has_the_type_that_its_value_reads_as(text: str, value: Scalar) -> None:
+def test_a_payload_field_is_the_number_that_is_written_so_or_else_text(
+    text: str, value: Scalar
+) -> None:
     read = Filters(payload=[text]).query().payload
     assert read == {"customer.id": value}
     assert type(read["customer.id"]) is type(value)

@@ -83,12 +83,19 @@ def moment(option: str, text: str | None, now: datetime) -> datetime | None:
 
 
 def _field(text: str) -> tuple[str, Scalar]:
-    """A value that reads as JSON is that (17, true, "17"), any other text: 17 finds "17" too."""
     name, equals, value = text.partition("=")
     if not (name and equals):
         raise typer.BadParameter(f"{text!r} is not FIELD=VALUE", param_hint="--payload")
+    return name, _scalar(value)
+
+
+def _scalar(text: str) -> Scalar:
+    """What it reads as in JSON (17, true, "17"): 17 finds "17" too, but 1.10 would find "1.1"."""
     try:
-        read = orjson.loads(value)
+        read = orjson.loads(text)
     except orjson.JSONDecodeError:
-        return name, value
-    return name, read if isinstance(read, str | int | float | bool) else value
+        return text
+    if isinstance(read, str):
+        return read
+    is_written_so = isinstance(read, int | float) and orjson.dumps(read).decode() == text
+    return read if is_written_so else text
