@@ -8,10 +8,12 @@ from tests.given import slot
 from tests.keys.work_lab import Errand, key_view, producer, until_out, worker
 from tests.support.facts import until
 from tests.support.fault_proxy import Then, fault_proxy
-from tests.support.lab import probe
+from tests.support.lab import probe, until_state
 from trellis_jobs.contract.topology import KEYS
 from trellis_jobs.embedded import EmbeddedServer
+from trellis_jobs.model.states import JobState
 from trellis_jobs.model.values import replace
+from trellis_jobs.worker.end_hints import EndHints
 
 NO_ANSWER = b"NATS/1.0 503\r\n\r\n"
 THE_HINT = rb"\.cancelled "
@@ -42,11 +44,38 @@ async def test_a_job_that_is_cancelled_while_its_key_is_asked_for_does_not_wait_
         unanswered = way.answer_reads_with(NO_ANSWER, b"", times=1000, stream=KEYS.encode())
         ref = await jobs.calm.create(Errand())
         await until(unanswered, "its key is asked for")
+        entry = (await key.read()).queued
         await ref.cancel()
+        # As if who cancelled it had died before the key: that must not be what gives it away.
+        await key.change(lambda state: replace(state, queued=entry))
         await until(lambda: hints.seen, "the worker was told")
         way.to_server.clear()
         await raw.until_empty()
         assert await raw.kinds(ref) == ["created", "cancelled"]
+
+
+async def test_a_job_that_is_cancelled_as_it_gets_its_key_is_told(server: EmbeddedServer) -> None:
+    async with (
+        fault_proxy(server.url) as way,
+        producer(server.url) as jobs,
+        probe(server.url) as raw,
+        worker(way.url, "calm") as working,
+    ):
+
+        def hold_back_what_follows() -> Then:
+            way.freeze()
+            return Then.FORWARD
+
+        first = await jobs.calm.create(Errand(do="wait"))
+        await working.until_running(first)
+        ref = await jobs.calm.create(Errand(do="wait"))
+        await until_out(raw, jobs.calm, 2)
+        way.when_client_sends(rb"\.started ", hold_back_what_follows)
+        working.let_go(first)
+        await until_state(ref, JobState.ACTIVE)
+        await ref.cancel()
+        way.thaw()
+        await until(lambda: working.cancelled == [ref.id], "its handler is told")
 
 
 async def test_a_waiting_job_whose_end_nobody_heard_of_is_gone_soon(
@@ -67,3 +96,13 @@ async def test_a_waiting_job_whose_end_nobody_heard_of_is_gone_soon(
         await ref.cancel()
         await until_out(raw, jobs.brisk, 1)
         assert hints.seen == 1
+
+
+def test_only_the_latest_hints_are_kept() -> None:
+    hints = EndHints()
+    for number in range(5_000):
+        hints.add("often")
+        hints.add(str(number))
+    assert "often" in hints
+    assert "4999" in hints
+    assert "0" not in hints

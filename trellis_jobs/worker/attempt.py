@@ -58,7 +58,7 @@ class AttemptRunner:
             # By the log the job is not its any more, and from here on nobody watches it.
             earlier.stop(StopReason.LOST)
         self._running[job_id] = running
-        if claimed.end_hinted:
+        if job_id in self._tools.end_hints:
             running.hint_end()
         try:
             with self._tools.telemetry.processing(delivery.job, running.terms.context):

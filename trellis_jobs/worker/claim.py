@@ -74,13 +74,7 @@ class Claims:
         self._tools = tools
         self._running = running
         self._desk = desk
-        self._end_hinted: dict[str, bool] = {}
         self.newer = NewerVersions(queue, tools.surroundings)
-
-    def hint_end(self, job_id: str) -> None:
-        """Kept for a job that is being claimed, until somebody watches it."""
-        if job_id in self._end_hinted:
-            self._end_hinted[job_id] = True
 
     async def claim(
         self,
@@ -96,19 +90,6 @@ class Claims:
         nobody ran the job while this delivery waited here, so whoever runs it now began later.
         `waited`: for how long it was not its turn.
         """
-        job_id = delivery.job.job_id
-        self._end_hinted[job_id] = False
-        try:
-            outcome = await self._claim(
-                delivery, patient=patient, seen_idle=seen_idle, waited=waited
-            )
-        finally:
-            end_hinted = self._end_hinted.pop(job_id, False)
-        return replace(outcome, end_hinted=True) if outcome and end_hinted else outcome
-
-    async def _claim(
-        self, delivery: Delivery, *, patient: bool, seen_idle: bool, waited: timedelta
-    ) -> Claimed | Waits | None:
         head: Head | None = delivery.head
         if self._desk is not None and delivery.delivered.number > 1:
             # It has moved on since: do not take a slot to find that out.

@@ -13,12 +13,8 @@ if TYPE_CHECKING:
 
 
 class Claimed(Value, frozen=True):
-    """On a queue with keys there is a slot, or the reason why there can be none.
-
-    `end_hinted`: while it was claimed, a hint came that the job may have ended.
-    """
+    """On a queue with keys there is a slot, or the reason why there can be none."""
 
     head: Head
     attempt: Attempt
     slot: HeldSlot | Keyless | None = None
-    end_hinted: bool = False

@@ -11,7 +11,7 @@ from trellis_jobs.jetstream.queue_keys import held_by
 from trellis_jobs.jetstream.slot_lease import SlotLease
 from trellis_jobs.model.key_slots import Acquired, Held
 from trellis_jobs.model.key_state import Slot, Waiting
-from trellis_jobs.model.values import Value, replace
+from trellis_jobs.model.values import replace
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -27,14 +27,11 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 
-class Waits(Value, frozen=True):
-    """Others hold the key: the job has to wait for it.
-
-    `end_hinted`: meanwhile a hint came that the job may have ended.
-    """
+@dataclass(frozen=True, slots=True)
+class Waits:
+    """Others hold the key: the job has to wait for it."""
 
     key: JobKey
-    end_hinted: bool = False
 
 
 @dataclass(frozen=True, slots=True)

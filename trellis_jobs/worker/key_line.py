@@ -63,6 +63,7 @@ class KeyLine:
         self.sightings = Sightings()
         self.free_since: float | None = None
         self.tidied_at: float | None = None
+        self.missed_at: float | None = None
         self._news = asyncio.Event()
 
     def join(self, parked: Parked) -> None:

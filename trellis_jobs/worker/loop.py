@@ -42,7 +42,7 @@ class QueueWorker:
     1. keep deliveries coming while there is room, and only then;
     2. run each delivery as one attempt; adopt one whose job still runs here;
     3. keep the leases of running attempts;
-    4. pass on hints that a running job has ended;
+    4. pass on hints that a job has ended, while it runs or waits;
     5. park what has to wait for its key, and wake it when the key changes;
     6. hand back, unstarted, what arrives when no work is wanted.
     """
@@ -202,7 +202,7 @@ class QueueWorker:
         finally:
             self._seats.leave()
         if isinstance(claimed, Waits) and self._parking is not None:
-            self._parking.park(delivery, claimed)
+            self._parking.park(delivery, claimed.key)
 
     async def _run(self, delivery: Delivery, claimed: Claimed) -> None:
         """A parked job got its key, and a seat."""
@@ -215,7 +215,7 @@ class QueueWorker:
         """Notices come from open() on; before start() nothing was claimed that they could be of."""
         if not self._is_started:
             return
-        self._claims.hint_end(job_id)
+        self._tools.end_hints.add(job_id)
         running = self.running.get(job_id)
         if running is not None:
             running.hint_end()

@@ -8,7 +8,6 @@ now and then in case a hint was lost.
 from __future__ import annotations
 
 import logging
-from contextlib import suppress
 from datetime import timedelta
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
@@ -41,6 +40,8 @@ _AWAY: Final = timedelta(seconds=1)
 _MOST_DOUBLINGS: Final = 3
 _ON_THE_WAY: Final = 1.0
 _AFTER_TROUBLE: Final = 5.0
+# The others move up, and are looked for then.
+_LOOKED_FOR: Final = 20
 
 
 class Parking:
@@ -85,18 +86,15 @@ class Parking:
         """Take in a delivery for which there is no seat right now."""
         key = self._key_of(delivery)
         if key is not None:
-            self.park(delivery, Waits(key))
+            self.park(delivery, key)
         return key is not None
 
-    def park(self, delivery: Delivery, waits: Waits) -> None:
-        key = waits.key
+    def park(self, delivery: Delivery, key: JobKey) -> None:
         line = self._lines.get(key.hash)
         if line is None:
             line = self._lines[key.hash] = KeyLine(key)
             self._tools.background.spawn(self._serve(line))
         self._park(delivery, line)
-        if waits.end_hinted:
-            self.hint_end(delivery.job.job_id)
 
     def hint(self, key_hash: str) -> None:
         line = self._lines.get(key_hash)
@@ -141,6 +139,7 @@ class Parking:
         self._tools.leases.keep(parked.lease)
         self._by_job[parked.job_id] = (line, parked)
         line.join(parked)
+        self._mind_hints(parked)
         if not self._is_open:
             self._send_away(line, parked, Nak())
         elif len(self._by_job) > PLACES:
@@ -184,8 +183,7 @@ class Parking:
         try:
             await self._end_overdue(line)
             state = await self._look(line, fresh=fresh)
-            if fresh:
-                self._look_for_missing(line, state)
+            self._look_for_missing(line, state)
             turn = self._turn(line, state)
             if isinstance(turn, LetIn):
                 await self._let_in(line, state, turn)
@@ -260,6 +258,7 @@ class Parking:
             if not isinstance(claimed, Claimed):
                 self._seats.leave()
         if isinstance(claimed, Waits):
+            self._mind_hints(parked)
             if not self._is_open:
                 self._send_away(line, parked, Nak())
             return
@@ -288,14 +287,19 @@ class Parking:
             rests.append((min(deadlines) - surroundings.now()).total_seconds())
         return max(0.0, min(rests))
 
-    def _look_for_missing(self, line: KeyLine, state: KeyState) -> None:
-        """Hints can be lost: who ends a job removes it from its key too."""
-        for parked in line.missing_from(state):
-            self._tools.background.spawn(self._look_once(line, parked))
+    def _mind_hints(self, parked: Parked) -> None:
+        """Those that came while it was claimed."""
+        if parked.job_id in self._tools.end_hints:
+            self.hint_end(parked.job_id)
 
-    async def _look_once(self, line: KeyLine, parked: Parked) -> None:
-        with suppress(JobsError):
-            await self._look_for_end(line, parked)
+    def _look_for_missing(self, line: KeyLine, state: KeyState) -> None:
+        """Hints can be lost: who ends a job removes it from its key too. A few, now and then."""
+        now = self._tools.surroundings.uptime()
+        interval = self._desk.keys.keying.heartbeat_interval.total_seconds()
+        if line.missed_at is None or now - line.missed_at >= interval:
+            line.missed_at = now
+            for parked in line.missing_from(state)[:_LOOKED_FOR]:
+                self.hint_end(parked.job_id)
 
     async def _look_for_end(self, line: KeyLine, parked: Parked) -> bool:
         """Believe the log, not the hint. True when nobody need look any more."""
@@ -316,4 +320,4 @@ class Parking:
             await self._seats.take()
             await self._run(parked.delivery, claimed)
         elif isinstance(claimed, Waits):
-            self.park(parked.delivery, claimed)
+            self.park(parked.delivery, claimed.key)

@@ -7,6 +7,8 @@ import threading
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from trellis_jobs.worker.end_hints import EndHints
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -30,6 +32,7 @@ class Tools:
     leases: LeaseKeeper
     instance: str
     ack_wait: float
+    end_hints: EndHints = field(default_factory=EndHints)
     _loop: asyncio.AbstractEventLoop = field(default_factory=asyncio.get_running_loop)
     _thread: int = field(default_factory=threading.get_ident)
 
