@@ -9,7 +9,7 @@ from jobs_admin.errors import Denied, Invalid, NotFound, Unexpected
 from trellis_jobs.cli.changing.pace import Pace
 from trellis_jobs.cli.changing.tally import Tally, Why, refusal_of
 from trellis_jobs.cli.changing.targets import Choice, ChoiceOfStates, Matching, Named, choose
-from trellis_jobs.cli.changing.telling import left
+from trellis_jobs.cli.changing.telling import left, summary
 from trellis_jobs.cli.changing.verbs import CANCEL, DISMISS, REPLAY, RETRY, Verb
 from trellis_jobs.cli.exits import Exit, Misused
 from trellis_jobs.errors import JobsError, NotConfirmed, ServiceMissing
@@ -143,3 +143,14 @@ def test_what_stopped_it_decides_the_exit_code() -> None:
     interrupted.stopped = "interrupted"
     cut_off.outage = ServiceMissing("rpc.v1.Jobs.Cancel")
     assert (interrupted.exit, cut_off.exit) == (Exit.REFUSED, Exit.UNREACHABLE)
+
+
+@pytest.mark.parametrize(
+    ("verb", "state", "is_told"),
+    [(REPLAY, "failed", True), (REPLAY, "pending", False), (DISMISS, "failed", False)],
+)
+def test_a_failed_job_that_cannot_be_replayed_is_told_to_be_retried(
+    verb: Verb, state: str, is_told: bool
+) -> None:
+    told = "\n".join(map(str, summary(_tally(_refusal(state)), verb)))
+    assert ("trellis-jobs jobs retry" in told) is is_told

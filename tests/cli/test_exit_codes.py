@@ -123,6 +123,13 @@ def test_a_command_line_that_is_wrong_ends_with_2() -> None:
         assert (ended.code, ended.out) == (2, ""), command
 
 
+def test_several_states_in_one_are_refused_with_how_to_say_them() -> None:
+    for command in ("list", "retry"):
+        ended = shell("jobs", command, "--state", "dead,failed")
+        assert ended.code == 2
+        assert "for several, repeat --state" in " ".join(ended.err.replace("│", " ").split())
+
+
 def test_the_version_is_told() -> None:
     told = shell("--version")
     assert (told.code, told.out.strip()) == (0, f"trellis-jobs {metadata.version('trellis-jobs')}")

@@ -14,11 +14,34 @@ from trellis_jobs.cli.durations import moment_ago
 from trellis_jobs.model.states import JobState
 
 PANEL: Final = "Which jobs"
+_STATES: Final = [state.value for state in JobState]
 
 Service = Annotated[
     str | None, typer.Option("--service", help="Of this service.", rich_help_panel=PANEL)
 ]
 Type = Annotated[str | None, typer.Option("--type", help="Of this type.", rich_help_panel=PANEL)]
+
+
+def _state(text: str) -> JobState:
+    if text not in _STATES:
+        raise typer.BadParameter(
+            f"{text!r} is none of {', '.join(_STATES)}; for several, repeat --state",
+            param_hint="--state",
+        )
+    return JobState(text)
+
+
+States = Annotated[
+    list[JobState] | None,
+    typer.Option(
+        "--state",
+        help=f"In this state: {', '.join(_STATES)}; may be repeated.",
+        metavar="STATE",
+        parser=_state,
+        autocompletion=lambda: _STATES,
+        rich_help_panel=PANEL,
+    ),
+]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -11,7 +11,7 @@ import typer
 from jobs_admin.client import JobQuery
 from trellis_jobs.cli.changing.verbs import Verb
 from trellis_jobs.cli.exits import Misused
-from trellis_jobs.cli.filters import PANEL, Filters
+from trellis_jobs.cli.filters import PANEL, Filters, States
 from trellis_jobs.cli.job_names import named
 from trellis_jobs.model.identity import JobAddress
 from trellis_jobs.model.states import JobState
@@ -56,12 +56,7 @@ class Choice(Filters):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChoiceOfStates(Choice):
-    state: Annotated[
-        list[JobState] | None,
-        typer.Option(
-            help="In this state; may be repeated.", metavar="STATE", rich_help_panel=PANEL
-        ),
-    ] = None
+    state: States = None
 
 
 def choose(choice: Choice, verb: Verb, stdin: Iterable[str]) -> Targets:

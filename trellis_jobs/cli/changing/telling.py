@@ -12,10 +12,11 @@ from rich.text import Text
 
 from trellis_jobs.cli.changing.look import Look
 from trellis_jobs.cli.changing.tally import NotDone, Tally, Why
-from trellis_jobs.cli.changing.verbs import Verb
+from trellis_jobs.cli.changing.verbs import REPLAY, Verb
 from trellis_jobs.cli.showing.counts import how_many
 from trellis_jobs.cli.showing.job_table import job_table
 from trellis_jobs.cli.showing.output import Output
+from trellis_jobs.model.states import JobState
 
 _EXAMPLES: Final = 10
 
@@ -38,6 +39,10 @@ def summary(tally: Tally, verb: Verb) -> Iterator[RenderableType]:
     what = how_many(tally.done) if not of_all else f"{tally.done:,}{of_all} jobs"
     yield Text(f"{verb.past} {what}")
     yield from _part("refused", tally.refused)
+    if verb is REPLAY and any(each.state == JobState.FAILED for each in tally.refused):
+        yield Text(
+            "only dead jobs are replayed: `trellis-jobs jobs retry ID` runs failed ones", "dim"
+        )
     yield from _part("not found", tally.of(Why.NOT_FOUND))
     unclear = tally.of(Why.UNCLEAR)
     yield from _part("unclear", unclear)

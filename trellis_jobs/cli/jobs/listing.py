@@ -16,13 +16,12 @@ from jobs_admin.client import AdminClient, JobQuery
 from jobs_admin.errors import Unexpected
 from jobs_admin.views.jobs import JobPage
 from trellis_jobs.cli.exits import Exit
-from trellis_jobs.cli.filters import Filters
+from trellis_jobs.cli.filters import Filters, States
 from trellis_jobs.cli.reach import Reach
 from trellis_jobs.cli.running import run
 from trellis_jobs.cli.showing.job_table import job_table
 from trellis_jobs.cli.showing.output import Output, console, print_json, print_json_line
 from trellis_jobs.errors import NotConfirmed, ServiceMissing
-from trellis_jobs.model.states import JobState
 
 MOST_AT_ONCE: Final = 500
 _BETWEEN_LOOKS: Final = 1.0
@@ -34,9 +33,7 @@ def list_jobs(
     filters: Filters,
     output: Output,
     reach: Reach,
-    state: Annotated[
-        list[JobState] | None, typer.Option(help="In this state; may be repeated.")
-    ] = None,
+    state: States = None,
     limit: Annotated[int, typer.Option(help="So many at most.", min=1, max=MOST_AT_ONCE)] = 50,
     all_: Annotated[
         bool,
