@@ -263,7 +263,7 @@ class NotConfirmed(JobsError):
             f"the connection was closed before the server confirmed {what}; "
             "it may be in the log all the same"
             if seconds is None
-            else f"the server did not confirm {what} within {seconds:g} s; "
+            else f"the server did not confirm {what} within {round(seconds, 2):g} s; "
             "it may be in the log all the same"
         )
         self.job_id = job_id

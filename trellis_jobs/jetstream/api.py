@@ -56,9 +56,12 @@ async def newest(
     connection: Connection, stream: str, subject: str, *, timeout: float = TIMEOUT
 ) -> Message:
     """The newest message on a subject (wildcards allowed), from whichever replica answers."""
-    if connection.patience is not None:
-        timeout = min(timeout, connection.patience)
-    return await connection.ask(connection.api(f"DIRECT.GET.{stream}.{subject}"), timeout=timeout)
+    call = connection.api(f"DIRECT.GET.{stream}.{subject}")
+    return await connection.ask(call, timeout=within_patience(connection, timeout))
+
+
+def within_patience(connection: Connection, timeout: float) -> float:
+    return timeout if connection.patience is None else min(timeout, connection.patience)
 
 
 async def _answer(connection: Connection, call: str, data: bytes) -> bytes:

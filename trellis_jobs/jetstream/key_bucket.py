@@ -164,7 +164,7 @@ class KeyBucket:
             made = _chain(guess.state, moves)
             if made.all_change and await self._write(guess, made.state):
                 return made.moved
-        unanswered = 0
+        unanswered, begun = 0, self._loop.time()
         for attempt in range(_ATTEMPTS):
             before = await self._read(empty)
             made = _chain(before.state, moves)
@@ -175,7 +175,7 @@ class KeyBucket:
                 return made.moved
             unanswered += is_written is None
             if unanswered == _UNANSWERED:
-                raise NotConfirmed(f"a write of {empty.display}", _UNANSWERED * _ASK_TIMEOUT)
+                raise NotConfirmed(f"a write of {empty.display}", self._loop.time() - begun)
             await asyncio.sleep(random.uniform(0, min(0.001 * attempt, _LONGEST_PAUSE)))  # noqa: S311
         raise KeyContention(empty.display, _ATTEMPTS)
 
@@ -209,12 +209,13 @@ class KeyBucket:
 
     async def _newest(self, subject: str) -> Stored:
         read = self._connection.api(f"DIRECT.GET.{KEYS}.{subject}")
+        begun = self._loop.time()
         for _ in range(_UNANSWERED):
             try:
                 return read_stored(subject, await self._ask(read))
             except ConnectionLost as error:
                 await self._reconnected(f"a read of {subject}", error)
-        raise NotConfirmed(f"a read of {subject}", _UNANSWERED * _ASK_TIMEOUT)
+        raise NotConfirmed(f"a read of {subject}", self._loop.time() - begun)
 
     async def _write(self, before: _Known, state: KeyState) -> bool | None:
         """False: refused. None: nobody answered, and it is not there."""

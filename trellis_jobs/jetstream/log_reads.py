@@ -7,7 +7,7 @@ reach is known from what was appended, delivered or refused; until one does, not
 from __future__ import annotations
 
 import asyncio
-import contextlib
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from trellis_jobs.contract.topology import LOG
@@ -25,6 +25,8 @@ from trellis_jobs.wire import events as wire
 from trellis_jobs.wire import headers as h
 
 if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
     from trellis_jobs.jetstream.connection import Connection
     from trellis_jobs.jetstream.event_publish import Publish
     from trellis_jobs.jetstream.history import Histories
@@ -59,9 +61,10 @@ class LogReads:
 
     async def newest(self, subject: str) -> Message | None:
         """The newest message on a subject (wildcards allowed), from whichever replica answers."""
+        ask = partial(api.newest, self._connection, LOG, subject, timeout=ACK_TIMEOUT)
         looks, missing_since = 0, FOREVER
         while True:
-            message = await self._ask_for(subject)
+            message = await self._ask_for(f"a read of {subject}", ask)
             status = "503" if message is None else (message.headers or {}).get("Status")
             if status is None:
                 return message
@@ -74,18 +77,19 @@ class LogReads:
             await asyncio.sleep(pause_after(looks))
             looks += 1
 
-    async def _ask_for(self, subject: str) -> Message | None:
+    async def _ask_for(self, what: str, ask: Callable[[], Awaitable[Message]]) -> Message | None:
         """None: nobody is there to be asked."""
+        begun = self._loop.time()
         for _ in range(_UNANSWERED):
             try:
-                return await api.newest(self._connection, LOG, subject, timeout=ACK_TIMEOUT)
+                return await ask()
             except NoResponders:
                 return None
             except ConnectionLost:
                 if self._connection.is_closed:
-                    raise NotConfirmed(f"a read of {subject}", None) from None
+                    raise NotConfirmed(what, None) from None
             await self._connection.until_up()
-        raise NotConfirmed(f"a read of {subject}", _UNANSWERED * ACK_TIMEOUT)
+        raise NotConfirmed(what, self._loop.time() - begun)
 
     async def newest_by_leader(self, job: JobAddress) -> int:
         """Where the job's newest event is, 0: nowhere. A replica that lags has no say in it.
@@ -93,17 +97,17 @@ class LogReads:
         Only the leader is asked for writes; its refusal of one that nothing allows names the place.
         """
         subject, history = subjects.lifecycle(job, EventKind.HEARTBEAT), subjects.history(job)
-        impossible = {h.EXPECTED_SEQUENCE: _UNREACHED, h.EXPECTED_SUBJECT: history}
+        impossible = h.block({h.EXPECTED_SEQUENCE: _UNREACHED, h.EXPECTED_SUBJECT: history})
+        timeout = api.within_patience(self._connection, ACK_TIMEOUT)
+        ask = partial(self._connection.question, subject, b"", impossible, timeout)
+        what, begun = f"the leader's word on {job.job_id}", self._loop.time()
         for look in range(_LOOKS):
-            with contextlib.suppress(NoResponders, ConnectionLost):
-                asked = self._connection.ask(subject, headers=impossible, timeout=ACK_TIMEOUT)
-                answer = read_answer(subject, await asked)
-                if isinstance(answer, Refused):
-                    return answer.last_sequence
-            if self._connection.is_closed:
-                raise NotConfirmed(f"the leader's word on {job.job_id}", None, job.job_id)
+            message = await self._ask_for(what, ask)
+            answer = None if message is None else read_answer(subject, message)
+            if isinstance(answer, Refused):
+                return answer.last_sequence
             await asyncio.sleep(pause_after(look))
-        raise NotConfirmed(f"the leader's word on {job.job_id}", 50, job.job_id)
+        raise NotConfirmed(what, self._loop.time() - begun, job.job_id)
 
     async def last(self, job: JobAddress, kind: EventKind) -> Entry | None:
         message = await self.newest(subjects.lifecycle(job, kind))
@@ -111,6 +115,7 @@ class LogReads:
         return decoded if isinstance(decoded, Entry) else None
 
     async def latest(self, job: JobAddress, *, at_least: int, shared: bool) -> Latest | None:
+        begun = self._loop.time()
         for look in range(_LOOKS):
             message = await self.newest(subjects.history(job))
             if message is None and at_least == 0:
@@ -118,9 +123,8 @@ class LogReads:
             if message is not None and sequence_of(message) >= at_least:
                 return await self._latest_from(job, message, shared=shared)
             await asyncio.sleep(pause_after(look))
-        raise NotConfirmed(
-            f"a read of {job.job_id} at sequence {at_least} or later", 50, job.job_id
-        )
+        what = f"a read of {job.job_id} at sequence {at_least} or later"
+        raise NotConfirmed(what, self._loop.time() - begun, job.job_id)
 
     async def find(self, publish: Publish, refused_at: int) -> int | None:
         """Where a publish is that was refused, perhaps by its own first copy; None: nowhere.

@@ -1,0 +1,48 @@
+"""A log that says nothing is not asked for ever, and is told so as long as it took."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from tests.admin.projection_lab import log_lab
+from tests.given import REPORT
+from tests.support.facts import DEADLINE, until
+from tests.support.fault_proxy import Then, fault_proxy
+from trellis_jobs.embedded import EmbeddedServer
+from trellis_jobs.errors import NotConfirmed, Unreachable
+from trellis_jobs.jetstream import log_reads, questions
+from trellis_jobs.jetstream.connection import Connection
+from trellis_jobs.jetstream.history import Histories
+from trellis_jobs.jetstream.log_reads import LogReads
+
+
+async def test_a_leader_is_asked_as_often_as_any_replica_and_within_somebodys_patience(
+    server: EmbeddedServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(log_reads, "ACK_TIMEOUT", 0.01)
+    monkeypatch.setattr(questions, "SWEEP_INTERVAL", 0.01)
+    asked: list[str] = []
+
+    def say_nothing() -> Then:
+        asked.append("again")
+        return Then.SWALLOW
+
+    async with log_lab(server.url), fault_proxy(server.url) as way:
+        connection = await Connection.open(way.url, name="asking", patience=0.1)
+        try:
+            reads = LogReads(connection, Histories(connection))
+            assert await reads.newest_by_leader(REPORT) == 0
+            way.when_client_sends(rb"heartbeat", say_nothing, uses=1000)
+            with pytest.raises(NotConfirmed, match="the leader's word") as unsure:
+                await reads.newest_by_leader(REPORT)
+            assert len(asked) == 15
+            assert "within 50 s" not in str(unsure.value)
+            way.refuse()
+            await until(lambda: not connection.is_up, "the server went away")
+            async with asyncio.timeout(DEADLINE):
+                with pytest.raises(Unreachable):
+                    await reads.newest_by_leader(REPORT)
+        finally:
+            await connection.close()
