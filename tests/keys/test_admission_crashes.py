@@ -269,7 +269,32 @@ async def test_many_jobs_with_keys_share_their_patience_with_a_server_that_is_go
             with pytest.raises(SomeNotCreated) as gone:
                 await jobs.strict.create_many([Sync(origin=str(n)) for n in range(100)])
         assert {type(error) for error in gone.value.failed.values()} == {NotConfirmed}
+        assert all("within 1 s" in str(error) for error in gone.value.failed.values())
         assert len(gone.value.failed) == 100
+
+
+async def test_jobs_that_nobody_has_patience_for_take_no_places(
+    server: EmbeddedServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(submission, "_IN_FLIGHT", 2)
+    async with (
+        desk(server.url),
+        fault_proxy(server.url) as way,
+        producer(way.url) as jobs,
+    ):
+        many = [Sync(origin=str(n)) for n in range(20)]
+        await jobs.roomy.create_many(many)  # so that no place is read before it is taken
+        sent: list[str] = []
+        way.freeze()
+        way.on_message(sent.append)
+        with monkeypatch.context() as hurry:
+            hurry.setattr(submission, "PATIENCE", 0.5)
+            with pytest.raises(SomeNotCreated) as gone:
+                await jobs.roomy.create_many(many)
+        assert len(gone.value.failed) == 20
+        way.thaw()
+        await jobs.plain.create(Sync())  # sent after everything else
+        assert len({subject for subject in sent if subject.startswith("$KV.")}) == 2
 
 
 async def test_a_job_that_was_not_confirmed_keeps_its_place_for_it_may_be_there(

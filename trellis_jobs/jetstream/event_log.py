@@ -93,9 +93,14 @@ class EventLog:
             return answer
         return Head(answer, standing.recorded_at(answer))
 
-    async def try_begin(self, event: Begun, *, patience: float) -> int | Refused:
-        """Append the first event of a job, as try_append() does; where it is then."""
-        return await self._confirm(self._prepare(None, event, begin(event)), patience)
+    async def try_begin(
+        self, event: Begun, *, patience: float, since: float | None = None
+    ) -> int | Refused:
+        """Append the first event of a job, as try_append() does; where it is then.
+
+        `since`: when the patience began, by the clock of the loop.
+        """
+        return await self._confirm(self._prepare(None, event, begin(event)), patience, since)
 
     async def try_append_together(
         self, steps: Sequence[tuple[Head | None, Event]], *, patience: float = FOREVER
@@ -164,8 +169,7 @@ class EventLog:
                 if answer is not None:
                     row.answered_at = self._loop.time()
                     return answer
-            left = row.answered_at + row.patience - self._loop.time()
-            answer = await self._insist(publish, max(0.0, left))
+            answer = await self._insist(publish, row.patience, row.answered_at)
         except JobsError as error:
             return error
         row.answered_at = self._loop.time()
@@ -246,29 +250,35 @@ class EventLog:
         data = wire.encode(event, standing, head.standing.state if head else None)
         return Publish(subjects.lifecycle(job, event.kind), data, block, event_id, job, guard)
 
-    async def _confirm(self, publish: Publish | Batch, patience: float) -> int | Refused:
+    async def _confirm(
+        self, publish: Publish | Batch, patience: float, since: float | None = None
+    ) -> int | Refused:
         """Publish until the server says yes (the sequence) or no.
 
         Nearly always the first answer settles it: only what comes after that is worth a timer.
         """
-        begun = self._loop.time()
+        now = self._loop.time()
+        begun = now if since is None else since
         if self._guards:
             try:
-                answer = await publish.once(self._connection, min(ACK_TIMEOUT, patience))
+                left = begun + patience - now
+                answer = await publish.once(self._connection, min(ACK_TIMEOUT, left))
             except (NoResponders, ConnectionLost):
                 answer = None
             if isinstance(answer, int):
                 return answer
             if answer is not None and not await self._is_mistaken(publish, answer):
                 return answer
-        return await self._insist(publish, patience - (self._loop.time() - begun))
+        return await self._insist(publish, patience, begun)
 
-    async def _insist(self, publish: Publish | Batch, patience: float) -> int | Refused:
+    async def _insist(
+        self, publish: Publish | Batch, patience: float, since: float
+    ) -> int | Refused:
         """Of what may be in the log already: a refusal counts only if it is not."""
         if patience == FOREVER:
             return await self._publish_patiently(publish, FOREVER)
         try:
-            async with asyncio.timeout(patience):
+            async with asyncio.timeout_at(since + patience):
                 return await self._publish_patiently(publish, FAILOVER)
         except TimeoutError:
             raise NotConfirmed(publish.subject, patience, publish.job.job_id) from None

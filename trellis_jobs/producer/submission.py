@@ -92,14 +92,17 @@ class Producer:
         key = None if queue.keying is None else queue.keying.template.resolve(fitting)
         return Request(queue, fitting, job_id, deadline, key)
 
-    async def create(self, request: Request, patience: float | None = None) -> CreatedJob:
-        """Returns once the job is in the log; a lost acknowledgement is repeated, never doubled."""
+    async def create(self, request: Request, since: float | None = None) -> CreatedJob:
+        """Returns once the job is in the log; a lost acknowledgement is repeated, never doubled.
+
+        `since`: when the patience began, by the clock of the loop.
+        """
+        begun = asyncio.get_running_loop().time() if since is None else since
         job = self._address(request)
         with self._telemetry.creating(job):
             created = self._created(job, self._context(), request)
             with self._telemetry.appending(created):
-                left = PATIENCE if patience is None else patience
-                entered = await self._enter(created, request, left)
+                entered = await self._enter(created, request, begun)
         self._telemetry.count(created)
         return entered
 
@@ -131,21 +134,21 @@ class Producer:
             concurrency=None if key is None else Concurrency(key=key.display, key_hash=key.hash),
         )
 
-    async def _enter(self, created: Created, request: Request, patience: float) -> CreatedJob:
+    async def _enter(self, created: Created, request: Request, since: float) -> CreatedJob:
         if request.key is None:
-            sequence = await self._events.try_begin(created, patience=patience)
+            sequence = await self._events.try_begin(created, patience=PATIENCE, since=since)
             if isinstance(sequence, Refused):
                 raise JobExists(created.job.job_id)
             return CreatedJob(created.job, sequence)
         keys = self._keys[request.queue.name]
         admission = Admission(
-            keys, self._events, request.key, created, witness=self.witness, patience=patience
+            keys, self._events, request.key, created, witness=self.witness, patience=PATIENCE
         )
         try:
-            async with asyncio.timeout(patience):
+            async with asyncio.timeout_at(since + PATIENCE):
                 entered = await admission.enter()
         except TimeoutError:
-            raise NotConfirmed("the job's admission", patience, created.job.job_id) from None
+            raise _not_admitted(created.job) from None
         return CreatedJob(created.job, entered.head.sequence, entered.replaced)
 
     async def create_many(self, requests: Sequence[Request]) -> list[CreatedJob]:
@@ -188,20 +191,28 @@ class Producer:
         """They share their patience, as in a row: an outage costs it once."""
         answers, waiting = dict[int, CreatedJob | JobsError](), iter(enumerate(requests))
         now = asyncio.get_running_loop().time
-        until = now() + PATIENCE
+        answered_at = now()
 
         async def create_what_waits() -> None:
-            nonlocal until
+            nonlocal answered_at
             for n, request in waiting:
+                if now() >= answered_at + PATIENCE:
+                    # Begun now, it would take a place in its key and never come.
+                    answers[n] = _not_admitted(self._address(request))
+                    continue
                 try:
-                    answers[n] = await self.create(request, max(0.0, until - now()))
+                    answers[n] = await self.create(request, answered_at)
                 except (NotConfirmed, InfrastructureError) as error:
                     answers[n] = error
                     continue
                 except JobsError as error:
                     answers[n] = error
-                until = now() + PATIENCE
+                answered_at = now()
 
         lanes = min(_IN_FLIGHT, len(requests))
         await asyncio.gather(*(create_what_waits() for _ in range(lanes)))
         return [answers[n] for n in range(len(requests))]
+
+
+def _not_admitted(job: JobAddress) -> NotConfirmed:
+    return NotConfirmed("the job's admission", PATIENCE, job.job_id)

@@ -67,8 +67,8 @@ class InlineProducer(Producer):
         super().__init__(doors.service, doors.events, keys, Telemetry(), doors.surroundings)
         self._workers = workers
 
-    async def create(self, request: Request, patience: float | None = None) -> CreatedJob:
-        created = await super().create(request, patience)
+    async def create(self, request: Request, since: float | None = None) -> CreatedJob:
+        created = await super().create(request, since)
         await self._work_off(request, created)
         return created
 
