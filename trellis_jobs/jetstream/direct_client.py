@@ -22,6 +22,8 @@ Receive = Callable[[Message], None]
 
 _CRLF: Final = b"\r\n"
 _MESSAGES: Final = (b"MSG ", b"HMSG ")
+# Where a reader of asyncio keeps what was received and not read yet.
+_UNREAD: Final = "_buffer"
 # What a socket has not taken yet; with more than that we wait for it, as nats-py does.
 _MOST_UNSENT: Final = 1 << 20
 
@@ -102,9 +104,10 @@ class DirectClient(Client):
         self._write()
         if self._pending and self.is_connected and self._flush_queue is not None:
             written = self._loop.create_future()
-            self._flush_queue.put_nowait(written)
             try:
-                await asyncio.wait_for(written, timeout)
+                async with asyncio.timeout(timeout):
+                    await self._flush_queue.put(written)
+                    await written
             except TimeoutError:
                 raise FlushTimeoutError from None
         await super().flush(timeout)
@@ -118,10 +121,14 @@ class DirectClient(Client):
 
     async def _read_loop(self) -> None:
         """Of each new socket: nats-py is left with what is no message, and what came before."""
-        writer = self._writer
+        writer, reader = self._writer, getattr(self._transport, "_io_reader", None)
         usual = None if writer is None else writer.transport.get_protocol()
-        if writer is not None and isinstance(usual, asyncio.StreamReaderProtocol):
-            unread = getattr(getattr(self._transport, "_io_reader", None), "_buffer", b"")
+        unread = getattr(reader, _UNREAD, None)
+        if (
+            writer is not None
+            and isinstance(usual, asyncio.StreamReaderProtocol)
+            and isinstance(unread, bytearray)  # without it messages might overtake
+        ):
             self._ps = parser = _DirectParser(self, left=len(unread))
             writer.transport.set_protocol(_Shortcut(self, usual, parser))
         await super()._read_loop()
