@@ -100,6 +100,8 @@ BY_CHANCE: Final = frozenset(
         "jobs_admin.projection.rebuild:_held:place_of",
         "jobs_admin.projection.store:Projection.do:asyncio.wait",
         "jobs_admin.actions:Actions.carry_out:chase.after",
+        "jobs_admin.upkeep.reconciliation:Reconciliation.sweep:self._look",
+        "jobs_admin.upkeep.reconciliation:Reconciliation.sweep:self._missing#2",
         "jobs_admin.upkeep.verdicts:Verdicts.append:chase.after",
         "jobs_admin.chase:Chase.after:self._whole",
         "jobs_admin.chase:Chase.after:self._stretch",
