@@ -16,7 +16,8 @@ from tests.support.lab import probe
 from trellis_jobs.embedded import EmbeddedServer
 from trellis_jobs.jetstream import direct_client
 from trellis_jobs.jetstream.connection import Connection
-from trellis_jobs.jetstream.direct_client import _DirectParser, _Shortcut
+from trellis_jobs.jetstream.direct_client import _Shortcut
+from trellis_jobs.jetstream.direct_parser import DirectParser
 from trellis_jobs.jetstream.messages import Message
 
 MESSAGES = 100
@@ -57,11 +58,11 @@ def line(chance: random.Random, number: int) -> tuple[bytes, bytes]:
     return chance.choice(messages if chance.random() < 0.7 else others)
 
 
-async def parse_what_comes(said: bytes, chance: random.Random, heard: Heard) -> _DirectParser:
+async def parse_what_comes(said: bytes, chance: random.Random, heard: Heard) -> DirectParser:
     """In pieces, some of which were there before; nats-py reads its part when it gets to it."""
     early = chance.choice((0, 0, chance.randrange(20)))
     unread, coming = bytearray(said[:early]), bytearray(said[early:])
-    parser = _DirectParser(heard, left=len(unread))
+    parser = DirectParser(heard, left=len(unread))
 
     async def read_on() -> None:
         while coming or unread:

@@ -31,6 +31,7 @@ OUTSIDE: Final = {
     "trellis_jobs.jetstream.api": _TRANSPORT,
     "trellis_jobs.jetstream.connection": _TRANSPORT,
     "trellis_jobs.jetstream.direct_client": _TRANSPORT,
+    "trellis_jobs.jetstream.direct_parser": _TRANSPORT,
     "trellis_jobs.jetstream.requests": _TRANSPORT,
     "trellis_jobs.jetstream.outages": _READS,
     "trellis_jobs.jetstream.heartbeats": _READS,

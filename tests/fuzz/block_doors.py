@@ -10,7 +10,7 @@ from nats.errors import ProtocolError
 
 from tests.fuzz.doors import Door
 from trellis_jobs.errors import RequestRefused
-from trellis_jobs.jetstream.direct_client import _DirectParser
+from trellis_jobs.jetstream.direct_parser import DirectParser
 from trellis_jobs.jetstream.key_bucket import read_stored
 from trellis_jobs.jetstream.messages import Message, read_headers
 
@@ -44,7 +44,7 @@ def heard(*chunks: bytes, feeding: bool = False) -> list[Any]:
     `feeding`: as they come from a socket, with what is left for nats-py brought in the end.
     """
     ears = Ears()
-    parser = _DirectParser(ears)
+    parser = DirectParser(ears)
     if feeding:
         chunks = tuple([parser.feed(chunk) for chunk in chunks])
     try:

@@ -61,16 +61,11 @@ async def test_a_job_that_is_cancelled_as_it_gets_its_key_is_told(server: Embedd
         probe(server.url) as raw,
         worker(way.url, "calm") as working,
     ):
-
-        def hold_back_what_follows() -> Then:
-            way.freeze()
-            return Then.FORWARD
-
         first = await jobs.calm.create(Errand(do="wait"))
         await working.until_running(first)
         ref = await jobs.calm.create(Errand(do="wait"))
         await until_out(raw, jobs.calm, 2)
-        way.when_client_sends(rb"\.started ", hold_back_what_follows)
+        way.freeze_after(rb"\.started ")
         working.let_go(first)
         await until_state(ref, JobState.ACTIVE)
         await ref.cancel()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tests.scenarios.test_stale_messages import take_one
 from tests.support.facts import until
-from tests.support.fault_proxy import Then, fault_proxy
+from tests.support.fault_proxy import fault_proxy
 from tests.support.lab import Probe, Task, probe, producer, worker
 from trellis_jobs.embedded import EmbeddedServer
 from trellis_jobs.model.settlement import Nak
@@ -37,12 +37,7 @@ async def test_a_worker_whose_start_was_confirmed_too_late_asks_whether_the_job_
         fault_proxy(server.url) as way,
         worker(way.url, "work") as late,
     ):
-
-        def freeze() -> Then:
-            way.freeze()
-            return Then.FORWARD
-
-        way.when_client_sends(rb"\.started ", freeze)
+        way.freeze_after(rb"\.started ")
         ref = await jobs.work.create(Task(do="wait"))
         async with worker(server.url, "work") as other:
             await other.until_running(ref)

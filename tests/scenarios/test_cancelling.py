@@ -10,7 +10,7 @@ import pytest
 
 from tests.scenarios.test_strangers_write import CONTEXT, SharedJobs, foreign, write
 from tests.support.facts import until
-from tests.support.fault_proxy import Then, fault_proxy
+from tests.support.fault_proxy import fault_proxy
 from tests.support.lab import Probe, Task, probe, producer, until_state, worker
 from trellis_jobs import JobIsOver, JobRef, NotConfirmed, Service
 from trellis_jobs.embedded import EmbeddedServer
@@ -183,12 +183,7 @@ async def test_a_cancel_is_heard_although_it_comes_together_with_the_start_of_th
         worker(way.url, "slow") as made,
         producer(server.url) as jobs,
     ):
-
-        def hold_back_what_follows() -> Then:
-            way.freeze()
-            return Then.FORWARD
-
-        way.when_client_sends(rb"\.started ", hold_back_what_follows)
+        way.freeze_after(rb"\.started ")
         ref = await jobs.slow.create(Task(do="wait"))
         await until_state(ref, JobState.ACTIVE)
         await ref.cancel()

@@ -63,6 +63,15 @@ class FaultProxy:
     def when_server_sends(self, pattern: bytes, act: Callable[[], Then], *, uses: int = 1) -> None:
         self.to_client.append(_Rule(re.compile(pattern, re.DOTALL), lambda _, __: act(), uses))
 
+    def freeze_after(self, pattern: bytes) -> None:
+        """Let through what the client sends then, and nothing that follows, either way."""
+
+        def freeze() -> Then:
+            self.freeze()
+            return Then.FORWARD
+
+        self.when_client_sends(pattern, freeze)
+
     def on_message(self, note: Callable[[str], None]) -> None:
         """`note` gets the subject of each message that clients send from now on."""
 

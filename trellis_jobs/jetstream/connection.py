@@ -24,7 +24,7 @@ from trellis_jobs.errors import (
 )
 from trellis_jobs.jetstream.access import Access, access_to
 from trellis_jobs.jetstream.addresses import addresses_in
-from trellis_jobs.jetstream.direct_client import DirectClient, Receive
+from trellis_jobs.jetstream.direct_client import DirectClient
 from trellis_jobs.jetstream.messages import read_headers
 from trellis_jobs.jetstream.questions import ConnectionLost, NoResponders, Questions
 from trellis_jobs.wire import headers as h
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from nats.aio.client import ServerVersion
     from nats.aio.subscription import Subscription
 
+    from trellis_jobs.jetstream.direct_parser import Receive
     from trellis_jobs.jetstream.messages import Message
 
 __all__ = ["Connection", "ConnectionLost", "NoResponders", "plain_version"]
