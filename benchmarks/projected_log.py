@@ -21,6 +21,7 @@ from trellis_jobs.model.reducer import Illegal, advance
 from trellis_jobs.model.standing import Standing
 from trellis_jobs.model.values import replace
 from trellis_jobs.wire import events as wire
+from trellis_jobs.wire import headers as h
 
 EVENTS_A_JOB: Final = 3
 BEGIN: Final = datetime(2026, 3, 28, 12, 0, tzinfo=UTC)
@@ -105,7 +106,8 @@ def messages(jobs: int) -> Iterator[tuple[str, bytes]]:
 
 async def write(connection: Connection, jobs: int) -> None:
     for number, (subject, data) in enumerate(messages(jobs)):
-        await connection.publish(subject, data)
+        headers = h.of_event(_CONTEXT, f"01JQEVENT{number:017d}")
+        await connection.publish(subject, data, headers=headers)
         if number % 1000 == 0:
             await connection.flush()
     await connection.flush()

@@ -13,6 +13,7 @@ from trellis_jobs.errors import RequestRefused
 from trellis_jobs.jetstream.direct_parser import DirectParser
 from trellis_jobs.jetstream.key_bucket import read_stored
 from trellis_jobs.jetstream.messages import Message, read_headers
+from trellis_jobs.wire.headers import is_server_reply, may_be_server_reply
 
 
 class Ears:
@@ -68,8 +69,10 @@ def frames(data: bytes) -> None:
 
 
 def header_block(data: bytes) -> None:
-    for name, value in read_headers(data).items():
+    headers = read_headers(data)
+    for name, value in headers.items():
         assert "\r\n" not in name + value
+    assert may_be_server_reply(data) or not is_server_reply(headers)
     assert isinstance(Message("a", block=data).status, str | None)
 
 

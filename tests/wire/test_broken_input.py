@@ -207,12 +207,19 @@ def test_an_event_of_a_service_called_workers_is_no_event() -> None:
 def test_an_answer_of_the_server_to_a_request_is_no_event(name: str) -> None:
     answered = {**golden(EventKind.CREATED).message["headers"], name: "JOBS"}
     assert "answer to a request" in reason(valid(EventKind.CREATED), headers=answered)
+    assert headers.may_be_server_reply(headers.block(answered))
+
+
+def test_an_answer_of_the_server_is_told_by_its_first_line_too() -> None:
+    assert headers.may_be_server_reply(b"NATS/1.0 503\r\n\r\n")
 
 
 def test_the_headers_that_the_server_adds_to_what_it_stores_do_no_harm() -> None:
     own = headers.of_event(created().context, "0123") | {headers.EXPECTED_SEQUENCE: "0"}
     assert isinstance(read(valid(EventKind.CREATED), headers=own), Entry)
+    assert not headers.may_be_server_reply(headers.block(own))
     assert isinstance(read(valid(EventKind.CREATED), headers={}), Entry)
+    assert not headers.may_be_server_reply(b"")
     assert isinstance(read(valid(EventKind.CREATED), headers=None), Entry)
 
 

@@ -13,6 +13,7 @@ from trellis_jobs.jetstream import api, stored_messages
 from trellis_jobs.jetstream.outages import through_outages
 from trellis_jobs.jetstream.pulling import End, ShortLived, pulling_anew
 from trellis_jobs.jetstream.stream_facts import next_in_log
+from trellis_jobs.model.values import Value
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Mapping
@@ -27,9 +28,11 @@ _PULL_BYTES: Final = 16 * 1024 * 1024
 _IDLE: Final = timedelta(minutes=1)
 
 
-@dataclass(frozen=True, slots=True)
-class LogMessage:
-    """`stored_ns` is the server's time; `pending` how many messages came after this one then."""
+class LogMessage(Value, frozen=True):
+    """`stored_ns` is the server's time; `pending` how many messages came after this one then.
+
+    `headers` only where there may be those of a server's reply among them (design D21).
+    """
 
     subject: str
     sequence: int
@@ -202,5 +205,5 @@ def log_message(message: Message, info: DeliveryInfo) -> LogMessage:
         info.stored_ns,
         info.pending,
         message.data,
-        message.headers,
+        message.headers if message.may_be_reply else None,
     )

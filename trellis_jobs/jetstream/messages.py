@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
+from trellis_jobs.wire import headers as h
+
 _FIRST_LINE: Final = len(b"NATS/1.0")
 _STATUS: Final = "Status"
 _DESCRIPTION: Final = "Description"
@@ -32,6 +34,11 @@ class Message:
         if self._headers is None:
             self._headers = read_headers(self._block) if self._block else {}
         return self._headers
+
+    @property
+    def may_be_reply(self) -> bool:
+        """False: none of its headers is one of a server's reply."""
+        return h.may_be_server_reply(self._block)
 
     @property
     def status(self) -> str | None:

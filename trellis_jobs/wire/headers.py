@@ -24,6 +24,8 @@ BATCH_COMMIT: Final = "Nats-Batch-Commit"
 # reply subject somebody pointed at a job (design D21).
 OF_SERVER_REPLIES: Final = frozenset({"Nats-Stream", "Nats-Sequence", "Status"})
 
+_NO_STATUS: Final = b"NATS/1.0\r\n"
+
 # Of a sequence, an unsigned 64-bit number. A client may have written the header itself.
 _MOST_DIGITS: Final = 20
 _NO_SEQUENCE: Final = 2**64
@@ -73,6 +75,13 @@ def in_batch(event_block: bytes, batch_id: str, place: int, size: int) -> bytes:
 
 def is_server_reply(headers: Mapping[str, str] | None) -> bool:
     return headers is not None and not OF_SERVER_REPLIES.isdisjoint(headers)
+
+
+def may_be_server_reply(block: bytes) -> bool:
+    """Of headers as they came: those of our own events need not be read to know."""
+    return bool(block) and (
+        b"Nats-S" in block or b"Status" in block or not block.startswith(_NO_STATUS)
+    )
 
 
 def source_sequence(headers: Mapping[str, str]) -> int | None:
