@@ -104,7 +104,7 @@ def read(messages: Sequence[LogMessage]) -> Readings:
     events: defaultdict[JobAddress, list[tuple[LogMessage, Entry]]] = defaultdict(list)
     beats, undecodable = [], []
     for message in messages:
-        read = wire.read(message.subject, message.sequence, message.data, message.headers)
+        read = wire.read(message.subject, message.sequence, message.data, message.reply_headers)
         if isinstance(read, Entry):
             events[read.event.job].append((message, read))
         elif isinstance(read, WorkerHeartbeat):

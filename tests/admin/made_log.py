@@ -25,6 +25,7 @@ from trellis_jobs.model.standing import Standing
 from trellis_jobs.model.states import JobState
 from trellis_jobs.model.values import replace
 from trellis_jobs.wire import events as wire
+from trellis_jobs.wire import headers as h
 from trellis_jobs.wire import presence
 
 BILLING: Final = JobAddress("billing", "send-invoice", "01JQEXAMP1E0000000000000BB")
@@ -76,8 +77,8 @@ class Scribe:
     def add(self, subject: str, data: bytes, headers: dict[str, str] | None = None) -> Scribe:
         """Anything, under any subject."""
         sequence = len(self.messages) + 1
-        stored_ns = microseconds(self._at) * 1000
-        self.messages.append(LogMessage(subject, sequence, stored_ns, 0, data, headers))
+        stored_ns, block = microseconds(self._at) * 1000, h.block(headers) if headers else b""
+        self.messages.append(LogMessage(subject, sequence, stored_ns, 0, data, block))
         return self
 
     def later(self, seconds: float) -> Scribe:

@@ -12,6 +12,7 @@ from trellis_jobs.jetstream.log_feed import LogMessage
 from trellis_jobs.model import subjects
 from trellis_jobs.model.events import EventKind
 from trellis_jobs.model.identity import JobAddress
+from trellis_jobs.wire import headers as h
 
 FIRST_STORED_NS: Final = 1_774_699_200_000_000_000
 _SECOND_NS: Final = 10**9
@@ -54,4 +55,5 @@ class SpoiltLog:
         self._sequence += 1
         stored_ns = FIRST_STORED_NS + self._sequence * _SECOND_NS
         headers = self._chance.choice(samples.HEADERS)
-        return LogMessage(subject, self._sequence, stored_ns, 0, own, headers)
+        block = h.block(headers) if headers else b""
+        return LogMessage(subject, self._sequence, stored_ns, 0, own, block)

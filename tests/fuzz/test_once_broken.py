@@ -129,7 +129,7 @@ def test_a_line_that_only_looks_like_a_record_is_what_the_app_said(line: str) ->
 
 def told(kind: EventKind, data: bytes, sequence: int = 17) -> LogMessage:
     stored = FIRST_STORED_NS + sequence
-    return LogMessage(subjects.lifecycle(REPORT, kind), sequence, stored, 0, data, None)
+    return LogMessage(subjects.lifecycle(REPORT, kind), sequence, stored, 0, data)
 
 
 def created_with(name: str, value: bytes) -> LogMessage:

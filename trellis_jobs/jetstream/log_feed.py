@@ -10,10 +10,12 @@ from typing import TYPE_CHECKING, Final, Literal
 from trellis_jobs.contract.topology import LOG
 from trellis_jobs.errors import InfrastructureMissing, JobsError, RequestRefused
 from trellis_jobs.jetstream import api, stored_messages
+from trellis_jobs.jetstream.messages import read_headers
 from trellis_jobs.jetstream.outages import through_outages
 from trellis_jobs.jetstream.pulling import End, ShortLived, pulling_anew
 from trellis_jobs.jetstream.stream_facts import next_in_log
 from trellis_jobs.model.values import Value
+from trellis_jobs.wire.headers import may_be_server_reply
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Mapping
@@ -31,7 +33,7 @@ _IDLE: Final = timedelta(minutes=1)
 class LogMessage(Value, frozen=True):
     """`stored_ns` is the server's time; `pending` how many messages came after this one then.
 
-    `headers` only where there may be those of a server's reply among them (design D21).
+    `block` are its headers as they came: few readers ask for them.
     """
 
     subject: str
@@ -39,7 +41,16 @@ class LogMessage(Value, frozen=True):
     stored_ns: int
     pending: int
     data: bytes
-    headers: Mapping[str, str] | None
+    block: bytes = b""
+
+    @property
+    def headers(self) -> Mapping[str, str]:
+        return read_headers(self.block) if self.block else {}
+
+    @property
+    def reply_headers(self) -> Mapping[str, str] | None:
+        """The same where some of them may be those of a server's reply (design D21)."""
+        return self.headers if may_be_server_reply(self.block) else None
 
     @property
     def stored_at(self) -> datetime:
@@ -205,5 +216,5 @@ def log_message(message: Message, info: DeliveryInfo) -> LogMessage:
         info.stored_ns,
         info.pending,
         message.data,
-        message.headers if message.may_be_reply else None,
+        message.block,
     )

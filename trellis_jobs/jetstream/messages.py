@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Final
 
-from trellis_jobs.wire import headers as h
-
 _FIRST_LINE: Final = len(b"NATS/1.0")
 _STATUS: Final = "Status"
 _DESCRIPTION: Final = "Description"
@@ -18,7 +16,7 @@ class Message:
     by direct get: once forged, once real.
     """
 
-    __slots__ = ("_block", "_headers", "data", "reply", "subject")
+    __slots__ = ("_headers", "block", "data", "reply", "subject")
 
     def __init__(
         self, subject: str, data: bytes = b"", reply: str = "", block: bytes = b""
@@ -26,24 +24,19 @@ class Message:
         self.subject = subject
         self.reply = reply
         self.data = data
-        self._block = block
+        self.block = block
         self._headers: dict[str, str] | None = None
 
     @property
     def headers(self) -> dict[str, str]:
         if self._headers is None:
-            self._headers = read_headers(self._block) if self._block else {}
+            self._headers = read_headers(self.block) if self.block else {}
         return self._headers
-
-    @property
-    def may_be_reply(self) -> bool:
-        """False: none of its headers is one of a server's reply."""
-        return h.may_be_server_reply(self._block)
 
     @property
     def status(self) -> str | None:
         """Said by the server instead of a message, or by somebody who pretends to be one."""
-        return self.headers.get(_STATUS) if self._block else None
+        return self.headers.get(_STATUS) if self.block else None
 
 
 def read_headers(block: bytes) -> dict[str, str]:
