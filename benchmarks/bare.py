@@ -1,6 +1,6 @@
 """The ceiling: the same messages over the same kind of connection, and nothing else.
 
-create: one guarded, confirmed publish.
+create: one guarded, confirmed publish; many of them in rows that are confirmed.
 drain: pull, guarded `started` confirmed, guarded `completed` confirmed, ack.
 """
 
@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Coroutine, Iterator
+from collections import deque
+from collections.abc import AsyncIterator, Awaitable, Coroutine, Iterator
 from contextlib import asynccontextmanager
-from itertools import count
+from itertools import count, islice
 from typing import Any, Final
 
 import orjson
@@ -20,6 +21,8 @@ from benchmarks.workload import BARE, CONCURRENCY, QUEUE, templates
 from trellis_jobs.contract.topology import WORK, Topology, queue_consumer
 from trellis_jobs.jetstream.connection import Connection
 from trellis_jobs.jetstream.consumers import ensure_consumer
+from trellis_jobs.jetstream.event_publish import Publish
+from trellis_jobs.jetstream.event_rows import Row
 from trellis_jobs.jetstream.messages import Message
 from trellis_jobs.jetstream.provision import provision
 from trellis_jobs.jetstream.server import detect_features
@@ -28,7 +31,8 @@ from trellis_jobs.model.events import EventKind
 from trellis_jobs.model.identity import JobAddress
 from trellis_jobs.wire import headers as h
 
-CREATING_AT_ONCE: Final = 256  # as many as create_many has in flight
+ROW: Final = 128  # as create_many has them, and as many under way
+ROWS_UNDER_WAY: Final = 4
 TOP_UP: Final = CONCURRENCY // 8
 PULL: Final = b'{"batch":%d,"expires":5000000000}'
 EVENTS: Final = templates()
@@ -38,8 +42,14 @@ JOBS_PREFIX: Final = subjects.history(JobAddress(BARE, QUEUE.name, "_")).removes
 async def create_many(url: str, jobs: int) -> Measured:
     async with _connected(url) as connection:
         watch, numbers = Stopwatch(), iter(_fresh_numbers(jobs))
-        lanes = (_create_all(connection, numbers) for _ in range(CREATING_AT_ONCE))
-        await asyncio.gather(*lanes)
+        under_way: deque[Awaitable[Message]] = deque()
+        while parts := tuple(map(_created, islice(numbers, ROW))):
+            if len(under_way) == ROWS_UNDER_WAY:
+                _see_that_it_is_whole(await under_way.popleft())
+            under_way.append(Row(parts).send(connection))
+            await asyncio.sleep(0)
+        for asked in under_way:
+            _see_that_it_is_whole(await asked)
         return watch.stop(jobs)
 
 
@@ -147,6 +157,20 @@ def _fresh_numbers(jobs: int) -> range:
 async def _create_all(connection: Connection, numbers: Iterator[int]) -> None:
     for number in numbers:
         await _append(connection, f"{number:026d}", EventKind.CREATED, 0)
+
+
+def _created(number: int) -> Publish:
+    job_id, template = f"{number:026d}", EVENTS[EventKind.CREATED]
+    job = f"{JOBS_PREFIX}{job_id}"
+    guard = {h.EXPECTED_SEQUENCE: "0", h.EXPECTED_SUBJECT: f"{job}.>"}
+    block = h.block({**template.headers, **guard})
+    address = JobAddress(BARE, QUEUE.name, job_id)
+    return Publish(f"{job}.{EventKind.CREATED.value}", template.data, block, job_id, address, 0)
+
+
+def _see_that_it_is_whole(answer: Message) -> None:
+    """A refusal ends the measurement."""
+    assert "batch" in orjson.loads(answer.data), answer.data
 
 
 async def _append(connection: Connection, job_id: str, kind: EventKind, last: int) -> int:

@@ -27,6 +27,8 @@ def log(level: int) -> dict[str, Any]:
         extra["allow_msg_ttl"] = True
     if level >= 2:
         extra["allow_atomic"] = True
+    if level >= 4:
+        extra["allow_batched"] = True
     return {
         "name": "JOBS",
         "subjects": ["trellis.jobs.>"],
@@ -174,12 +176,13 @@ def test_durations_are_exact_in_nanoseconds(duration: timedelta, expected: int) 
                 "message TTL",
                 "consumer pause",
                 "atomic batches",
+                "fast batches",
                 "durable sourcing",
             ],
         ),
-        (1, ["atomic batches", "durable sourcing"]),
-        (2, ["durable sourcing"]),
-        (3, ["durable sourcing"]),
+        (1, ["atomic batches", "fast batches", "durable sourcing"]),
+        (2, ["fast batches", "durable sourcing"]),
+        (3, ["fast batches", "durable sourcing"]),
         (4, []),
         (5, []),
         (99, []),
@@ -195,4 +198,5 @@ def test_a_server_is_told_what_it_lacks_and_what_that_means(level: int, lacking:
 def test_features_come_with_the_version_that_brought_them(level: int) -> None:
     features = Features(VERSIONS[level], level)
     assert (features.guarded_appends, features.message_ttl) == (level >= 1, level >= 1)
-    assert (features.atomic_batches, features.durable_sourcing) == (level >= 2, level >= 4)
+    assert (features.atomic_batches, features.fast_batches) == (level >= 2, level >= 4)
+    assert features.durable_sourcing == (level >= 4)

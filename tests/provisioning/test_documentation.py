@@ -22,7 +22,7 @@ def test_every_refused_difference_is_documented(key: str) -> None:
 def test_the_table_of_versions_says_what_each_version_lacks() -> None:
     rows = [line.strip("| ").split(" | ") for line in PAGE.splitlines() if line.startswith("| ")]
     start = next(n for n, row in enumerate(rows) if row[-1] == "2.15")
-    table = {row[0]: row[1:] for row in rows[start + 1 : start + 6]}
+    table = {row[0]: row[1:] for row in rows[start + 1 : start + 7]}
     for column, (version, level) in enumerate(LEVELS.items()):
         has = [cells[column] == "yes" for cells in table.values()]
         features = Features(version, level)
@@ -31,5 +31,6 @@ def test_the_table_of_versions_says_what_each_version_lacks() -> None:
             features.message_ttl,
             features.consumer_pause,
             features.atomic_batches,
+            features.fast_batches,
             features.durable_sourcing,
         ]

@@ -69,7 +69,8 @@ async def test_an_empty_server_gets_four_streams_and_the_source_between_two_of_t
         ]
         log, work, advisories, keys = [await settings(raw, name) for name in STREAMS]
     assert (log["subjects"], log["retention"]) == (["trellis.jobs.>"], "limits")
-    assert (log["allow_direct"], log["allow_msg_ttl"], log["allow_atomic"]) == (True, True, True)
+    assert (log["allow_direct"], log["allow_msg_ttl"]) == (True, True)
+    assert (log["allow_atomic"], log["allow_batched"]) == (True, True)
     assert (work["subjects"], work["retention"]) == (["trellis.work.>"], "workqueue")
     assert (work["max_msgs"], work["max_bytes"], work["max_age"]) == (-1, -1, 0)
     assert advisories["subjects"] == ["$JS.EVENT.ADVISORY.CONSUMER.MAX_DELIVERIES.JOBS_WORK.>"]

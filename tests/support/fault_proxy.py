@@ -141,7 +141,7 @@ class FaultProxy:
     def _learn(self, chunk: bytes) -> None:
         """The first subscription of a connection of ours is the inbox of its answers."""
         self._sids.update(re.findall(rb"SUB (\S+) +(\d+)\r\n", chunk))
-        inbox = re.search(rb"SUB \S+\.\* +(\d+)\r\n", chunk)
+        inbox = re.search(rb"SUB \S+\.> +(\d+)\r\n", chunk)
         if inbox is not None and not self._inbox_sid:
             self._inbox_sid = inbox[1]
 

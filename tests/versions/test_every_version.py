@@ -25,10 +25,11 @@ LACKS = {
         "message TTL",
         "consumer pause",
         "atomic batches",
+        "fast batches",
         "durable sourcing",
     },
-    "2.11.11": {"atomic batches", "durable sourcing"},
-    "2.12.8": {"durable sourcing"},
+    "2.11.11": {"atomic batches", "fast batches", "durable sourcing"},
+    "2.12.8": {"fast batches", "durable sourcing"},
     "2.14.6": set(),
     NEWEST: set(),
 }

@@ -55,6 +55,8 @@ class Topology:
             config["allow_msg_ttl"] = True
         if self.features.atomic_batches:
             config["allow_atomic"] = True
+        if self.features.fast_batches:
+            config["allow_batched"] = True
         return config
 
     def work(self) -> Config:

@@ -122,7 +122,7 @@ class Connection:
     async def listen(self) -> None:
         """Nothing that is asked is answered before."""
         questions = self._questions
-        await self._client.subscribe_directly(f"{questions.inbox}.*", questions.receive)
+        await self._client.subscribe_directly(f"{questions.inbox}.>", questions.receive)
 
     async def close(self) -> None:
         self._questions.close()
@@ -194,6 +194,10 @@ class Connection:
         """The subject on which JetStream is asked this."""
         return f"{self._api_prefix}.{call}"
 
+    def reply_to(self, token: str) -> str:
+        """Where a question with this token is answered; all else that is sent there is dropped."""
+        return f"{self._questions.inbox}.{token}"
+
     def new_inbox(self) -> str:
         return self._client.new_inbox()
 
@@ -232,14 +236,18 @@ class Connection:
         return await self.question(subject, data, block, timeout)
 
     def question(
-        self, subject: str, data: bytes, block: bytes, timeout: float
+        self, subject: str, data: bytes, block: bytes, timeout: float, token: str = ""
     ) -> Awaitable[Message]:
-        """Send, and return what the answer is awaited with; `block`: the headers as they go out."""
+        """Send, and return what the answer is awaited with; `block`: the headers as they go out.
+
+        `token`: of one's own, for an answer to reply_to(token).
+        """
         if self._is_deaf:
             raise self._not_answered(subject)
-        reply = self._questions.next_reply()
+        token = token or self._questions.next_token()
+        reply = self.reply_to(token)
         is_sent = self._publish_at_once(subject, data, reply, block)
-        answer = self._questions.add(subject, timeout)
+        answer = self._questions.add(token, subject, timeout)
         return answer if is_sent else self._ask_as_usual(answer, subject, data, reply, block)
 
     async def subscribe(self, subject: str, receive: Receive, *, group: str = "") -> Subscription:
@@ -299,7 +307,7 @@ class Connection:
     def _deafened(self, subject: str) -> bool:
         """No answer will come, to any question; False when it was about another subscription."""
         # nats-py lower-cases what the server says, so compare without case.
-        if subject != f"{self._questions.inbox}.*".lower():
+        if subject != f"{self._questions.inbox}.>".lower():
             return False
         self._is_deaf = True
         self._questions.fail(self._not_answered)

@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import logging
 import secrets
-from collections import deque
-from dataclasses import dataclass
 from itertools import count
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from trellis_jobs.contract.topology import LOG
 from trellis_jobs.errors import InfrastructureMissing, JobsError, NotConfirmed, ServerTooOld
 from trellis_jobs.jetstream.connection import Connection, ConnectionLost, NoResponders
 from trellis_jobs.jetstream.event_batch import Batch
-from trellis_jobs.jetstream.event_publish import Publish, Refused, read_answer
+from trellis_jobs.jetstream.event_publish import Publish, Refused
+from trellis_jobs.jetstream.event_rows import Beginnings
 from trellis_jobs.jetstream.history import Histories, see_that_it_reaches
 from trellis_jobs.jetstream.log_reads import (
     ACK_TIMEOUT,
@@ -34,11 +32,10 @@ from trellis_jobs.wire import events as wire
 from trellis_jobs.wire import headers as h
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Awaitable, Iterable, Sequence
+    from collections.abc import AsyncIterator, Iterable, Sequence
 
     from trellis_jobs.contract.features import Features
     from trellis_jobs.jetstream.history import Stretch
-    from trellis_jobs.jetstream.messages import Message
     from trellis_jobs.model.events import Begun, Event, EventKind
     from trellis_jobs.model.identity import JobAddress
     from trellis_jobs.model.job import Entry
@@ -47,23 +44,12 @@ __all__ = ["FOREVER", "EventLog", "Latest", "Lost", "Refused"]
 
 log = logging.getLogger(__name__)
 
-# Of many that are appended at once: enough to keep a server busy, and little to lose.
-_UNDER_WAY: Final = 512
-
 
 class Lost(Value, frozen=True):
     """The event no longer fits where the job stands; `head` is None when the job is gone."""
 
     head: Head | None
     reason: str
-
-
-@dataclass(slots=True)
-class _Row:
-    """Publishes that are sent one after the other, and share their patience."""
-
-    patience: float
-    answered_at: float
 
 
 class EventLog:
@@ -78,6 +64,7 @@ class EventLog:
         self._loop = asyncio.get_running_loop()
         self._writer = secrets.token_hex(8)
         self._written = count(1)
+        self._beginnings = Beginnings(connection, features, self._insist)
 
     async def try_append(
         self, head: Head | None, event: Event, *, patience: float = FOREVER
@@ -132,48 +119,13 @@ class EventLog:
     async def begin_many(
         self, events: Iterable[Begun], *, patience: float
     ) -> list[int | Refused | JobsError]:
-        """Append the first events of many jobs, each as try_append() does; where each is then.
+        """Append the first events of many jobs, each as try_append() does.
 
-        One after the other without waiting, and then their answers: nearly all are there by then.
-        `patience` is of the row: it begins anew with every answer, so that an outage costs it once.
+        Each is then at the sequence that is told, or after it. `patience` is of all of them: it
+        begins anew with every answer, so that an outage costs it once.
         """
-        answers: list[int | Refused | JobsError] = []
-        under_way: deque[tuple[Publish, Awaitable[Message] | JobsError | None]] = deque()
-        row = _Row(patience, self._loop.time())
-        for event in events:
-            if len(under_way) == _UNDER_WAY:
-                answers.append(await self._answer_to(*under_way.popleft(), row))
-            under_way.append(self._send(event))
-        while under_way:
-            answers.append(await self._answer_to(*under_way.popleft(), row))
-        return answers
-
-    def _send(self, event: Begun) -> tuple[Publish, Awaitable[Message] | JobsError | None]:
-        """What its answer is awaited with; None: it cannot be sent without a look at the log."""
-        publish = self._prepare(None, event, begin(event))
-        if not self._guards:
-            return publish, None
-        try:
-            return publish, publish.send(self._connection, ACK_TIMEOUT)
-        except JobsError as error:
-            return publish, error
-
-    async def _answer_to(
-        self, publish: Publish, asked: Awaitable[Message] | JobsError | None, row: _Row
-    ) -> int | Refused | JobsError:
-        if isinstance(asked, JobsError):
-            return asked
-        try:
-            with contextlib.suppress(NoResponders, ConnectionLost):
-                answer = None if asked is None else read_answer(publish.subject, await asked)
-                if answer is not None:
-                    row.answered_at = self._loop.time()
-                    return answer
-            answer = await self._insist(publish, row.patience, row.answered_at)
-        except JobsError as error:
-            return error
-        row.answered_at = self._loop.time()
-        return answer
+        publishes = (self._prepare(None, event, begin(event)) for event in events)
+        return await self._beginnings.append(publishes, patience)
 
     async def append(
         self, head: Head, event: Event, *, patience: float = FOREVER, shared: bool = False

@@ -50,6 +50,11 @@ class Publish(Value, frozen=True):
     def parts(self) -> tuple[Publish, ...]:
         return (self,)
 
+    @property
+    def size(self) -> int:
+        """As servers count it."""
+        return len(self.block) + len(self.data)
+
     async def once(self, connection: Connection, timeout: float) -> int | Refused | None:
         """The sequence, the refusal, or None: the server is not able to right now, so ask again."""
         return read_answer(self.subject, await self.send(connection, timeout))

@@ -30,23 +30,22 @@ class _Question:
 
 
 class Questions:
-    """All of a connection share one inbox: an answer finds its question by its last token."""
+    """All of a connection share one inbox: an answer finds its question by what follows."""
 
     def __init__(self, inbox: str) -> None:
         self.inbox = inbox
         self._loop = asyncio.get_running_loop()
         self._open: dict[str, _Question] = {}
-        self._next_token = 0
+        self._asked = 0
         self._sweeper: asyncio.TimerHandle | None = None
 
-    def next_reply(self) -> str:
-        """Where the answer to the question that is added next is sent."""
-        return f"{self.inbox}.{self._next_token}"
+    def next_token(self) -> str:
+        self._asked += 1
+        return str(self._asked)
 
-    def add(self, subject: str, timeout: float) -> asyncio.Future[Message]:
+    def add(self, token: str, subject: str, timeout: float) -> asyncio.Future[Message]:
         answer: asyncio.Future[Message] = self._loop.create_future()
-        self._open[str(self._next_token)] = _Question(subject, answer, self._loop.time() + timeout)
-        self._next_token += 1
+        self._open[token] = _Question(subject, answer, self._loop.time() + timeout)
         if self._sweeper is None:
             self._sweeper = self._loop.call_later(SWEEP_INTERVAL, self._sweep)
         return answer

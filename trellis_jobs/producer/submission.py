@@ -51,7 +51,7 @@ class Request(Value, frozen=True):
 
 
 class CreatedJob(Value, frozen=True):
-    """`sequence`: where its first event is in the log, so that no older read is believed."""
+    """`sequence`: its first event is there in the log, or later; no older read is believed."""
 
     address: JobAddress
     sequence: int

@@ -1,0 +1,196 @@
+"""Many jobs begin with one answer to a row of them, and each is created once whatever breaks."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections import Counter
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
+
+import pytest
+
+from tests.given import REPORT, created
+from tests.support.cluster import cluster
+from tests.support.facts import DEADLINE
+from tests.support.fault_proxy import Then, fault_proxy
+from tests.support.lab import Probe, Task, probe, producer
+from tests.support.servers import NEWEST, start_version
+from trellis_jobs.contract.topology import LOG, Topology
+from trellis_jobs.embedded import EmbeddedServer
+from trellis_jobs.errors import PayloadTooLarge
+from trellis_jobs.jetstream import api
+from trellis_jobs.jetstream.event_log import Refused
+from trellis_jobs.jetstream.provision import provision
+from trellis_jobs.model import subjects
+from trellis_jobs.model.events import Created, EventKind
+from trellis_jobs.model.values import replace
+
+WITH_ROWS = ("2.14.6", NEWEST)
+ROW = 128
+MANY = 3 * ROW + 5
+OF_A_ROW = rb"^HPUB (\S+\.created) \S+\.\$FI "
+
+
+@pytest.fixture(params=WITH_ROWS)
+def any_server(request: pytest.FixtureRequest) -> Iterator[EmbeddedServer]:
+    with start_version(request.param) as running:
+        yield running
+
+
+@asynccontextmanager
+async def writer(url: str, replicas: int = 1) -> AsyncIterator[Probe]:
+    async with probe(url) as raw:
+        await provision(raw.connection, Topology(raw.features, replicas=replicas))
+        yield raw
+
+
+def beginning(name: object, text: str = "") -> Created:
+    return replace(created(job=replace(REPORT, job_id=f"job-{name}")), payload={"text": text})
+
+
+def beginnings(count: int = MANY) -> list[Created]:
+    return [beginning(n) for n in range(count)]
+
+
+async def begin(raw: Probe, events: list[Created], patience: float = 20) -> list[object]:
+    async with asyncio.timeout(DEADLINE):
+        return list(await raw.events.begin_many(events, patience=patience))
+
+
+async def times_created(raw: Probe) -> Counter[str]:
+    """Of each job, by its id."""
+    body = {"subjects_filter": subjects.of_any_job(EventKind.CREATED)}
+    info = await api.request(raw.connection, f"STREAM.INFO.{LOG}", body)
+    found = info["state"].get("subjects") or {}
+    return Counter({subject.split(".")[-2]: number for subject, number in found.items()})
+
+
+async def created_at(raw: Probe, sequence: int) -> str:
+    stored = await api.request(raw.connection, f"STREAM.MSG.GET.{LOG}", {"seq": sequence})
+    return str(stored["message"]["subject"].split(".")[-2])
+
+
+def once_each(events: list[Created]) -> Counter[str]:
+    return Counter(event.job.job_id for event in events)
+
+
+async def test_many_jobs_are_in_the_log_in_their_order_after_one_answer_to_a_row(
+    any_server: EmbeddedServer,
+) -> None:
+    async with fault_proxy(any_server.url) as way, writer(way.url) as raw:
+        answers: list[bytes] = []
+
+        def note() -> Then:
+            answers.append(b"")
+            return Then.FORWARD
+
+        way.when_server_sends(rb'"count":', note, uses=MANY)
+        assert all(isinstance(told, int) for told in await begin(raw, beginnings()))
+        assert 0 < len(answers) <= MANY // ROW + 1
+        assert await times_created(raw) == once_each(beginnings())
+        places = (0, ROW, MANY - 1)
+        assert [await created_at(raw, n + 1) for n in places] == [f"job-{n}" for n in places]
+
+
+@pytest.mark.parametrize("place", [0, 1, ROW // 2, ROW - 1, ROW, MANY - 1])
+async def test_only_the_job_that_exists_is_refused(server: EmbeddedServer, place: int) -> None:
+    async with writer(server.url) as raw:
+        first = await begin(raw, [beginning(place)])
+        answers = await begin(raw, beginnings())
+        assert answers[place] == Refused(int(str(first[0])))
+        assert all(isinstance(told, int) for n, told in enumerate(answers) if n != place)
+        assert await times_created(raw) == once_each(beginnings())
+
+
+async def test_a_name_that_is_given_twice_is_given_to_the_first(server: EmbeddedServer) -> None:
+    async with writer(server.url) as raw:
+        events = [*beginnings(ROW // 2), beginning(3), *map(beginning, range(1000, 1050))]
+        answers = await begin(raw, events)
+        assert [n for n, told in enumerate(answers) if isinstance(told, Refused)] == [ROW // 2]
+        assert set((await times_created(raw)).values()) == {1}
+
+
+@pytest.mark.parametrize("place", [0, ROW // 2, ROW - 1])
+async def test_a_row_that_is_cut_begins_each_job_once(server: EmbeddedServer, place: int) -> None:
+    async with fault_proxy(server.url) as way, writer(way.url) as raw:
+        way.when_client_sends(rb"job-%d\.created" % place, lambda: Then.CUT)
+        assert all(isinstance(told, int) for told in await begin(raw, beginnings()))
+        assert way.to_server[0].uses == 0
+        assert await times_created(raw) == once_each(beginnings())
+
+
+async def test_a_row_whose_answer_is_lost_begins_each_job_once(server: EmbeddedServer) -> None:
+    async with fault_proxy(server.url) as way, writer(way.url) as raw:
+        way.when_server_sends(rb'"count":', lambda: Then.CUT)
+        assert all(isinstance(told, int) for told in await begin(raw, beginnings()))
+        assert way.to_client[0].uses == 0
+        assert await times_created(raw) == once_each(beginnings())
+
+
+async def test_a_server_that_is_killed_in_the_middle_has_each_job_once_after_it(
+    server: EmbeddedServer,
+) -> None:
+    async with fault_proxy(server.url) as way, writer(server.url) as told, writer(way.url) as raw:
+
+        def kill() -> Then:
+            server.kill()
+            server.restart()
+            return Then.CUT
+
+        way.when_client_sends(rb"job-200\.created", kill)
+        assert all(isinstance(answer, int) for answer in await begin(raw, beginnings()))
+        assert await times_created(told) == once_each(beginnings())
+
+
+async def test_a_stream_that_takes_no_rows_is_asked_once(server: EmbeddedServer) -> None:
+    async with fault_proxy(server.url) as way, writer(way.url) as raw:
+        config = (await api.request(raw.connection, f"STREAM.INFO.{LOG}"))["config"]
+        await api.request(
+            raw.connection, f"STREAM.UPDATE.{LOG}", {**config, "allow_batched": False}
+        )
+        in_rows: list[bytes] = []
+        way.on_bytes(lambda sent: in_rows.extend(re.findall(OF_A_ROW, sent, re.MULTILINE)))
+        first, second = beginnings()[:200], beginnings()[200:]
+        assert all(isinstance(told, int) for told in await begin(raw, first))
+        asked = len(in_rows)
+        assert asked > 0
+        assert all(isinstance(told, int) for told in await begin(raw, second))
+        assert len(in_rows) == asked
+        assert await times_created(raw) == once_each(beginnings())
+
+
+async def test_events_too_large_for_the_server_keep_nobody_out(server: EmbeddedServer) -> None:
+    async with writer(server.url) as raw:
+        events = beginnings()
+        events[7] = beginning(7, "x" * (2 << 20))
+        answers = await begin(raw, events)
+        assert [n for n, told in enumerate(answers) if isinstance(told, PayloadTooLarge)] == [7]
+        assert await times_created(raw) == once_each(beginnings()) - Counter(["job-7"])
+
+
+async def test_large_payloads_all_go_in(server: EmbeddedServer) -> None:
+    async with writer(server.url) as raw:
+        events = [beginning(n, "x" * (n * 4_000)) for n in range(ROW)]
+        assert all(isinstance(told, int) for told in await begin(raw, events))
+        assert await times_created(raw) == once_each(events)
+
+
+async def test_a_job_of_a_row_is_not_unknown_to_whoever_created_it(server: EmbeddedServer) -> None:
+    async with fault_proxy(server.url) as way, producer(way.url) as jobs:
+        *_, ref = await jobs.work.create_many([Task() for _ in range(10)])
+        lies = way.answer_reads_with_404(times=2)
+        await ref.cancel()
+        assert lies() == 2
+
+
+async def test_of_two_that_begin_the_same_jobs_on_a_cluster_one_begins_each() -> None:
+    with cluster() as nodes:
+        await nodes.until_ready()
+        async with writer(nodes.url, replicas=3) as one, writer(nodes.url, replicas=3) as other:
+            some, same = await asyncio.gather(
+                begin(one, beginnings()), begin(other, beginnings()[::-1])
+            )
+            for told, also_told in zip(some, same[::-1], strict=True):
+                assert {type(told), type(also_told)} == {int, Refused}
+            assert await times_created(one) == once_each(beginnings())
