@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from trellis_jobs.jetstream.log_feed import Place
 from trellis_jobs.model import values
-from trellis_jobs.model.events import AttemptEvent, Begun, Event
+from trellis_jobs.model.events import AttemptEvent, Begun, Event, EventKind
 from trellis_jobs.model.job import Entry, Ignored, Job, reduce
 from trellis_jobs.model.presence import WorkerHeartbeat
 from trellis_jobs.model.redaction import redacted
@@ -96,7 +96,7 @@ class Changes:
     presence: dict[tuple[str, str, str], Sighted] = field(default_factory=dict)
     ignored: list[tuple[int, Event, str]] = field(default_factory=list)
     aside: list[Aside] = field(default_factory=list)
-    activity: Counter[tuple[int, str, str, str]] = field(default_factory=Counter)
+    activity: Counter[tuple[int, str, str, EventKind]] = field(default_factory=Counter)
 
 
 def read(messages: Sequence[LogMessage]) -> Readings:
@@ -172,7 +172,7 @@ def _note(row: JobRow, event: Event, changes: Changes) -> None:
 
 def _count(message: LogMessage, event: Event, changes: Changes) -> None:
     minute, job = message.stored_ns // _MINUTE_NS, event.job
-    changes.activity[minute, job.service, job.job_type, event.kind.value] += 1
+    changes.activity[minute, job.service, job.job_type, event.kind] += 1
 
 
 def _number_lines(row: JobRow, lines: tuple[LogLine, ...], changes: Changes) -> None:

@@ -201,3 +201,7 @@ def ignored_rows(changes: Changes) -> list[tuple[Any, ...]]:
         (sequence, event.job.service, event.job.job_type, event.job.job_id, event.kind.value, why)
         for sequence, event, why in changes.ignored
     ]
+
+
+def activity_rows(changes: Changes) -> list[tuple[Any, ...]]:
+    return [(*queue, kind.value, events) for (*queue, kind), events in changes.activity.items()]

@@ -11,6 +11,7 @@ from jobs_admin.projection import statements as sql
 from jobs_admin.projection.files import FileDamaged, FileReplaced, file_id
 from jobs_admin.projection.metadata import ALL_METADATA, place_in, place_rows
 from jobs_admin.projection.rows import (
+    activity_rows,
     counted,
     departed_rows,
     from_row,
@@ -176,8 +177,7 @@ class Writer:
         sql.ADD_IGNORED.execute(database, ignored_rows(changes))
         aside = [(a.sequence, a.subject, a.reason, a.size) for a in changes.aside]
         sql.ADD_ASIDE.execute(database, aside)
-        activity = [(*what, events) for what, events in changes.activity.items()]
-        sql.COUNT_ACTIVITY.execute(database, activity)
+        sql.COUNT_ACTIVITY.execute(database, activity_rows(changes))
         database.execute(sql.FORGET_ACTIVITY, (ACTIVITY_MINUTES,))
         sql.SET_METADATA.execute(database, place_rows(changes.place))
         return jobs

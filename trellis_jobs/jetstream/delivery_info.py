@@ -30,6 +30,8 @@ def read_reply(reply: str) -> DeliveryInfo | None:
     if len(tokens) > _TOKENS_V1:
         tokens = tokens[_DOMAIN_AND_ACCOUNT:]
     try:
-        return DeliveryInfo(*map(int, tokens[4:9]))
-    except (ValueError, TypeError):
+        return DeliveryInfo(
+            int(tokens[4]), int(tokens[5]), int(tokens[6]), int(tokens[7]), int(tokens[8])
+        )
+    except (ValueError, IndexError):
         return None

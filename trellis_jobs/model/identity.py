@@ -31,10 +31,6 @@ class JobAddress(Value, frozen=True):
         check_token("job type", self.job_type)
         check_token("job id", self.job_id)
 
-    def __hash__(self) -> int:
-        """Few jobs have the same id, and many are looked up."""
-        return hash(self.job_id)
-
 
 def check_token(field: str, value: str) -> str:
     if value.isalnum() and value.isascii() and len(value) <= LONGEST_TOKEN:
@@ -43,9 +39,15 @@ def check_token(field: str, value: str) -> str:
         raise InvalidToken(
             field, value, f"it has {len(value)} characters, at most {LONGEST_TOKEN} are possible"
         )
-    if not _TOKEN.fullmatch(value):
+    if not _is_token(value):
         raise InvalidToken(field, value)
     return value
+
+
+@lru_cache(maxsize=1024)
+def _is_token(value: str) -> bool:
+    """Names of services, types and instances are few, and come again and again."""
+    return _TOKEN.fullmatch(value) is not None
 
 
 def check_service(value: str) -> str:

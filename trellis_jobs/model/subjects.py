@@ -165,26 +165,30 @@ def is_inbox(subject: str) -> bool:
 
 def parse(subject: str) -> LifecycleSubject | PresenceSubject | WorkSubject | None:
     """Read a subject back, or None when it belongs to nobody here."""
+    under, _, kind = subject.rpartition(".")
     try:
-        return _parse(subject.split("."))
+        job = _job_of_events(under) if kind in _KINDS else None
+        return _parse_other(subject) if job is None else LifecycleSubject(job, _KINDS[kind])
     except InvalidToken:
         return None
 
 
-def _parse(tokens: list[str]) -> LifecycleSubject | PresenceSubject | WorkSubject | None:
-    match tokens:
+@lru_cache(maxsize=8192)
+def _job_of_events(under: str) -> JobAddress | None:
+    """Read and checked once for all the events of a job that come soon after each other."""
+    match under.split("."):
+        case ["trellis", "jobs", service, job_type, job_id]:
+            return JobAddress(service, job_type, job_id)
+        case _:
+            return None
+
+
+def _parse_other(subject: str) -> PresenceSubject | WorkSubject | None:
+    match subject.split("."):
         case ["trellis", "work", service, job_type, job_id]:
             return WorkSubject(JobAddress(service, job_type, job_id))
-        case ["trellis", "jobs", service, job_type, job_id, kind] if kind in _KINDS:
-            return LifecycleSubject(_address(service, job_type, job_id), _KINDS[kind])
         case ["trellis", "jobs", "workers", service, job_type, instance, "heartbeat"]:
             check_token("instance", instance)
             return PresenceSubject(check_service(service), check_token("type", job_type), instance)
         case _:
             return None
-
-
-@lru_cache(maxsize=8192)
-def _address(service: str, job_type: str, job_id: str) -> JobAddress:
-    """Checked once for all the events of a job that come soon after each other."""
-    return JobAddress(service, job_type, job_id)

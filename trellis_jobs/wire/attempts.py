@@ -6,7 +6,7 @@ from functools import lru_cache
 from typing import Any
 
 from trellis_jobs.model.attempts import Attempt
-from trellis_jobs.wire.fields import as_token, count, optional, required
+from trellis_jobs.wire.fields import as_token, count, required
 
 
 def to_json(attempt: Attempt) -> dict[str, Any]:
@@ -20,9 +20,9 @@ def to_json(attempt: Attempt) -> dict[str, Any]:
 
 def from_json(body: dict[str, Any]) -> Attempt | None:
     """The attempt that an event or a job names; foreign runtimes name none."""
-    attempt = optional(body, "attempt", dict)
-    if attempt is None:
+    if body.get("attempt") is None:
         return None
+    attempt = required(body, "attempt", dict)
     return _attempt(
         required(attempt, "id", str),
         required(attempt, "instanceId", str),

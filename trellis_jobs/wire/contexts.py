@@ -24,7 +24,7 @@ def from_json(body: dict[str, Any]) -> JobContext:
     return _context(
         required(body, "requestId", str),
         required(body, "traceparent", str),
-        optional(body, "tracestate", str),
+        optional(body, "tracestate", str) if "tracestate" in body else None,
     )
 
 

@@ -84,7 +84,7 @@ def decode(
     data: bytes, *, expected: JobAddress, sequence: int, headers: Mapping[str, str] | None = None
 ) -> Entry | Undecodable:
     """Read an event back; it must be about the job whose subject it was found under."""
-    if h.is_server_reply(headers):
+    if headers is not None and h.is_server_reply(headers):
         return Undecodable(sequence, "the server's answer to a request, not an event")
     try:
         body = loads(data)
@@ -164,10 +164,10 @@ def _decode_event(body: dict[str, Any], expected: JobAddress) -> e.Event:
     make = _MAKERS.get(kind)
     if make is None:
         raise BadField(f"eventType {kind!r:.80} is not known")
-    if (body.get("service"), body.get("jobType"), body.get("jobId")) != (
-        expected.service,
-        expected.job_type,
-        expected.job_id,
+    if (
+        body.get("jobId") != expected.job_id
+        or body.get("jobType") != expected.job_type
+        or body.get("service") != expected.service
     ):
         tokens = [required(body, name, str) for name in ("service", "jobType", "jobId")]
         raise BadField(f"the body is about {JobAddress(*tokens)}, the subject about {expected}")
@@ -296,9 +296,11 @@ def _started(body: dict[str, Any], common: _Common) -> e.Event:
 
 
 def _completed(body: dict[str, Any], common: _Common) -> e.Event:
-    return e.Completed(
-        **_said(body, common), result=any_json(body, "result"), secrets=places(body, "secrets")
-    )
+    said = _said(body, common)
+    said["result"] = any_json(body, "result")
+    if "secrets" in body:
+        said["secrets"] = places(body, "secrets")
+    return e.Completed(**said)
 
 
 def _stale_completion_ignored(body: dict[str, Any], common: _Common) -> e.Event:

@@ -121,7 +121,9 @@ def objects(body: dict[str, Any], name: str) -> list[dict[str, Any]]:
 
 
 def moment(body: dict[str, Any], name: str) -> datetime:
-    text = required(body, name, str)
+    text = body.get(name)
+    if type(text) is not str:
+        text = required(body, name, str)
     try:
         at = datetime.fromisoformat(text.upper())
         if at.tzinfo is not None:

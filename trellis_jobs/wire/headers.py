@@ -73,8 +73,8 @@ def in_batch(event_block: bytes, batch_id: str, place: int, size: int) -> bytes:
     return event_block[: -len("\r\n")] + lines.encode()
 
 
-def is_server_reply(headers: Mapping[str, str] | None) -> bool:
-    return headers is not None and not OF_SERVER_REPLIES.isdisjoint(headers)
+def is_server_reply(headers: Mapping[str, str]) -> bool:
+    return not OF_SERVER_REPLIES.isdisjoint(headers)
 
 
 def may_be_server_reply(block: bytes) -> bool:

@@ -20,12 +20,12 @@ def read(
 ) -> Entry | WorkerHeartbeat | Undecodable:
     """A message is an event only if its body agrees with its subject (design D21)."""
     under = subjects.parse(subject)
+    if isinstance(under, subjects.LifecycleSubject):
+        decoded = events.decode(data, expected=under.job, sequence=sequence, headers=headers)
+        if isinstance(decoded, Undecodable) or decoded.event.kind is under.kind:
+            return decoded
+        return Undecodable(sequence, f"a {decoded.event.kind} event under another kind's subject")
     if isinstance(under, subjects.PresenceSubject):
         beat = presence.decode(data, expected=under)
         return Undecodable(sequence, beat) if isinstance(beat, str) else beat
-    if not isinstance(under, subjects.LifecycleSubject):
-        return Undecodable(sequence, "not under a subject of events")
-    decoded = events.decode(data, expected=under.job, sequence=sequence, headers=headers)
-    if isinstance(decoded, Undecodable) or decoded.event.kind == under.kind:
-        return decoded
-    return Undecodable(sequence, f"a {decoded.event.kind} event under another kind's subject")
+    return Undecodable(sequence, "not under a subject of events")
