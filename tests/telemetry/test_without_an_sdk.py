@@ -21,6 +21,16 @@ async def test_each_job_begins_a_trace_of_its_own(server: EmbeddedServer) -> Non
     assert first.request_id != second.request_id
 
 
+async def test_jobs_that_are_created_at_once_share_their_request_and_not_their_trace(
+    server: EmbeddedServer,
+) -> None:
+    async with producer(server.url) as jobs:
+        refs = await jobs.work.create_many([Task(), Task()])
+        first, second = [(await ref.get()).context for ref in refs]
+    assert first.request_id == second.request_id
+    assert first.trace_id != second.trace_id
+
+
 async def test_no_span_surrounds_the_handler(server: EmbeddedServer) -> None:
     service = Service(LabJobs)
     seen: list[bool] = []
@@ -47,7 +57,8 @@ async def test_a_span_that_came_from_elsewhere_is_passed_on(server: EmbeddedServ
     )
     async with producer(server.url) as jobs:
         with trace.use_span(NonRecordingSpan(arrived)):
-            ref = await jobs.work.create(Task())
-        context = (await ref.get()).context
-    assert context.traceparent == "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
-    assert context.tracestate == "vendor=value"
+            refs = [await jobs.work.create(Task()), *await jobs.work.create_many([Task()] * 2)]
+        contexts = [(await ref.get()).context for ref in refs]
+    for context in contexts:
+        assert context.traceparent == "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
+        assert context.tracestate == "vendor=value"

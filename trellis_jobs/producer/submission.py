@@ -112,9 +112,14 @@ class Producer:
 
     def _context(self) -> JobContext:
         """Part of the caller's trace, or the beginning of one."""
+        return next(self._contexts())
+
+    def _contexts(self) -> Iterator[JobContext]:
+        """Of jobs that one request creates."""
         request_id = self._surroundings.new_id()
         inherited = self._telemetry.inherited(request_id)
-        return inherited or JobContext(request_id, self._surroundings.new_traceparent())
+        while True:
+            yield inherited or JobContext(request_id, self._surroundings.new_traceparent())
 
     def _created(self, job: JobAddress, context: JobContext, request: Request) -> Created:
         now, queue, key = self._surroundings.now(), request.queue, request.key
@@ -168,8 +173,8 @@ class Producer:
         events: list[Created] = []
 
         def made_as_they_are_sent() -> Iterator[Created]:
-            for request in requests:
-                events.append(self._created(self._address(request), self._context(), request))
+            for request, context in zip(requests, self._contexts(), strict=False):
+                events.append(self._created(self._address(request), context, request))
                 yield events[-1]
 
         answers = await self._events.begin_many(made_as_they_are_sent(), patience=PATIENCE)
