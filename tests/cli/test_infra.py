@@ -75,6 +75,29 @@ def test_what_is_in_use_is_changed_only_when_somebody_agrees(there: Place) -> No
     assert there.shell("infra", "check").code == 0
 
 
+def test_what_older_servers_do_not_know_fails_no_check_and_is_turned_on_by_who_applies(
+    there: Place,
+) -> None:
+    there.shell("infra", "apply")
+    update_stream(there, "JOBS", allow_atomic=False, allow_batched=False)
+    check = there.shell("infra", "check", "--json")
+    assert (check.code, check.json["unchanged"], check.err) == (0, True, "")
+    told = check.json["changes"][0]["details"]
+    assert [each.partition(":")[0] for each in told] == [
+        "allow_atomic is off",
+        "allow_batched is off",
+    ]
+    looked = there.shell("doctor", "--json")
+    streams = next(each for each in looked.json["sections"] if each["name"] == "streams")
+    assert streams["findings"][0]["level"] == "note"
+    plan = there.shell("infra", "plan", "--json")
+    assert acts(plan.json)["JOBS"] == "update"
+    assert "no server older than 2.14 can hold the stream" in str(plan.json["changes"][0])
+    assert there.shell("infra", "apply").code == 2, "somebody has to agree"
+    assert acts(there.shell("infra", "apply", "--yes", "--json").json)["JOBS"] == "updated"
+    assert there.shell("infra", "plan", "--json").json["unchanged"]
+
+
 def test_what_would_endanger_jobs_is_refused_and_everything_else_still_told(there: Place) -> None:
     there.shell("infra", "apply")
     update_stream(there, "JOBS_ADVISORIES", subjects=["something.else"])

@@ -24,7 +24,9 @@ from tests.support.fault_proxy import fault_proxy
 from tests.support.lab import probe, until_state
 from tests.support.servers import start_version
 from trellis_jobs import Accepted, Rejected, Replaced
+from trellis_jobs.contract.topology import LOG, Topology
 from trellis_jobs.embedded import EmbeddedServer
+from trellis_jobs.jetstream import api
 from trellis_jobs.model.states import JobState
 
 
@@ -181,11 +183,15 @@ async def test_many_that_replace_each_other_end_each_other_once_and_leave_one(
         assert left not in gone
 
 
+@pytest.mark.parametrize("kind", ["old_server", "server"])
 async def test_without_batches_the_new_job_is_there_before_the_old_one_goes(
-    old_server: EmbeddedServer,
+    kind: str, request: pytest.FixtureRequest
 ) -> None:
-    async with desk(old_server.url) as (jobs, raw):
-        assert not raw.features.atomic_batches
+    """The server does not know them, or the stream that it was upgraded with has them off."""
+    async with desk(request.getfixturevalue(kind).url) as (jobs, raw):
+        if raw.features.atomic_batches:
+            config = Topology(raw.features).log() | {"allow_atomic": False}
+            await api.request(raw.connection, f"STREAM.UPDATE.{LOG}", config)
         old = await jobs.newest.create(Sync())
         outcome = await jobs.newest.submit(Sync())
         assert isinstance(outcome, Replaced)

@@ -152,12 +152,23 @@ async def test_no_batch_holds_two_events_of_one_job_or_none_at_all(server: Embed
 
 
 @pytest.mark.parametrize("version", ["2.10.26", "2.11.11"])
-async def test_a_server_without_batches_is_named_and_nothing_is_appended(version: str) -> None:
+async def test_on_a_server_without_batches_nothing_is_appended(version: str) -> None:
     with start_version(version) as old_server:
         async with writer(old_server.url) as raw:
-            with pytest.raises(ServerTooOld, match=version):
-                await raw.events.try_append_together([(None, created())])
+            assert await raw.events.try_append_together([(None, created())]) is None
             assert await events_in_the_log(raw) == 0
+
+
+async def test_to_a_stream_that_allows_no_batches_nothing_is_appended(
+    any_server: EmbeddedServer,
+) -> None:
+    """As after an upgrade of the server, until an operator has said that none is older."""
+    async with writer(any_server.url) as raw:
+        config = Topology(raw.features).log() | {"allow_atomic": False}
+        await api.request(raw.connection, f"STREAM.UPDATE.{LOG}", config)
+        both = [(None, created(job=job(name))) for name in ("one", "other")]
+        assert await raw.events.try_append_together(both) is None
+        assert await events_in_the_log(raw) == 0
 
 
 async def test_a_leader_that_is_too_old_for_batches_is_found_out() -> None:

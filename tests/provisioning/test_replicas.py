@@ -106,7 +106,7 @@ async def test_new_streams_follow_the_cluster_and_others_change_only_when_told(
     await start(3, system_account=three.system_url)
     await start(1, replicas=1)
     await start(1, system_account=three.system_url)
-    assert "JOBS has 1 replicas, this cluster can hold 3" in caplog.text
+    assert "stream JOBS could have more: num_replicas is 1, the cluster can hold 3" in caplog.text
     await start(3, replicas=3)
     await without_a_follower(three)
     await start(3, system_account=three.system_url)

@@ -215,6 +215,37 @@ async def test_what_is_merely_behind_is_brought_up_to_date_and_said(server: Embe
         assert not (await settings(raw, KEYS))["allow_rollup_hdrs"]
 
 
+async def test_what_older_servers_do_not_know_a_service_leaves_to_operators_and_says_so(
+    server: EmbeddedServer, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Else a cluster loses its log in the middle of an upgrade, and cannot go back after it."""
+    older = {"allow_atomic": False, "allow_batched": False}
+    async with probe(server.url) as raw:
+        await make(raw, Topology(raw.features).log(), **older)
+        async with bench().service.connect(server.url):
+            log = await settings(raw, LOG)
+        assert not (log.keys() & older.keys()), "the server leaves false out"
+        assert (
+            "stream JOBS could have more: "
+            "allow_atomic is off: `trellis-jobs infra apply` turns it on, "
+            "when no server is older than 2.12; "
+            "allow_batched is off: `trellis-jobs infra apply` turns it on, "
+            "when no server is older than 2.14"
+        ) in caplog.text
+
+
+async def test_what_older_servers_do_not_know_is_left_as_it_is_when_the_rest_is_brought_up_to_date(
+    server: EmbeddedServer,
+) -> None:
+    async with probe(server.url) as raw:
+        topology = Topology(raw.features)
+        await make(raw, topology.log(), allow_direct=False, allow_batched=False)
+        report = await provision(raw.connection, topology)
+        assert report.changes[0].details == ("allow_direct should be True, is False",)
+        log = await settings(raw, LOG)
+        assert (log["allow_direct"], log.get("allow_batched", False)) == (True, False)
+
+
 async def test_a_bound_on_the_work_queue_is_lifted_because_it_would_lose_jobs(
     server: EmbeddedServer,
 ) -> None:

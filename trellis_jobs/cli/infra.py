@@ -137,8 +137,10 @@ def apply_all(
 ) -> None:
     """Make what is missing, and bring up to date what is behind.
 
-    It asks only if something that is in use would change. What would endanger jobs is refused, and
-    then nothing is changed at all: also a migration of the contract that nobody has accepted.
+    Streams get all that the server knows, and servers that do not know it cannot hold them then:
+    in a cluster, upgrade every server first. It asks only if something that is in use would change.
+    What would endanger jobs is refused, and then nothing is changed at all: also a migration of the
+    contract that nobody has accepted.
     """
     run(_apply(reach, wanted, output, yes=yes, accepts=accept_migration))
 
@@ -150,7 +152,8 @@ async def _plan(reach: Reach, wanted: Wanted, output: JsonOutput) -> None:
 
 async def _check(reach: Reach, wanted: Wanted, output: JsonOutput) -> None:
     async with reach.connection() as connection:
-        look = await _look(reach, connection, wanted)
+        # A deploy does not fail for what services do without until somebody applies it.
+        look = await _look(reach, connection, wanted, no_older_servers=False)
     _show(look, output)
     if Act.REFUSED in look.acts:
         raise NotAsNeeded(f"it is not as it must be, and {_BY_HAND}; {_UNCHANGED}")
@@ -185,8 +188,10 @@ def _refusal(look: _Look, *, accepts: bool) -> str | None:
     return None
 
 
-async def _look(reach: Reach, connection: Connection, wanted: Wanted) -> _Look:
-    topology = await _topology(reach, connection, wanted)
+async def _look(
+    reach: Reach, connection: Connection, wanted: Wanted, *, no_older_servers: bool = True
+) -> _Look:
+    topology = await _topology(reach, connection, wanted, no_older_servers)
     contract, consumers, step = wanted.contract(), list[Config](), None
     changes = await survey(connection, topology)
     if contract is not None:
@@ -196,11 +201,14 @@ async def _look(reach: Reach, connection: Connection, wanted: Wanted) -> _Look:
     return _Look(topology, consumers, changes, step)
 
 
-async def _topology(reach: Reach, connection: Connection, wanted: Wanted) -> Topology:
+async def _topology(
+    reach: Reach, connection: Connection, wanted: Wanted, no_older_servers: bool
+) -> Topology:
     detected = 1
     if wanted.replicas is None and wanted.system_account is not None:
         detected = await detect_replicas(reach.access(), wanted.system_account)
-    return Topology(await detect_features(connection), wanted.replicas, detected)
+    features = await detect_features(connection)
+    return Topology(features, wanted.replicas, detected, no_older_servers)
 
 
 def _ask(changes: Iterable[Change]) -> None:

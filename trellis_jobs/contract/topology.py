@@ -37,11 +37,15 @@ class Topology:
 
     `replicas` is somebody's word and is made so, up or down. Without it new streams get as many
     as were detected, and the others keep theirs.
+
+    `no_older_servers` is an operator's word, too: none of the cluster is older than `features`
+    tell, nor will be. Without it streams that exist get nothing that older servers do not know.
     """
 
     features: Features
     replicas: int | None = None
     detected_replicas: int = 1
+    no_older_servers: bool = False
 
     def streams(self) -> tuple[Config, ...]:
         """In the order in which they must be made: the work queue sources the log."""

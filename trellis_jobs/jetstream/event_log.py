@@ -9,7 +9,8 @@ from itertools import count
 from typing import TYPE_CHECKING
 
 from trellis_jobs.contract.topology import LOG
-from trellis_jobs.errors import InfrastructureMissing, JobsError, NotConfirmed, ServerTooOld
+from trellis_jobs.errors import InfrastructureMissing, JobsError, NotConfirmed, RequestRefused
+from trellis_jobs.jetstream import api
 from trellis_jobs.jetstream.connection import Connection, ConnectionLost, NoResponders
 from trellis_jobs.jetstream.event_batch import Batch
 from trellis_jobs.jetstream.event_publish import Publish, Refused
@@ -91,14 +92,15 @@ class EventLog:
 
     async def try_append_together(
         self, steps: Sequence[tuple[Head | None, Event]], *, patience: float = FOREVER
-    ) -> list[Head] | Refused:
+    ) -> list[Head] | Refused | None:
         """Append the events of several jobs, each as try_append() does: all of them or none.
 
-        The refusal is of the first guard that failed, and does not say whose that is. One event of
-        each job: inside a batch the server guards none against the one before.
+        None: this server takes no batches, or the stream does not allow them. The refusal is of the
+        first guard that failed, and does not say whose that is. One event of each job: inside a
+        batch the server guards none against the one before.
         """
         if not self.features.atomic_batches:
-            raise ServerTooOld("an atomic batch of events", "2.12", self.features.version)
+            return None
         if not steps or len({event.job for _, event in steps}) < len(steps):
             raise ValueError("a batch holds one event of each of its jobs, and at least one")
         standings = [_standing_after(head, event) for head, event in steps]
@@ -107,7 +109,12 @@ class EventLog:
             for (head, event), standing in zip(steps, standings, strict=True)
         ]
         batch = Batch.of(parts)
-        last = await self._confirm(batch, patience)
+        try:
+            last = await self._confirm(batch, patience)
+        except RequestRefused as refusal:
+            if refusal.code == api.BATCHES_NOT_ALLOWED:
+                return None
+            raise
         if isinstance(last, Refused):
             return last
         at = batch.sequences(last)

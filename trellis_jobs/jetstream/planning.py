@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Final
@@ -16,8 +15,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from trellis_jobs.jetstream.connection import Connection
-
-log = logging.getLogger(__name__)
 
 _OTHER_SOURCE: Final = "other sources enqueue jobs again, or never"
 _OF_THE_SOURCE: Final = ("deliver_subject", "ack_policy", "filter_subjects")
@@ -34,6 +31,11 @@ _WHEN_MADE: Final[Mapping[str, Config]] = {
     LOG: {"max_consumers": 100_000},
     WORK: {"max_consumers": 100_000},
 }
+# A server that does not know such a setting does not hold a stream that has it: while a cluster is
+# upgraded, its log would have no leader (seen with two of 2.12.8 beside one of 2.15.1), and there
+# is no way back. Not so allow_msg_ttl: 2.10, which does not know it, passes over it (seen beside
+# 2.11.11 and 2.15.1, and after going back), and newer servers refuse heartbeats without it.
+_UNKNOWN_BEFORE: Final[Mapping[str, str]] = {"allow_atomic": "2.12", "allow_batched": "2.14"}
 _MISSING: Final = object()
 
 
@@ -98,9 +100,13 @@ def _judge_stream(desired: Config, found: Config | None, topology: Topology) -> 
     }
     if dangerous := DANGEROUS.keys() & differing.keys():
         return Change(Act.REFUSED, name, _dangers(dangerous, desired, found))
+    unknown = [key for key in _UNKNOWN_BEFORE if key in differing]
+    if not topology.no_older_servers:
+        for key in unknown:
+            del differing[key]
     if not differing:
-        return Change(Act.KEPT, name, _could_grow(desired, found))
-    details = tuple(_describe(key, value, found.get(key)) for key, value in differing.items())
+        return Change(Act.KEPT, name, (*_could_grow(desired, found), *map(_could_allow, unknown)))
+    details = tuple(_explain(key, value, found.get(key)) for key, value in differing.items())
     # What is found goes back as it came, so that settings this library does not know survive.
     body = {**found, **differing}
     return Change(Act.UPDATED, name, details, f"STREAM.UPDATE.{name}", body)
@@ -162,8 +168,19 @@ def _could_grow(desired: Config, found: Config) -> tuple[str, ...]:
     has, could = found["num_replicas"], desired["num_replicas"]
     if could <= has:
         return ()
-    log.warning("%s has %d replicas, this cluster can hold %d", found["name"], has, could)
     return (f"num_replicas is {has}, the cluster can hold {could}: set replicas to change it",)
+
+
+def _could_allow(key: str) -> str:
+    needed = f"when no server is older than {_UNKNOWN_BEFORE[key]}"
+    return f"{key} is off: `trellis-jobs infra apply` turns it on, {needed}"
+
+
+def _explain(key: str, desired: object, found: object) -> str:
+    described = _describe(key, desired, found)
+    if key not in _UNKNOWN_BEFORE:
+        return described
+    return f"{described} (then no server older than {_UNKNOWN_BEFORE[key]} can hold the stream)"
 
 
 def _describe(key: str, desired: object, found: object) -> str:

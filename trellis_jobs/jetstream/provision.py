@@ -1,8 +1,9 @@
 """Make the server match a topology: idempotent, safe to run from many services at once.
 
 What is missing is made, what is merely behind is brought up to date, and what would endanger
-running jobs (retention, subjects, sources, storage) is refused with an explanation. Everything is
-looked at before anything is changed, so a refusal leaves the server as it was.
+running jobs (retention, subjects, sources, storage) is refused with an explanation. What is for an
+operator to decide (more replicas, settings that older servers do not know) is left as it is, and
+said. Everything is looked at before anything is changed, so a refusal leaves the server as it was.
 """
 
 from __future__ import annotations
@@ -61,6 +62,9 @@ async def provision(connection: Connection, topology: Topology) -> Report:
         except RequestRefused as refusal:
             if refusal.code not in _OVERTAKEN or round_ == _ROUNDS - 1:
                 raise
+    for change in done.values():
+        if change.act is Act.KEPT and change.details:
+            log.warning("%s could have more: %s", change.what, "; ".join(change.details))
     return Report(list(done.values()))
 
 

@@ -152,11 +152,10 @@ class Admission:
         return entered
 
     async def _append_both(self, latest: Latest, victim: JobAddress) -> Entered | None:
-        """Both or neither where the server can; else the new one first: one of them must run."""
-        created = self._said(_replacing(victim))
-        if self._events.features.atomic_batches:
-            skipped = self._skipped(latest, victim)
-            both = await self._events.try_append_together([(latest.head, skipped), (None, created)])
+        """Both or neither where the log can; else the new one first: one of them must run."""
+        created, skipped = self._said(_replacing(victim)), self._skipped(latest, victim)
+        both = await self._events.try_append_together([(latest.head, skipped), (None, created)])
+        if both is not None:
             return None if isinstance(both, Refused) else Entered(both[1], victim.job_id)
         entered = await self._append_alone(_replacing(victim))
         return await self._skip(latest, victim, entered.head)

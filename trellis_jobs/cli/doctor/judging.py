@@ -60,6 +60,8 @@ def _judge_change(change: Change) -> Finding:
             )
         case Act.UPDATED:
             return attention(f"{change.name}: {details}", f"bring it up to date: {command}")
+        case Act.KEPT if details:
+            return note(f"{change.name}: {details}")
         case Act.KEPT:
             return fine(f"{change.name} is as it should be")
 
