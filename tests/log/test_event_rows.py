@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import re
+import signal
 from collections import Counter
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
@@ -12,15 +14,18 @@ import pytest
 
 from tests.given import REPORT, created
 from tests.support.cluster import cluster
-from tests.support.facts import DEADLINE
+from tests.support.facts import DEADLINE, until
 from tests.support.fault_proxy import Then, fault_proxy
 from tests.support.lab import Probe, Task, probe, producer
 from tests.support.servers import NEWEST, start_version
 from trellis_jobs.contract.topology import LOG, Topology
 from trellis_jobs.embedded import EmbeddedServer
-from trellis_jobs.errors import PayloadTooLarge
+from trellis_jobs.errors import InboxNotPermitted, PayloadTooLarge
 from trellis_jobs.jetstream import api
+from trellis_jobs.jetstream.connection import ConnectionLost
 from trellis_jobs.jetstream.event_log import Refused
+from trellis_jobs.jetstream.event_rows import is_the_end, is_whole, knows_no_rows
+from trellis_jobs.jetstream.messages import Message
 from trellis_jobs.jetstream.provision import provision
 from trellis_jobs.model import subjects
 from trellis_jobs.model.events import Created, EventKind
@@ -28,7 +33,13 @@ from trellis_jobs.model.values import replace
 
 WITH_ROWS = ("2.14.6", NEWEST)
 ROW = 128
+UNDER_WAY = 4
+LESS_THAN_AN_ANSWER_HAS = 3.0
 MANY = 3 * ROW + 5
+HEARS = """authorization { users: [
+  {user: all, password: all}
+  {user: deaf, password: deaf, permissions: {pub: ">", sub: ">"}}
+] }"""
 OF_A_ROW = rb"^HPUB (\S+\.created) \S+\.\$FI "
 
 
@@ -75,22 +86,60 @@ def once_each(events: list[Created]) -> Counter[str]:
     return Counter(event.job.job_id for event in events)
 
 
-async def test_many_jobs_are_in_the_log_in_their_order_after_one_answer_to_a_row(
+async def test_many_jobs_are_in_the_log_in_their_order_and_sent_once(
     any_server: EmbeddedServer,
 ) -> None:
     async with fault_proxy(any_server.url) as way, writer(way.url) as raw:
-        answers: list[bytes] = []
-
-        def note() -> Then:
-            answers.append(b"")
-            return Then.FORWARD
-
-        way.when_server_sends(rb'"count":', note, uses=MANY)
+        sent = bytearray()
+        way.on_bytes(sent.extend)
         assert all(isinstance(told, int) for told in await begin(raw, beginnings()))
-        assert 0 < len(answers) <= MANY // ROW + 1
+        assert len(re.findall(OF_A_ROW, sent, re.MULTILINE)) == MANY
+        assert sent.count(b"HPUB ") == MANY
         assert await times_created(raw) == once_each(beginnings())
         places = (0, ROW, MANY - 1)
         assert [await created_at(raw, n + 1) for n in places] == [f"job-{n}" for n in places]
+
+
+async def test_few_rows_are_under_way_and_after_one_without_an_answer_each_job_goes_alone(
+    server: EmbeddedServer,
+) -> None:
+    async with fault_proxy(server.url) as way, writer(way.url) as raw:
+        sent = bytearray()
+        way.on_bytes(sent.extend)
+        way.when_server_sends(rb'"count":', lambda: Then.SWALLOW, uses=MANY)
+        events = beginnings(2 * MANY)
+        assert all(isinstance(told, int) for told in await begin(raw, events))
+        made_meanwhile = 1
+        assert len(re.findall(OF_A_ROW, sent, re.MULTILINE)) == (UNDER_WAY + made_meanwhile) * ROW
+        assert await times_created(raw) == once_each(events)
+
+
+@pytest.mark.parametrize(
+    ("said", "whole", "unknown"),
+    [
+        (b'{"stream":"JOBS","seq":9,"batch":"b","count":4}', True, False),
+        (b'{"stream":"JOBS","seq":8,"batch":"b","count":3}', False, False),
+        (b'{"type":"err","seq":2,"error":{"code":400,"err_code":10071}}', False, False),
+        (b'{"type":"gap","last_seq":2,"seq":3}', False, False),
+        (b'{"error":{"code":400,"err_code":10208},"stream":"JOBS","seq":0}', False, False),
+        (b'{"error":{"code":400,"err_code":10205},"stream":"JOBS","seq":0}', False, True),
+        (b'{"stream":"JOBS","seq":9}', False, True),  # an older server leads the stream
+        (b"", False, False),
+        (b"[]", False, False),
+        (b"{", False, False),
+    ],
+)
+def test_only_the_word_for_all_of_them_makes_a_row_whole(
+    said: bytes, whole: bool, unknown: bool
+) -> None:
+    message = Message("reply", said)
+    assert is_the_end(message)
+    assert is_whole(message, 4) == whole
+    assert knows_no_rows(message) == unknown
+
+
+def test_how_far_a_server_is_does_not_end_a_row() -> None:
+    assert not is_the_end(Message("reply", b'{"type":"ack","seq":3,"msgs":2}'))
 
 
 @pytest.mark.parametrize("place", [0, 1, ROW // 2, ROW - 1, ROW, MANY - 1])
@@ -149,14 +198,14 @@ async def test_a_stream_that_takes_no_rows_is_asked_once(server: EmbeddedServer)
         await api.request(
             raw.connection, f"STREAM.UPDATE.{LOG}", {**config, "allow_batched": False}
         )
-        in_rows: list[bytes] = []
-        way.on_bytes(lambda sent: in_rows.extend(re.findall(OF_A_ROW, sent, re.MULTILINE)))
+        sent = bytearray()
+        way.on_bytes(sent.extend)
         first, second = beginnings()[:200], beginnings()[200:]
         assert all(isinstance(told, int) for told in await begin(raw, first))
-        asked = len(in_rows)
+        asked = len(re.findall(OF_A_ROW, sent, re.MULTILINE))
         assert asked > 0
         assert all(isinstance(told, int) for told in await begin(raw, second))
-        assert len(in_rows) == asked
+        assert len(re.findall(OF_A_ROW, sent, re.MULTILINE)) == asked
         assert await times_created(raw) == once_each(beginnings())
 
 
@@ -184,6 +233,31 @@ async def test_a_job_of_a_row_is_not_unknown_to_whoever_created_it(server: Embed
         assert lies() == 2
 
 
+async def test_who_cannot_hear_answers_begins_nothing() -> None:
+    """Its right to its inbox was taken away: what it is told is true of every job."""
+    with EmbeddedServer.start(config=HEARS) as server:
+        everybody, deaf = (server.url.replace("//", f"//{who}:{who}@") for who in ("all", "deaf"))
+        async with writer(everybody) as told, probe(deaf) as raw:
+            (server.store / "nats.conf").write_text(
+                HEARS.replace('sub: ">"', "sub: {deny: _INBOX.>}")
+            )
+            os.kill(server.pid, signal.SIGHUP)
+
+            async def is_deaf() -> bool:
+                try:
+                    await raw.connection.ask("$JS.API.INFO", timeout=0.2)
+                except InboxNotPermitted:
+                    return True
+                except ConnectionLost:
+                    return False
+                return False
+
+            await until(is_deaf, "the inbox is denied")
+            answers = await begin(raw, beginnings(), patience=2)
+            assert {type(answer) for answer in answers} == {InboxNotPermitted}
+            assert await times_created(told) == Counter()
+
+
 async def test_of_two_that_begin_the_same_jobs_on_a_cluster_one_begins_each() -> None:
     with cluster() as nodes:
         await nodes.until_ready()
@@ -194,3 +268,7 @@ async def test_of_two_that_begin_the_same_jobs_on_a_cluster_one_begins_each() ->
             for told, also_told in zip(some, same[::-1], strict=True):
                 assert {type(told), type(also_told)} == {int, Refused}
             assert await times_created(one) == once_each(beginnings())
+            more = [beginning(n) for n in range(1000, 1000 + ROW)]
+            more[ROW // 2] = beginning(0)
+            told = await begin(one, more, patience=LESS_THAN_AN_ANSWER_HAS)
+            assert [n for n, each in enumerate(told) if not isinstance(each, int)] == [ROW // 2]

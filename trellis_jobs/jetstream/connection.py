@@ -7,7 +7,7 @@ import contextlib
 import logging
 import re
 import time
-from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
@@ -195,7 +195,7 @@ class Connection:
         return f"{self._api_prefix}.{call}"
 
     def reply_to(self, token: str) -> str:
-        """Where a question with this token is answered; all else that is sent there is dropped."""
+        """Where a question with this token is answered; what nobody expects is dropped."""
         return f"{self._questions.inbox}.{token}"
 
     def new_inbox(self) -> str:
@@ -236,19 +236,28 @@ class Connection:
         return await self.question(subject, data, block, timeout)
 
     def question(
-        self, subject: str, data: bytes, block: bytes, timeout: float, token: str = ""
+        self, subject: str, data: bytes, block: bytes, timeout: float
     ) -> Awaitable[Message]:
-        """Send, and return what the answer is awaited with; `block`: the headers as they go out.
-
-        `token`: of one's own, for an answer to reply_to(token).
-        """
+        """Send, and return what the answer is awaited with; `block`: the headers as they go out."""
         if self._is_deaf:
             raise self._not_answered(subject)
-        token = token or self._questions.next_token()
+        token = self._questions.next_token()
         reply = self.reply_to(token)
         is_sent = self._publish_at_once(subject, data, reply, block)
         answer = self._questions.add(token, subject, timeout)
         return answer if is_sent else self._ask_as_usual(answer, subject, data, reply, block)
+
+    def expect(
+        self,
+        token: str,
+        subjects: Iterable[str],
+        timeout: float,
+        is_answer: Callable[[Message], bool],
+    ) -> asyncio.Future[Message]:
+        """The one answer to messages that are sent next, under replies that begin with `token`."""
+        if self._is_deaf:
+            raise self._not_answered(token)
+        return self._questions.add(token, " ".join(subjects), timeout, is_answer)
 
     async def subscribe(self, subject: str, receive: Receive, *, group: str = "") -> Subscription:
         """`receive` is called as soon as a message is read, and must return soon.
@@ -325,7 +334,9 @@ class Connection:
     def _denied(self, subject: str) -> bool:
         """Fail the questions this is about; False when it was about something else."""
         # nats-py lower-cases what the server says, so compare without case.
-        return self._questions.fail(NotPermitted, about=lambda asked: asked.lower() == subject)
+        return self._questions.fail(
+            NotPermitted, about=lambda asked: subject in asked.lower().split()
+        )
 
 
 def _check_subject(subject: str) -> None:

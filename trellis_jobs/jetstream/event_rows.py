@@ -1,10 +1,10 @@
 """The first events of many jobs on their way into the log: in rows, with one answer to each.
 
 A row is what NATS calls a fast batch (2.14). Each event is stored as if it came alone, in its
-order and under its own guard, but only the last is answered, with how many went in. What a server
-must know of it is in the subject that it answers an event at:
+order and under its own guard, but one answer tells how many went in. What a server must know of it
+is in the subject that it answers an event at:
 
-    <inbox>.<row>.<after how many it says how far it is>.fail.<place>.<operation>.$FI
+    <inbox>.<row>.<after how many, at most, it says how far it is>.fail.<place>.<operation>.$FI
 
 `fail`: after an event that is refused, or did not arrive, no other of the row goes in. Whatever
 the answer is, and if none comes, each of them may be sent again alone: it has its guard and id.
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     Answer = int | Refused | JobsError
     Insist = Callable[[Publish, float, float], Awaitable[int | Refused]]
 
-# Enough under way to keep a server busy, and little to lose; less than nats-py holds back.
+# Under way in one call: enough to keep a server busy, and little to lose.
 _ROWS_UNDER_WAY: Final = 4
 _EVENTS_OF_A_ROW: Final = 128
 _BYTES_OF_A_ROW: Final = 1 << 18
@@ -44,6 +44,8 @@ _ALONE_UNDER_WAY: Final = _ROWS_UNDER_WAY * _EVENTS_OF_A_ROW
 _SOMEWHERE: Final = 1
 _FIRST, _FURTHER, _LAST = 0, 1, 2
 _ROWS_NOT_ALLOWED: Final = 10205
+# A stream that takes no rows may be told to, or get another leader.
+_NO_ROWS_FOR: Final = 60.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,17 +59,28 @@ class Row:
         return len(self.parts) > 1
 
     def send(self, connection: Connection) -> Awaitable[Message]:
-        """What the answer to the last of them is awaited with."""
-        *earlier, last = self.parts
-        if not earlier:
-            return last.send(connection, ACK_TIMEOUT)
-        row = f"{secrets.token_hex(8)}.{len(self.parts)}.fail"
-        for place, part in enumerate(earlier, 1):
-            reply = connection.reply_to(f"{row}.{place}.{_FURTHER if place > 1 else _FIRST}.$FI")
-            if not connection.publish_now(part.subject, part.data, reply=reply, block=part.block):
-                raise ConnectionLost("a row of events was cut")
-        token = f"{row}.{len(self.parts)}.{_LAST}.$FI"
-        return connection.question(last.subject, last.data, last.block, ACK_TIMEOUT, token)
+        """What the answer is awaited with."""
+        if not self.is_shared:
+            return self.parts[0].send(connection, ACK_TIMEOUT)
+        row, subjects = secrets.token_hex(8), (part.subject for part in self.parts)
+        answer = connection.expect(row, subjects, ACK_TIMEOUT, is_the_end)
+        try:
+            for reply, part in zip(self._replies(row), self.parts, strict=True):
+                self._send(connection, part, connection.reply_to(reply))
+        except (JobsError, ConnectionLost):
+            answer.cancel()
+            raise
+        return answer
+
+    def _replies(self, row: str) -> Iterator[str]:
+        size = len(self.parts)
+        for place in range(1, size + 1):
+            operation = _FIRST if place == 1 else _LAST if place == size else _FURTHER
+            yield f"{row}.{size}.fail.{place}.{operation}.$FI"
+
+    def _send(self, connection: Connection, part: Publish, reply: str) -> None:
+        if not connection.publish_now(part.subject, part.data, reply=reply, block=part.block):
+            raise ConnectionLost("a row of events was cut")
 
 
 class Beginnings:
@@ -75,16 +88,17 @@ class Beginnings:
 
     def __init__(self, connection: Connection, features: Features, insist: Insist) -> None:
         self._connection = connection
-        self._is_guarded = features.guarded_appends
-        self._knows_rows = features.fast_batches
+        self._features = features
         self._insist = insist
         self._now = asyncio.get_running_loop().time
+        self._no_rows_until = 0.0
 
     async def append(self, publishes: Iterable[Publish], patience: float) -> list[Answer]:
         """The place of each in the log, or one that it is not before; in their order."""
-        call = _Call(patience, self._now(), self._knows_rows)
+        in_rows = self._features.fast_batches and self._now() >= self._no_rows_until
+        call = _Call(patience, self._now(), in_rows)
         answers: list[Answer] = []
-        under_way: deque[tuple[Row, Awaitable[Message] | JobsError | None]] = deque()
+        under_way: deque[tuple[Row, Awaitable[Message] | None]] = deque()
         for row in self._rows_of(publishes, call):
             if len(under_way) >= (_ROWS_UNDER_WAY if row.is_shared else _ALONE_UNDER_WAY):
                 answers += await self._answers_to(*under_way.popleft(), call)
@@ -109,28 +123,23 @@ class Beginnings:
         if parts:
             yield Row(tuple(parts))
 
-    def _send(self, row: Row) -> Awaitable[Message] | JobsError | None:
-        """What its answer is awaited with; None: some cannot be sent, or not without a look."""
-        if not self._is_guarded:
+    def _send(self, row: Row) -> Awaitable[Message] | None:
+        """What its answer is awaited with; None: not all can be sent, or not without a look."""
+        if not self._features.guarded_appends:
             return None
         try:
             return row.send(self._connection)
-        except JobsError as error:
-            return error
-        except ConnectionLost:
+        except (JobsError, ConnectionLost):
             return None
 
     async def _answers_to(
-        self, row: Row, asked: Awaitable[Message] | JobsError | None, call: _Call
+        self, row: Row, asked: Awaitable[Message] | None, call: _Call
     ) -> Sequence[Answer]:
-        if isinstance(asked, JobsError):
-            return [asked] * len(row.parts)
+        """What is not known after that, each of them is asked for alone."""
         try:
             answers = None if asked is None else self._read(row, await asked)
-        except (NoResponders, ConnectionLost):
+        except (NoResponders, ConnectionLost, JobsError):
             answers = None
-        except JobsError as error:
-            return [error] * len(row.parts)
         if answers is not None:
             call.answered_at = self._now()
             return answers
@@ -142,11 +151,10 @@ class Beginnings:
         if not row.is_shared:
             answer = read_answer(row.parts[0].subject, message)
             return None if answer is None else [answer]
-        said = _said(message)
-        if said.get("batch") and said.get("count") == len(row.parts):
+        if is_whole(message, len(row.parts)):
             return [_SOMEWHERE] * len(row.parts)
-        if _knows_no_rows(said):
-            self._knows_rows = False
+        if knows_no_rows(message):
+            self._no_rows_until = self._now() + _NO_ROWS_FOR
         return None
 
     async def _insist_on(self, publish: Publish, call: _Call) -> Answer:
@@ -169,17 +177,28 @@ class _Call:
     in_rows: bool
 
 
+def is_the_end(message: Message) -> bool:
+    """Of a row: not if the server only says how far it is."""
+    return _said(message).get("type") != "ack"
+
+
+def is_whole(message: Message, size: int) -> bool:
+    said = _said(message)
+    return "batch" in said and said.get("count") == size
+
+
+def knows_no_rows(message: Message) -> bool:
+    """Not the stream, or not its leader: an older server takes each event for one alone."""
+    said = _said(message)
+    error = said.get("error")
+    if isinstance(error, dict):
+        return error.get("err_code") == _ROWS_NOT_ALLOWED
+    return "seq" in said and "batch" not in said and "type" not in said
+
+
 def _said(message: Message) -> dict[str, Any]:
     try:
         said = orjson.loads(message.data)
     except orjson.JSONDecodeError:
         return {}
     return said if isinstance(said, dict) else {}
-
-
-def _knows_no_rows(said: dict[str, Any]) -> bool:
-    """Not the stream, or not its leader: an older server takes each event for one alone."""
-    error = said.get("error")
-    if isinstance(error, dict):
-        return error.get("err_code") == _ROWS_NOT_ALLOWED
-    return "seq" in said and "batch" not in said and "type" not in said

@@ -24,13 +24,16 @@ class NoResponders(Exception):
 
 @dataclass(slots=True)
 class _Question:
-    subject: str
+    """`subjects`: it, or they, if several messages ask it; `is_answer`: where not all are."""
+
+    subjects: str
     answer: asyncio.Future[Message]
     deadline: float
+    is_answer: Callable[[Message], bool] | None
 
 
 class Questions:
-    """All of a connection share one inbox: an answer finds its question by what follows."""
+    """All of a connection share one inbox: an answer finds its question by the token after it."""
 
     def __init__(self, inbox: str) -> None:
         self.inbox = inbox
@@ -43,19 +46,30 @@ class Questions:
         self._asked += 1
         return str(self._asked)
 
-    def add(self, token: str, subject: str, timeout: float) -> asyncio.Future[Message]:
+    def add(
+        self,
+        token: str,
+        subjects: str,
+        timeout: float,
+        is_answer: Callable[[Message], bool] | None = None,
+    ) -> asyncio.Future[Message]:
         answer: asyncio.Future[Message] = self._loop.create_future()
-        self._open[token] = _Question(subject, answer, self._loop.time() + timeout)
+        deadline = self._loop.time() + timeout
+        self._open[token] = _Question(subjects, answer, deadline, is_answer)
         if self._sweeper is None:
             self._sweeper = self._loop.call_later(SWEEP_INTERVAL, self._sweep)
         return answer
 
     def receive(self, message: Message) -> None:
-        question = self._open.pop(message.subject[len(self.inbox) + 1 :], None)
-        if question is None or question.answer.done():
+        token = message.subject[len(self.inbox) + 1 :].partition(".")[0]
+        question = self._open.get(token)
+        if question is None or (question.is_answer and not question.is_answer(message)):
+            return
+        del self._open[token]
+        if question.answer.done():
             return
         if message.status == "503":
-            question.answer.set_exception(NoResponders(question.subject))
+            question.answer.set_exception(NoResponders(question.subjects))
         else:
             question.answer.set_result(message)
 
@@ -63,10 +77,10 @@ class Questions:
         self, because: Callable[[str], Exception], *, about: Callable[[str], bool] = lambda _: True
     ) -> bool:
         """Those about such a subject; False when there are none."""
-        failed = [question for question in self._open.values() if about(question.subject)]
+        failed = [question for question in self._open.values() if about(question.subjects)]
         for question in failed:
             if not question.answer.done():
-                question.answer.set_exception(because(question.subject))
+                question.answer.set_exception(because(question.subjects))
         return bool(failed)
 
     def close(self) -> None:
@@ -77,7 +91,7 @@ class Questions:
         now = self._loop.time()
         for token, question in list(self._open.items()):
             if not question.answer.done() and question.deadline <= now:
-                question.answer.set_exception(ConnectionLost(f"no answer from {question.subject}"))
+                question.answer.set_exception(ConnectionLost(f"no answer from {question.subjects}"))
             if question.answer.done():
                 del self._open[token]
         self._sweeper = self._loop.call_later(SWEEP_INTERVAL, self._sweep) if self._open else None
