@@ -48,6 +48,9 @@ NEVER: Final[Mapping[str, tuple[str, ...]]] = {
         f"{_TURNS}._grant_alone:self._make",
         f"{_TURNS}._grant_alone:self._deny",
     ),
+    "more than eight handlers that end in one turn of the loop: no outcome is written yet": (
+        "trellis_jobs.worker.attempt:AttemptRunner.run:self._turns.wait",
+    ),
     "an end that is undone in the moment in which the worker hears of it": (
         "trellis_jobs.worker.parking:Parking._end:self._seats.take",
         "trellis_jobs.worker.parking:Parking._end:self._run",

@@ -112,7 +112,7 @@ class MemoryWorker:
         delivery = await self._delivery(job, number)
         claimed = await self._claims.claim(delivery)
         if isinstance(claimed, Claimed):
-            await self._attempts.run(delivery, claimed)
+            await self._attempts.run(delivery, claimed, lambda: None)
         return claimed if isinstance(claimed, Waits) else None
 
     async def _try_until_over(self, job: JobAddress) -> bool:

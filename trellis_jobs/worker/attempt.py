@@ -24,9 +24,10 @@ from trellis_jobs.model.settlement import (
 )
 from trellis_jobs.worker.performance import perform
 from trellis_jobs.worker.running_job import RunningJob, StopReason
+from trellis_jobs.worker.turns import Turns
 
 if TYPE_CHECKING:
-    from collections.abc import MutableMapping
+    from collections.abc import Callable, MutableMapping
 
     from trellis_jobs.jetstream.deliveries import Delivery
     from trellis_jobs.worker.claimed import Claimed
@@ -49,8 +50,12 @@ class AttemptRunner:
         self._handler = handler
         self._tools = tools
         self._running = running
+        self._turns = Turns()
 
-    async def run(self, delivery: Delivery, claimed: Claimed) -> None:
+    async def run(
+        self, delivery: Delivery, claimed: Claimed, handler_ended: Callable[[], None]
+    ) -> None:
+        """`handler_ended` is called once another may run: the rest is writing."""
         running = RunningJob(delivery, claimed, self._handler.queue, self._tools)
         job_id = delivery.job.job_id
         earlier = self._running.get(job_id)
@@ -62,7 +67,11 @@ class AttemptRunner:
             running.hint_end()
         try:
             with self._tools.telemetry.processing(delivery.job, running.terms.context):
-                answer = await self._settle_somehow(running, await self._perform(running))
+                outcome = await self._perform(running)
+                if not self._turns.pass_now():
+                    await self._turns.wait()
+                handler_ended()
+                answer = await self._settle_somehow(running, outcome)
                 if running.slot is not None:
                     await self._leave_key(running.slot, answer)
                 await running.delivery.answer(answer)

@@ -1,4 +1,4 @@
-"""One queue's worker: at most `concurrency` attempts at once, pulled only into free slots."""
+"""One queue's worker: at most `concurrency` handlers at once, jobs pulled only into free seats."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from trellis_jobs.worker.key_desk import KeyDesk, Waits
 from trellis_jobs.worker.lapses import watch_leases
 from trellis_jobs.worker.parking import Parking
 from trellis_jobs.worker.running_job import RunningJob, StopReason
-from trellis_jobs.worker.seats import Seats
+from trellis_jobs.worker.seats import Seat, Seats
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -32,8 +32,9 @@ log = logging.getLogger(__name__)
 
 # How often a pull that was lost on the way is looked for; everything else is seen at once.
 _LOOK: Final = 1.0
-# Ask again once an eighth of the slots is free: fewer requests, and the slots never run dry.
+# Ask again once an eighth of the seats is free, or eight: few requests, and no seat is long empty.
 _TOP_UP_SHARE: Final = 8
+_TOP_UP_MOST: Final = 8
 
 
 class QueueWorker:
@@ -116,7 +117,7 @@ class QueueWorker:
 
     @property
     def is_idle(self) -> bool:
-        return self._seats.taken == 0 and (self._parking is None or self._parking.is_empty)
+        return self._seats.is_empty and (self._parking is None or self._parking.is_empty)
 
     async def until_idle(self) -> None:
         await self._seats.until_empty()
@@ -162,13 +163,13 @@ class QueueWorker:
         return True
 
     def _room(self) -> int:
-        """How many deliveries to ask for now: none while few slots are free and some are owed."""
+        """How many deliveries to ask for now: none while few seats are free and some are owed."""
         free = self._seats.free - self._work.owed
         if free <= 0 or not (self._accepting and self._work.is_listening):
             return 0
         if self._claims.newer.met_lately:
             return min(1, free) if self._work.owed == 0 else 0
-        worthwhile = max(1, self.concurrency // _TOP_UP_SHARE)
+        worthwhile = max(1, min(self.concurrency // _TOP_UP_SHARE, _TOP_UP_MOST))
         return free if free >= worthwhile or self._work.owed == 0 else 0
 
     def _top_up(self) -> None:
@@ -195,21 +196,23 @@ class QueueWorker:
             self._tools.background.spawn(delivery.answer(Nak()))
 
     async def _attempt(self, delivery: Delivery) -> None:
+        seat = Seat(self._seats)
         try:
             claimed = await self._claims.claim(delivery)
             if isinstance(claimed, Claimed):
-                await self._attempts.run(delivery, claimed)
+                await self._attempts.run(delivery, claimed, seat.rise)
         finally:
-            self._seats.leave()
+            seat.leave()
         if isinstance(claimed, Waits) and self._parking is not None:
             self._parking.park(delivery, claimed.key)
 
     async def _run(self, delivery: Delivery, claimed: Claimed) -> None:
         """A parked job got its key, and a seat."""
+        seat = Seat(self._seats)
         try:
-            await self._attempts.run(delivery, claimed)
+            await self._attempts.run(delivery, claimed, seat.rise)
         finally:
-            self._seats.leave()
+            seat.leave()
 
     def _hint_end(self, job_id: str) -> None:
         """Notices come from open() on; before start() nothing was claimed that they could be of."""

@@ -1,4 +1,4 @@
-"""How many attempts of a queue may run at once in this process, and who gets the next seat."""
+"""How many handlers of a queue may run at once in this process, and who gets the next seat."""
 
 from __future__ import annotations
 
@@ -11,15 +11,23 @@ if TYPE_CHECKING:
 
 
 class Seats:
-    """`vacated` is called when a seat is free that nobody here waits for."""
+    """`vacated` is called when a seat is free that nobody here waits for.
+
+    Whoever took one is in the room until they leave, and may rise before: then another sits down.
+    """
 
     def __init__(self, count: int, vacated: Callable[[], None]) -> None:
         self.count = count
         self.taken = 0
+        self._present = 0
         self._vacated = vacated
         self._waiting: deque[asyncio.Future[None]] = deque()
         self._empty = asyncio.Event()
         self._empty.set()
+
+    @property
+    def is_empty(self) -> bool:
+        return self._present == 0
 
     async def until_empty(self) -> None:
         await self._empty.wait()
@@ -33,7 +41,7 @@ class Seats:
         if self.free == 0:
             return False
         self.taken += 1
-        self._empty.clear()
+        self._enter()
         return True
 
     async def take(self) -> None:
@@ -50,13 +58,54 @@ class Seats:
             raise
 
     def leave(self) -> None:
+        """The room, and the seat with it."""
+        self.go()
+        self._hand_on()
+
+    def rise(self) -> bool:
+        """Another may sit down; False: as many as there are seats stand about already."""
+        if self._present - self.taken >= self.count:
+            return False
+        self._hand_on()
+        return True
+
+    def go(self) -> None:
+        """Whoever has risen leaves the room."""
+        self._present -= 1
+        if self._present == 0:
+            self._empty.set()
+
+    def _hand_on(self) -> None:
         """The seat goes straight to the first who waits, or is free."""
         while self._waiting:
             turn = self._waiting.popleft()
             if not turn.done():
+                self._enter()
                 turn.set_result(None)
                 return
         self.taken -= 1
-        if self.taken == 0:
-            self._empty.set()
         self._vacated()
+
+    def _enter(self) -> None:
+        self._present += 1
+        self._empty.clear()
+
+
+class Seat:
+    """One that was taken: its holder rises, or not, and leaves."""
+
+    __slots__ = ("_is_held", "_seats")
+
+    def __init__(self, seats: Seats) -> None:
+        self._seats = seats
+        self._is_held = True
+
+    def rise(self) -> None:
+        if self._is_held:
+            self._is_held = not self._seats.rise()
+
+    def leave(self) -> None:
+        if self._is_held:
+            self._seats.leave()
+        else:
+            self._seats.go()
