@@ -12,28 +12,51 @@ from trellis_jobs.worker.turns import Turns
 
 async def test_the_room_is_empty_once_those_who_rose_are_gone() -> None:
     vacated: list[None] = []
-    seats = Seats(1, lambda: vacated.append(None))
+    seats = Seats(2, lambda: vacated.append(None))
     assert seats.take_now()
     first = Seat(seats)
     first.rise()
-    assert (seats.free, len(vacated), seats.is_empty) == (1, 1, False)
+    assert (seats.free, len(vacated), seats.is_empty) == (2, 1, False)
     assert seats.take_now()
     second = Seat(seats)
     second.leave()
     assert not seats.is_empty
     first.leave()
     await seats.until_empty()
-    assert (seats.free, seats.taken) == (1, 0)
+    assert (seats.free, seats.taken) == (2, 0)
+
+
+async def test_who_has_the_only_seat_keeps_it_until_the_end() -> None:
+    seats = Seats(1, lambda: None)
+    assert seats.take_now()
+    only = Seat(seats)
+    only.rise()
+    assert seats.free == 0
+    only.leave()
+    assert seats.is_empty
+
+
+async def test_the_room_is_not_empty_while_a_seat_changes_hands() -> None:
+    seats = Seats(1, lambda: None)
+    assert seats.take_now()
+    emptied, waiter = (asyncio.ensure_future(each) for each in (seats.until_empty(), seats.take()))
+    await until(lambda: seats.waiting == 1, "somebody waits")
+    seats.leave()
+    await waiter
+    assert not emptied.done()
+    seats.leave()
+    await emptied
 
 
 async def test_a_seat_goes_to_who_waits_for_it() -> None:
-    seats = Seats(1, lambda: None)
+    seats = Seats(2, lambda: None)
+    assert seats.take_now()
     assert seats.take_now()
     holder, waiter = Seat(seats), asyncio.ensure_future(seats.take())
-    await until(lambda: seats.free == 0 and not seats.take_now(), "somebody waits")
+    await until(lambda: seats.waiting == 1, "somebody waits")
     holder.rise()
     await waiter
-    assert seats.taken == 1
+    assert seats.taken == 2
     holder.leave()
     assert not seats.is_empty
 

@@ -138,8 +138,10 @@ class Beginnings:
         """What is not known after that, each of them is asked for alone."""
         try:
             answers = None if asked is None else self._read(row, await asked)
-        except (NoResponders, ConnectionLost, JobsError):
+        except (NoResponders, ConnectionLost):
             answers = None
+        except JobsError as error:  # of one alone that is its answer
+            answers = None if row.is_shared else [error]
         if answers is not None:
             call.answered_at = self._now()
             return answers

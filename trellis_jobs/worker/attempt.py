@@ -55,7 +55,10 @@ class AttemptRunner:
     async def run(
         self, delivery: Delivery, claimed: Claimed, handler_ended: Callable[[], None]
     ) -> None:
-        """`handler_ended` is called once another may run: the rest is writing."""
+        """`handler_ended` is called once another may run: the rest is writing.
+
+        Not before the slot of a key is left: the next job of the key would come and have to wait.
+        """
         running = RunningJob(delivery, claimed, self._handler.queue, self._tools)
         job_id = delivery.job.job_id
         earlier = self._running.get(job_id)
@@ -70,7 +73,8 @@ class AttemptRunner:
                 outcome = await self._perform(running)
                 if not self._turns.pass_now():
                     await self._turns.wait()
-                handler_ended()
+                if running.slot is None:
+                    handler_ended()
                 answer = await self._settle_somehow(running, outcome)
                 if running.slot is not None:
                     await self._leave_key(running.slot, answer)

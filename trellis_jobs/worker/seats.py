@@ -33,6 +33,10 @@ class Seats:
         await self._empty.wait()
 
     @property
+    def waiting(self) -> int:
+        return len(self._waiting)
+
+    @property
     def free(self) -> int:
         """Those left once everybody who waits has one."""
         return max(0, self.count - self.taken - len(self._waiting))
@@ -58,13 +62,16 @@ class Seats:
             raise
 
     def leave(self) -> None:
-        """The room, and the seat with it."""
-        self.go()
+        """The room, and the seat with it: it is handed on first, lest the room seem empty."""
         self._hand_on()
+        self.go()
 
     def rise(self) -> bool:
-        """Another may sit down; False: as many as there are seats stand about already."""
-        if self._present - self.taken >= self.count:
+        """Another may sit down; False: as many as there are seats stand about already.
+
+        Where there is one seat, jobs come one after the other, each with its outcome.
+        """
+        if self.count == 1 or self._present - self.taken >= self.count:
             return False
         self._hand_on()
         return True

@@ -1,4 +1,4 @@
-"""How many attempts go on in one turn of the event loop, if many could."""
+"""How many attempts of a queue go on in one turn of the event loop, if many could."""
 
 from __future__ import annotations
 
