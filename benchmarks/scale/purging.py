@@ -29,6 +29,7 @@ TITLES: Final = {
     STREAM: "jobs that are created meanwhile",
     BACKLOG: "jobs that were all created before",
 }
+RATES: Final = ("alone", "projected", "purged")
 ONE_STAYS_OF: Final = 10
 PURGING_AT_ONCE: Final = 50
 SYNC_SECONDS: Final = 3
@@ -56,7 +57,7 @@ def sheets(found: Report) -> list[Sheet]:
             (
                 (
                     TITLES[kind],
-                    *(f"{one[name]:,.0f}" for name in ("alone", "projected", "purged")),
+                    *(f"{one[name]:,.0f}" if one[name] else "–" for name in RATES),
                     f"{one['purged'] / one['alone']:.2f}",
                     f"{one['swept']:,.0f}",
                 )
