@@ -137,7 +137,7 @@ def apply_all(
 ) -> None:
     """Make what is missing, and bring up to date what is behind.
 
-    Streams get all that the server knows, and servers that do not know it cannot hold them then:
+    The log gets all that the server knows, and servers that do not know it cannot hold it then:
     in a cluster, upgrade every server first. It asks only if something that is in use would change.
     What would endanger jobs is refused, and then nothing is changed at all: also a migration of the
     contract that nobody has accepted.
