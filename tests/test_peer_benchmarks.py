@@ -24,6 +24,7 @@ from benchmarks.peers.summary import Summary
 from benchmarks.peers.targets import Verdict, judge
 from benchmarks.peers.trial import Broker, Mode, Trial
 from benchmarks.peers.usage import family
+from tests.cli.processes import is_alive
 
 ADAPTERS = Path(commands.__file__).parent / "adapters"
 BY_NAME = {one.name: one for one in CONTESTANTS}
@@ -222,18 +223,12 @@ def test_a_tool_that_is_not_installed_is_told_and_the_rest_goes_on(tmp_path: Pat
 
 
 def test_a_process_is_ended_with_its_descendants(tmp_path: Path) -> None:
-    command = ["sh", "-c", "sleep 600 & echo $!; wait"]
+    command = ["sh", "-c", "sleep 600 >&- & echo $!; wait"]
     with running(command, log=tmp_path / "log", talks=True) as process:
         assert process.stdout is not None
         child = int(process.stdout.readline())
         assert child in family([process.pid])
-    assert not _is_alive(child)
-
-
-def _is_alive(pid: int) -> bool:
-    """One that nobody has reaped is dead all the same."""
-    stat = Path(f"/proc/{pid}/stat")
-    return stat.exists() and stat.read_text().rpartition(")")[2].split()[0] != "Z"
+    assert not is_alive(child)
 
 
 class TestContestants:

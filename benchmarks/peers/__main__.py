@@ -16,7 +16,6 @@ from benchmarks.peers.contestants import CONTESTANTS, OURS, Contestant
 from benchmarks.peers.figures import Results
 from benchmarks.peers.installing import install
 from benchmarks.peers.machine import about
-from benchmarks.peers.processes import adopt_orphans
 from benchmarks.peers.report import report
 from benchmarks.peers.stage import ROOT
 from benchmarks.peers.summary import Summary
@@ -46,7 +45,6 @@ def main() -> int:
 
 def _measured(options: argparse.Namespace, path: Path) -> Results:
     signal.signal(signal.SIGTERM, _interrupt)
-    adopt_orphans()
     install(options.peers, _say)
     if options.go_on and path.exists():
         results = Results.read(path)

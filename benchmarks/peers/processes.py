@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import ctypes
 import os
+import select
 import shutil
 import signal
 import subprocess
 from collections.abc import Generator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Final
 
@@ -16,7 +16,6 @@ from benchmarks.peers.usage import family
 from trellis_jobs.child_process import ending_with_parent
 
 LOG_TAIL_LINES: Final = 8
-PR_SET_CHILD_SUBREAPER: Final = 36  # <linux/prctl.h>
 
 
 class Failed(Exception):
@@ -51,23 +50,29 @@ def running(
         _end(process)
 
 
-def adopt_orphans() -> None:
-    """Descendants whose parent is gone become our own children, whose end can be awaited."""
-    ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1)
-
-
 def _end(process: subprocess.Popen[str]) -> None:
     """By force and at once: what it holds is thrown away. Parents first, or they start others."""
-    members = family([process.pid]) if process.poll() is None else []
-    for pid in members:
+    with ExitStack() as handles:
+        members = family([process.pid]) if process.poll() is None else []
+        held = [handle for pid in members if (handle := _handle_of(pid, handles)) is not None]
+        for handle in held:
+            with suppress(ProcessLookupError):
+                signal.pidfd_send_signal(handle, signal.SIGKILL)
         with suppress(ProcessLookupError):
-            os.kill(pid, signal.SIGKILL)
-    with suppress(ProcessLookupError):
-        os.killpg(process.pid, signal.SIGKILL)
-    process.communicate()
-    for pid in members[1:]:
-        with suppress(ChildProcessError):
-            os.waitpid(pid, 0)
+            os.killpg(process.pid, signal.SIGKILL)
+        process.communicate()
+        for handle in held:
+            select.select([handle], [], [])
+
+
+def _handle_of(pid: int, handles: ExitStack) -> int | None:
+    """Readable once that process has ended, whoever its parent is by then; None: it has."""
+    try:
+        handle = os.pidfd_open(pid)
+    except ProcessLookupError:
+        return None
+    handles.callback(os.close, handle)
+    return handle
 
 
 def tail(log: Path) -> str:
