@@ -41,7 +41,7 @@ class _Pull:
 class WorkQueue:
     """Asks for exactly as many deliveries as it is told there is room for.
 
-    `receive` gets each delivery, and None when a pull ended with deliveries still owed.
+    `receive` gets each delivery, and None when a pull ended or nothing more is owed.
     `is_gone`: somebody deleted the consumer, or the stream; `open` makes the consumer again.
     """
 
@@ -133,6 +133,8 @@ class WorkQueue:
             self._receive(delivery)
         else:
             self._drop(message, delivery)
+        if self.owed == 0:
+            self._receive(None)
 
     def _end_pull(self, token: str) -> None:
         pull = self._pulls.pop(token, None)

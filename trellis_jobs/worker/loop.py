@@ -32,9 +32,9 @@ log = logging.getLogger(__name__)
 
 # How often a pull that was lost on the way is looked for; everything else is seen at once.
 _LOOK: Final = 1.0
-# Ask again once an eighth of the seats is free, or eight: few requests, and no seat is long empty.
+# Ask again once an eighth of the seats is free, or nothing is owed: few requests, and no seat is
+# long empty.
 _TOP_UP_SHARE: Final = 8
-_TOP_UP_MOST: Final = 8
 
 
 class QueueWorker:
@@ -169,7 +169,7 @@ class QueueWorker:
             return 0
         if self._claims.newer.met_lately:
             return min(1, free) if self._work.owed == 0 else 0
-        worthwhile = max(1, min(self.concurrency // _TOP_UP_SHARE, _TOP_UP_MOST))
+        worthwhile = max(1, self.concurrency // _TOP_UP_SHARE)
         return free if free >= worthwhile or self._work.owed == 0 else 0
 
     def _top_up(self) -> None:
@@ -179,7 +179,7 @@ class QueueWorker:
             self._work.ask(room)
 
     def _receive(self, delivery: Delivery | None) -> None:
-        """None: a pull ended, so there may be room for another."""
+        """None: less is owed than before, so there may be room for more."""
         if delivery is None:
             self._top_up()
             return
