@@ -1,12 +1,19 @@
-"""Fixtures every test may use: a real nats-server of its own, on a free port."""
+"""What every test has: a real nats-server of its own, on a free port, and time on a busy machine."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 from trellis_jobs.embedded import EmbeddedServer
+
+# How long an example takes says how busy the machine is, and nothing about the example.
+settings.register_profile(
+    "on any machine", settings(), deadline=None, suppress_health_check=[HealthCheck.too_slow]
+)
+settings.load_profile("on any machine")
 
 
 @pytest.fixture

@@ -117,7 +117,7 @@ async def test_small_events_of_large_jobs_are_taken_in_a_few_jobs_at_a_time(
         ).count == JOBS
 
 
-@settings(max_examples=30, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=30, suppress_health_check=list(HealthCheck))
 @given(messages=logs(max_jobs=60), room=st.integers(1, 20_000))
 async def test_whatever_room_there_is_the_rows_are_the_same(
     messages: list[LogMessage], room: int, tmp_path_factory: pytest.TempPathFactory

@@ -43,7 +43,7 @@ from trellis_jobs.model.values import replace
 from trellis_jobs.wire import jobs as wire
 from trellis_jobs.wire.fields import dumps
 
-A_FEW_FILES = settings(max_examples=40, deadline=None)
+A_FEW_FILES = settings(max_examples=40)
 
 
 def project(path: Path, batches: list[list[LogMessage]], *, anew: bool = False) -> None:

@@ -85,7 +85,7 @@ def cut(buffer: bytearray, size: int) -> bytes:
     return piece
 
 
-@settings(max_examples=300, deadline=None, derandomize=True)
+@settings(max_examples=300, derandomize=True)
 @forall(chance=st.randoms(use_true_random=True))
 async def test_nothing_overtakes_however_a_socket_cuts_it(chance: random.Random) -> None:
     heard = Heard()

@@ -109,7 +109,7 @@ def fits(value: Any, schema: dict[str, Any]) -> bool:
     return jsonschema.Draft202012Validator(schema).is_valid(value)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(PAIRS, st.lists(VALUES, max_size=20))
 def test_what_is_called_safe_refuses_nothing(
     pair: tuple[dict[str, Any], dict[str, Any]], values: list[Any]

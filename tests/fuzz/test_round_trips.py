@@ -33,7 +33,7 @@ from trellis_jobs.model.subjects import PresenceSubject
 from trellis_jobs.model.values import replace
 from trellis_jobs.wire import events, keys, presence
 
-TRIED = settings(max_examples=INPUTS // 4, deadline=None, derandomize=True, database=None)
+TRIED = settings(max_examples=INPUTS // 4, derandomize=True, database=None)
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=30)
 TOKEN = st.text("abcXYZ019_-", min_size=1, max_size=20)
 NUMBER = st.integers(-(2**63) + 1, 2**63 - 1)

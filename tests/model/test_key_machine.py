@@ -319,5 +319,5 @@ class KeyMachine(RuleBasedStateMachine):
         assert all(entry.unknown == {"from": "elsewhere"} for entry in self.state.queued)
 
 
-KeyMachine.TestCase.settings = settings(max_examples=200, stateful_step_count=60, deadline=None)
+KeyMachine.TestCase.settings = settings(max_examples=200, stateful_step_count=60)
 TestKeyMachine = KeyMachine.TestCase

@@ -239,5 +239,5 @@ def _the_queue_is_in_order(world: World) -> None:
     assert ages == sorted(ages)
 
 
-KeyWorld.TestCase.settings = settings(max_examples=200, stateful_step_count=60, deadline=None)
+KeyWorld.TestCase.settings = settings(max_examples=200, stateful_step_count=60)
 TestKeyWorld = KeyWorld.TestCase

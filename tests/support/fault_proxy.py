@@ -1,7 +1,7 @@
-"""A TCP proxy between a client and its server, with faults at chosen bytes.
+"""A TCP proxy between a client and its server, with faults at chosen messages.
 
-A rule waits for bytes in one direction and then does something real: kill a process, cut the
-connection, hold everything back. One job at a time goes through, so a chunk is one message.
+A rule waits for a message in one direction and then does something real: kill a process, cut the
+connection, hold everything back. Each message is judged alone, however the sockets cut them.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import re
 import sys
-from collections.abc import AsyncIterator, Callable, Coroutine
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from enum import Enum, auto
@@ -17,10 +17,11 @@ from typing import Any
 from urllib.parse import urlsplit
 
 _ANSWER = re.compile(rb"PUB (\$JS\.ACK\.\S+) +(?:\S+ +)?\d+\r\n([+-][^\r]*)\r\n")
+_LINE = re.compile(rb"(?:(?:H?PUB|[A-Z]?MSG) [^\r\n]*?(\d+)|[^\r\n]*)\r\n")
 
 
 class Then(Enum):
-    """What happens to the bytes that a rule matched."""
+    """What happens to the message that a rule matched."""
 
     FORWARD = auto()
     SWALLOW = auto()
@@ -34,6 +35,23 @@ class _Rule:
     pattern: re.Pattern[bytes]
     act: Callable[[re.Match[bytes], asyncio.StreamWriter], Then]
     uses: int
+
+
+class _Messages:
+    """What comes from one side, message by message; the end of a chunk may be that of none."""
+
+    def __init__(self) -> None:
+        self._rest = b""
+
+    def whole(self, chunk: bytes) -> Iterator[bytes]:
+        come, begin = self._rest + chunk, 0
+        while line := _LINE.match(come, begin):
+            body = 0 if line[1] is None else int(line[1]) + len(b"\r\n")
+            if line.end() + body > len(come):
+                break
+            yield come[begin : line.end() + body]
+            begin = line.end() + body
+        self._rest = come[begin:]
 
 
 @dataclass
@@ -75,27 +93,26 @@ class FaultProxy:
     def on_message(self, note: Callable[[str], None]) -> None:
         """`note` gets the subject of each message that clients send from now on."""
 
-        def look(chunk: bytes) -> None:
-            for subject in re.findall(rb"^H?PUB (\S+) ", chunk, re.MULTILINE):
-                note(subject.decode())
+        def look(message: bytes) -> None:
+            if sent := re.match(rb"H?PUB (\S+) ", message):
+                note(sent[1].decode())
 
         self.on_bytes(look)
 
     def on_bytes(self, note: Callable[[bytes], None]) -> None:
         """`note` gets everything that clients send from now on, in the order of the wire."""
 
-        def look(chunk: re.Match[bytes], _: asyncio.StreamWriter) -> Then:
-            note(chunk[0])
+        def look(message: re.Match[bytes], _: asyncio.StreamWriter) -> Then:
+            note(message[0])
             return Then.FORWARD
 
         self.to_server.append(_Rule(re.compile(rb".+", re.DOTALL), look, sys.maxsize))
 
     def on_answers(self, note: Callable[[str, bytes], None], *, uses: int) -> None:
-        """`note` gets reply subject and body of answers to JetStream, from so many chunks."""
+        """`note` gets reply subject and body of so many answers to JetStream."""
 
-        def look(chunk: re.Match[bytes], _: asyncio.StreamWriter) -> Then:
-            for subject, body in _ANSWER.findall(chunk.string):
-                note(subject.decode(), body)
+        def look(answer: re.Match[bytes], _: asyncio.StreamWriter) -> Then:
+            note(answer[1].decode(), answer[2])
             return Then.FORWARD
 
         self.to_server.append(_Rule(_ANSWER, look, uses))
@@ -138,12 +155,14 @@ class FaultProxy:
         self.to_server.append(_Rule(asked, lie, times))
         return lambda: told
 
-    def _learn(self, chunk: bytes) -> None:
+    def _learn(self, message: bytes) -> None:
         """The first subscription of a connection of ours is the inbox of its answers."""
-        self._sids.update(re.findall(rb"SUB (\S+) +(\d+)\r\n", chunk))
-        inbox = re.search(rb"SUB \S+\.> +(\d+)\r\n", chunk)
-        if inbox is not None and not self._inbox_sid:
-            self._inbox_sid = inbox[1]
+        subscribed = re.match(rb"SUB (\S+) +(\d+)\r\n", message)
+        if subscribed is None:
+            return
+        self._sids[subscribed[1]] = subscribed[2]
+        if subscribed[1].endswith(b".>") and not self._inbox_sid:
+            self._inbox_sid = subscribed[2]
 
     def freeze(self) -> None:
         """Hold everything back, both ways, without closing anything."""
@@ -206,17 +225,28 @@ class FaultProxy:
         rules: list[_Rule],
     ) -> None:
         with suppress(ConnectionError):
-            while chunk := await source.read(65536):
+            await self._pass_on(source, sink, back, rules)
+        self._drop(sink, back)
+
+    async def _pass_on(
+        self,
+        source: asyncio.StreamReader,
+        sink: asyncio.StreamWriter,
+        back: asyncio.StreamWriter,
+        rules: list[_Rule],
+    ) -> None:
+        messages = _Messages()
+        while chunk := await source.read(65536):
+            for message in messages.whole(chunk):
                 await self._flowing.wait()
                 if rules is self.to_server:
-                    self._learn(chunk)
-                then = _judge(rules, chunk, back)
+                    self._learn(message)
+                then = _judge(rules, message, back)
                 if then is Then.CUT:
-                    break
+                    return
                 if then is Then.FORWARD:
-                    sink.write(chunk)
-                    await sink.drain()
-        self._drop(sink, back)
+                    sink.write(message)
+            await sink.drain()
 
     async def close(self) -> None:
         self.thaw()
@@ -228,9 +258,9 @@ class FaultProxy:
         await asyncio.gather(*(link.wait_closed() for link in links), return_exceptions=True)
 
 
-def _judge(rules: list[_Rule], chunk: bytes, back: asyncio.StreamWriter) -> Then:
+def _judge(rules: list[_Rule], message: bytes, back: asyncio.StreamWriter) -> Then:
     for rule in rules:
-        found = rule.pattern.search(chunk) if rule.uses > 0 else None
+        found = rule.pattern.search(message) if rule.uses > 0 else None
         if found:
             rule.uses -= 1
             return rule.act(found, back)
