@@ -1,4 +1,4 @@
-"""What every test has: a real nats-server of its own, on a free port, and time on a busy machine."""
+"""What every test has: a real nats-server of its own, on a free port, and time enough."""
 
 from __future__ import annotations
 

@@ -50,7 +50,10 @@ async def test_a_retry_that_was_lost_is_due_whatever_the_worker_took_for_the_tim
     """Its next try is a second after the one that failed, and not in two hours."""
     async with probe(server.url) as raw, producer(server.url) as jobs:
         ref = await jobs.plain.create(Care(do="fail once"))
-        async with worker(server.url, "plain", ahead=WRONG["ahead"]):
+        async with worker(server.url, "plain", ahead=WRONG["ahead"]) as ward:
+            await ward.until_running(ref)
+            ward.service.quiet()
+            ward.fail.set()
             await until_state(ref, JobState.RETRY)
         await purge(raw, "JOBS_WORK")
         async with looking_after(server.url, tmp_path / "jobs.sqlite"):

@@ -21,7 +21,7 @@ from jobs_admin.reads.readers import Readers
 from tests.admin.admin_lab import daemon_at, until_projected
 from tests.admin.made_log import rows_of
 from tests.admin.projection_lab import LogLab, log_lab, projecting, until_at
-from tests.support.facts import until
+from tests.support.facts import DEADLINE, until
 from trellis_jobs.embedded import EmbeddedServer
 from trellis_jobs.jetstream import api
 from trellis_jobs.jetstream.log_feed import LogExtent, LogFeed
@@ -188,14 +188,14 @@ async def test_heartbeats_that_expired_at_the_end_of_the_log_do_not_hold_up_a_re
     end = await lab.end()
     for sequence in (end, end - 1):
         await api.request(lab.connection, "STREAM.MSG.DELETE.JOBS", {"seq": sequence})
-    async with asyncio.timeout(3):
+    async with asyncio.timeout(DEADLINE):
         filled = await rebuild(path, lab.feed)
     assert filled.position == end
     assert dict(rows_of(path)["projection_metadata"])["position"] == str(end)
 
 
 async def test_an_empty_log_makes_an_empty_projection_that_goes_on(lab: LogLab, path: Path) -> None:
-    async with asyncio.timeout(3):
+    async with asyncio.timeout(DEADLINE):
         assert (await rebuild(path, lab.feed)).position == 0
     async with projecting(lab, path) as projector:
         await lab.write_jobs(10)

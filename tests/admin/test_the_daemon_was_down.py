@@ -87,6 +87,7 @@ async def taken_by_one_that_died(url: str, folder: Path, jobs: WardJobs) -> JobR
 async def jobs_that_need_no_daemon(url: str) -> dict[JobRef[int], str]:
     """They run, fail, die and are cancelled; and with `once` somebody asks for work again."""
     async with worker(url, "plain", "single", "once") as ward:
+        ward.fail.set()
         done = await ward.jobs.plain.create(Care())
         assert await done.wait(timeout=10) == 1
         dead = await ward.jobs.single.create(Care(do="always fail"))

@@ -59,7 +59,7 @@ OFTEN: Final = {
 
 
 class Care(BaseModel):
-    """`do`: answer, wait (for the test's word), fail once, always fail."""
+    """`do`: answer, wait (for the test's word), fail once (at another word), always fail."""
 
     do: str = "answer"
     key: str = "acme"
@@ -94,6 +94,7 @@ class Ward:
     cancelled: list[str] = field(default_factory=list)
     running: set[str] = field(default_factory=set)
     go: asyncio.Event = field(default_factory=asyncio.Event)
+    fail: asyncio.Event = field(default_factory=asyncio.Event)
 
     @property
     def jobs(self) -> WardJobs:
@@ -120,6 +121,7 @@ class Ward:
             case "wait":
                 await self.go.wait()
             case "fail once" if active.tries == 1:
+                await self.fail.wait()
                 raise RuntimeError("the first try fails")
             case "always fail":
                 raise RuntimeError("it always fails")

@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
+from tests.support.facts import DEADLINE, until
 from tests.support.fault_proxy import FaultProxy, Then, fault_proxy
 from trellis_jobs.embedded import HOST, EmbeddedServer
 
@@ -24,14 +25,15 @@ async def way(server: EmbeddedServer) -> AsyncIterator[FaultProxy]:
         yield made
 
 
-async def said_to(way: FaultProxy, *pieces: bytes, until: bytes) -> bytes:
+async def said_to(way: FaultProxy, *pieces: bytes, end: bytes) -> bytes:
     """What a client hears that sends each piece at once, from its greeting to these bytes."""
     reader, writer = await asyncio.open_connection(HOST, way.port)
     await reader.readline()
     for piece in pieces:
         writer.write(piece)
         await writer.drain()
-    heard = await reader.readuntil(until)
+    async with asyncio.timeout(DEADLINE):
+        heard = await reader.readuntil(end)
     writer.close()
     await writer.wait_closed()
     return heard
@@ -52,7 +54,7 @@ async def test_a_rule_takes_its_message_out_of_a_chunk_and_no_other(way: FaultPr
         published(b"news", b"second"),
         published(b"news", b"third"),
     ]
-    heard = await said_to(way, HELLO + b"".join(several) + b"PING\r\n", until=b"PONG\r\n")
+    heard = await said_to(way, HELLO + b"".join(several) + b"PING\r\n", end=b"PONG\r\n")
     assert told() == 1
     assert b"404" in heard
     assert b"first" in heard
@@ -64,17 +66,15 @@ async def test_a_rule_takes_its_message_out_of_a_chunk_and_no_other(way: FaultPr
 async def test_a_message_that_comes_in_pieces_meets_its_rule(way: FaultProxy) -> None:
     way.when_client_sends(rb"^PUB news .*the end", lambda: Then.SWALLOW)
     long = published(b"news", b"x" * 200_000 + b"the end")
-    heard = await said_to(way, HELLO, long[:100_000], long[100_000:], b"PING\r\n", until=b"PONG")
+    heard = await said_to(way, HELLO, long[:100_000], long[100_000:], b"PING\r\n", end=b"PONG")
     assert heard == b"PONG"
 
 
 async def test_nothing_passes_that_follows_what_held_everything_back(way: FaultProxy) -> None:
     way.freeze_after(rb"first")
     both = published(b"news", b"first") + published(b"news", b"second")
-    hearing = asyncio.ensure_future(said_to(way, HELLO + both + b"PING\r\n", until=b"PONG"))
-    async with asyncio.timeout(20):
-        while way._flowing.is_set():
-            await asyncio.sleep(0)
+    hearing = asyncio.ensure_future(said_to(way, HELLO + both + b"PING\r\n", end=b"PONG"))
+    await until(lambda: not way._flowing.is_set(), "everything is held back")
     way.when_client_sends(rb"second", lambda: Then.SWALLOW)
     way.thaw()
     assert b"second" not in await hearing

@@ -8,7 +8,14 @@ from pathlib import Path
 def children(pid: int) -> list[int]:
     """Listed under the thread that made them."""
     listed = Path(f"/proc/{pid}/task").glob("*/children")
-    return [int(child) for each in listed for child in each.read_text().split()]
+    return [int(child) for each in listed for child in _read(each).split()]
+
+
+def _read(listed: Path) -> str:
+    try:
+        return listed.read_text()
+    except OSError:  # the thread ended meanwhile
+        return ""
 
 
 def is_alive(pid: int) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import fcntl
 import os
 import pty
@@ -16,6 +17,7 @@ from threading import Thread
 from typing import Final
 
 from tests.cli.command import COMMAND, ROOT, environment
+from tests.support.facts import DEADLINE, until
 
 _FRAMES: Final = 40_000
 _HOME: Final = "\x1b[H"
@@ -28,7 +30,8 @@ class Terminal:
     def __init__(self, master: int) -> None:
         self.text = ""
         self._master = master
-        Thread(target=self._collect, daemon=True).start()
+        self._collecting = Thread(target=self._collect, daemon=True)
+        self._collecting.start()
 
     @property
     def plain_text(self) -> str:
@@ -36,10 +39,20 @@ class Terminal:
         frames = self.text[-_FRAMES:].replace(_HOME, "\n")
         return _ESCAPES.sub("", frames).replace("\r", "")
 
+    async def until_closed(self) -> None:
+        """By all who had it; then the last thing they drew is here."""
+        await until(lambda: not self._collecting.is_alive(), "nobody draws any more")
+
+    def close(self) -> None:
+        """Not while somebody reads: the next file to be opened would have the same number."""
+        self._collecting.join(DEADLINE)
+        os.close(self._master)
+
     def _collect(self) -> None:
+        decoder = codecs.getincrementaldecoder("utf-8")(errors="replace")
         while True:
             try:
-                self.text += os.read(self._master, 65536).decode(errors="replace")
+                self.text += decoder.decode(os.read(self._master, 65536))
             except OSError:  # the other side is closed
                 return
 
@@ -59,9 +72,10 @@ def on_a_terminal(
         stderr=slave,
     )
     os.close(slave)
+    terminal = Terminal(master)
     try:
-        yield process, Terminal(master)
+        yield process, terminal
     finally:
         process.kill()
         process.wait()
-        os.close(master)
+        terminal.close()

@@ -169,7 +169,7 @@ def test_an_interruption_finishes_what_is_under_way_and_tells_how_far_it_came(
     there: Stage, tmp_path: Path
 ) -> None:
     ids = there.dead(*["interrupted"] * 40)
-    replay = ("dlq", "replay", "--error", "interrupted", "--yes", "--rate", "20")
+    replay = ("dlq", "replay", "--error", "interrupted", "--yes", "--rate", "5")
     with running(tmp_path, *replay, "--nats", there.url) as command:
         asyncio.run(_until_some_are_replayed(there, ids))
         command.send(signal.SIGINT)
@@ -187,7 +187,7 @@ def test_an_admin_runtime_that_dies_in_the_middle_ends_it_with_4(tmp_path: Path)
     here, there = tmp_path / "here", tmp_path / "there"
     here.mkdir()
     there.mkdir()
-    replay = ("dlq", "replay", "--error", "cut short", "--yes", "--rate", "20", "--json")
+    replay = ("dlq", "replay", "--error", "cut short", "--yes", "--rate", "5", "--json")
     with stage(there) as alone:
         ids = alone.dead(*["cut short"] * 40)
         with running(here, *replay, "--nats", alone.url) as command:

@@ -152,10 +152,12 @@ async def test_the_usual_port_is_used_if_it_is_free_else_another(tmp_path: Path)
         second = tmp_path / "second"
         second.mkdir()
         with running(second, "dev", "--no-demo") as other:
-            await other.until_says(IN_USE)
-            [hint] = [line for line in other.said.splitlines() if IN_USE in line]
-    assert len(hint) <= 80
-    assert shlex.split(hint, comments=True)[-3:] == ["trellis-jobs", "jobs", "list"]
+            await other.until_says("trellis-jobs jobs list")
+            hints = [line for line in other.said.splitlines() if IN_USE in line]
+    assert hints or not has_usual
+    for hint in hints:
+        assert len(hint) <= 80
+        assert shlex.split(hint, comments=True)[-3:] == ["trellis-jobs", "jobs", "list"]
 
 
 async def test_a_port_that_is_taken_is_said_in_one_line(tmp_path: Path) -> None:
@@ -216,7 +218,7 @@ async def test_on_a_terminal_it_shows_a_screen_and_gives_the_terminal_back() -> 
         dev.send_signal(signal.SIGINT)
         await until(lambda: dev.poll() is not None, "it exits")
         assert dev.returncode == 0
-        await until(lambda: "stopped after" in screen.text, "the summary is there")
+        await screen.until_closed()
         ending = screen.text[screen.text.rindex(ORDINARY_SCREEN) :]
         assert CURSOR in screen.text[screen.text.rindex("Ctrl-C stops") :]
         assert "stopped after" in ending

@@ -63,6 +63,7 @@ async def test_on_a_terminal_it_goes_on_until_told(there: Stage, ending: str) ->
         else:
             process.send_signal(signal.Signals[ending])
         await until(lambda: process.poll() is not None, "it ends")
+        await terminal.until_closed()
         assert process.returncode == 0
         assert "lab/work" in terminal.plain_text
         assert "Traceback" not in terminal.plain_text

@@ -17,7 +17,7 @@ import pytest
 from tests.support.fetch_servers import OLDER_VERSIONS, binary_of
 from trellis_jobs.embedded import EmbeddedServer, EmbeddedServerFailed, EmbeddedServerMissing
 
-GONE_WITHIN = 5.0
+GONE_WITHIN = 20.0
 
 PARENT = """
 import time

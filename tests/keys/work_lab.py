@@ -17,7 +17,7 @@ from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import timedelta
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 import orjson
 from pydantic import BaseModel
@@ -215,9 +215,10 @@ class Yard:
                 each.cancel()
 
 
-async def perform(
-    active: ActiveJob[Errand], word: Callable[[str], Coroutine[Any, Any, None]]
-) -> None:
+Word: TypeAlias = Callable[[str], Coroutine[Any, Any, None]]
+
+
+async def perform(active: ActiveJob[Errand], word: Word) -> None:
     errand = active.payload
     match errand.do:
         case "nap":
@@ -230,10 +231,16 @@ async def perform(
             raise RuntimeError("the first try fails")
         case "always fail":
             raise RuntimeError("it always fails")
-        case "later" if active.tries == 1:
-            raise Retry("not yet", after=errand.seconds or 60)
+        case "later" | "wait, then later" if active.tries == 1:
+            await _put_off(active, word)
         case "give up":
             raise Fail("this cannot work")
+
+
+async def _put_off(active: ActiveJob[Errand], word: Word) -> None:
+    if active.payload.do != "later":
+        await word(active.id)
+    raise Retry("not yet", after=active.payload.seconds or 60)
 
 
 def yard(*, grace: float = 5.0) -> Yard:

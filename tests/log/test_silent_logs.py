@@ -21,19 +21,19 @@ from trellis_jobs.jetstream.log_reads import LogReads
 async def test_a_leader_is_asked_as_often_as_any_replica_and_within_somebodys_patience(
     server: EmbeddedServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(log_reads, "ACK_TIMEOUT", 0.01)
-    monkeypatch.setattr(questions, "SWEEP_INTERVAL", 0.01)
     asked: list[str] = []
 
     def say_nothing() -> Then:
         asked.append("again")
         return Then.SWALLOW
 
+    monkeypatch.setattr(questions, "SWEEP_INTERVAL", 0.01)
     async with log_lab(server.url), fault_proxy(server.url) as way:
         connection = await Connection.open(way.url, name="asking", patience=0.1)
         try:
             reads = LogReads(connection, Histories(connection))
             assert await reads.newest_by_leader(REPORT) == 0
+            monkeypatch.setattr(log_reads, "ACK_TIMEOUT", 0.01)
             way.when_client_sends(rb"heartbeat", say_nothing, uses=1000)
             with pytest.raises(NotConfirmed, match="the leader's word") as unsure:
                 await reads.newest_by_leader(REPORT)

@@ -30,7 +30,7 @@ from trellis_jobs.jetstream.provision import provision
 from trellis_jobs.model.states import JobState
 
 QUEUES: Final = ("work", "slow")
-AT_ONCE: Final = 2.0
+AT_ONCE: Final = api.TIMEOUT  # which a question would take that nobody may answer
 
 
 def rights(contract: ServiceContract, *without: str) -> str:
