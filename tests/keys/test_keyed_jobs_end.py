@@ -19,7 +19,7 @@ from tests.keys.work_lab import (
     worker,
     yard_process,
 )
-from tests.support.facts import until
+from tests.support.facts import DEADLINE, until
 from tests.support.lab import Probe, probe, until_state
 from trellis_jobs import JobCancelled, JobDead, JobExpired, JobFailed, JobRef
 from trellis_jobs.embedded import EmbeddedServer
@@ -92,18 +92,19 @@ async def test_a_cancelled_job_that_nobody_has_met_yet_is_gone_when_it_is_met(
 async def test_a_waiting_job_expires_at_its_deadline_not_when_its_turn_comes(
     server: EmbeddedServer,
 ) -> None:
+    """Nobody looks again by himself: it is the deadline that wakes."""
     async with (
         producer(server.url) as jobs,
         probe(server.url) as raw,
-        worker(server.url, "calm") as working,
+        worker(server.url, "serene") as working,
     ):
-        key = key_view(raw, jobs.calm)
-        running = await jobs.calm.create(Errand(do="wait"))
+        key = key_view(raw, jobs.serene)
+        running = await jobs.serene.create(Errand(do="wait"))
         await working.until_running(running)
-        waiting = await jobs.calm.create(Errand(), deadline=0.5)
+        waiting = await jobs.serene.create(Errand(), deadline=0.5)
         with pytest.raises(JobExpired):
-            await waiting.wait(timeout=20)
-        await until_out(raw, jobs.calm, 1)
+            await waiting.wait(timeout=DEADLINE)
+        await until_out(raw, jobs.serene, 1)
         assert (await key.read()).queued == ()
         assert (await running.get()).state is JobState.ACTIVE
         assert await raw.kinds(waiting) == ["created", "expired"]
@@ -216,6 +217,8 @@ async def test_a_job_that_waits_for_its_next_try_does_not_hold_up_its_key(
         assert (await later.get()).state is JobState.RETRY
         await key.until_queued(1)
         assert [entry.job_id for entry in (await key.read()).queued] == [later.id]
+        await later.cancel()
+        await key.until_empty()
 
 
 async def test_a_job_that_is_tried_again_keeps_its_place_before_younger_ones(
@@ -244,6 +247,7 @@ async def test_a_job_that_is_tried_again_keeps_its_place_before_younger_ones(
         assert await started_order(raw, [older, running, younger]) == [
             older.id, running.id, older.id, younger.id
         ]  # fmt: skip
+        await key_view(raw, jobs.calm).until_empty()
 
 
 async def test_a_job_that_an_operator_retries_runs_again_though_it_is_not_queued(

@@ -29,7 +29,7 @@ from tests.keys.work_lab import (
     worker,
     yard_process,
 )
-from tests.support.facts import until
+from tests.support.facts import DEADLINE, until
 from tests.support.fault_proxy import FaultProxy, fault_proxy
 from tests.support.lab import Probe, probe
 from trellis_jobs import JobRef
@@ -38,6 +38,7 @@ from trellis_jobs.model.events import EventKind, Started
 from trellis_jobs.model.states import JobState
 from trellis_jobs.model.values import replace
 from trellis_jobs.worker import parking
+from trellis_jobs.worker.key_line import KeyLine
 
 
 async def test_a_job_that_waits_for_its_key_takes_no_seat(server: EmbeddedServer) -> None:
@@ -259,24 +260,38 @@ async def test_a_thousand_keys_with_two_jobs_each_are_normal_load(server: Embedd
         await each_ran_once_at_its_first_try(raw, refs)
 
 
+@pytest.fixture
+def rests(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """For how long those who wait here rest, each time that they have looked at their key."""
+    noted: list[float] = []
+    rest = KeyLine.rest
+
+    async def noting(line: KeyLine, seconds: float) -> bool:
+        noted.append(seconds)
+        return await rest(line, seconds)
+
+    monkeypatch.setattr(KeyLine, "rest", noting)
+    return noted
+
+
 async def test_the_next_job_starts_at_the_release_in_another_process(
-    server: EmbeddedServer, tmp_path: Path
+    server: EmbeddedServer, tmp_path: Path, rests: list[float]
 ) -> None:
-    """Leases of this queue last a minute, so nothing but the key's update can have told it."""
+    """Nobody looks again by himself, so nothing but the key's update can have told it."""
     async with producer(server.url) as jobs, probe(server.url) as raw:
-        with yard_process(server.url, tmp_path, "calm", concurrency=1) as one:
+        with yard_process(server.url, tmp_path, "serene", concurrency=1) as one:
             await one.until_ready()
-            holding = await jobs.calm.create(Errand(do="wait"))
+            holding = await jobs.serene.create(Errand(do="wait"))
             await one.until_running(holding)
-            async with worker(server.url, "calm") as two:
-                following = await jobs.calm.create(Errand())
-                await until_out(raw, jobs.calm, 2)
+            async with worker(server.url, "serene") as two:
+                following = await jobs.serene.create(Errand())
+                await until(lambda: rests, "it has seen that its key is taken")
                 assert two.begun == []
                 # So that the one who releases does not have the next one.
                 one.send(signal.SIGTSTP)
                 one.let_go()
-                await holding.wait(timeout=20)
-                await following.wait(timeout=20)
+                await holding.wait(timeout=DEADLINE)
+                await following.wait(timeout=DEADLINE)
                 assert two.begun == [following.id]
         entries = await history_of(raw, [holding, following])
         end = next(e.event.at for e in entries if e.event.kind is EventKind.COMPLETED)
@@ -286,22 +301,20 @@ async def test_the_next_job_starts_at_the_release_in_another_process(
 
 @pytest.mark.parametrize("how", ["written anew", "deleted"])
 async def test_a_key_that_somebody_frees_by_hand_is_taken_at_once(
-    server: EmbeddedServer, how: str
+    server: EmbeddedServer, rests: list[float], how: str
 ) -> None:
-    """By somebody who does not say what the write is based on; the lease lasts a minute."""
+    """By somebody who does not say what the write is based on; nobody looks again by himself."""
     async with producer(server.url) as jobs, probe(server.url) as raw:
-        key = key_view(raw, jobs.calm)
+        key = key_view(raw, jobs.serene)
         await key.change(lambda state: replace(state, active=(slot("of-another-runtime"),)))
-        async with worker(server.url, "calm"):
-            ref = await jobs.calm.create(Errand())
-            await until_out(raw, jobs.calm, 1)
-            begun = time.monotonic()
+        async with worker(server.url, "serene"):
+            ref = await jobs.serene.create(Errand())
+            await until(lambda: rests, "it has seen that its key is taken")
             if how == "deleted":
                 await key.delete()
             else:
                 await key.change(without_slots)
-            assert (await ref.wait(timeout=20)).tries == 1
-            assert time.monotonic() - begun < seconds(lease_of(jobs.calm).heartbeat_interval)
+            assert (await ref.wait(timeout=DEADLINE)).tries == 1
 
 
 async def test_whoever_waits_for_a_job_that_is_over_takes_it_out_of_the_key(

@@ -23,7 +23,7 @@ import orjson
 from pydantic import BaseModel
 
 import trellis_jobs
-from tests.support.facts import until
+from tests.support.facts import DEADLINE, until
 from tests.support.lab import Probe
 from trellis_jobs import (
     Accepted,
@@ -74,9 +74,19 @@ MANY: Final = QueueDepth(max_queued_per_key=1000)
 
 
 class YardJobs(Jobs, service=SERVICE):
-    """Leases of calm queues last a minute, those of brisk ones two seconds."""
+    """Leases of calm queues last a minute, those of brisk ones two seconds.
+
+    Whoever waits in the serene queue looks again only after longer than any test waits for a fact.
+    """
 
     calm = job(Errand, Done, concurrency=10, backoff=[0.1], key=by_key(), queue=MANY)
+    serene = job(
+        Errand,
+        Done,
+        concurrency=10,
+        key=KeyConcurrency(["yard", "/key"], heartbeat_interval=10 * DEADLINE),
+        queue=MANY,
+    )
     brisk = job(
         Errand,
         Done,
