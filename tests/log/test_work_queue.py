@@ -2,26 +2,81 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+
 import pytest
 
 from tests.support.facts import until
-from tests.support.lab import LabJobs, Task, probe, producer
+from tests.support.lab import LabJobs, Probe, Task, probe, producer
+from trellis_jobs.contract.topology import WORK
 from trellis_jobs.embedded import EmbeddedServer
+from trellis_jobs.jetstream import work_queue
 from trellis_jobs.jetstream.deliveries import Delivery
 from trellis_jobs.jetstream.work_queue import WorkQueue
 from trellis_jobs.surroundings import uptime
 
 
+@asynccontextmanager
+async def listening(
+    raw: Probe, receive: Callable[[Delivery | None], None]
+) -> AsyncIterator[WorkQueue]:
+    queue = WorkQueue(raw.connection, "lab", LabJobs.slow, receive, uptime)
+    await queue.open()
+    await queue.listen()
+    yield queue
+    await queue.deafen()
+
+
 @pytest.mark.parametrize("size", [1, 3])
 async def test_it_is_told_when_nothing_more_is_owed(server: EmbeddedServer, size: int) -> None:
     """Seats that were vacated meanwhile would stay empty."""
+    received: list[Delivery | None] = []
     async with producer(server.url) as jobs, probe(server.url) as raw:
-        await jobs.work.create_many([Task()] * (size + 1))
-        received: list[Delivery | None] = []
-        queue = WorkQueue(raw.connection, "lab", LabJobs.work, received.append, uptime)
-        await queue.open()
-        await queue.listen()
-        queue.ask(size)
-        await until(lambda: None in received, "it is told")
-        await queue.deafen()
-        assert [each is None for each in received] == [False] * size + [True]
+        await jobs.slow.create_many([Task()] * (size + 1))
+        async with listening(raw, received.append) as queue:
+            queue.ask(size)
+            await until(lambda: None in received, "it is told")
+    assert [each is None for each in received] == [False] * size + [True]
+
+
+async def test_what_a_pull_ended_without_is_owed_no_longer(
+    server: EmbeddedServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The server takes turns among pulls, and tells of each what it still had to deliver."""
+    owed_at_an_end: list[int] = []
+    async with producer(server.url) as jobs, probe(server.url) as raw:
+
+        def receive(delivery: Delivery | None) -> None:
+            if delivery is None:
+                owed_at_an_end.append(queue.owed)
+
+        async with listening(raw, receive) as queue:
+            monkeypatch.setattr(work_queue, "PULL_SECONDS", 1.0)
+            queue.ask(2)
+            monkeypatch.setattr(work_queue, "PULL_SECONDS", 2.0)
+            queue.ask(2)
+            await jobs.slow.create_many([Task()] * 2)
+            await until(lambda: len(owed_at_an_end) == 2, "both pulls end")
+    assert owed_at_an_end == [1, 0]
+
+
+async def test_too_many_pulls_are_not_answered_with_more(server: EmbeddedServer) -> None:
+    received: list[Delivery | None] = []
+    async with (
+        producer(server.url),
+        probe(server.url) as raw,
+        listening(raw, received.append) as queue,
+    ):
+        config = (await raw.consumer("slow"))["config"]
+        inbox = raw.connection.new_inbox()
+        await raw.connection.subscribe(inbox, lambda _: None)
+        for _ in range(config["max_waiting"]):
+            await raw.connection.publish(
+                f"$JS.API.CONSUMER.MSG.NEXT.{WORK}.{config['name']}",
+                b'{"batch":1,"expires":20000000000}',
+                reply=inbox,
+            )
+        queue.ask(1)
+        await until(lambda: queue.owed == 0, "the pull is refused")
+    assert received == []

@@ -27,12 +27,13 @@ log = logging.getLogger(__name__)
 
 PULL_SECONDS: Final = 5.0
 PULL_SLACK_SECONDS: Final = 2.0
+_DIGITS: Final = 9  # of a number that somebody else sends
 _GONE: Final = frozenset({"Consumer Deleted", "Stream Deleted"})
 
 
 @dataclass(slots=True)
 class _Pull:
-    """One request for deliveries; the server fills the oldest first."""
+    """One request for deliveries, and how many of them may still come, by our books."""
 
     owed: int
     deadline: float
@@ -123,11 +124,12 @@ class WorkQueue:
 
     def _take(self, message: Message) -> None:
         if message.status is not None:
-            self._end_pull(message.subject.rsplit(".", 1)[-1])
+            self._end_pull(message.subject.rsplit(".", 1)[-1], _undelivered(message))
             self.is_gone = self.is_gone or _says_gone(message)
-            self._receive(None)
+            if not _says_too_many(message):
+                self._receive(None)
             return
-        self._count_delivered()
+        self._owe_less(1)
         delivery = read_delivery(self._connection, message, self._lease_seconds, self._uptime)
         if isinstance(delivery, Delivery):
             self._receive(delivery)
@@ -136,19 +138,24 @@ class WorkQueue:
         if self.owed == 0:
             self._receive(None)
 
-    def _end_pull(self, token: str) -> None:
+    def _end_pull(self, token: str, undelivered: int | None = None) -> None:
+        """What the server says of it counts, and not what is in our books."""
         pull = self._pulls.pop(token, None)
-        if pull is not None:
-            self.owed -= pull.owed
+        booked = 0 if pull is None else pull.owed
+        self.owed -= booked
+        if undelivered is not None:
+            self._owe_less(undelivered - booked)
 
-    def _count_delivered(self) -> None:
-        # A delivery keeps its stored subject, so it names no pull; the oldest is served first.
-        for token, pull in self._pulls.items():
-            pull.owed -= 1
-            self.owed -= 1
+    def _owe_less(self, count: int) -> None:
+        """A delivery keeps its stored subject, so it names no pull: the oldest is taken for it."""
+        while count and self._pulls:
+            token, pull = next(iter(self._pulls.items()))
+            fewer = min(count, pull.owed)
+            pull.owed -= fewer
+            self.owed -= fewer
+            count -= fewer
             if pull.owed == 0:
                 del self._pulls[token]
-            return
 
     def _drop(self, message: Message, reason: str) -> None:
         self.malformed += 1
@@ -165,3 +172,13 @@ class WorkQueue:
 def _says_gone(message: Message) -> bool:
     """Nobody is there to be asked, or the server says so."""
     return message.status == "503" or message.headers.get("Description") in _GONE
+
+
+def _says_too_many(message: Message) -> bool:
+    """Of pulls that wait (512 of a consumer): whoever asks again at once is told so at once."""
+    return message.headers.get("Description", "").startswith("Exceeded MaxWaiting")
+
+
+def _undelivered(message: Message) -> int | None:
+    said = message.headers.get("Nats-Pending-Messages", "")
+    return int(said[:_DIGITS]) if said.isdecimal() else None
