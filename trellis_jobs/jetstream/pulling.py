@@ -40,6 +40,7 @@ PULL_SECONDS: Final = 5.0
 _SLACK_SECONDS: Final = 1.0
 _EXPIRES_NS: Final = int(PULL_SECONDS * 1e9)
 _AT_ONCE: Final = 500
+_DIGITS: Final = 9  # of a number that somebody else sends
 _NOTHING_MORE: Final = frozenset({"404", "408"})
 # Status 409 stands for all sorts of ends: these two can be told from the rest by their text only.
 _FULL: Final = ("Batch Completed", "Message Size Exceeds MaxBytes")
@@ -66,6 +67,12 @@ def read_end(headers: Mapping[str, str]) -> End:
     if status == "409" and said.startswith(_FULL):
         return End.FULL
     raise PullBroken(f"a pull ended with {status} {said}".strip())
+
+
+def read_undelivered(headers: Mapping[str, str]) -> int | None:
+    """How many deliveries a pull ended without; None: the server does not say."""
+    said = headers.get("Nats-Pending-Messages", "")
+    return int(said[:_DIGITS]) if said.isdecimal() else None
 
 
 class Pulling:
@@ -168,9 +175,8 @@ class Pulling:
         return message, info
 
     def _read_end(self, headers: Mapping[str, str]) -> End:
-        end, undelivered = read_end(headers), headers.get("Nats-Pending-Messages", "")
-        left = int(undelivered) if undelivered.isdecimal() else self.owed
-        self.owed = max(0, self.owed - left)
+        end, undelivered = read_end(headers), read_undelivered(headers)
+        self.owed = 0 if undelivered is None else max(0, self.owed - undelivered)
         return end
 
 

@@ -12,6 +12,7 @@ from trellis_jobs.contract.topology import WORK, queue_consumer
 from trellis_jobs.jetstream import api
 from trellis_jobs.jetstream.consumers import ensure_consumer
 from trellis_jobs.jetstream.deliveries import Delivery, answer_bytes, read_delivery
+from trellis_jobs.jetstream.pulling import read_undelivered
 from trellis_jobs.model.settlement import Term
 
 if TYPE_CHECKING:
@@ -27,7 +28,6 @@ log = logging.getLogger(__name__)
 
 PULL_SECONDS: Final = 5.0
 PULL_SLACK_SECONDS: Final = 2.0
-_DIGITS: Final = 9  # of a number that somebody else sends
 _GONE: Final = frozenset({"Consumer Deleted", "Stream Deleted"})
 
 
@@ -124,7 +124,7 @@ class WorkQueue:
 
     def _take(self, message: Message) -> None:
         if message.status is not None:
-            self._end_pull(message.subject.rsplit(".", 1)[-1], _undelivered(message))
+            self._end_pull(message.subject.rsplit(".", 1)[-1], read_undelivered(message.headers))
             self.is_gone = self.is_gone or _says_gone(message)
             if not _says_too_many(message):
                 self._receive(None)
@@ -177,8 +177,3 @@ def _says_gone(message: Message) -> bool:
 def _says_too_many(message: Message) -> bool:
     """Of pulls that wait (512 of a consumer): whoever asks again at once is told so at once."""
     return message.headers.get("Description", "").startswith("Exceeded MaxWaiting")
-
-
-def _undelivered(message: Message) -> int | None:
-    said = message.headers.get("Nats-Pending-Messages", "")
-    return int(said[:_DIGITS]) if said.isdecimal() else None
