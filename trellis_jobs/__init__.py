@@ -10,7 +10,6 @@ from trellis_jobs.errors import (
     CredentialsRefused,
     CredentialsUnusable,
     DeclarationError,
-    Fail,
     InboxNotPermitted,
     InfrastructureError,
     InfrastructureMismatch,
@@ -39,11 +38,11 @@ from trellis_jobs.errors import (
     PayloadInvalid,
     PayloadTooLarge,
     QueueFull,
-    Retry,
     SomeNotCreated,
     Unreachable,
     WaitTimeout,
 )
+from trellis_jobs.handler_errors import Fail, Retry
 from trellis_jobs.jetstream.access import Access, TlsFiles
 from trellis_jobs.model.context import JobContext
 from trellis_jobs.model.job import Job

@@ -33,14 +33,13 @@
         ├── RequestRefused          JetStream refused a request for another reason
         └── ServerTooOld            the server lacks a feature this call needs
 
-What a handler raises to choose how its attempt ends: Retry, Fail.
+What a handler raises to choose how its attempt ends is in `handler_errors.py`: Retry, Fail.
 """
 
 from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from datetime import timedelta
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -49,7 +48,6 @@ if TYPE_CHECKING:
 
 _CREDENTIALS = re.compile(r"^(\s*(?:[a-z][a-z0-9+.-]*:)?//)?.*@", re.DOTALL | re.IGNORECASE)
 _LONGEST_SHOWN = 80
-_LONGEST_DELAY = 366 * 24 * 3600.0
 
 
 class JobsError(Exception):
@@ -362,29 +360,3 @@ class ServerTooOld(InfrastructureError):
     def __init__(self, feature: str, needs: str, has: str) -> None:
         super().__init__(f"{feature} needs nats-server {needs}, this one is {has}")
         self.feature = feature
-
-
-class Retry(Exception):
-    """Raised by a handler: end this attempt and try again, after a delay of its own choice."""
-
-    def __init__(self, message: str = "", *, after: float | timedelta | None = None) -> None:
-        super().__init__(message or "the handler asked for another try")
-        self.after = None if after is None else _delay(after)
-
-
-def _delay(after: float | timedelta) -> timedelta:
-    """Seconds in whatever form a `Retry-After` comes, or a duration; at least 0, at most a year."""
-    try:
-        seconds = after.total_seconds() if isinstance(after, timedelta) else float(after)
-        if seconds != seconds:  # noqa: PLR0124 - not a number
-            raise ValueError
-    except (TypeError, ValueError):
-        raise TypeError(f"Retry(after=…) takes seconds or a timedelta, found {after!r}") from None
-    return timedelta(seconds=max(0.0, min(seconds, _LONGEST_DELAY)))
-
-
-class Fail(Exception):
-    """Raised by a handler: end the job as failed, whatever tries are left."""
-
-    def __init__(self, message: str = "") -> None:
-        super().__init__(message or "the handler gave the job up")

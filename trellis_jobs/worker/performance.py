@@ -9,7 +9,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Final, assert_never
 
 from trellis_jobs.contract.shapes import DoesNotFit
-from trellis_jobs.errors import Fail, Retry
+from trellis_jobs.handler_errors import Fail, Retry
 from trellis_jobs.model.job_errors import (
     MESSAGE_LIMIT,
     TRACEBACK_LIMIT,
