@@ -50,6 +50,7 @@ PUBLIC = [
     "NotAdmitted",
     "NotConfirmed",
     "NotConnected",
+    "NotEncrypted",
     "NotPermitted",
     "PayloadInvalid",
     "PayloadTooLarge",

@@ -65,6 +65,7 @@ def access_of(name: str) -> Access:
         password=said("password"),
         token=said("token"),
         tls=None if tls == TlsFiles() else tls,
+        tls_first=settings.get("tls_first") is True,
         inbox_prefix=said("inbox_prefix"),
         api_prefix=_api_prefix(said("jetstream_domain"), said("jetstream_api_prefix")),
     )

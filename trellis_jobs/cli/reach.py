@@ -108,6 +108,16 @@ class Reach:
     tlskey: Annotated[
         Path | None, _file("--tlskey", "NATS_KEY", "The key of that certificate.")
     ] = None
+    tlsfirst: Annotated[
+        bool | None,
+        typer.Option(
+            "--tlsfirst",
+            envvar="NATS_TLS_FIRST",
+            help="Start TLS before the server sends anything, for servers with handshake_first.",
+            rich_help_panel=_PANEL,
+            callback=_unless_a_context_is_said,
+        ),
+    ] = None
     inbox_prefix: Annotated[
         str | None,
         _prefix("--inbox-prefix", "NATS_INBOX_PREFIX", "Where answers come to, if not _INBOX."),
@@ -134,6 +144,7 @@ class Reach:
             "credentials": _path(self.creds),
             "nkey": _path(self.nkey),
             "tls": None if tls == TlsFiles() else tls,
+            "tls_first": self.tlsfirst,
             "inbox_prefix": self.inbox_prefix,
             "api_prefix": self.api_prefix,
         }
@@ -149,6 +160,7 @@ class Reach:
             "NATS_CA": _path(self.tlsca),
             "NATS_CERT": _path(self.tlscert),
             "NATS_KEY": _path(self.tlskey),
+            "NATS_TLS_FIRST": "true" if self.tlsfirst else None,
             "NATS_INBOX_PREFIX": self.inbox_prefix,
             "NATS_API_PREFIX": self.api_prefix,
         }

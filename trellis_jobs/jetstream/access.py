@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urlsplit
 
 from trellis_jobs.errors import CredentialsUnusable, InvalidToken, without_secrets
+from trellis_jobs.jetstream.addresses import any_encrypted
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -23,9 +24,11 @@ VARIABLES: Final = {
     "ca": "NATS_CA",
     "cert": "NATS_CERT",
     "key": "NATS_KEY",
+    "tls_first": "NATS_TLS_FIRST",
     "inbox_prefix": "NATS_INBOX_PREFIX",
     "api_prefix": "NATS_API_PREFIX",
 }
+_TRUE: Final = frozenset({"1", "true", "t", "yes", "y", "on"})
 _PREFIX: Final = re.compile(r"[^\s.*>]+(\.[^\s.*>]+)*")
 
 
@@ -55,6 +58,10 @@ class Access:
     `credentials` is a credentials file, `nkey` a file with the seed of a user. `inbox_prefix` is
     where answers come to, where permissions keep users out of each other's inboxes; `api_prefix`
     where JetStream is asked, where it belongs to another account or domain.
+
+    With `tls`, `tls_first` or an address that begins with tls:// or wss://, credentials are only
+    sent to servers that encrypt the connection. `tls_first` starts TLS before the server has sent
+    anything, for servers with `handshake_first`.
     """
 
     servers: str
@@ -64,6 +71,7 @@ class Access:
     password: str | None = None
     token: str | None = None
     tls: TlsFiles | None = None
+    tls_first: bool = False
     inbox_prefix: str | None = None
     api_prefix: str = API_PREFIX
 
@@ -82,6 +90,7 @@ class Access:
             servers=given.pop("servers") or DEFAULT_SERVER,
             api_prefix=given.pop("api_prefix") or API_PREFIX,
             tls=None if tls == TlsFiles() else tls,
+            tls_first=_is_true(given.pop("tls_first")),
             **given,
         )
 
@@ -112,6 +121,11 @@ class Access:
         }
         return next((words for words, given in known.items() if given), "no credentials")
 
+    @property
+    def requires_encryption(self) -> bool:
+        """One encrypted address is enough: the same credentials are sent to every server."""
+        return self.tls is not None or self.tls_first or any_encrypted(self.servers)
+
     def client_options(self) -> dict[str, Any]:
         """As nats-py calls them; what is not given is left to it."""
         options = {
@@ -121,9 +135,15 @@ class Access:
             "password": self.password,
             "token": self.token,
             "tls": None if self.tls is None else self.tls.context(),
+            "tls_handshake_first": self.tls_first or None,
             "inbox_prefix": self.inbox_prefix,
         }
         return {name: value for name, value in options.items() if value is not None}
+
+
+def _is_true(text: str | None) -> bool:
+    """A switch in the environment, in the words that the commands accept."""
+    return (text or "").strip().lower() in _TRUE
 
 
 def _readable(file: str | None) -> str | None:

@@ -9,6 +9,7 @@ from urllib.parse import SplitResult, urlsplit
 from trellis_jobs.errors import Unreachable
 
 _SCHEMES: Final = ("nats", "tls", "ws", "wss")
+_ENCRYPTED: Final = frozenset({"tls", "wss"})
 
 
 def addresses_in(servers: str) -> list[str]:
@@ -26,6 +27,11 @@ def addresses_in(servers: str) -> list[str]:
 def are_of_this_machine(servers: str) -> bool:
     """By their names: nobody else can mean the same servers by these."""
     return all(_is_loopback(_parts(address).hostname or "") for address in addresses_in(servers))
+
+
+def any_encrypted(servers: str) -> bool:
+    """Whether an address asks for TLS by its scheme."""
+    return any(_parts(server.strip()).scheme in _ENCRYPTED for server in servers.split(","))
 
 
 def _is_loopback(host: str) -> bool:

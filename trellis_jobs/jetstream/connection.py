@@ -17,14 +17,16 @@ from nats.errors import OutboundBufferLimitError
 from trellis_jobs.errors import (
     CredentialsRefused,
     InboxNotPermitted,
+    InfrastructureError,
     InvalidToken,
+    NotEncrypted,
     NotPermitted,
     PayloadTooLarge,
     Unreachable,
 )
 from trellis_jobs.jetstream.access import Access, access_to
 from trellis_jobs.jetstream.addresses import addresses_in
-from trellis_jobs.jetstream.direct_client import DirectClient
+from trellis_jobs.jetstream.direct_client import DirectClient, NotEncryptedError
 from trellis_jobs.jetstream.messages import read_headers
 from trellis_jobs.jetstream.questions import ConnectionLost, NoResponders, Questions
 from trellis_jobs.wire import headers as h
@@ -89,15 +91,17 @@ class Connection:
         is silent; None is for ever.
         """
         access = access_to(servers)
-        addresses, options = addresses_in(access.servers), access.client_options()
-        client = DirectClient()
+        options = {
+            "servers": addresses_in(access.servers),
+            "name": name,
+            "max_reconnect_attempts": -1 if insist else 1,
+            **access.client_options(),
+        }
+        client = DirectClient(requires_encryption=access.requires_encryption)
         relay = _Relay()
         try:
             async with asyncio.timeout(timeout):
                 await client.connect(
-                    servers=addresses,
-                    name=name,
-                    max_reconnect_attempts=-1 if insist else 1,
                     reconnect_time_wait=RECONNECT_WAIT,
                     ping_interval=PING_INTERVAL,
                     skip_subject_validation=True,  # _check_subject is quicker
@@ -108,10 +112,7 @@ class Connection:
                 )
         except (OSError, NatsError, TimeoutError, ValueError) as error:
             await client.close()
-            if relay.refused:
-                raise CredentialsRefused(str(access)) from error
-            reason = relay.last_error or str(error) or _LATE
-            raise Unreachable(str(access), reason) from error
+            raise relay.why_not_connected(str(access), error) from error
         client.options["max_reconnect_attempts"] = -1
         again = partial(cls.open, access, name=name, timeout=timeout)
         connection = cls(client, again, access, patience)
@@ -360,11 +361,20 @@ class _Relay:
         self.connection: Connection | None = None
         self.last_error = ""
         self.refused = False
+        self.is_plaintext = False
+
+    def why_not_connected(self, servers: str, error: Exception) -> InfrastructureError:
+        if self.refused:
+            return CredentialsRefused(servers)
+        if self.is_plaintext:
+            return NotEncrypted(servers)
+        return Unreachable(servers, self.last_error or str(error) or _LATE)
 
     async def error(self, error: Exception) -> None:
         late = _LATE if isinstance(error, TimeoutError) else type(error).__name__
         self.last_error = str(error) or late
         self.refused = self.refused or "authorization" in self.last_error.lower()
+        self.is_plaintext = self.is_plaintext or isinstance(error, NotEncryptedError)
         denied, deaf = _DENIED.search(str(error)), _DEAF.search(str(error))
         if self.connection is None or (denied and self.connection._denied(denied[1])):
             return

@@ -22,16 +22,23 @@ _UNREAD: Final = "_buffer"
 _MOST_UNSENT: Final = 1 << 20
 
 
+class NotEncryptedError(Error):
+    """The server offers no TLS although we must use it, so it was not sent our credentials."""
+
+
 class DirectClient(Client):
     """A message goes straight from the socket to its receiver, and a publish into one buffer that
     is written once the loop gets to it: no queue, task or coroutine between.
 
     It leans on private names of nats-py; one that changes its meaning shows in every test, and a
     method that is renamed only brings the ordinary way back.
+
+    With `requires_encryption` no server without TLS gets our credentials.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *, requires_encryption: bool = False) -> None:
         super().__init__()
+        self._requires_encryption = requires_encryption
         self._loop = asyncio.get_running_loop()
         self._ps = DirectParser(self)
         self._writes_soon = False
@@ -130,6 +137,19 @@ class DirectClient(Client):
     def is_read_by(self, parser: DirectParser) -> bool:
         """Not by that of a socket that was given up."""
         return self.is_connected and self._ps is parser
+
+    def _connect_command(self) -> bytes:
+        """The first bytes that a server gets from us, with the credentials in them.
+
+        nats-py uses TLS only if the server asks for it, whatever the address says; anyone who can
+        answer in the server's place could so read what we send. This runs for every connect and
+        reconnect, also to servers that another server told us of.
+        """
+        if self._requires_encryption and not self.is_encrypted:
+            if self._writer is not None:
+                self._writer.close()
+            raise NotEncryptedError("the server offers no TLS")
+        return super()._connect_command()
 
     async def _process_err(self, err_msg: str) -> None:
         """nats-py closes for good after most errors of the server; ours comes back.

@@ -76,9 +76,9 @@ async def _system(access: Access, system_account: str) -> AsyncIterator[Connecti
 
 def _access_to_system(access: Access, given: str) -> Access:
     if "://" in given:
-        return Access(servers=given, tls=access.tls)
+        return Access(servers=given, tls=access.tls, tls_first=access.tls_first)
     known_by = {"nkey" if is_seed(given) else "credentials": given}
-    return Access(servers=access.servers, tls=access.tls, **known_by)
+    return Access(servers=access.servers, tls=access.tls, tls_first=access.tls_first, **known_by)
 
 
 async def _ask_replicas(system: Connection) -> int:
