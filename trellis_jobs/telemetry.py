@@ -9,14 +9,17 @@
     trellis_jobs.created         {job}  jobs created
     trellis_jobs.started         {try}  attempts started
     trellis_jobs.completed       {job}  jobs completed
-    trellis_jobs.failed          {job}  jobs failed or dead
+    trellis_jobs.failed          {job}  jobs failed: their handler said that no retry would help
+    trellis_jobs.dead            {job}  jobs dead: every try was used up
     trellis_jobs.retried         {try}  attempts that will be tried again
     trellis_jobs.duration        s      how long handlers ran
     trellis_jobs.queue_wait      s      from creation to the start of the first attempt
+    trellis_jobs.loop_blocked    s      how long a worker's event loop was blocked, from 1 s
 
-Attributes: trellis_jobs.service, trellis_jobs.queue, and on spans trellis_jobs.job_id; on append
-trellis_jobs.event, and trellis_jobs.refused when the job had moved on; on process error.type, with
-the status of an error, when the attempt failed.
+Attributes: trellis_jobs.service, trellis_jobs.queue (on loop_blocked only where the job that
+blocked the loop is known), and on spans trellis_jobs.job_id; on append trellis_jobs.event, and
+trellis_jobs.refused when the job had moved on; on process error.type, with the status of an error,
+when the attempt failed.
 """
 
 from __future__ import annotations
@@ -46,6 +49,12 @@ if TYPE_CHECKING:
     from trellis_jobs.model.job_errors import JobError
 
 _SCOPE: Final = "trellis_jobs"
+# In seconds. OpenTelemetry's own boundaries are made for milliseconds.
+_QUICK_TO_A_DAY: Final = (
+    *(0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0),
+    *(60.0, 300.0, 900.0, 3_600.0, 10_800.0, 43_200.0, 86_400.0),
+)
+_BLOCKS: Final = (1.0, 2.0, 5.0, 10.0, 30.0, 60.0, 300.0)
 _SPAN_NOTHING: Final[AbstractContextManager[None]] = nullcontext()
 
 
@@ -61,9 +70,23 @@ class Telemetry:
         self.measures = not type(measuring).__module__.startswith(metrics.__name__)
         meter = metrics.get_meter(_SCOPE)
         self._counters: Mapping[EventKind, metrics.Counter] = _counters(meter)
-        self._duration = meter.create_histogram(f"{_SCOPE}.duration", "s", "how long handlers ran")
+        self._duration = meter.create_histogram(
+            f"{_SCOPE}.duration",
+            "s",
+            "how long handlers ran",
+            explicit_bucket_boundaries_advisory=_QUICK_TO_A_DAY,
+        )
         self._queue_wait = meter.create_histogram(
-            f"{_SCOPE}.queue_wait", "s", "from creation to the start of the first attempt"
+            f"{_SCOPE}.queue_wait",
+            "s",
+            "from creation to the start of the first attempt",
+            explicit_bucket_boundaries_advisory=_QUICK_TO_A_DAY,
+        )
+        self._loop_blocked = meter.create_histogram(
+            f"{_SCOPE}.loop_blocked",
+            "s",
+            "how long a worker's event loop was blocked",
+            explicit_bucket_boundaries_advisory=_BLOCKS,
         )
 
     @property
@@ -134,9 +157,12 @@ class Telemetry:
         if self.measures:
             self._queue_wait.record(seconds, _queue_of(job))
 
+    def loop_blocked(self, job: JobAddress | None, seconds: float) -> None:
+        if self.measures:
+            self._loop_blocked.record(seconds, None if job is None else _queue_of(job))
+
 
 def _counters(meter: metrics.Meter) -> Mapping[EventKind, metrics.Counter]:
-    failed = meter.create_counter(f"{_SCOPE}.failed", "{job}", "jobs failed or dead")
     return {
         EventKind.CREATED: meter.create_counter(f"{_SCOPE}.created", "{job}", "jobs created"),
         EventKind.STARTED: meter.create_counter(f"{_SCOPE}.started", "{try}", "attempts started"),
@@ -144,8 +170,8 @@ def _counters(meter: metrics.Meter) -> Mapping[EventKind, metrics.Counter]:
         EventKind.RETRY: meter.create_counter(
             f"{_SCOPE}.retried", "{try}", "attempts that will be tried again"
         ),
-        EventKind.FAILED: failed,
-        EventKind.DEAD: failed,
+        EventKind.FAILED: meter.create_counter(f"{_SCOPE}.failed", "{job}", "jobs failed"),
+        EventKind.DEAD: meter.create_counter(f"{_SCOPE}.dead", "{job}", "jobs dead"),
     }
 
 

@@ -7,22 +7,18 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta
 from importlib.metadata import version
-from pathlib import Path
-
-import pytest
 
 from tests.support.facts import until
-from tests.support.lab import LabJobs, Probe, Task, bench, probe, producer, worker
+from tests.support.lab import LabJobs, Probe, bench, probe, producer, worker
 from tests.support.servers import start_version
-from tests.support.worker_process import worker_process
 from trellis_jobs import Workers
 from trellis_jobs.embedded import EmbeddedServer
-from trellis_jobs.jetstream import api
 from trellis_jobs.jetstream.heartbeats import newest_heartbeats
 from trellis_jobs.jetstream.messages import Message
 from trellis_jobs.jetstream.presence import Presence
 from trellis_jobs.model import subjects
 from trellis_jobs.model.presence import WorkerHeartbeat
+from trellis_jobs.model.subjects import PresenceSubject
 from trellis_jobs.surroundings import Surroundings
 from trellis_jobs.telemetry import Telemetry
 from trellis_jobs.wire import presence as wire
@@ -41,6 +37,10 @@ async def newest(raw: Probe, subject: str) -> Message | None:
 async def heartbeat(raw: Probe, queue: str = "work") -> Message:
     subject = f"trellis.jobs.workers.lab.{queue}.*.heartbeat"
     return await until(lambda: newest(raw, subject), f"a heartbeat of {queue}")
+
+
+async def death(presence: Presence, instance: str) -> str | None:
+    return await presence.death_of(PresenceSubject("lab", "work", instance), "lab-work")
 
 
 def subject_of(message: Message) -> str:
@@ -66,7 +66,7 @@ async def test_a_worker_tells_for_each_queue_who_it_is(server: EmbeddedServer) -
     assert abs(decoded.at - datetime.now(UTC)) < timedelta(seconds=20)
 
 
-async def test_a_heartbeat_removes_itself_after_three_intervals(server: EmbeddedServer) -> None:
+async def test_a_heartbeat_removes_itself_after_half_a_minute(server: EmbeddedServer) -> None:
     async with worker(server.url, "work"), probe(server.url) as raw:
         beat = await heartbeat(raw)
     assert (beat.headers or {})["Nats-TTL"] == "30s"
@@ -122,16 +122,16 @@ async def test_a_worker_is_present_while_it_lives_and_gone_soon_after(
             await until(first_has_expired)
 
             async def is_there() -> bool:
-                return not await presence.is_gone("lab", "work", host.instance)
+                return await death(presence, host.instance) is None
 
             await until(is_there, "a later one is there, as soon as the machine has time for it")
-        await until(lambda: presence.is_gone("lab", "work", host.instance))
+        await until(lambda: death(presence, host.instance))
 
         async def none_is_left() -> bool:
             return await newest(raw, OF_WORK) is None
 
         await until(none_is_left, "the last heartbeat too has removed itself")
-        assert await presence.is_gone("lab", "work", host.instance)
+        assert await death(presence, host.instance) == "died: the log holds no heartbeat of it"
 
 
 async def test_a_worker_that_stops_takes_its_leave(server: EmbeddedServer) -> None:
@@ -141,7 +141,7 @@ async def test_a_worker_that_stops_takes_its_leave(server: EmbeddedServer) -> No
         assert json.loads(last.data)["stopping"] is True
         assert (last.headers or {})["Nats-TTL"] == "30s"
         presence = Presence(raw.connection, raw.features)
-        assert await presence.is_gone("lab", "work", instance)
+        assert await death(presence, instance) == "stopped"
         assert await presence.newest("lab", "work", instance) == 0
         assert await newest_heartbeats(raw.connection) == []
 
@@ -162,44 +162,17 @@ async def probe_of_a_stopped_worker(url: str) -> AsyncIterator[tuple[Probe, str]
         yield raw, instance
 
 
-async def test_a_worker_that_never_was_is_gone(server: EmbeddedServer) -> None:
+async def test_a_worker_that_could_never_send_a_heartbeat_counts_as_dead(
+    server: EmbeddedServer,
+) -> None:
     async with producer(server.url), probe(server.url) as raw:
-        assert await Presence(raw.connection, raw.features).is_gone("lab", "work", "nobody")
+        presence = Presence(raw.connection, raw.features)
+        assert await death(presence, "nobody") == "died: the log holds no heartbeat of it"
 
 
-async def test_where_heartbeats_cannot_expire_nobody_is_called_gone() -> None:
+async def test_where_heartbeats_cannot_expire_a_worker_without_one_is_not_called_dead() -> None:
     with start_version("2.10.26") as server:
         async with worker(server.url, "work"), probe(server.url) as raw:
             beat = await heartbeat(raw)
             assert "Nats-TTL" not in (beat.headers or {})
-            assert not await Presence(raw.connection, raw.features).is_gone("lab", "work", "nobody")
-
-
-async def forget_heartbeats(raw: Probe) -> None:
-    """What half a minute does."""
-    await api.request(raw.connection, "STREAM.PURGE.JOBS", {"filter": OF_WORK})
-
-
-@pytest.mark.parametrize(
-    ("has_expired", "why", "what"),
-    [
-        (False, "visibility_timeout", "did not renew its lease within 1 s"),
-        (True, "worker_death", "is gone"),
-    ],
-)
-async def test_a_takeover_says_whether_the_lost_worker_is_gone_or_only_silent(
-    server: EmbeddedServer, tmp_path: Path, has_expired: bool, why: str, what: str
-) -> None:
-    async with producer(server.url) as jobs, probe(server.url) as raw:
-        ref = await jobs.work.create(Task(do="hang"))
-        with worker_process(server.url, tmp_path, "work") as lost:
-            await lost.until_running(ref.id)
-            instance = subject_of(await heartbeat(raw)).split(".")[5]
-            lost.kill()
-        if has_expired:
-            await forget_heartbeats(raw)
-        async with worker(server.url, "work"):
-            await ref.wait(timeout=10)
-        (error,) = (await ref.get()).errors
-        assert (error.type, error.message) == (why, f"worker {instance} {what}")
-        assert error.tries == 1
+            assert await death(Presence(raw.connection, raw.features), "nobody") is None

@@ -104,7 +104,7 @@ async def test_killed_during_the_handler_the_job_runs_again(
         history = await legal_history(raw, ref)
         assert history == ["created", "started", "retry", "started", "completed"]
         [error] = (await ref.get()).errors
-        assert error.type in ("visibility_timeout", "worker_death")
+        assert error.type == "worker_death"
 
 
 async def test_killed_on_its_last_try_the_next_worker_records_the_loss_and_the_death(
@@ -117,7 +117,7 @@ async def test_killed_on_its_last_try_the_next_worker_records_the_loss_and_the_d
             await victim.until_running(ref.id)
             victim.kill()
         async with worker(server.url, "single") as bench:
-            with pytest.raises(JobDead, match=r"did not renew its lease|is gone"):
+            with pytest.raises(JobDead, match="died: its last heartbeat was"):
                 await ref.wait(timeout=20)
             await raw.until_empty()
             assert bench.runs == []

@@ -1,7 +1,8 @@
-"""Renew deliveries and slots from a thread and a connection of their own.
+"""Renew deliveries and slots, and send heartbeats, from a thread and a connection of their own.
 
 A handler that blocks the event loop cannot be renewed from that loop: it would be started a second
-time elsewhere although it is alive and connected.
+time elsewhere although it is alive and connected. For the same reason its worker would be taken
+for dead if its heartbeats came from that loop.
 """
 
 from __future__ import annotations
@@ -11,14 +12,14 @@ import logging
 import threading
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from trellis_jobs.errors import InfrastructureError, JobsError
 from trellis_jobs.jetstream.connection import ConnectionLost
 from trellis_jobs.jetstream.key_bucket import KeyBucket
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
+    from collections.abc import Awaitable, Callable, Coroutine, Sequence
     from datetime import datetime
 
     from trellis_jobs.jetstream.connection import Connection
@@ -31,6 +32,17 @@ RENEWALS_PER_LEASE: Final = 3
 _LOOKS_PER_RENEWAL: Final = 2
 _RETRY_AFTER: Final = 1.0
 _JOIN_TIMEOUT: Final = 2.0
+# A timer may end a little early; the beat is not put off to the next pass for that.
+_EARLY: Final = 0.95
+
+
+class Pulse(Protocol):
+    """The heartbeats of a worker, and the seconds from one to the next."""
+
+    @property
+    def interval(self) -> float: ...
+
+    async def beat(self, connection: Connection, *, stopping: bool = False) -> None: ...
 
 
 @dataclass(eq=False, slots=True)
@@ -53,7 +65,13 @@ class Lease:
 
 
 class LeaseKeeper:
-    """`interval`: the seconds in which the shortest lease is to be renewed."""
+    """`interval`: the seconds in which the shortest lease is to be renewed.
+
+    The `pulse` beats in the same pass that renews the leases. That is what makes the death of a
+    worker certain: after its last beat no lease is renewed for longer than a third of its time, so
+    when the server delivers its jobs again, that beat is older than two thirds of the lease.
+    `alongside` run in the thread for as long as it does, connected or not.
+    """
 
     def __init__(
         self,
@@ -61,11 +79,19 @@ class LeaseKeeper:
         now: Callable[[], datetime],
         uptime: Callable[[], float],
         interval: float,
+        pulse: Pulse | None = None,
+        *,
+        alongside: Sequence[Callable[[], Coroutine[Any, Any, None]]] = (),
     ) -> None:
         self._connect = connect
         self._now = now
         self._uptime = uptime
+        self._pulse = pulse
+        self._beaten_at: float | None = None
+        self._alongside = alongside
         self._pause = interval / _LOOKS_PER_RENEWAL
+        if pulse is not None:
+            self._pause = min(self._pause, pulse.interval)
         self._leases: dict[Lease, None] = {}
         self._slots: dict[SlotLease, None] = {}
         self._thread = threading.Thread(target=self._run, name="trellis-jobs-leases", daemon=True)
@@ -100,10 +126,18 @@ class LeaseKeeper:
         await asyncio.to_thread(self._thread.join, _JOIN_TIMEOUT)
 
     def _run(self) -> None:
-        asyncio.run(self._keep_renewing())
+        asyncio.run(self._do_everything())
+
+    async def _do_everything(self) -> None:
+        self._loop = asyncio.get_running_loop()
+        others = [asyncio.create_task(work()) for work in self._alongside]
+        try:
+            await self._keep_renewing()
+        finally:
+            for other in others:
+                other.cancel()
 
     async def _keep_renewing(self) -> None:
-        self._loop = asyncio.get_running_loop()
         while not self._has_ended:
             try:
                 connection = await self._connect()
@@ -130,10 +164,20 @@ class LeaseKeeper:
                         # Side by side: a contended key must not hold up the others.
                         renewals.add(asyncio.create_task(self._renew_slot(bucket, slot)))
                 renewals = {renewal for renewal in renewals if not renewal.done()}
+                await self._beat(connection, now)
                 await self._rest(self._pause)
+            if self._pulse is not None and connection.is_up:
+                await self._pulse.beat(connection, stopping=True)
         finally:
             for renewal in renewals:
                 renewal.cancel()
+
+    async def _beat(self, connection: Connection, now: float) -> None:
+        if self._pulse is None or not connection.is_up:
+            return
+        if self._beaten_at is None or now - self._beaten_at >= _EARLY * self._pulse.interval:
+            await self._pulse.beat(connection)
+            self._beaten_at = now
 
     async def _renew(self, connection: Connection, lease: Lease, now: float) -> None:
         try:

@@ -1,17 +1,26 @@
-"""What a worker tells about itself at regular intervals; correctness never depends on it."""
+"""What a worker tells about itself at regular intervals, and when it counts as dead."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from datetime import timedelta
+from typing import TYPE_CHECKING, Final
 
 from trellis_jobs.model.values import Value
 
 if TYPE_CHECKING:
     from datetime import datetime
 
+# A worker that missed a beat may be slow; one that missed two in a row counts as dead.
+BEATS_MISSED_BY_THE_DEAD: Final = 2
+# Of heartbeats that do not name their interval: other runtimes, and versions before 0.2.
+ASSUMED_INTERVAL: Final = timedelta(seconds=30)
+
 
 class WorkerHeartbeat(Value, frozen=True, kw_only=True):
-    """`stopping`: its last, so that nobody counts on the worker any more."""
+    """`stopping`: the worker's last heartbeat. `interval`: when to expect the next one.
+
+    `loop_blocked`: the longest time that a handler blocked the worker's event loop lately.
+    """
 
     service: str
     job_type: str
@@ -20,3 +29,17 @@ class WorkerHeartbeat(Value, frozen=True, kw_only=True):
     concurrency: int | None = None
     version: str | None = None
     stopping: bool = False
+    interval: timedelta | None = None
+    loop_blocked: timedelta | None = None
+
+
+def death_of(newest: WorkerHeartbeat, age: timedelta) -> str | None:
+    """Why a worker counts as dead, given its newest heartbeat; None while it counts as alive.
+
+    `age` is by the clock of the server that stored the heartbeat.
+    """
+    if newest.stopping:
+        return "stopped"
+    if age > BEATS_MISSED_BY_THE_DEAD * (newest.interval or ASSUMED_INTERVAL):
+        return f"died: its last heartbeat was {age.total_seconds():.1f} s ago"
+    return None

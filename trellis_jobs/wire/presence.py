@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any, Final
 
 from trellis_jobs.model.presence import WorkerHeartbeat
-from trellis_jobs.wire.fields import BadField, dumps, loads, moment, optional, required
+from trellis_jobs.wire.fields import BadField, count, dumps, loads, moment, optional, required
 
 if TYPE_CHECKING:
     from trellis_jobs.model.subjects import PresenceSubject
+
+# More than any worker can mean, and less than a timedelta can hold.
+_LONGEST_MS: Final = 10**12
 
 
 def encode(beat: WorkerHeartbeat) -> bytes:
@@ -24,6 +28,9 @@ def encode(beat: WorkerHeartbeat) -> bytes:
         body["version"] = beat.version
     if beat.stopping:
         body["stopping"] = True
+    for name, span in (("intervalMs", beat.interval), ("loopBlockedMs", beat.loop_blocked)):
+        if span is not None:
+            body[name] = round(span / timedelta(milliseconds=1))
     return dumps(body)
 
 
@@ -39,6 +46,8 @@ def decode(data: bytes, *, expected: PresenceSubject) -> WorkerHeartbeat | str:
             concurrency=optional(body, "concurrency", int),
             version=optional(body, "version", str),
             stopping=optional(body, "stopping", bool) or False,
+            interval=_milliseconds(body, "intervalMs"),
+            loop_blocked=_milliseconds(body, "loopBlockedMs"),
         )
     except BadField as error:
         return str(error)
@@ -49,3 +58,9 @@ def decode(data: bytes, *, expected: PresenceSubject) -> WorkerHeartbeat | str:
     ):
         return f"the body is about {beat.service}/{beat.job_type}, the subject about {expected}"
     return beat
+
+
+def _milliseconds(body: dict[str, Any], name: str) -> timedelta | None:
+    if body.get(name) is None:
+        return None
+    return timedelta(milliseconds=min(count(body, name), _LONGEST_MS))

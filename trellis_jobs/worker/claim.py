@@ -11,6 +11,7 @@ import logging
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Final
 
+from trellis_jobs.contract.topology import consumer_of
 from trellis_jobs.errors import JobsError
 from trellis_jobs.jetstream.event_log import Refused
 from trellis_jobs.model import events as e
@@ -30,6 +31,7 @@ from trellis_jobs.model.preflight import (
 )
 from trellis_jobs.model.settlement import Ack, Answer, Nak, Silence, Term
 from trellis_jobs.model.standing import Head
+from trellis_jobs.model.subjects import PresenceSubject
 from trellis_jobs.model.values import Value, replace
 from trellis_jobs.worker.claimed import Claimed
 from trellis_jobs.worker.key_desk import Contested, HeldSlot, KeyDesk, Waits
@@ -256,14 +258,15 @@ class Claims:
         )
 
     async def _loss(self, delivery: Delivery, standing: Standing, lost: Attempt | None) -> JobError:
-        """Why the attempt did not end: its worker is gone, or it went silent for too long."""
+        """Why the attempt did not end: its worker is dead, or alive and did not renew its lease."""
         job, tools = delivery.job, self._tools
-        gone = lost is not None and await tools.presence.is_gone(
-            job.service, job.job_type, lost.instance
-        )
-        kind = Interruption.WORKER_DEATH if gone else Interruption.VISIBILITY_TIMEOUT
+        death = None
+        if lost is not None:
+            worker = PresenceSubject(job.service, job.job_type, lost.instance)
+            death = await tools.presence.death_of(worker, consumer_of(job.service, self._queue))
+        kind = Interruption.WORKER_DEATH if death else Interruption.VISIBILITY_TIMEOUT
         who = f"worker {lost.instance}" if lost else "the worker"
-        what = "is gone" if gone else f"did not renew its lease within {tools.ack_wait:g} s"
+        what = death or f"did not renew its lease within {tools.ack_wait:g} s"
         return JobError(
             type=kind, message=f"{who} {what}", tries=standing.tries, at=tools.surroundings.now()
         )

@@ -1,12 +1,12 @@
-"""Tell, per queue, that this worker is here; a failure to tell changes nothing."""
+"""Send a heartbeat for every queue of a worker; a heartbeat that is lost changes nothing."""
 
 from __future__ import annotations
 
-import asyncio
 import logging
 from dataclasses import dataclass
+from datetime import timedelta
 from importlib.metadata import PackageNotFoundError, version
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from trellis_jobs.jetstream.connection import ConnectionLost
 from trellis_jobs.model.presence import WorkerHeartbeat
@@ -14,33 +14,37 @@ from trellis_jobs.model.presence import WorkerHeartbeat
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from trellis_jobs.jetstream.connection import Connection
     from trellis_jobs.jetstream.presence import Presence
     from trellis_jobs.surroundings import Surroundings
     from trellis_jobs.worker.loop import QueueWorker
+    from trellis_jobs.worker.loop_watch import LoopWatch
 
 log = logging.getLogger(__name__)
 
+# Twice this is a third of a lease: the beat of a dead worker is older before its jobs come back.
+_BEATS_PER_LEASE: Final = 6
+
 
 @dataclass(frozen=True, slots=True)
-class Signs:
-    """The signs of life of one worker process."""
+class HeartbeatSender:
+    """The heartbeats of one worker process. They are sent by the lease thread (lease_keeper.py)."""
 
     service: str
     instance: str
     workers: Sequence[QueueWorker]
     presence: Presence
     surroundings: Surroundings
+    loop_watch: LoopWatch
+    shortest_lease: float
 
-    async def keep_giving(self) -> None:
-        while True:
-            await self._give(stopping=False)
-            await asyncio.sleep(self.presence.interval.total_seconds())
+    @property
+    def interval(self) -> float:
+        """In seconds: often enough to tell a dead worker from one that is late."""
+        return min(self.presence.interval.total_seconds(), self.shortest_lease / _BEATS_PER_LEASE)
 
-    async def take_leave(self) -> None:
-        """The last: from now on nobody waits for this worker."""
-        await self._give(stopping=True)
-
-    async def _give(self, *, stopping: bool) -> None:
+    async def beat(self, connection: Connection, *, stopping: bool = False) -> None:
+        presence = self.presence.over(connection)
         for worker in self.workers:
             beat = WorkerHeartbeat(
                 service=self.service,
@@ -50,11 +54,15 @@ class Signs:
                 concurrency=worker.concurrency,
                 version=_version(),
                 stopping=stopping,
+                interval=timedelta(seconds=self.interval),
+                loop_blocked=self.loop_watch.longest_block(),
             )
             try:
-                await self.presence.beat(beat)
+                await presence.beat(beat)
             except ConnectionLost as error:
-                log.warning("a heartbeat was not sent", extra={"error": str(error)})
+                log.warning(
+                    "a heartbeat was not sent: %s", error, extra={"instance": self.instance}
+                )
 
 
 def _version() -> str | None:

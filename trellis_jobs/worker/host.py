@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any, Final
 from trellis_jobs.jetstream.lease_keeper import RENEWALS_PER_LEASE, LeaseKeeper
 from trellis_jobs.model.worker_states import WorkerState, follow
 from trellis_jobs.worker.background import Background
-from trellis_jobs.worker.heartbeat import Signs
+from trellis_jobs.worker.heartbeat import HeartbeatSender
 from trellis_jobs.worker.loop import QueueWorker
+from trellis_jobs.worker.loop_watch import LoopWatch
 from trellis_jobs.worker.tools import Tools
 
 if TYPE_CHECKING:
@@ -79,9 +80,7 @@ class WorkerHost:
             )
             for handler in handlers
         ]
-        self._signs = Signs(
-            service, self.instance, self._workers, doors.presence, doors.surroundings
-        )
+        self._loop_watch = LoopWatch(self._workers, doors.telemetry)
 
     async def start(self) -> None:
         """Every consumer is ensured before any work is taken, so a bad one fails the start."""
@@ -91,11 +90,12 @@ class WorkerHost:
             self._doors.surroundings.now,
             self._doors.surroundings.uptime,
             min([*(lease / RENEWALS_PER_LEASE for lease in leases), *self._slot_intervals()]),
+            self._heartbeats(min(leases)),
+            alongside=[self._loop_watch.run],
         )
         keeper.start()
         for worker, lease in zip(self._workers, leases, strict=True):
             worker.start(self._tools(lease, keeper))
-        self._background.spawn(self._signs.keep_giving())
         log.info(
             "worker started",
             extra={
@@ -103,6 +103,17 @@ class WorkerHost:
                 "instance": self.instance,
                 "queues": [w.handler.queue.name for w in self._workers],
             },
+        )
+
+    def _heartbeats(self, shortest_lease: float) -> HeartbeatSender:
+        return HeartbeatSender(
+            self._service,
+            self.instance,
+            self._workers,
+            self._doors.presence,
+            self._doors.surroundings,
+            self._loop_watch,
+            shortest_lease,
         )
 
     def _slot_intervals(self) -> list[float]:
@@ -149,7 +160,6 @@ class WorkerHost:
         for worker in self._workers:
             await worker.close()
         await self._background.close()
-        await self._signs.take_leave()
         if self._keeper is not None:
             await self._keeper.stop()
         log.info("worker stopped", extra={"instance": self.instance})

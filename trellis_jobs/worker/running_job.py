@@ -130,6 +130,9 @@ class RunningJob:
     def enter_handler(self) -> None:
         self._handler = self._tools.current_task()
 
+    def is_handled_by(self, task: asyncio.Task[Any]) -> bool:
+        return self._handler is task
+
     def leave_handler(self) -> None:
         self._handler = None
 

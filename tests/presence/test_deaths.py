@@ -1,0 +1,138 @@
+"""Why an attempt was lost is decided by its worker's last heartbeat, not by chance.
+
+Before, three of six workers that were killed with -9 at the defaults were reported as
+`visibility_timeout` and three as `worker_death`: a heartbeat expired 30 s after it was sent, and
+the job came back 30 s after its last renewal, in whatever order.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from tests.presence.test_heartbeats import OF_WORK, heartbeat, newest, subject_of
+from tests.support.facts import until
+from tests.support.lab import Probe, Report, Task, probe, producer, worker
+from tests.support.worker_process import worker_process
+from trellis_jobs import JobRef
+from trellis_jobs.embedded import EmbeddedServer
+from trellis_jobs.jetstream.presence import Presence
+from trellis_jobs.model.presence import WorkerHeartbeat, death_of
+
+KILLS = 6
+LEASE = 1.0
+
+
+def heartbeat_of(
+    instance: str, *, interval: float | None, stopping: bool = False
+) -> WorkerHeartbeat:
+    return WorkerHeartbeat(
+        service="lab",
+        job_type="work",
+        instance=instance,
+        at=datetime.now(UTC),
+        stopping=stopping,
+        interval=None if interval is None else timedelta(seconds=interval),
+    )
+
+
+@pytest.mark.parametrize(
+    ("interval", "age", "is_dead"),
+    [(5.0, 9.9, False), (5.0, 10.1, True), (None, 59.0, False), (None, 61.0, True)],
+)
+def test_a_worker_is_dead_after_two_missed_heartbeats(
+    interval: float | None, age: float, is_dead: bool
+) -> None:
+    beat = heartbeat_of("w", interval=interval)
+    assert (death_of(beat, timedelta(seconds=age)) is not None) == is_dead
+
+
+async def errors_after_a_takeover(ref: JobRef[Report]) -> list[str]:
+    await ref.wait(timeout=20)
+    job = await ref.get()
+    return [error.type for error in job.errors]
+
+
+async def test_every_worker_that_is_killed_is_reported_as_dead(
+    server: EmbeddedServer, tmp_path: Path
+) -> None:
+    """Each is killed at another moment between two renewals of its lease."""
+    async with producer(server.url) as jobs:
+        refs = []
+        for number in range(KILLS):
+            ref = await jobs.work.create(Task(do="hang"))
+            with worker_process(server.url, tmp_path / str(number), "work") as victim:
+                await victim.until_running(ref.id)
+                await asyncio.sleep(number * LEASE / KILLS / 2)
+                victim.kill()
+            refs.append(ref)
+            async with worker(server.url, "work"):
+                assert await errors_after_a_takeover(ref) == ["worker_death"]
+
+
+async def test_a_worker_that_is_frozen_until_its_job_is_taken_over_is_reported_as_dead(
+    server: EmbeddedServer, tmp_path: Path
+) -> None:
+    """It sends nothing, as a dead one does; when it wakes up, its attempt is lost."""
+    async with producer(server.url) as jobs:
+        ref = await jobs.work.create(Task(do="hang"))
+        with worker_process(server.url, tmp_path, "work") as frozen:
+            await frozen.until_running(ref.id)
+            frozen.send(signal.SIGSTOP)
+            async with worker(server.url, "work"):
+                assert await errors_after_a_takeover(ref) == ["worker_death"]
+            frozen.send(signal.SIGCONT)
+            await until(lambda: ref.id in frozen.cancelled, "its handler is stopped")
+
+
+async def test_a_worker_whose_heartbeats_come_while_its_lease_runs_out_is_not_reported_as_dead(
+    server: EmbeddedServer, tmp_path: Path
+) -> None:
+    """Its heartbeats are sent here in its name: alive, and its job comes back all the same."""
+    async with producer(server.url) as jobs, probe(server.url) as raw:
+        ref = await jobs.work.create(Task(do="hang"))
+        with worker_process(server.url, tmp_path, "work") as lost:
+            await lost.until_running(ref.id)
+            instance = subject_of(await heartbeat(raw)).split(".")[5]
+            lost.kill()
+        beating = asyncio.create_task(keep_beating(raw, instance))
+        async with worker(server.url, "work"):
+            assert await errors_after_a_takeover(ref) == ["visibility_timeout"]
+        beating.cancel()
+        (error,) = (await ref.get()).errors
+        assert error.message == f"worker {instance} did not renew its lease within 1 s"
+
+
+async def keep_beating(raw: Probe, instance: str) -> None:
+    presence = Presence(raw.connection, raw.features)
+    while True:
+        await presence.beat(heartbeat_of(instance, interval=10))
+        await asyncio.sleep(0.1)
+
+
+async def test_a_worker_is_present_while_a_handler_blocks_its_event_loop(
+    server: EmbeddedServer, tmp_path: Path
+) -> None:
+    """Presence was sent from the event loop: a handler that blocked it made its worker vanish."""
+    async with producer(server.url) as jobs, probe(server.url) as raw:
+        with worker_process(server.url, tmp_path, "work") as blocked:
+            await blocked.until_ready()
+            ref = await jobs.work.create(Task(do="block"))
+            await blocked.until_running(ref.id)
+            before = sequence(await heartbeat(raw))
+
+            async def beats_on() -> bool:
+                found = await newest(raw, OF_WORK)
+                return found is not None and sequence(found) > before + 3
+
+            await until(beats_on, "heartbeats come while the event loop is blocked")
+            assert (await ref.get()).state == "active"
+
+
+def sequence(message: object) -> int:
+    headers = getattr(message, "headers", None) or {}
+    return int(headers["Nats-Sequence"])
