@@ -187,9 +187,14 @@ def sighting_rows(changes: Changes) -> list[tuple[Any, ...]]:
             microseconds(seen.beat.at),
             seen.beat.concurrency,
             seen.beat.version,
+            _milliseconds(seen.beat.loop_blocked),
         )
         for worker, seen in changes.presence.items()
     ]
+
+
+def _milliseconds(span: timedelta | None) -> int | None:
+    return None if span is None else round(span / timedelta(milliseconds=1))
 
 
 def departed_rows(changes: Changes) -> list[tuple[str, str, str]]:

@@ -113,6 +113,7 @@ CREATE TABLE worker_presence_projection (
     said_at      INTEGER NOT NULL,
     concurrency  INTEGER,
     version      TEXT,
+    loop_blocked_ms INTEGER,
     PRIMARY KEY (service, type, instance)
 ) WITHOUT ROWID;
 

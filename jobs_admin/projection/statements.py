@@ -29,9 +29,10 @@ FORGET_ACTIVITY: Final = (
 )
 SIGHT: Final = ManyRows(
     "INSERT INTO worker_presence_projection",
-    7,
+    8,
     "ON CONFLICT (service, type, instance) DO UPDATE SET seen_at = excluded.seen_at, "
-    "said_at = excluded.said_at, concurrency = excluded.concurrency, version = excluded.version",
+    "said_at = excluded.said_at, concurrency = excluded.concurrency, version = excluded.version, "
+    "loop_blocked_ms = excluded.loop_blocked_ms",
 )
 # By the newest of them, also of one that leaves: the same log always leads to the same rows.
 FORGET_SIGHTS: Final = (

@@ -20,9 +20,11 @@ FRESH: Final = timedelta(seconds=90)
 
 # The newest heartbeats: by the time the server stored them, not by what workers say.
 _WORKERS: Final = (
-    "SELECT service, type, instance, seen_at, concurrency, version "
+    "SELECT service, type, instance, seen_at, concurrency, version, loop_blocked_ms "
     "FROM worker_presence_projection WHERE seen_at >= ? ORDER BY service, type, instance"
 )
+# What a heartbeat may tell besides, in the order of the query.
+_TOLD: Final = ("concurrency", "version", "loopBlockedMs")
 # Every type that has jobs, finished or not.
 _COUNTS: Final = "SELECT service, type, state, jobs FROM job_counts ORDER BY service, type"
 
@@ -76,7 +78,7 @@ async def page(readers: Readers, *, now: datetime, offset: int, limit: int) -> S
 
 
 def _add_workers(services: dict[str, ServiceView], rows: Iterable[Any]) -> None:
-    for service, job_type, instance, seen_at, concurrency, version in rows:
+    for service, job_type, instance, seen_at, *told in rows:
         view = services.setdefault(service, ServiceView())
         view.type_of(job_type).live_workers += 1
         worker = {
@@ -85,11 +87,8 @@ def _add_workers(services: dict[str, ServiceView], rows: Iterable[Any]) -> None:
             "instanceId": instance,
             "timestamp": moment_of(seen_at),
         }
-        if concurrency is not None:
-            worker["concurrency"] = concurrency
-        if version is not None:
-            worker["version"] = version
-        view.workers.append(worker)
+        named = zip(_TOLD, told, strict=True)
+        view.workers.append(worker | {name: value for name, value in named if value is not None})
 
 
 def _add_counts(services: dict[str, ServiceView], rows: Iterable[Any]) -> None:

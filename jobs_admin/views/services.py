@@ -11,7 +11,10 @@ from jobs_admin.views.shape import View
 
 
 class WorkerView(View):
-    """`timestamp` is when it was last heard of, by the server's clock."""
+    """`timestamp` is when it was last heard of, by the server's clock.
+
+    `loop_blocked_ms`: the longest that a handler blocked its event loop in the last ten minutes.
+    """
 
     service: str
     job_type: str
@@ -19,6 +22,7 @@ class WorkerView(View):
     timestamp: datetime
     concurrency: int | None = None
     version: str | None = None
+    loop_blocked_ms: int | None = None
 
 
 class TypeView(View):

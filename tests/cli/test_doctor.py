@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Iterator
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
@@ -14,6 +14,7 @@ from tests.cli.shell import shell
 from tests.cli.stage import Place, Stage, stage
 from tests.cli.test_queues import WORK, consumer
 from tests.support.cluster import cluster
+from tests.support.facts import until
 from tests.support.lab import probe
 from tests.support.servers import start_version
 from trellis_jobs.cli.doctor import judging
@@ -32,8 +33,10 @@ from trellis_jobs.contract.declaration import ServiceContract
 from trellis_jobs.embedded import HOST, EmbeddedServer
 from trellis_jobs.jetstream import api
 from trellis_jobs.jetstream.access import Access
+from trellis_jobs.jetstream.presence import Presence
 from trellis_jobs.jetstream.queues import ServerQueue
 from trellis_jobs.jetstream.server_facts import Replication
+from trellis_jobs.model.presence import WorkerHeartbeat
 from trellis_jobs.surroundings import own_version
 
 PROOF = "s3cret"
@@ -68,6 +71,31 @@ def test_where_all_is_well_there_is_nothing_to_do(there: Stage) -> None:
     assert on_a_terminal.code == 0
     assert "Nothing to do." in on_a_terminal.plain
     assert all(len(line) <= 80 for line in on_a_terminal.plain.splitlines())
+
+
+def test_a_worker_whose_event_loop_was_blocked_is_named_with_what_to_do(there: Stage) -> None:
+    async def beat(*, stopping: bool) -> None:
+        async with probe(there.url) as raw:
+            heartbeat = WorkerHeartbeat(
+                service="lab",
+                job_type="work",
+                instance="sluggish",
+                at=datetime.now(UTC),
+                stopping=stopping,
+                loop_blocked=timedelta(seconds=3.2),
+            )
+            await Presence(raw.connection, raw.features).beat(heartbeat)
+            await raw.connection.flush()
+
+    def is_told() -> bool:
+        told = said(there.shell("doctor", "--json").json, "admin")
+        return any("sluggish of lab: a handler blocked its event loop for 3.2 s" in t for t in told)
+
+    asyncio.run(beat(stopping=False))
+    asyncio.run(until(is_told, "doctor names the worker"))
+    assert "asyncio.to_thread" in " ".join(there.shell("doctor", "--json").json["toDo"])
+    asyncio.run(beat(stopping=True))
+    asyncio.run(until(lambda: not is_told(), "a worker that stopped is not named"))
 
 
 def test_a_bare_server_gets_a_list_of_what_to_do_the_worst_first(server: EmbeddedServer) -> None:

@@ -136,7 +136,7 @@ async def test_a_lost_attempt_is_taken_over_with_the_rights_of_a_service(
             doomed.kill()
         async with worker(mine, "work"):
             assert (await ref.wait(timeout=10)).tries == 2
-        assert [error.type for error in (await ref.get()).errors] == ["visibility_timeout"]
+        assert [error.type for error in (await ref.get()).errors] == ["worker_death"]
 
 
 async def test_a_start_asks_only_for_its_own_consumers(guarded: EmbeddedServer) -> None:

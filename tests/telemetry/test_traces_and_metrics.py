@@ -105,7 +105,8 @@ def test_metrics_count_what_happened(exported: Exported) -> None:
         "trellis_jobs.created": 4,
         "trellis_jobs.started": 1 + 2 + 1 + 3,
         "trellis_jobs.completed": 2,
-        "trellis_jobs.failed": 2,
+        "trellis_jobs.failed": 1,
+        "trellis_jobs.dead": 1,
         "trellis_jobs.retried": 1 + 2,
         "trellis_jobs.duration": 1 + 2 + 1 + 3,
         "trellis_jobs.queue_wait": 4,
@@ -118,6 +119,17 @@ def test_metrics_are_per_service_and_queue_and_times_are_in_seconds(exported: Ex
     for name in ("trellis_jobs.duration", "trellis_jobs.queue_wait"):
         assert exported.metrics[name]["unit"] == "s"
         assert 0 < exported.metrics[name]["sum"] < 20
+
+
+def test_histograms_tell_milliseconds_from_seconds_and_minutes_from_hours(
+    exported: Exported,
+) -> None:
+    """OpenTelemetry's own boundaries (5, 10, 25, … 10,000) are for milliseconds, ours are seconds:
+    every job of less than five seconds was in one bucket."""
+    for name in ("trellis_jobs.duration", "trellis_jobs.queue_wait"):
+        bounds = exported.metrics[name]["bounds"]
+        assert bounds[0] == 0.005
+        assert {0.1, 1.0, 60.0, 3600.0, 86400.0} <= set(bounds)
 
 
 @pytest.mark.parametrize("job", ["good", "again", "hopeless", "dead"])

@@ -102,7 +102,8 @@ def metrics_as_json(reader: InMemoryMetricReader) -> dict[str, Any]:
 def read(point: object) -> dict[str, Any]:
     match point:
         case HistogramDataPoint():
-            return {"count": point.count, "sum": point.sum}
+            bounds = list(point.explicit_bounds)
+            return {"count": point.count, "sum": point.sum, "bounds": bounds}
         case NumberDataPoint():
             return {"count": point.value}
         case _:

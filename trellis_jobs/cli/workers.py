@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from datetime import datetime
+from datetime import datetime, timedelta
 from itertools import groupby
 from typing import Final
 
@@ -82,10 +82,15 @@ async def heard_in_the_log(connection: Connection, now: datetime) -> list[Worker
             timestamp=heard.at,
             concurrency=heard.beat.concurrency,
             version=heard.beat.version,
+            loop_blocked_ms=_milliseconds(heard.beat.loop_blocked),
         )
         for heard in await newest_heartbeats(connection)
         if heard.at >= now - FRESH
     ]
+
+
+def _milliseconds(span: timedelta | None) -> int | None:
+    return None if span is None else round(span / timedelta(milliseconds=1))
 
 
 def worker_table(found: Iterable[WorkerView], output: Output, now: datetime) -> Table:

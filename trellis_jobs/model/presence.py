@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 # A worker that missed a beat may be slow; one that missed two in a row counts as dead.
 BEATS_MISSED_BY_THE_DEAD: Final = 2
-# Of heartbeats that do not name their interval: other runtimes, and versions before 0.2.
+# Of heartbeats that do not name their interval: those of other runtimes.
 ASSUMED_INTERVAL: Final = timedelta(seconds=30)
 
 

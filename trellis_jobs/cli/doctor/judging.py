@@ -8,7 +8,7 @@ from itertools import chain
 from typing import Final
 
 from jobs_admin.health import HealthStatus
-from jobs_admin.views.services import CheckView, HealthView
+from jobs_admin.views.services import CheckView, HealthView, WorkerView
 from trellis_jobs.cli.doctor.findings import Finding, attention, broken, fine, note
 from trellis_jobs.cli.queues.rows import QueueRow
 from trellis_jobs.cli.showing.times import spell
@@ -123,6 +123,24 @@ def _judge_queue(row: QueueRow) -> list[Finding]:
         waiting = f"{row.waiting} waiting, and no worker asks for them"
         found.append(broken(f"{row.name}: {waiting}", f"start workers of {row.name}"))
     return found
+
+
+def judge_workers(workers: Iterable[WorkerView]) -> list[Finding]:
+    """A worker has a view for each of its queues, and one event loop."""
+    longest: dict[tuple[str, str], int] = {}
+    for worker in workers:
+        if worker.loop_blocked_ms is not None:
+            whose = (worker.service, worker.instance_id)
+            longest[whose] = max(longest.get(whose, 0), worker.loop_blocked_ms)
+    return [
+        attention(
+            f"worker {instance} of {service}: a handler blocked its event loop for "
+            f"{blocked / 1000:.1f} s in the last 10 minutes",
+            "let handlers that block be plain functions (def instead of async def), or call "
+            "asyncio.to_thread in them; the worker's log names the job and the line",
+        )
+        for (service, instance), blocked in sorted(longest.items())
+    ]
 
 
 def judge_abilities(found: Sequence[Ability]) -> list[Finding]:

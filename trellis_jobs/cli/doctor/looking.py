@@ -194,7 +194,16 @@ async def _admin(subject: Subject) -> list[Finding]:
     except NotPermitted as denied:
         return [attention(f"not looked at: {denied}", _NO_RIGHT)]
     version = judging.judge_version(own_version(), health.version)
-    return [*judging.judge_health(health), version]
+    return [*judging.judge_health(health), version, *await _workers(admin)]
+
+
+async def _workers(admin: AdminClient) -> list[Finding]:
+    """Nothing where these credentials may ask for the health and not for the workers."""
+    try:
+        services = [service async for service in admin.services()]
+    except NotPermitted:
+        return []
+    return judging.judge_workers(worker for each in services for worker in each.workers)
 
 
 async def _clock(subject: Subject) -> list[Finding]:
