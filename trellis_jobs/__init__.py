@@ -31,6 +31,7 @@ from trellis_jobs.errors import (
     KeyStateMalformed,
     KeyUnresolvable,
     NoAnswer,
+    NoCurrentJob,
     NotAdmitted,
     NotConfirmed,
     NotConnected,
@@ -39,6 +40,7 @@ from trellis_jobs.errors import (
     PayloadInvalid,
     PayloadTooLarge,
     QueueFull,
+    ResourceUnavailable,
     SomeNotCreated,
     Unreachable,
     WaitTimeout,
@@ -52,14 +54,18 @@ from trellis_jobs.producer.job_ref import JobRef
 from trellis_jobs.service.jobs import Jobs, job
 from trellis_jobs.service.outcomes import Accepted, Coalesced, Rejected, Replaced
 from trellis_jobs.service.queue import Queue
+from trellis_jobs.service.resources import Resource
 from trellis_jobs.service.service import Service, Workers
 from trellis_jobs.worker.active_job import ActiveJob, KeyLease
+from trellis_jobs.worker.current_job import current_job
+from trellis_jobs.worker.middleware import CallNext
 
 __all__ = [
     "Accepted",
     "Access",
     "ActiveJob",
     "Bindings",
+    "CallNext",
     "Coalesced",
     "CredentialsRefused",
     "CredentialsUnusable",
@@ -93,6 +99,7 @@ __all__ = [
     "KeyStateMalformed",
     "KeyUnresolvable",
     "NoAnswer",
+    "NoCurrentJob",
     "NotAdmitted",
     "NotConfirmed",
     "NotConnected",
@@ -105,6 +112,8 @@ __all__ = [
     "QueueFull",
     "Rejected",
     "Replaced",
+    "Resource",
+    "ResourceUnavailable",
     "Retry",
     "Secret",
     "Service",
@@ -113,6 +122,7 @@ __all__ = [
     "Unreachable",
     "WaitTimeout",
     "Workers",
+    "current_job",
     "job",
     "upgraded_elsewhere",
 ]

@@ -7,6 +7,8 @@
     ├── KeyUnresolvable             a payload has no value where the queue's key points
     ├── PayloadTooLarge             an event would exceed the server's max_payload
     ├── NotConnected                the service is not connected
+    ├── NoCurrentJob                current_job() was called outside a handler
+    ├── ResourceUnavailable         a resource of a lifespan is not open, or failed to open
     ├── JobNotFound                 the log holds no such job
     ├── JobExists                   the log holds a job with this id already
     ├── JobIsOver                   the job has ended, so it cannot be cancelled
@@ -111,6 +113,18 @@ class NotConnected(JobsError):
             f"service {service!r} is not connected: use `async with service.connect(url):`"
         )
         self.service = service
+
+
+class NoCurrentJob(JobsError):
+    def __init__(self) -> None:
+        super().__init__(
+            "current_job() was called outside a handler: only code that a handler calls has a job; "
+            "in a thread of your own, run it in contextvars.copy_context()"
+        )
+
+
+class ResourceUnavailable(JobsError):
+    """A resource of a lifespan is not open, or failed to open; the message says which and why."""
 
 
 class JobNotFound(JobsError):

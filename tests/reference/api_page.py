@@ -38,6 +38,10 @@ attribute's, with dashes. Durations are seconds or `timedelta`.
 
 {classes}
 
+## Functions
+
+{functions}
+
 ## Errors
 
 ```text
@@ -73,6 +77,7 @@ def page() -> str:
             for option, annotation in JobOptions.__annotations__.items()
         ),
         classes="\n\n".join(_class(each) for each in _classes()),
+        functions="\n\n".join(_function(each) for each in _functions()),
         errors=(trellis_jobs.errors.__doc__ or "").split("\n\n", 1)[1].rstrip(),
     )
 
@@ -83,6 +88,16 @@ def _classes() -> Iterator[type]:
         is_class = inspect.isclass(found) and found is not trellis_jobs.job
         if is_class and not issubclass(found, BaseException):
             yield found
+
+
+def _functions() -> Iterator[Any]:
+    public = [getattr(trellis_jobs, name) for name in trellis_jobs.__all__]
+    return (each for each in public if inspect.isfunction(each))
+
+
+def _function(found: Any) -> str:
+    called = f"```python\n{found.__name__}{_signature(found)}\n```"
+    return f"### {found.__name__}\n\n{inspect.cleandoc(found.__doc__ or '')}\n\n{called}"
 
 
 def _class(found: type) -> str:

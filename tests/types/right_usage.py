@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncGenerator
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import assert_type
+from typing import Any, assert_type
 
 from pydantic import BaseModel
 from typing_extensions import TypedDict
@@ -12,6 +14,7 @@ from typing_extensions import TypedDict
 from trellis_jobs import (
     Accepted,
     ActiveJob,
+    CallNext,
     Coalesced,
     Job,
     JobRef,
@@ -23,7 +26,9 @@ from trellis_jobs import (
     QueueDepth,
     Rejected,
     Replaced,
+    Resource,
     Service,
+    current_job,
     job,
 )
 from trellis_jobs.contract.declaration import JobType
@@ -76,6 +81,47 @@ assert_type(service.jobs.nothing, Queue[str, None])
 assert_type(HelpdeskJobs.sync_tickets, JobType[SyncTickets, SyncReport])
 
 
+class Database:
+    async def count(self, origin: str) -> int:
+        return len(origin)
+
+
+class FakeDatabase(Database):
+    pass
+
+
+@service.lifespan
+@asynccontextmanager
+async def database() -> AsyncGenerator[Database, None]:
+    yield Database()
+
+
+@service.lifespan
+@asynccontextmanager
+async def given_the_service(helpdesk: Service[HelpdeskJobs]) -> AsyncGenerator[list[str], None]:
+    yield [helpdesk.name]
+
+
+class Client(AbstractAsyncContextManager["Client"]):
+    async def __aexit__(self, *_: object) -> None:
+        pass
+
+
+client = service.lifespan(Client)
+assert_type(database, Resource[Database])
+assert_type(database.get(), Database)
+assert_type(given_the_service.get(), list[str])
+assert_type(client.get(), Client)
+with database.override(FakeDatabase()) as fake:
+    assert_type(fake, Database)
+
+
+@service.around
+async def timed(active: ActiveJob[Any], call_next: CallNext) -> Any:
+    assert_type(current_job(), ActiveJob[Any])
+    return await call_next(active)
+
+
 @service.jobs.sync_tickets.handle
 async def sync(active: ActiveJob[SyncTickets]) -> SyncReport:
     assert_type(active.payload, SyncTickets)
@@ -86,7 +132,7 @@ async def sync(active: ActiveJob[SyncTickets]) -> SyncReport:
     await active.progress(current=1, total=9, step="fetch", message="page 1")
     await active.log("fetched", level="warn")
     await active.heartbeat()
-    return SyncReport(tickets=len(active.payload.origin))
+    return SyncReport(tickets=await database.get().count(active.payload.origin))
 
 
 @service.jobs.plot.handle

@@ -12,6 +12,7 @@ from trellis_jobs.model.identity import JobAddress
 from trellis_jobs.producer.job_ref import JobAccess, JobRef
 from trellis_jobs.producer.submission import CreatedJob
 from trellis_jobs.service.outcomes import Accepted, Replaced
+from trellis_jobs.service.resources import Resources
 from trellis_jobs.worker.handlers import Handlers
 from trellis_jobs.worker.sync_handlers import as_async
 
@@ -57,6 +58,7 @@ class Runtime:
         self.surroundings = surroundings
         self._bound = bound or {}
         self.handlers = Handlers()
+        self.resources = Resources(service)
         self.live: Connected | None = None
         self._is_taken = False
 
@@ -91,12 +93,13 @@ class Runtime:
         return self.live
 
     def register(self, queue: JobType[Any, Any], handler: Callable[..., Any]) -> None:
-        if self.live is not None:
-            raise DeclarationError(
-                f"queue {queue.name!r}: handlers must be registered before the service connects"
-            )
+        self.require_unconnected(f"queue {queue.name!r}: handlers must be registered")
         name = getattr(handler, "__qualname__", repr(handler))
         self.handlers.register(queue, as_async(handler), name)
+
+    def require_unconnected(self, what: str) -> None:
+        if self.live is not None:
+            raise DeclarationError(f"{what} before the service connects")
 
     async def create(
         self, queue: JobType[P, R], payload: P, *, job_id: str | None, deadline: datetime | None

@@ -7,7 +7,7 @@ import logging
 import signal
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, Generic, TypeVar
+from typing import TYPE_CHECKING, Final, Generic, TypeVar, overload
 
 from trellis_jobs.contract.rights import inbox_of
 from trellis_jobs.contract.topology import Topology
@@ -25,20 +25,23 @@ from trellis_jobs.service.runtime import Connected, Runtime
 from trellis_jobs.surroundings import Surroundings
 from trellis_jobs.telemetry import Telemetry
 from trellis_jobs.worker.host import HostDoors, WorkerHost
+from trellis_jobs.worker.middleware import Middleware
 from trellis_jobs.worker.signals import listening
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Collection
+    from contextlib import AbstractAsyncContextManager
 
     from trellis_jobs.contract.bindings import Bindings
     from trellis_jobs.jetstream.connection import Connection
+    from trellis_jobs.service.resources import Resource
     from trellis_jobs.worker.handlers import Handler
 
 log = logging.getLogger(__name__)
 
 J = TypeVar("J", bound=Jobs)
-P = TypeVar("P")
-R = TypeVar("R")
+T = TypeVar("T")
+M = TypeVar("M", bound=Middleware)
 
 GRACE: Final = 25.0
 INTERRUPT_GRACE: Final = 1.0
@@ -73,6 +76,31 @@ class Service(Generic[J]):
     def name(self) -> str:
         return self.contract.service
 
+    @overload
+    def lifespan(self, opens: Callable[[], AbstractAsyncContextManager[T]], /) -> Resource[T]: ...
+    @overload
+    def lifespan(
+        self, opens: Callable[[Service[J]], AbstractAsyncContextManager[T]], /
+    ) -> Resource[T]: ...
+    def lifespan(self, opens: Callable[..., AbstractAsyncContextManager[T]], /) -> Resource[T]:
+        """Decorate an async context manager that opens what handlers need.
+
+        It is entered before workers take their first job and left after their last; with
+        several, in the order of declaration and in reverse. `connect(workers=False)` opens none.
+        """
+        self._runtime.require_unconnected("a lifespan must be declared")
+        return self._runtime.resources.declare(opens, self)
+
+    def around(self, middleware: M, /) -> M:
+        """Decorate `async def middleware(job, call_next)`, which wraps every attempt.
+
+        `await call_next(job)` runs the handler and returns its result. The first one declared is
+        the outermost. What it returns or raises is what the handler would have returned or raised.
+        """
+        self._runtime.require_unconnected("middleware must be declared")
+        self._runtime.handlers.surround(middleware)
+        return middleware
+
     @asynccontextmanager
     async def connect(
         self,
@@ -102,13 +130,23 @@ class Service(Generic[J]):
                 detected = await detect_replicas(access, system_account)
             doors = await self._prepare(connection, replicas, detected)
             live = self._wire(doors, handlers, wanted)
-            if live.host is not None:
-                await live.host.start()
             self._runtime.live = live
-            try:
-                yield self
-            finally:
-                await self._stop(live, self.grace)
+            async with self._resources(live):
+                if live.host is not None:
+                    await live.host.start()
+                try:
+                    yield self
+                finally:
+                    await self._stop(live, self.grace)
+
+    @asynccontextmanager
+    async def _resources(self, live: Connected) -> AsyncIterator[None]:
+        """Open while there are workers, from before their first job until after their last."""
+        if live.host is None:
+            yield
+            return
+        async with self._runtime.resources.opened():
+            yield
 
     @property
     def is_up(self) -> bool:

@@ -116,11 +116,12 @@ async def _working(runtime: Runtime, *, delays: bool) -> AsyncIterator[None]:
         live.keys,
     )
     host = WorkerHost(runtime.service, handlers, doors)
-    await host.start()
-    try:
-        yield
-    finally:
-        await host.stop(grace=0)
+    async with runtime.resources.opened():
+        await host.start()
+        try:
+            yield
+        finally:
+            await host.stop(grace=0)
 
 
 def _described(job: Job) -> str:

@@ -14,6 +14,7 @@ from trellis_jobs.model.retry import RetryPolicy
 from trellis_jobs.model.states import JobState
 from trellis_jobs.producer.submission import Producer
 from trellis_jobs.service.queue import Queue
+from trellis_jobs.service.resources import preferred_here
 from trellis_jobs.service.runtime import Connected, Runtime
 from trellis_jobs.telemetry import Telemetry
 from trellis_jobs.testing.earlier_tries import use_up_tries
@@ -21,6 +22,7 @@ from trellis_jobs.testing.interruptions import Interruptions
 from trellis_jobs.testing.memory_client import memory_connection
 from trellis_jobs.testing.memory_worker import MemoryDoors, MemoryWorker
 from trellis_jobs.testing.witnessed_job import Said, WitnessedJob
+from trellis_jobs.worker.current_job import CURRENT
 from trellis_jobs.worker.handlers import Handler
 
 if TYPE_CHECKING:
@@ -110,9 +112,11 @@ class HandlerRun(Generic[P, R]):
                 await worker.open()
                 ref = await self._create(doors)
                 self._interruptions.begin(ref, worker.running)
-                # A task, and so a context, of its own, as in a worker.
-                attempt = worker.deliver(ref.address, self._redelivered + 1)
-                await asyncio.create_task(attempt)
+                async with self._runtime.resources.opened() as values:
+                    with preferred_here(values):
+                        # A task, and so a context, of its own, as in a worker.
+                        attempt = worker.deliver(ref.address, self._redelivered + 1)
+                        await asyncio.create_task(attempt)
                 self.job = await ref.get()
                 return await self._outcome(ref)
             finally:
@@ -130,6 +134,7 @@ class HandlerRun(Generic[P, R]):
 
     async def _witness(self, handler: Handler, active: ActiveJob[Any]) -> Any:
         witnessed = WitnessedJob(active, self.said, self._interruptions.heard)
+        CURRENT.set(witnessed)
         try:
             return await handler.call(witnessed)
         except BaseException as raised:

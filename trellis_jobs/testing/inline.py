@@ -49,10 +49,13 @@ async def inline(service: Service[J]) -> AsyncIterator[Service[J]]:
                 connection, doors.events, keys, producer, None, asyncio.Event()
             )
             try:
-                yield service
+                async with runtime.resources.opened():
+                    try:
+                        yield service
+                    finally:
+                        await doors.background.close()
             finally:
                 runtime.live = None
-                await doors.background.close()
 
 
 class InlineProducer(Producer):

@@ -2,31 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from trellis_jobs.errors import DeclarationError
-from trellis_jobs.worker.active_job import ActiveJob
+from trellis_jobs.worker.middleware import CallNext, Middleware, check_middleware, wrapped
 
 if TYPE_CHECKING:
-    from trellis_jobs.contract.declaration import JobType
+    from collections.abc import Iterator
 
-Call = Callable[[ActiveJob[Any]], Awaitable[Any]]
+    from trellis_jobs.contract.declaration import JobType
 
 
 @dataclass(frozen=True, slots=True)
 class Handler:
     queue: JobType[Any, Any]
-    call: Call
+    call: CallNext
     name: str
 
 
 class Handlers:
+    """They are handed out with the middleware around them, which is decided once, not per job."""
+
     def __init__(self) -> None:
         self._by_queue: dict[str, Handler] = {}
+        self._middleware: list[Middleware] = []
 
-    def register(self, queue: JobType[Any, Any], call: Call, name: str) -> None:
+    def register(self, queue: JobType[Any, Any], call: CallNext, name: str) -> None:
         present = self._by_queue.get(queue.name)
         if present is not None:
             raise DeclarationError(
@@ -34,11 +36,19 @@ class Handlers:
             )
         self._by_queue[queue.name] = Handler(queue, call, name)
 
+    def surround(self, middleware: Middleware) -> None:
+        check_middleware(middleware)
+        self._middleware.append(middleware)
+
     def get(self, queue_name: str) -> Handler | None:
-        return self._by_queue.get(queue_name)
+        found = self._by_queue.get(queue_name)
+        return None if found is None else self._wrapped(found)
 
     def __iter__(self) -> Iterator[Handler]:
-        return iter(self._by_queue.values())
+        return map(self._wrapped, self._by_queue.values())
 
     def __contains__(self, queue_name: str) -> bool:
         return queue_name in self._by_queue
+
+    def _wrapped(self, handler: Handler) -> Handler:
+        return replace(handler, call=wrapped(handler.call, self._middleware))

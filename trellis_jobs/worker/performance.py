@@ -27,6 +27,7 @@ from trellis_jobs.model.settlement import (
     Superseded,
 )
 from trellis_jobs.worker.active_job import ActiveJob, AttemptFacts
+from trellis_jobs.worker.current_job import CURRENT
 from trellis_jobs.worker.running_job import RunningJob, StopReason
 
 if TYPE_CHECKING:
@@ -133,12 +134,15 @@ async def _call(
     if running.stop_reason is not None:
         raise asyncio.CancelledError
     running.enter_handler()
+    # Reset at the end: timers that settling sets would keep the payload in memory.
+    before = CURRENT.set(active)
     try:
         if timeout is None:
             return await handler.call(active)
         async with timeout:
             return await handler.call(active)
     finally:
+        CURRENT.reset(before)
         running.leave_handler()
 
 

@@ -1,0 +1,144 @@
+"""What handlers need while workers run: opened before the first job, closed after the last."""
+
+from __future__ import annotations
+
+import inspect
+import logging
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
+from contextvars import ContextVar
+from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar, cast
+
+from trellis_jobs.errors import DeclarationError, ResourceUnavailable
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Callable, Iterator
+    from contextlib import AbstractAsyncContextManager
+
+T = TypeVar("T")
+
+Values = dict["Resource[Any]", Any]
+
+log = logging.getLogger(__name__)
+
+# Two run_handler() calls at the same time open resources twice; each handler sees its own.
+_VALUES_HERE: Final[ContextVar[Values]] = ContextVar("trellis_jobs_resources")
+_NONE: Final[Values] = {}
+
+
+class Resource(Generic[T]):
+    """What `@service.lifespan` returns: `get()` is the opened value, typed, wherever it is used."""
+
+    def __init__(self, name: str, make: Callable[[], AbstractAsyncContextManager[T]]) -> None:
+        self.name = name
+        self._make = make
+        self._opened: list[Values] = []
+        self._overrides: list[T] = []
+
+    def __repr__(self) -> str:
+        return f"Resource({self.name})"
+
+    def get(self) -> T:
+        """The value, in any thread of this process while workers run; else ResourceUnavailable."""
+        if self._overrides:
+            return self._overrides[-1]
+        here = _VALUES_HERE.get(_NONE)
+        if self in here:
+            return cast("T", here[self])
+        if self._opened:
+            return cast("T", self._opened[-1][self])
+        raise ResourceUnavailable(
+            f"resource {self.name!r} is not open: it is opened when workers start "
+            "(connect() with workers, inline(), run_handler()) and closed when they have stopped; "
+            f"in a test, `with {self.name}.override(value):` gives it a value"
+        )
+
+    @contextmanager
+    def override(self, value: T) -> Iterator[T]:
+        """In tests: get() returns `value` as long as this lasts, and the resource is not opened."""
+        self._overrides.append(value)
+        try:
+            yield value
+        finally:
+            self._overrides.pop()
+
+    @property
+    def is_overridden(self) -> bool:
+        return bool(self._overrides)
+
+    async def open(self, stack: AsyncExitStack, values: Values) -> None:
+        """Enter the context manager; the stack leaves it. An error in closing is only logged."""
+        manager = self._make()
+        values[self] = await manager.__aenter__()
+        self._opened.append(values)
+        stack.push_async_callback(self._close, manager, values)
+
+    async def _close(self, manager: AbstractAsyncContextManager[T], values: Values) -> None:
+        self._opened = [each for each in self._opened if each is not values]
+        try:
+            await manager.__aexit__(None, None, None)
+        except Exception:
+            log.exception("closing resource %r failed; the outcomes of jobs are safe", self.name)
+
+
+class Resources:
+    """The resources of one service, in the order in which they were declared."""
+
+    def __init__(self, service: str) -> None:
+        self._service = service
+        self._declared: list[Resource[Any]] = []
+
+    def declare(
+        self, make: Callable[..., AbstractAsyncContextManager[T]], service: object
+    ) -> Resource[T]:
+        """`make` takes the service, or nothing."""
+        name = getattr(make, "__name__", repr(make))
+        if inspect.isasyncgenfunction(make) or inspect.iscoroutinefunction(make):
+            raise DeclarationError(
+                f"lifespan {name} must be an async context manager: put @asynccontextmanager "
+                f"between @service.lifespan and `async def {name}`"
+            )
+        given = _arguments(name, make, service)
+        resource = Resource[T](name, lambda: make(*given))
+        self._declared.append(resource)
+        return resource
+
+    @asynccontextmanager
+    async def opened(self) -> AsyncIterator[Values]:
+        """Open all, in order, and close them in reverse, also when a later one cannot be opened."""
+        values: Values = {}
+        async with AsyncExitStack() as stack:
+            for resource in self._declared:
+                if not resource.is_overridden:
+                    await self._open(resource, stack, values)
+            yield values
+
+    async def _open(self, resource: Resource[Any], stack: AsyncExitStack, values: Values) -> None:
+        try:
+            await resource.open(stack, values)
+        except Exception as error:
+            log.exception("resource %r of service %r failed to open", resource.name, self._service)
+            raise ResourceUnavailable(
+                f"resource {resource.name!r} of service {self._service!r} failed to open, so its "
+                f"workers were not started: {type(error).__name__}: {error}"
+            ) from error
+
+
+@contextmanager
+def preferred_here(values: Values) -> Iterator[None]:
+    """In this task, and in those it starts, get() returns these before any others."""
+    before = _VALUES_HERE.set(values)
+    try:
+        yield
+    finally:
+        _VALUES_HERE.reset(before)
+
+
+def _arguments(name: str, make: Callable[..., Any], service: object) -> tuple[object, ...]:
+    signature = inspect.signature(make)
+    for given in ((), (service,)):
+        try:
+            signature.bind(*given)
+        except TypeError:
+            continue
+        return given
+    raise DeclarationError(f"lifespan {name} must take the service or nothing, takes {signature}")

@@ -1,0 +1,25 @@
+"""The job that the running code works on, for code far below its handler."""
+
+from __future__ import annotations
+
+from contextvars import ContextVar
+from typing import TYPE_CHECKING, Any, Final
+
+from trellis_jobs.errors import NoCurrentJob
+
+if TYPE_CHECKING:
+    from trellis_jobs.worker.active_job import ActiveJob
+
+CURRENT: Final[ContextVar[ActiveJob[Any]]] = ContextVar("trellis_jobs_current_job")
+
+
+def current_job() -> ActiveJob[Any]:
+    """The job whose handler runs here; raises NoCurrentJob outside a handler.
+
+    Works in everything a handler calls, in the tasks it starts, in `asyncio.to_thread`, and in sync
+    handlers. A thread that the handler starts itself needs `contextvars.copy_context()`.
+    """
+    try:
+        return CURRENT.get()
+    except LookupError:
+        raise NoCurrentJob from None

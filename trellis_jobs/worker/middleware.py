@@ -1,0 +1,45 @@
+"""Functions around every handler of a service: what they are, and how they are put together."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any, Protocol
+
+from trellis_jobs.errors import DeclarationError
+from trellis_jobs.worker.active_job import ActiveJob
+
+
+class CallNext(Protocol):
+    """What a middleware awaits to run the rest: the next middleware, and at last the handler."""
+
+    def __call__(self, job: ActiveJob[Any], /) -> Awaitable[Any]: ...
+
+
+Middleware = Callable[[ActiveJob[Any], CallNext], Awaitable[Any]]
+
+
+def check_middleware(middleware: Middleware) -> None:
+    """A mistake is found where it is made, not when the first job runs."""
+    name = getattr(middleware, "__qualname__", repr(middleware))
+    called = middleware if inspect.isroutine(middleware) else type(middleware).__call__
+    if not inspect.iscoroutinefunction(called):
+        raise DeclarationError(f"middleware {name} must be `async def {name}(job, call_next)`")
+    try:
+        inspect.signature(middleware).bind(None, None)
+    except TypeError as error:
+        raise DeclarationError(
+            f"middleware {name} must take two arguments, (job, call_next): {error}"
+        ) from None
+
+
+def wrapped(call: CallNext, middleware: Sequence[Middleware]) -> CallNext:
+    """The first middleware is the outermost; without any, `call` itself."""
+    for each in reversed(middleware):
+        call = functools.partial(_enter, each, call)
+    return call
+
+
+def _enter(middleware: Middleware, call_next: CallNext, job: ActiveJob[Any]) -> Awaitable[Any]:
+    return middleware(job, call_next)
