@@ -9,6 +9,7 @@ AdminError
 │   └── ProjectionRebuilding  and this is how far that is
 ├── ProjectionTaken         another process projects into this file
 ├── PortTaken               the probes' port is in use
+├── QuestionTooLong         a read would take too long: narrow it
 ├── JobKeepsMoving          a job got new events faster than one could be added
 └── RequestFailed           the admin runtime refused a request; raised by its client
     ├── NotFound            there is no such job, or key
@@ -89,6 +90,14 @@ class PortTaken(AdminError):
     def __init__(self, port: int, why: str) -> None:
         super().__init__(f"--health-port {port} cannot be opened: {why}")
         self.port = port
+
+
+class QuestionTooLong(AdminError):
+    def __init__(self, seconds: float) -> None:
+        super().__init__(
+            f"the projection did not answer this within {seconds:g} s, because the filter has too "
+            "many jobs to look at: name a service and a type, or a shorter time"
+        )
 
 
 class JobKeepsMoving(AdminError):

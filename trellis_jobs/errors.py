@@ -288,8 +288,7 @@ class NoAnswer(NotConfirmed):
     def __init__(self, what: str, seconds: float, *, is_connected: bool) -> None:
         JobsError.__init__(
             self,
-            f"an admin runtime is there and did not answer {what} within {seconds:g} s: "
-            "does it hang, or is it very busy?"
+            f"an admin runtime is running, and did not answer {what} within {seconds:g} s"
             if is_connected
             else f"the connection to the server broke before {what} was answered: is it running?",
         )

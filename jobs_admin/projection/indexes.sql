@@ -4,7 +4,7 @@
 CREATE INDEX jobs_by_age      ON jobs_projection (created_at);
 CREATE INDEX jobs_by_state    ON jobs_projection (state, created_at);
 CREATE INDEX jobs_by_type     ON jobs_projection (service, type, state, created_at);
-CREATE INDEX jobs_by_change   ON jobs_projection (state, updated_at, service, type);
+CREATE INDEX jobs_by_change   ON jobs_projection (state, updated_at, service, type, cause);
 CREATE INDEX jobs_by_key      ON jobs_projection (key, created_at) WHERE key IS NOT NULL;
 CREATE INDEX jobs_by_error
     ON jobs_projection (error, service, type, state, created_at, updated_at) WHERE error IS NOT NULL;
@@ -13,9 +13,11 @@ CREATE INDEX jobs_by_deadline ON jobs_projection (deadline)
     WHERE deadline IS NOT NULL AND state IN ('pending', 'retry', 'active');
 CREATE INDEX jobs_by_rest     ON jobs_projection (state, last_stored_at)
     WHERE state IN ('pending', 'retry', 'active');
+CREATE INDEX dead_by_cause    ON jobs_projection (service, type, cause, updated_at) WHERE state = 'dead';
 CREATE INDEX jobs_that_wait   ON jobs_projection (service, type, updated_at) WHERE state = 'pending';
 CREATE INDEX values_by_job    ON payload_values (job);
 CREATE INDEX keys_by_jobs     ON key_counts (jobs DESC, service, type, key, key_hash, active);
+CREATE INDEX causes_by_jobs   ON dead_counts (jobs DESC, service, type, cause);
 CREATE INDEX ignored_by_job   ON ignored_events (id, service, type);
 CREATE INDEX aside_by_subject ON undecodable_messages (subject);
 CREATE INDEX workers_by_sight ON worker_presence_projection (seen_at);

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections import Counter
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final
@@ -10,7 +11,9 @@ from typing import TYPE_CHECKING, Any, Final
 import orjson
 
 from jobs_admin.projection.batch import JobRow
+from jobs_admin.projection.error_patterns import LONGEST, pattern_of
 from trellis_jobs.model.job import LOGS_KEPT
+from trellis_jobs.model.states import JobState
 from trellis_jobs.wire import job_errors, jobs
 from trellis_jobs.wire.fields import dumps
 
@@ -40,16 +43,18 @@ COLUMNS: Final = (
     "key",
     "key_hash",
     "error",
+    "cause",
     "last_sequence",
     "last_stored_at",
     "lines",
     "document",
 )
 
-_COUNTED: Final = COLUMNS.index("error") + 1
+_COUNTED: Final = COLUMNS.index("cause") + 1
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND: Final = timedelta(microseconds=1)
 _MINUTE: Final = timedelta(minutes=1)
+MINUTES_AN_HOUR: Final = 60
 _DEEPEST_VALUE: Final = 4
 _MOST_VALUES: Final = 32
 _LONGEST_VALUE: Final = 200
@@ -76,7 +81,8 @@ def moment_of(micros: int) -> datetime:
 def to_row(row: JobRow) -> Columns:
     """In the order of COLUMNS."""
     job, standing, run = row.job, row.job.standing, row.job.run
-    held = run.concurrency
+    held, error = run.concurrency, job.last_error
+    folded = folded_error(error) if error else None
     return (
         row.number,
         job.address.service,
@@ -94,7 +100,8 @@ def to_row(row: JobRow) -> Columns:
         standing.owner.instance if standing.owner else None,
         held.key if held else None,
         held.key_hash if held else None,
-        folded_error(job.last_error) if job.last_error else None,
+        folded,
+        cause_of(folded) if standing.state is JobState.DEAD else 0,
         row.last_sequence,
         row.last_stored_at,
         row.lines,
@@ -110,6 +117,17 @@ def last_change(job: Job) -> int:
 def folded_error(error: JobError) -> str:
     """What texts are looked for in, themselves folded: in any case."""
     return job_errors.text(error).casefold()
+
+
+def cause_of(error: str | None) -> int:
+    """The same for errors of one pattern, and never 0."""
+    return _hash_of_pattern((error or "")[:LONGEST])
+
+
+@lru_cache(maxsize=1_000)
+def _hash_of_pattern(error: str) -> int:
+    digest = hashlib.blake2b(pattern_of(error).encode(errors="replace"), digest_size=8).digest()
+    return int.from_bytes(digest, signed=True) or 1
 
 
 def from_row(columns: Columns) -> JobRow:
@@ -210,3 +228,10 @@ def ignored_rows(changes: Changes) -> list[tuple[Any, ...]]:
 
 def activity_rows(changes: Changes) -> list[tuple[Any, ...]]:
     return [(*queue, kind.value, events) for (*queue, kind), events in changes.activity.items()]
+
+
+def hourly_rows(changes: Changes) -> list[tuple[Any, ...]]:
+    hours: Counter[tuple[Any, ...]] = Counter()
+    for (of_minute, *queue, kind), events in changes.activity.items():
+        hours[of_minute // MINUTES_AN_HOUR, *queue, kind.value] += events
+    return [(*kind, events) for kind, events in hours.items()]

@@ -28,6 +28,7 @@ CREATE TABLE jobs_projection (
     key             TEXT,
     key_hash        TEXT,
     error           TEXT,                 -- the last one's text, case folded
+    cause           INTEGER NOT NULL,     -- of a dead job: a hash of what its error has in common; else 0
     last_sequence   INTEGER NOT NULL,     -- of its newest event, ignored ones included
     last_stored_at  INTEGER NOT NULL,     -- when the server stored that event, whatever the event says
     lines           INTEGER NOT NULL,     -- log lines so far, in all runs
@@ -89,8 +90,27 @@ CREATE TABLE error_counts (
     type    TEXT    NOT NULL,
     state   TEXT    NOT NULL,
     error   TEXT    NOT NULL,
+    cause   INTEGER NOT NULL,
     jobs    INTEGER NOT NULL,
-    PRIMARY KEY (service, type, state, error)
+    PRIMARY KEY (service, type, state, error, cause)
+) WITHOUT ROWID;
+
+-- Dead jobs by what killed them, and the same by when they last changed (slots as above).
+CREATE TABLE dead_counts (
+    service TEXT    NOT NULL,
+    type    TEXT    NOT NULL,
+    cause   INTEGER NOT NULL,
+    jobs    INTEGER NOT NULL,
+    PRIMARY KEY (service, type, cause)
+) WITHOUT ROWID;
+
+CREATE TABLE dead_change_counts (
+    slot    INTEGER NOT NULL,
+    service TEXT    NOT NULL,
+    type    TEXT    NOT NULL,
+    cause   INTEGER NOT NULL,
+    jobs    INTEGER NOT NULL,
+    PRIMARY KEY (slot, service, type, cause)
 ) WITHOUT ROWID;
 
 -- How many events of each kind that moves a job happened in which minute, for a day.
@@ -101,6 +121,16 @@ CREATE TABLE job_activity (
     kind    TEXT    NOT NULL,
     events  INTEGER NOT NULL,
     PRIMARY KEY (minute, service, type, kind)
+) WITHOUT ROWID;
+
+-- The same by whole hours since 1970, so that a day is the sum of few rows.
+CREATE TABLE hourly_activity (
+    hour    INTEGER NOT NULL,
+    service TEXT    NOT NULL,
+    type    TEXT    NOT NULL,
+    kind    TEXT    NOT NULL,
+    events  INTEGER NOT NULL,
+    PRIMARY KEY (hour, service, type, kind)
 ) WITHOUT ROWID;
 
 -- The newest heartbeat of each worker; `seen_at` is the server's time, not the worker's. Those a day

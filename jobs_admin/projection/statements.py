@@ -27,6 +27,14 @@ COUNT_ACTIVITY: Final = ManyRows(
 FORGET_ACTIVITY: Final = (
     "DELETE FROM job_activity WHERE minute < (SELECT max(minute) FROM job_activity) - ?"
 )
+COUNT_HOURS: Final = ManyRows(
+    "INSERT INTO hourly_activity",
+    5,
+    "ON CONFLICT (hour, service, type, kind) DO UPDATE SET events = events + excluded.events",
+)
+FORGET_HOURS: Final = (
+    "DELETE FROM hourly_activity WHERE hour < ((SELECT max(minute) FROM job_activity) - ?) / 60"
+)
 SIGHT: Final = ManyRows(
     "INSERT INTO worker_presence_projection",
     8,

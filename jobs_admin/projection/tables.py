@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from typing import Final
 
 PRESENCE: Final = "worker_presence_projection"
-ACTIVITY: Final = "job_activity"
+# How many minutes a row of each table of activity is about, by its first column.
+ACTIVITY: Final = {"job_activity": 1, "hourly_activity": 60}
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,8 +40,16 @@ _KEYS_COUNTED: Final = (
     "GROUP BY service, type, key_hash, key)"
 )
 _ERRORS_COUNTED: Final = (
-    "(SELECT service, type, state, error, count(*) AS jobs FROM live.jobs_projection "
-    "WHERE error IS NOT NULL GROUP BY service, type, state, error)"
+    "(SELECT service, type, state, error, cause, count(*) AS jobs FROM live.jobs_projection "
+    "WHERE error IS NOT NULL GROUP BY service, type, state, error, cause)"
+)
+_DEAD_COUNTED: Final = (
+    "(SELECT service, type, cause, count(*) AS jobs FROM live.jobs_projection "
+    "WHERE state = 'dead' GROUP BY service, type, cause)"
+)
+_DEAD_CHANGES_COUNTED: Final = (
+    "(SELECT updated_at / 600000000 - (updated_at % 600000000 < 0) AS slot, service, type, cause, "
+    "count(*) AS jobs FROM live.jobs_projection WHERE state = 'dead' GROUP BY 1, 2, 3, 4)"
 )
 TABLES: Final = (
     Table("jobs_projection", ("job",), "job"),
@@ -49,9 +58,20 @@ TABLES: Final = (
     Table("ignored_events", ("sequence",), "sequence"),
     Table("undecodable_messages", ("sequence",), "sequence"),
     Table(PRESENCE, ("service", "type", "instance")),
-    Table(ACTIVITY, ("minute", "service", "type", "kind")),
+    Table("job_activity", ("minute", "service", "type", "kind")),
+    Table("hourly_activity", ("hour", "service", "type", "kind")),
     Table("job_counts", ("service", "type", "state"), expected=_COUNTED),
     Table("change_counts", ("slot", "service", "type", "state"), expected=_CHANGES_COUNTED),
     Table("key_counts", ("service", "type", "key_hash", "key"), expected=_KEYS_COUNTED),
-    Table("error_counts", ("service", "type", "state", "error"), expected=_ERRORS_COUNTED),
+    Table(
+        "error_counts",
+        ("service", "type", "state", "error", "cause"),
+        expected=_ERRORS_COUNTED,
+    ),
+    Table("dead_counts", ("service", "type", "cause"), expected=_DEAD_COUNTED),
+    Table(
+        "dead_change_counts",
+        ("slot", "service", "type", "cause"),
+        expected=_DEAD_CHANGES_COUNTED,
+    ),
 )

@@ -71,6 +71,7 @@ def _columns(*names: str) -> Callable[[Columns], Any]:
 
 _state, _updated_at, _key, _error = map(_columns, ("state", "updated_at", "key", "error"))
 _by_state = _columns("service", "type", "state")
+_by_cause = _columns("service", "type", "cause")
 
 
 def _by_change(job: Columns) -> Kind:
@@ -79,6 +80,14 @@ def _by_change(job: Columns) -> Kind:
 
 def _every(_: Columns) -> bool:
     return True
+
+
+def _is_dead(job: Columns) -> bool:
+    return bool(_state(job) == JobState.DEAD)
+
+
+def _dead_by_change(job: Columns) -> Kind:
+    return (_updated_at(job) // SLOT, *_by_cause(job))
 
 
 def _has_error(job: Columns) -> bool:
@@ -94,6 +103,8 @@ def _is_active_with_key(job: Columns) -> bool:
 
 
 _STATE: Final = ("service", "type", "state")
+_ERROR: Final = (*_STATE, "error", "cause")
+_CAUSE: Final = ("service", "type", "cause")
 _KEY: Final = ("service", "type", "key_hash", "key")
 TALLIES: Final = (
     Tally("job_counts", _STATE, _by_state, {"jobs": _every}),
@@ -104,5 +115,7 @@ TALLIES: Final = (
         _columns(*_KEY),
         {"jobs": _is_live_with_key, "active": _is_active_with_key},
     ),
-    Tally("error_counts", (*_STATE, "error"), _columns(*_STATE, "error"), {"jobs": _has_error}),
+    Tally("error_counts", _ERROR, _columns(*_ERROR), {"jobs": _has_error}),
+    Tally("dead_counts", _CAUSE, _by_cause, {"jobs": _is_dead}),
+    Tally("dead_change_counts", ("slot", *_CAUSE), _dead_by_change, {"jobs": _is_dead}),
 )

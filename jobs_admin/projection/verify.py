@@ -162,11 +162,13 @@ class _Comparison:
             return fresh is None and await self._traces.has_left(live[table.sequence])
         if table.name == PRESENCE:
             return fresh is None
-        return table.name == ACTIVITY and live is not None and self._is_past(live, fresh)
+        is_activity = table.name in ACTIVITY
+        return is_activity and live is not None and self._is_past(table, live, fresh)
 
-    def _is_past(self, live: dict[str, Any], fresh: dict[str, Any] | None) -> bool:
+    def _is_past(self, table: Table, live: dict[str, Any], fresh: dict[str, Any] | None) -> bool:
         left = live["events"] > (fresh["events"] if fresh else 0)
-        return bool(left and live["minute"] < self._purged_before)
+        began = live[table.key[0]] * ACTIVITY[table.name]
+        return bool(left and began < self._purged_before)
 
     async def _columns(self, table: Table) -> list[str]:
         query = "SELECT name FROM pragma_table_info(?, 'live')"

@@ -15,6 +15,7 @@ from jobs_admin.projection.rows import (
     counted,
     departed_rows,
     from_row,
+    hourly_rows,
     ignored_rows,
     line_rows,
     outdated_lines,
@@ -178,7 +179,9 @@ class Writer:
         aside = [(a.sequence, a.subject, a.reason, a.size) for a in changes.aside]
         sql.ADD_ASIDE.execute(database, aside)
         sql.COUNT_ACTIVITY.execute(database, activity_rows(changes))
+        sql.COUNT_HOURS.execute(database, hourly_rows(changes))
         database.execute(sql.FORGET_ACTIVITY, (ACTIVITY_MINUTES,))
+        database.execute(sql.FORGET_HOURS, (ACTIVITY_MINUTES,))
         sql.SET_METADATA.execute(database, place_rows(changes.place))
         return jobs
 

@@ -27,6 +27,8 @@ OLDEST_PENDING: Final = (
 
 
 async def count(database: aiosqlite.Connection, wanted: JobFilter) -> int:
+    if wanted.is_impossible:
+        return 0
     if wanted.is_counted:
         return await _sum(database, counts(wanted), standing(wanted))
     if wanted.is_counted_by_change:
@@ -37,25 +39,25 @@ async def count(database: aiosqlite.Connection, wanted: JobFilter) -> int:
 async def _changed(database: aiosqlite.Connection, wanted: JobFilter) -> int:
     """Whole slots of time, less what came before in the first, and what comes in the last."""
     since, until = wanted.since, wanted.until
-    if since is not None and until is not None and since >= until:
-        return 0
     found, slots = 0, Conditions()
     if since is not None:
-        slots += Conditions(("slot >= ?",), (_slot(since),))
-        found -= await _looked_at(database, replace(wanted, since=_begin(since), until=since))
+        slots += Conditions(("slot >= ?",), (slot_of(since),))
+        found -= await _looked_at(
+            database, replace(wanted, since=begin_of_slot(since), until=since)
+        )
     if until is not None:
-        slots += Conditions(("slot < ?",), (_slot(until),))
-        found += await _looked_at(database, replace(wanted, since=_begin(until)))
+        slots += Conditions(("slot < ?",), (slot_of(until),))
+        found += await _looked_at(database, replace(wanted, since=begin_of_slot(until)))
     return found + await _sum(database, "change_counts", slots + standing(wanted))
 
 
-def _slot(moment: datetime) -> int:
+def slot_of(moment: datetime) -> int:
     return microseconds(moment) // SLOT
 
 
-def _begin(moment: datetime) -> datetime:
+def begin_of_slot(moment: datetime) -> datetime:
     """Of the slot that it is in."""
-    return moment_of(_slot(moment) * SLOT)
+    return moment_of(slot_of(moment) * SLOT)
 
 
 async def _looked_at(database: aiosqlite.Connection, wanted: JobFilter) -> int:

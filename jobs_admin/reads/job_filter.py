@@ -48,7 +48,8 @@ class JobFilter:
 
     @property
     def is_impossible(self) -> bool:
-        return self.states is not None and not self.states
+        is_no_time = self.since is not None and self.until is not None and self.since >= self.until
+        return is_no_time or (self.states is not None and not self.states)
 
     @property
     def is_counted(self) -> bool:
@@ -90,16 +91,22 @@ class Route:
 
 def standing(wanted: JobFilter) -> Conditions:
     """Of a job, or of a count of jobs."""
-    found = Conditions()
-    if wanted.service is not None:
-        found += Conditions(("service = ?",), (wanted.service,))
-    if wanted.type is not None:
-        found += Conditions(("type = ?",), (wanted.type,))
+    found = of_queue(wanted)
     if wanted.states is not None:
         found += _one_of(wanted.states)
     if wanted.error is not None:
         folded = wanted.error.casefold()
         found += Conditions(("error IS NOT NULL AND instr(error, ?) > 0",), (folded,))
+    return found
+
+
+def of_queue(wanted: JobFilter) -> Conditions:
+    """The part about service and type."""
+    found = Conditions()
+    if wanted.service is not None:
+        found += Conditions(("service = ?",), (wanted.service,))
+    if wanted.type is not None:
+        found += Conditions(("type = ?",), (wanted.type,))
     return found
 
 

@@ -19,6 +19,7 @@ from jobs_admin.reads.job_filter import (
     narrowest,
     standing,
 )
+from jobs_admin.reads.readers import LONGEST_QUESTION
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -131,11 +132,11 @@ async def page(
     """Newest first, by creation, so that a job does not move between pages.
 
     `before` leaves out that place and all newer ones; the count is of all jobs in any case. Once
-    the documents have `room` bytes, no more are read.
+    the documents have `room` bytes, no more are read. Raises QuestionTooLong.
     """
     if wanted.is_impossible:
         return FoundJobs([], 0, offset, limit, [], is_last=True)
-    async with readers.snapshot() as database:
+    async with readers.snapshot(within=LONGEST_QUESTION) as database:
         found = await count(database, wanted)
         rows: list[Any] = []
         if found > offset:

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import sqlite3
+import time
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from math import inf
 from typing import TYPE_CHECKING, Any, Final
 
 import aiosqlite
 
-from jobs_admin.errors import ProjectionOutdated, ProjectionUnavailable
+from jobs_admin.errors import ProjectionOutdated, ProjectionUnavailable, QuestionTooLong
 from jobs_admin.projection.files import FileDamaged, FileMissing, file_id, read_only
 from jobs_admin.projection.fitness import naming_trouble, require_whole, schema_version
 from jobs_admin.projection.schema import SCHEMA_VERSION, lacking
@@ -22,6 +25,9 @@ if TYPE_CHECKING:
     from jobs_admin.projection.projector import Projector
 
 READERS: Final = 4
+# One question of an operator may take so long, in seconds.
+LONGEST_QUESTION: Final = 2.0
+_STEPS_BETWEEN_LOOKS: Final = 20_000
 # Rows of one that goes through many.
 _AT_HAND: Final = 16
 # While a rebuilt file is put in the old one's place, there is none for a moment.
@@ -77,9 +83,12 @@ class Readers:
         return found[0] if found else None
 
     @asynccontextmanager
-    async def snapshot(self) -> AsyncIterator[aiosqlite.Connection]:
-        """Several questions to the same moment of the projection."""
-        async with self._one() as database:
+    async def snapshot(self, within: float = inf) -> AsyncIterator[aiosqlite.Connection]:
+        """Several questions to the same moment of the projection.
+
+        Raises QuestionTooLong when they are not answered `within` so many seconds.
+        """
+        async with self._one() as database, _time_limit(database, within):
             await database.execute("BEGIN")
             try:
                 yield database
@@ -151,6 +160,24 @@ class Readers:
             return reader
         await _close(reader)
         return None
+
+
+@asynccontextmanager
+async def _time_limit(database: aiosqlite.Connection, seconds: float) -> AsyncIterator[None]:
+    """SQLite itself looks at the clock every few thousand steps, and gives up."""
+    if seconds == inf:
+        yield
+        return
+    end = time.monotonic() + seconds
+    await database.set_progress_handler(lambda: time.monotonic() > end, _STEPS_BETWEEN_LOOKS)
+    try:
+        yield
+    except sqlite3.OperationalError as error:
+        if error.sqlite_errorcode == sqlite3.SQLITE_INTERRUPT:
+            raise QuestionTooLong(seconds) from None
+        raise
+    finally:
+        await database.set_progress_handler(None, 0)  # type: ignore[arg-type]
 
 
 async def _connect(path: Path) -> aiosqlite.Connection:

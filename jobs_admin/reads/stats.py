@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Final
 
-from jobs_admin.projection.rows import minute, moment_of
+from jobs_admin.projection.rows import MINUTES_AN_HOUR, minute, moment_of
 from jobs_admin.reads.job_counts import OF_ONE, OLDEST_PENDING
 
 if TYPE_CHECKING:
@@ -21,8 +21,13 @@ _MINUTE: Final = timedelta(minutes=1)
 _COUNTS: Final = f"SELECT service, type, state, jobs FROM job_counts WHERE {OF_ONE}"  # noqa: S608
 # Whole minutes only: the one that runs is not over.
 _ACTIVITY: Final = (
-    "SELECT service, type, kind, sum(events) FROM job_activity "  # noqa: S608
-    f"WHERE {OF_ONE} AND minute >= ?3 AND minute < ?4 GROUP BY service, type, kind"
+    "SELECT service, type, kind, sum(events) FROM ("  # noqa: S608
+    "SELECT service, type, kind, events FROM hourly_activity WHERE hour >= ?3 AND hour < ?4 "
+    "UNION ALL SELECT service, type, kind, events FROM job_activity "
+    "WHERE minute >= ?5 AND minute < ?6 "
+    "UNION ALL SELECT service, type, kind, events FROM job_activity "
+    "WHERE minute >= ?7 AND minute < ?8) "
+    f"WHERE {OF_ONE} GROUP BY service, type, kind"
 )
 
 
@@ -55,8 +60,8 @@ async def stats(
         of_one = (service, job_type)
         _add_counts(found, await database.execute_fetchall(_COUNTS, of_one))
         _add_oldest(found, await database.execute_fetchall(OLDEST_PENDING, of_one))
-        span = (*of_one, this_minute - minutes, this_minute)
-        _add_activity(found, await database.execute_fetchall(_ACTIVITY, span))
+        spans = whole_hours(this_minute - minutes, this_minute)
+        _add_activity(found, await database.execute_fetchall(_ACTIVITY, (*of_one, *spans)))
     types = [_type_json(*where, found[where], now, minutes) for where in sorted(found)]
     return {
         "timestamp": now,
@@ -66,6 +71,14 @@ async def stats(
         "oldestPendingAgeMs": max((each.get("oldestPendingAgeMs", 0) for each in types), default=0),
         "types": types,
     }
+
+
+def whole_hours(since: int, until: int) -> tuple[int, int, int, int, int, int]:
+    """Minutes, as whole hours and what is left before and after them; each from and to."""
+    first, last = -(-since // MINUTES_AN_HOUR), until // MINUTES_AN_HOUR
+    if first >= last:
+        return (0, 0, since, until, 0, 0)
+    return (first, last, since, first * MINUTES_AN_HOUR, last * MINUTES_AN_HOUR, until)
 
 
 def _add_counts(found: Found, rows: Iterable[Any]) -> None:

@@ -2,12 +2,42 @@
 
 from __future__ import annotations
 
+import asyncio
+import sqlite3
+from collections import Counter
+from contextlib import closing
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from jobs_admin.client import JobQuery
-from jobs_admin.reads.error_patterns import pattern_of
+from jobs_admin.errors import QuestionTooLong
+from jobs_admin.projection.error_patterns import pattern_of
+from jobs_admin.projection.intake import Intake
+from jobs_admin.projection.rows import microseconds
+from jobs_admin.projection.store import Projection
+from jobs_admin.reads import jobs as reads
+from jobs_admin.reads.dead_groups import dead_groups
+from jobs_admin.reads.job_filter import JobFilter
+from jobs_admin.reads.readers import Readers
 from tests.admin.admin_lab import AdminLab, until_shown
+from tests.admin.made_log import Scribe, split
+from tests.given import (
+    after,
+    created,
+    dead,
+    dismissed,
+    error,
+    retried,
+    stale_completion_ignored,
+    started,
+)
 from tests.support.lab import Task, dead_jobs
+from trellis_jobs.jetstream.log_feed import LogMessage, Place
+from trellis_jobs.model.identity import JobAddress
 from trellis_jobs.model.states import JobState
 
 SAME = [
@@ -72,3 +102,108 @@ async def test_groups_are_of_the_jobs_that_a_filter_wants_and_come_in_pages(lab:
     assert (len(first.entries), first.count, first.jobs, first.next_offset) == (1, 2, 3, 1)
     [second] = (await lab.client.group_dead(limit=1, offset=1)).entries
     assert second.example_id == ids[1]
+
+
+QUEUES = [("billing", "send"), ("billing", "print"), ("shop", "send")]
+KILLED_BY = ["503 for order 1", "503 for order 22", "no ROUTE", "disk 'a' full", "disk 'b' full"]
+
+
+@st.composite
+def deaths(draw: st.DrawFn) -> list[LogMessage]:
+    """Jobs that die, of which some run again, are dismissed, or get a note afterwards."""
+    scribe = Scribe()
+    for number in range(draw(st.integers(1, 12))):
+        job = JobAddress(*draw(st.sampled_from(QUEUES)), f"job-{number}")
+        minute = 60.0 * draw(st.integers(0, 45))
+        of_job = {"job": job, "at": after(minute)}
+        killed = error(message=draw(st.sampled_from(KILLED_BY)))
+        scribe.write(created(**of_job), started(**of_job), dead(**of_job, error=killed))
+        then = draw(st.sampled_from([None, None, "again", "dismissed", "noted"]))
+        if then == "again":
+            scribe.write(retried(**of_job))
+        elif then == "dismissed":
+            scribe.write(dismissed(**of_job))
+        elif then == "noted":
+            later = of_job | {"at": after(minute + 900)}
+            scribe.write(stale_completion_ignored(**later))
+    return scribe.messages
+
+
+moments = st.none() | st.integers(-5, 75).map(lambda minutes: after(60 * minutes + 7))
+filters = st.builds(
+    JobFilter,
+    service=st.sampled_from([None, None, "billing", "shop", "nobody"]),
+    type=st.sampled_from([None, None, "send"]),
+    states=st.just([JobState.DEAD]),
+    since=moments,
+    until=moments,
+    error=st.sampled_from([None, None, "503", "No Route", "disk"]),
+    id_prefix=st.sampled_from([None, None, None, "job-1"]),
+)
+
+
+def _plainly(path: Path, wanted: JobFilter) -> set[tuple[str, str, str, int]]:
+    """The same by a look at every job."""
+    with closing(sqlite3.connect(path)) as database:
+        rows = database.execute(
+            "SELECT service, type, id, error, updated_at FROM jobs_projection WHERE state = 'dead'"
+        ).fetchall()
+    low = -(2**63) if wanted.since is None else microseconds(wanted.since)
+    high = 2**63 if wanted.until is None else microseconds(wanted.until)
+    counted = Counter(
+        (service, of_type, pattern_of(text))
+        for service, of_type, job_id, text, changed in rows
+        if wanted.service in (None, service)
+        and wanted.type in (None, of_type)
+        and low <= changed < high
+        and (wanted.error or "").casefold() in text
+        and job_id.startswith(wanted.id_prefix or "")
+    )
+    return {(*kind, jobs) for kind, jobs in counted.items()}
+
+
+@given(deaths(), st.lists(st.integers(1, 40)), st.lists(filters, min_size=1, max_size=6))
+@settings(max_examples=60)
+def test_groups_are_what_a_look_at_every_dead_job_finds_whatever_is_asked(
+    messages: list[LogMessage], cuts: list[int], asked: list[JobFilter]
+) -> None:
+    """They come from counts that are kept as jobs move: in batches, and back out of the list."""
+
+    async def check(path: Path) -> None:
+        async with Projection.open(path) as projection:
+            intake = Intake(projection, Place())
+            for batch in split(messages, cuts):
+                await intake.take_in(batch)
+        async with Readers.open(path) as readers:
+            for wanted in asked:
+                found = await dead_groups(readers, wanted, offset=0, limit=50)
+                expected = _plainly(path, wanted)
+                assert {
+                    (group.service, group.type, (group.error or "").casefold(), group.jobs)
+                    for group in found.groups
+                } == expected
+                assert found.count == len(expected)
+                assert found.jobs == sum(jobs for *_, jobs in expected)
+                numbers = [group.jobs for group in found.groups]
+                assert numbers == sorted(numbers, reverse=True)
+                for page, group in enumerate(found.groups):
+                    alone = await dead_groups(readers, wanted, offset=page, limit=1)
+                    assert alone.groups == [group]
+
+    with TemporaryDirectory() as folder:
+        asyncio.run(check(Path(folder) / "jobs.sqlite"))
+
+
+async def test_a_question_that_would_take_for_ever_is_given_up_and_says_what_to_do(
+    tmp_path: Path,
+) -> None:
+    """`dlq list --group` timed out at 190,000 dead jobs, and the daemon went on looking."""
+    path = tmp_path / "jobs.sqlite"
+    async with Projection.open(path) as projection:
+        await Intake(projection, Place()).take_in(Scribe().write(created()).messages)
+    endless = "WITH n (i) AS (VALUES (1) UNION ALL SELECT i + 1 FROM n) SELECT max(i) FROM n"
+    async with Readers.open(path, count=1) as readers:
+        with pytest.raises(QuestionTooLong, match="name a service and a type, or a shorter time"):
+            async with readers.snapshot(within=0.01) as database:
+                await database.execute_fetchall(endless)
+        assert (await reads.page(readers, JobFilter(), offset=0, limit=1)).count == 1

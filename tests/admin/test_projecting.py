@@ -120,7 +120,7 @@ def test_events_that_do_not_count_are_kept_with_the_reason(tmp_path: Path) -> No
         (4, "completed", "completed comes from an attempt that does not own the job"),
     ]
     [job] = rows["jobs_projection"]
-    assert (job[4], job[17]) == ("active", 4)
+    assert (job[4], job[18]) == ("active", 4)
 
 
 def test_what_is_no_event_is_kept_aside_and_stops_nothing(tmp_path: Path) -> None:

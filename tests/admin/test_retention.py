@@ -52,7 +52,12 @@ from trellis_jobs.surroundings import utc_now
 from trellis_jobs.wire import events as wire
 
 HOUR: Final = timedelta(hours=1)
-OF_THE_PAST: Final = {"job_activity", "worker_presence_projection", "projection_metadata"}
+OF_THE_PAST: Final = {
+    "job_activity",
+    "hourly_activity",
+    "worker_presence_projection",
+    "projection_metadata",
+}
 
 
 @dataclass

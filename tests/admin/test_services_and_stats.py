@@ -8,12 +8,15 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
+from hypothesis import given
+from hypothesis import strategies as st
+
 from jobs_admin.projection.batch import project, read
 from jobs_admin.projection.store import Projection
 from jobs_admin.projection.writer import Writer
 from jobs_admin.reads import services
 from jobs_admin.reads.readers import Readers
-from jobs_admin.reads.stats import stats
+from jobs_admin.reads.stats import stats, whole_hours
 from tests.admin.made_log import BILLING, Scribe, of
 from tests.given import NOON, REPORT, after, completed, created, retry_scheduled, started
 from trellis_jobs.model.identity import JobAddress
@@ -143,3 +146,24 @@ async def test_stats_can_be_asked_of_one_service_and_one_type(tmp_path: Path) ->
     assert [each["service"] for each in of_type["types"]] == ["documents"]
     assert of_nobody["types"] == []
     assert of_nobody["oldestPendingAgeMs"] == 0
+
+
+@given(st.integers(0, 10_000), st.integers(1, 1_440))
+def test_a_window_is_whole_hours_and_the_minutes_around_them(since: int, minutes: int) -> None:
+    """A day was the sum of 1,440 rows for each kind of event: 295 ms at a million jobs."""
+    first, last, *around = whole_hours(since, since + minutes)
+    summed = [*range(first * 60, last * 60), *range(*around[:2]), *range(*around[2:])]
+    assert sorted(summed) == list(range(since, since + minutes))
+    assert sum(end - begin for begin, end in (around[:2], around[2:])) < 120
+
+
+async def test_rates_of_a_day_are_the_sum_of_its_hours_and_minutes(tmp_path: Path) -> None:
+    log = Scribe()
+    for number in range(30):
+        job = JobAddress("billing", "send", f"job-{number}")
+        log.write(*of(job, created())).later(60 * 49)
+    now = after(60 * 49 * 30)
+    async with projected(tmp_path, log) as readers:
+        for hours, jobs in ((24, 29), (10, 12), (1, 1)):
+            told = await stats(readers, now=now, window=timedelta(hours=hours))
+            assert told["perMinute"]["created"] == round(jobs / (60 * hours), 2), hours

@@ -9,7 +9,7 @@ import pytest
 
 from tests.cli.stage import Stage, stage
 
-HANGS = "an admin runtime is there and did not answer"
+HANGS = "an admin runtime is running, and did not answer"
 
 
 @pytest.fixture(scope="module")
@@ -31,19 +31,34 @@ def test_what_only_it_can_tell_ends_with_4(hanging: tuple[Stage, str]) -> None:
         assert "in the log all the same" not in ended.err
 
 
+def test_how_long_to_wait_is_an_option_and_the_error_says_what_to_do(
+    hanging: tuple[Stage, str],
+) -> None:
+    """`dlq list --group` timed out after 3 s, and nothing said what one could do about it."""
+    there, _ = hanging
+    ended = there.shell("dlq", "list", "--group", "--timeout", "0.4")
+    assert (ended.code, ended.out) == (4, "")
+    assert "did not answer Jobs.GroupDLQ within 0.4 s" in ended.err
+    assert "--service" in ended.err
+    assert "--timeout" in ended.err
+    changed = there.shell("dlq", "replay", "some-job", "--yes", "--timeout", "0.4")
+    assert changed.code == 4
+    assert "within 0.4 s" in changed.err
+
+
 def test_a_job_is_read_from_the_log(hanging: tuple[Stage, str]) -> None:
     there, dead = hanging
     ended = there.shell("jobs", "get", "--json", dead)
     assert (ended.code, ended.json["state"]) == (0, "dead")
     assert HANGS in ended.err
-    assert ended.err.endswith("busy? The log itself was read instead.\n")
+    assert ended.err.endswith("within 3 s. The log itself was read instead.\n")
 
 
 def test_workers_are_read_from_the_log(hanging: tuple[Stage, str]) -> None:
     there, _ = hanging
     ended = there.shell("workers", "list", "--json")
     assert (ended.code, ended.json) == (0, {"workers": []})
-    assert ended.err.endswith("busy? These are the heartbeats in the log itself.\n")
+    assert ended.err.endswith("within 3 s. These are the heartbeats in the log itself.\n")
 
 
 def test_doctor_says_so(hanging: tuple[Stage, str]) -> None:

@@ -19,6 +19,7 @@ from jobs_admin.errors import NotFound, ProjectionMissing
 from trellis_jobs.errors import (
     JobNotFound,
     JobsError,
+    NoAnswer,
     NotConfirmed,
     NotPermitted,
     ServiceMissing,
@@ -69,6 +70,12 @@ def complain(error: JobsError) -> Exit:
     return exit_of(error)
 
 
+def as_sentence(error: JobsError) -> str:
+    """For a message that goes on after the error."""
+    text = str(error)
+    return text if text.endswith("?") else f"{text}."
+
+
 def remedy_of(error: JobsError) -> str | None:
     """What to do about it with this command line; the message itself is for programs too."""
     match error:
@@ -84,6 +91,11 @@ def remedy_of(error: JobsError) -> str | None:
             )
         case ProjectionMissing():
             return ANOTHER_FILE
+        case NoAnswer():
+            return (
+                "narrow the question with --service, --type or --since, or wait longer with "
+                "--timeout; `trellis-jobs doctor` tells how the admin runtime is"
+            )
         case NotPermitted():
             return "--creds or --context gives others, `trellis-jobs doctor` lists what these may"
         case _:

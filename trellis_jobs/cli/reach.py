@@ -10,7 +10,7 @@ from typing import Annotated, Any, Final
 
 import typer
 
-from jobs_admin.client import AdminClient
+from jobs_admin.client import TIMEOUT, AdminClient
 from trellis_jobs.cli import nats_contexts
 from trellis_jobs.cli.exits import Misused
 from trellis_jobs.errors import Unreachable
@@ -188,10 +188,33 @@ class Reach:
         finally:
             await connection.close()
 
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AdminReach(Reach):
+    """For commands that ask the admin runtime."""
+
+    timeout: Annotated[
+        float | None,
+        typer.Option(
+            "--timeout",
+            envvar="TRELLIS_JOBS_TIMEOUT",
+            help=f"Seconds to wait for an answer of the admin runtime. Default: {PATIENCE:g}, and "
+            f"{TIMEOUT:g} for what changes something.",
+            min=0.1,
+            metavar="SECONDS",
+            rich_help_panel=_PANEL,
+        ),
+    ] = None
+
     @asynccontextmanager
     async def admin(self, by: str | None = None) -> AsyncIterator[AdminClient]:
         async with self.connection() as connection:
-            yield asking(connection, by)
+            yield self.asking(connection, by)
+
+    def asking(self, connection: Connection, by: str | None = None) -> AdminClient:
+        """A read is asked twice within the timeout: the daemon that took the first may be gone."""
+        timeout, patience = self.timeout or TIMEOUT, self.timeout or PATIENCE
+        return AdminClient(connection, by=by, timeout=timeout, patience=patience / 2)
 
 
 def _check_addresses(servers: str) -> None:
@@ -199,11 +222,6 @@ def _check_addresses(servers: str) -> None:
         addresses_in(servers)
     except Unreachable as error:
         raise Misused(f"--nats: {error}") from None
-
-
-def asking(connection: Connection, by: str | None = None) -> AdminClient:
-    """Somebody waits: an admin runtime that hangs is said soon, of what changes nothing."""
-    return AdminClient(connection, by=by, patience=PATIENCE / 2)
 
 
 def is_said(ctx: typer.Context) -> bool:

@@ -10,7 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 from jobs_admin.views.services import ServiceView, TypeView
-from trellis_jobs.cli.reach import Reach
+from trellis_jobs.cli.reach import AdminReach
 from trellis_jobs.cli.running import run
 from trellis_jobs.cli.showing.columns import Columns, Row, fitting
 from trellis_jobs.cli.showing.output import Output, console, print_json
@@ -25,12 +25,12 @@ _COLUMNS: Final = Columns(
 )
 
 
-def services(output: Output, reach: Reach) -> None:
+def services(output: Output, reach: AdminReach) -> None:
     """Services with their types: live workers, what waits and for how long, what is unattended."""
     run(_services(reach, output))
 
 
-async def _services(reach: Reach, output: Output) -> None:
+async def _services(reach: AdminReach, output: Output) -> None:
     async with reach.admin() as admin:
         found = [service async for service in admin.services()]
     if output.json:

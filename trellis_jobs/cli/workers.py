@@ -13,8 +13,9 @@ from rich.table import Table
 from jobs_admin.client import AdminClient
 from jobs_admin.reads.services import FRESH
 from jobs_admin.views.services import WorkerView
+from trellis_jobs.cli.exits import as_sentence
 from trellis_jobs.cli.option_groups import grouped
-from trellis_jobs.cli.reach import Reach, asking
+from trellis_jobs.cli.reach import AdminReach
 from trellis_jobs.cli.running import run
 from trellis_jobs.cli.showing.columns import Columns, Row, fitting
 from trellis_jobs.cli.showing.output import Output, console, one_line, print_json, say
@@ -42,18 +43,18 @@ def _workers() -> None:
 
 @workers.command("list")
 @grouped
-def list_workers(output: Output, reach: Reach) -> None:
+def list_workers(output: Output, reach: AdminReach) -> None:
     """Workers that were heard of within 90 seconds."""
     run(_list(reach, output))
 
 
-async def _list(reach: Reach, output: Output) -> None:
+async def _list(reach: AdminReach, output: Output) -> None:
     async with reach.connection() as connection:
         try:
-            found, omitted = await _known_to(asking(connection))
+            found, omitted = await _known_to(reach.asking(connection))
         except (ServiceMissing, NoAnswer) as error:
             found, omitted = await heard_in_the_log(connection, utc_now()), 0
-            say(f"{error} These are the heartbeats in the log itself.")
+            say(f"{as_sentence(error)} These are the heartbeats in the log itself.")
     if omitted:
         say(f"{omitted:,} heartbeats more than the admin runtime can tell at once are left out")
     if output.json:

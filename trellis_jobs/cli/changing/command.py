@@ -19,7 +19,7 @@ from trellis_jobs.cli.changing.targets import Choice, Named, Targets, choose
 from trellis_jobs.cli.changing.telling import left, preview, print_to, summary
 from trellis_jobs.cli.changing.verbs import Verb
 from trellis_jobs.cli.consent import PANEL, Yes, ask, check_askable
-from trellis_jobs.cli.reach import Reach
+from trellis_jobs.cli.reach import AdminReach
 from trellis_jobs.cli.running import outcome_of
 from trellis_jobs.cli.showing.counts import how_many
 from trellis_jobs.cli.showing.output import (
@@ -52,7 +52,7 @@ class Changing:
     ] = None
 
 
-def change(verb: Verb, choice: Choice, how: Changing, output: Output, reach: Reach) -> None:
+def change(verb: Verb, choice: Choice, how: Changing, output: Output, reach: AdminReach) -> None:
     targets = choose(choice, verb, sys.stdin)
     looked = outcome_of(_look(reach, targets))
     check_askable(
@@ -70,7 +70,7 @@ def change(verb: Verb, choice: Choice, how: Changing, output: Output, reach: Rea
     sys.exit(tally.exit)
 
 
-async def _look(reach: Reach, targets: Targets) -> Look:
+async def _look(reach: AdminReach, targets: Targets) -> Look:
     async with reach.admin() as admin:
         return await look(admin, targets)
 
@@ -80,7 +80,7 @@ def _ask(looked: Look, verb: Verb, output: Output) -> None:
     ask(f"{verb.name} {how_many(looked.count)}?")
 
 
-async def _do(reach: Reach, targets: Targets, verb: Verb, how: Changing, tally: Tally) -> None:
+async def _do(reach: AdminReach, targets: Targets, verb: Verb, how: Changing, tally: Tally) -> None:
     async with reach.admin(by=person(how.by)) as admin:
         with progress_bar(verb.going) as bar:
             sweep = Sweep(

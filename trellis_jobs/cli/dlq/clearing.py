@@ -5,11 +5,11 @@ from __future__ import annotations
 from trellis_jobs.cli.changing.command import Changing, change
 from trellis_jobs.cli.changing.targets import Choice
 from trellis_jobs.cli.changing.verbs import DISMISS, REPLAY
-from trellis_jobs.cli.reach import Reach
+from trellis_jobs.cli.reach import AdminReach
 from trellis_jobs.cli.showing.output import Output
 
 
-def replay(choice: Choice, how: Changing, output: Output, reach: Reach) -> None:
+def replay(choice: Choice, how: Changing, output: Output, reach: AdminReach) -> None:
     """Run dead jobs again, by id or by filter; --rate spares what they call.
 
     They stay the same jobs, with their history, and get all their tries anew.
@@ -17,6 +17,6 @@ def replay(choice: Choice, how: Changing, output: Output, reach: Reach) -> None:
     change(REPLAY, choice, how, output, reach)
 
 
-def dismiss(choice: Choice, how: Changing, output: Output, reach: Reach) -> None:
+def dismiss(choice: Choice, how: Changing, output: Output, reach: AdminReach) -> None:
     """Dismiss dead jobs, by id or by filter: nobody will run them, and they leave this list."""
     change(DISMISS, choice, how, output, reach)

@@ -13,7 +13,7 @@ from jobs_admin.client import JobQuery
 from jobs_admin.views.dead_groups import DeadGroupView
 from jobs_admin.views.jobs import JobView
 from trellis_jobs.cli.filters import Filters
-from trellis_jobs.cli.reach import Reach
+from trellis_jobs.cli.reach import AdminReach
 from trellis_jobs.cli.running import run
 from trellis_jobs.cli.showing.columns import Columns, Row, fitting
 from trellis_jobs.cli.showing.counts import how_many
@@ -42,7 +42,7 @@ _GROUPS: Final = Columns(
 def list_dead(
     filters: Filters,
     output: Output,
-    reach: Reach,
+    reach: AdminReach,
     group: Annotated[
         bool,
         typer.Option("--group", help="By queue and error, the most frequent first."),
@@ -54,7 +54,7 @@ def list_dead(
     run(program(reach, filters.query(), limit, output))
 
 
-async def _list(reach: Reach, query: JobQuery, limit: int, output: Output) -> None:
+async def _list(reach: AdminReach, query: JobQuery, limit: int, output: Output) -> None:
     async with reach.admin() as admin:
         page = await admin.list_dead(query, limit=limit)
     if output.json:
@@ -66,7 +66,7 @@ async def _list(reach: Reach, query: JobQuery, limit: int, output: Output) -> No
     out.print(f"{len(page.entries):,} of {how_many(page.count, 'dead')}", style="dim")
 
 
-async def _list_groups(reach: Reach, query: JobQuery, limit: int, output: Output) -> None:
+async def _list_groups(reach: AdminReach, query: JobQuery, limit: int, output: Output) -> None:
     async with reach.admin() as admin:
         page = await admin.group_dead(query, limit=limit)
     if output.json:

@@ -13,7 +13,7 @@ from rich.text import Text
 
 from jobs_admin.views.jobs import ErrorView, ExplanationView, JobView
 from trellis_jobs.cli.job_names import JobArgument, named
-from trellis_jobs.cli.reach import Reach
+from trellis_jobs.cli.reach import AdminReach
 from trellis_jobs.cli.reading.job_reader import reading
 from trellis_jobs.cli.running import run
 from trellis_jobs.cli.showing.output import Output, console, print_json
@@ -23,7 +23,7 @@ from trellis_jobs.model.states import JobState
 from trellis_jobs.surroundings import utc_now
 
 
-def show(job: JobArgument, output: Output, reach: Reach) -> None:
+def show(job: JobArgument, output: Output, reach: AdminReach) -> None:
     """One dead job: what it was to do, its errors with tracebacks, what to do about it.
 
     Without an admin runtime it is read from the log itself.
@@ -31,7 +31,7 @@ def show(job: JobArgument, output: Output, reach: Reach) -> None:
     run(_show(reach, named(job), output))
 
 
-async def _show(reach: Reach, wanted: str | JobAddress, output: Output) -> None:
+async def _show(reach: AdminReach, wanted: str | JobAddress, output: Output) -> None:
     async with reading(reach) as reader:
         job = await reader.job(wanted)
         explained = await reader.explanation(job)

@@ -10,7 +10,7 @@ import typer
 from jobs_admin.views.jobs import LogEntry
 from trellis_jobs.cli.job_names import JobArgument, named
 from trellis_jobs.cli.jobs.story import drawn
-from trellis_jobs.cli.reach import Reach
+from trellis_jobs.cli.reach import AdminReach
 from trellis_jobs.cli.reading.job_reader import reading
 from trellis_jobs.cli.reading.log_reading import recorded
 from trellis_jobs.cli.running import run
@@ -23,7 +23,7 @@ from trellis_jobs.model.timeline import Between, timeline
 def show_events(
     job: JobArgument,
     output: Output,
-    reach: Reach,
+    reach: AdminReach,
     raw: Annotated[
         bool, typer.Option("--raw", help="Only the events, as they were written, one a line.")
     ] = False,
@@ -37,7 +37,7 @@ def show_events(
     run(_show(reach, named(job), output, raw=raw))
 
 
-async def _show(reach: Reach, job: str | JobAddress, output: Output, *, raw: bool) -> None:
+async def _show(reach: AdminReach, job: str | JobAddress, output: Output, *, raw: bool) -> None:
     async with reading(reach) as reader:
         entries = await reader.entries(job)
     now = datetime.now(UTC)

@@ -13,19 +13,19 @@ from rich.text import Text
 
 from jobs_admin.views.jobs import ExplanationView
 from trellis_jobs.cli.job_names import JobArgument, named
-from trellis_jobs.cli.reach import Reach
+from trellis_jobs.cli.reach import AdminReach
 from trellis_jobs.cli.running import run
 from trellis_jobs.cli.showing.output import Output, console, print_json
 from trellis_jobs.cli.showing.states import STYLES
 from trellis_jobs.model.identity import JobAddress
 
 
-def explain_job(job: JobArgument, output: Output, reach: Reach) -> None:
+def explain_job(job: JobArgument, output: Output, reach: AdminReach) -> None:
     """Why a job is where it is, and what must happen next."""
     run(_explain(reach, named(job), output))
 
 
-async def _explain(reach: Reach, job: str | JobAddress, output: Output) -> None:
+async def _explain(reach: AdminReach, job: str | JobAddress, output: Output) -> None:
     async with reach.admin() as admin:
         explanation = await admin.explain(job)
     if output.json:

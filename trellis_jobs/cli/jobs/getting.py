@@ -14,7 +14,7 @@ from trellis_jobs.cli.exits import Exit, Missing, complain
 from trellis_jobs.cli.filters import moment
 from trellis_jobs.cli.job_names import JobArguments, named
 from trellis_jobs.cli.jobs.sheet import Sheet
-from trellis_jobs.cli.reach import Reach
+from trellis_jobs.cli.reach import AdminReach
 from trellis_jobs.cli.reading.folding import view_of
 from trellis_jobs.cli.reading.job_reader import JobReader, reading
 from trellis_jobs.cli.reading.log_reading import recorded
@@ -29,7 +29,7 @@ from trellis_jobs.model.timeline import Happened, lived
 def get_jobs(
     ids: JobArguments,
     output: Output,
-    reach: Reach,
+    reach: AdminReach,
     at: Annotated[
         str | None,
         typer.Option(
@@ -66,7 +66,7 @@ def get_jobs(
 
 
 async def _get(
-    reach: Reach,
+    reach: AdminReach,
     jobs: list[str | JobAddress],
     sheet: Sheet,
     then: datetime | None,

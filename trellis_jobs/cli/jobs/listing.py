@@ -17,7 +17,7 @@ from jobs_admin.errors import Unexpected
 from jobs_admin.views.jobs import JobPage
 from trellis_jobs.cli.exits import Exit
 from trellis_jobs.cli.filters import Filters, States
-from trellis_jobs.cli.reach import Reach
+from trellis_jobs.cli.reach import AdminReach
 from trellis_jobs.cli.running import run
 from trellis_jobs.cli.showing.job_table import job_table
 from trellis_jobs.cli.showing.output import Output, console, print_json, print_json_line
@@ -32,7 +32,7 @@ _AROUND_THE_JOBS: Final = 3
 def list_jobs(
     filters: Filters,
     output: Output,
-    reach: Reach,
+    reach: AdminReach,
     state: States = None,
     limit: Annotated[int, typer.Option(help="So many at most.", min=1, max=MOST_AT_ONCE)] = 50,
     all_: Annotated[
@@ -68,7 +68,7 @@ def _check_watchable(output: Output, *, all_: bool) -> None:
         )
 
 
-async def _list(reach: Reach, query: JobQuery, limit: int, output: Output) -> None:
+async def _list(reach: AdminReach, query: JobQuery, limit: int, output: Output) -> None:
     async with reach.admin() as admin:
         page = await admin.list_jobs(query, limit=limit)
     if output.json:
@@ -79,7 +79,7 @@ async def _list(reach: Reach, query: JobQuery, limit: int, output: Output) -> No
     screen.print(_footer(page), style="dim")
 
 
-async def _list_all(reach: Reach, query: JobQuery, output: Output) -> None:
+async def _list_all(reach: AdminReach, query: JobQuery, output: Output) -> None:
     """As they come, if one a line is asked for; a table must know all of its rows."""
     async with reach.admin() as admin:
         if output.json:
@@ -92,7 +92,7 @@ async def _list_all(reach: Reach, query: JobQuery, output: Output) -> None:
     screen.print(f"{len(found)} jobs", style="dim")
 
 
-async def _watch(reach: Reach, query: JobQuery, limit: int, output: Output) -> None:
+async def _watch(reach: AdminReach, query: JobQuery, limit: int, output: Output) -> None:
     screen = console()
     async with reach.admin() as admin:
         await admin.health()  # where nobody answers from the start, that is said and not drawn

@@ -11,7 +11,7 @@ from rich.text import Text
 from jobs_admin.views.jobs import LogLineView
 from trellis_jobs.cli.exits import Exit
 from trellis_jobs.cli.job_names import JobArgument, named
-from trellis_jobs.cli.reach import Reach
+from trellis_jobs.cli.reach import AdminReach
 from trellis_jobs.cli.reading.folding import log_lines
 from trellis_jobs.cli.reading.job_reader import reading
 from trellis_jobs.cli.reading.log_reading import recorded, until_over
@@ -28,7 +28,7 @@ _LEVEL_WIDTH: Final = 5
 def show_logs(
     job: JobArgument,
     output: Output,
-    reach: Reach,
+    reach: AdminReach,
     follow: Annotated[
         bool,
         typer.Option("--follow", "-f", help="Go on until the job is over; read from the log."),
@@ -72,7 +72,7 @@ class _Printer:
         )
 
 
-async def _show(reach: Reach, job: str | JobAddress, printer: _Printer) -> None:
+async def _show(reach: AdminReach, job: str | JobAddress, printer: _Printer) -> None:
     async with reading(reach) as reader:
         told = lived(recorded(await reader.entries(job)))
     lines = [line for each in told for line in log_lines(each)]
@@ -82,6 +82,6 @@ async def _show(reach: Reach, job: str | JobAddress, printer: _Printer) -> None:
         say("The job has logged nothing.")
 
 
-async def _follow(reach: Reach, job: str | JobAddress, printer: _Printer) -> None:
+async def _follow(reach: AdminReach, job: str | JobAddress, printer: _Printer) -> None:
     async with reach.connection(patient=True) as connection:
         await until_over(connection, job, printer.print_all)

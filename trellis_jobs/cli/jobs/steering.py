@@ -5,11 +5,11 @@ from __future__ import annotations
 from trellis_jobs.cli.changing.command import Changing, change
 from trellis_jobs.cli.changing.targets import ChoiceOfStates
 from trellis_jobs.cli.changing.verbs import CANCEL, RETRY
-from trellis_jobs.cli.reach import Reach
+from trellis_jobs.cli.reach import AdminReach
 from trellis_jobs.cli.showing.output import Output
 
 
-def cancel(choice: ChoiceOfStates, how: Changing, output: Output, reach: Reach) -> None:
+def cancel(choice: ChoiceOfStates, how: Changing, output: Output, reach: AdminReach) -> None:
     """Cancel jobs that are not over, by id or by filter; a running handler is told.
 
     A filter means those that are pending, waiting for their next try, or running.
@@ -17,7 +17,7 @@ def cancel(choice: ChoiceOfStates, how: Changing, output: Output, reach: Reach) 
     change(CANCEL, choice, how, output, reach)
 
 
-def retry(choice: ChoiceOfStates, how: Changing, output: Output, reach: Reach) -> None:
+def retry(choice: ChoiceOfStates, how: Changing, output: Output, reach: AdminReach) -> None:
     """Run jobs again that failed or died, by id or by filter.
 
     They stay the same jobs, with their history, and get all their tries anew.

@@ -13,7 +13,7 @@ from rich.text import Text
 
 from jobs_admin.views.keys import KeyView
 from trellis_jobs.cli.keys.names import KeyName, key_named
-from trellis_jobs.cli.reach import Reach
+from trellis_jobs.cli.reach import AdminReach
 from trellis_jobs.cli.running import run
 from trellis_jobs.cli.showing.columns import Columns, Row, fitting
 from trellis_jobs.cli.showing.output import Output, console, one_line, print_json
@@ -32,7 +32,7 @@ _WAITING: Final = Columns(names=("", _IN_ORDER, "since"), right=("",))
 
 def get(
     output: Output,
-    reach: Reach,
+    reach: AdminReach,
     names: Annotated[
         list[str],
         typer.Argument(
@@ -45,7 +45,7 @@ def get(
     run(_get(reach, key_named(names), output))
 
 
-async def _get(reach: Reach, name: KeyName, output: Output) -> None:
+async def _get(reach: AdminReach, name: KeyName, output: Output) -> None:
     async with reach.admin() as admin:
         show_key(await admin.get_key(name.service, name.type, name.key), output)
 

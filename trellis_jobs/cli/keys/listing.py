@@ -10,7 +10,7 @@ from rich.table import Table
 
 from jobs_admin.views.keys import BusyKeyView
 from trellis_jobs.cli.filters import Service, Type
-from trellis_jobs.cli.reach import Reach
+from trellis_jobs.cli.reach import AdminReach
 from trellis_jobs.cli.running import run
 from trellis_jobs.cli.showing.columns import Columns, Row, fitting
 from trellis_jobs.cli.showing.output import JsonOutput, console, one_line, print_json
@@ -25,7 +25,7 @@ _COLUMNS: Final = Columns(
 
 def list_keys(
     output: JsonOutput,
-    reach: Reach,
+    reach: AdminReach,
     service: Service = None,
     type: Type = None,
     limit: Annotated[int, typer.Option(help="So many at most.", min=1, max=500)] = 50,
@@ -35,7 +35,7 @@ def list_keys(
 
 
 async def _list(
-    reach: Reach, service: str | None, of_type: str | None, limit: int, output: JsonOutput
+    reach: AdminReach, service: str | None, of_type: str | None, limit: int, output: JsonOutput
 ) -> None:
     async with reach.admin() as admin:
         page = await admin.list_keys(service=service, type=of_type, limit=limit)

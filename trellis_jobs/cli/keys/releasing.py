@@ -11,14 +11,14 @@ from trellis_jobs.cli.consent import Yes, ask, check_askable
 from trellis_jobs.cli.exits import Misused
 from trellis_jobs.cli.keys.getting import show_key
 from trellis_jobs.cli.keys.names import KeyName, key_named
-from trellis_jobs.cli.reach import Reach
+from trellis_jobs.cli.reach import AdminReach
 from trellis_jobs.cli.running import run
 from trellis_jobs.cli.showing.output import Output
 
 
 def release(
     output: Output,
-    reach: Reach,
+    reach: AdminReach,
     names: Annotated[
         list[str],
         typer.Argument(metavar="SERVICE/TYPE KEY JOB_ID", help="Or SERVICE TYPE KEY JOB_ID."),
@@ -45,7 +45,7 @@ def release(
 
 
 async def _release(
-    reach: Reach,
+    reach: AdminReach,
     key: KeyName,
     job_id: str,
     who_and_why: tuple[str | None, str | None],

@@ -9,7 +9,8 @@ from typing import Final, TypeVar
 from jobs_admin.client import AdminClient
 from jobs_admin.errors import Unexpected
 from jobs_admin.views.jobs import ExplanationView, JobSecrets, JobView, LogEntry
-from trellis_jobs.cli.reach import Reach, asking
+from trellis_jobs.cli.exits import as_sentence
+from trellis_jobs.cli.reach import AdminReach
 from trellis_jobs.cli.reading.folding import view_of
 from trellis_jobs.cli.reading.log_reading import entries_in_log, recorded, secrets_in_log
 from trellis_jobs.cli.showing.output import say
@@ -27,9 +28,9 @@ _NO_ANSWER: Final = (ServiceMissing, NotConfirmed, Unexpected)
 class JobReader:
     """`admin` is None once it turned out that none answers; that is said once."""
 
-    def __init__(self, connection: Connection) -> None:
+    def __init__(self, connection: Connection, admin: AdminClient) -> None:
         self.connection = connection
-        self.admin: AdminClient | None = asking(connection)
+        self.admin: AdminClient | None = admin
 
     async def job(self, job: str | JobAddress) -> JobView:
         async def in_log() -> JobView:
@@ -83,15 +84,15 @@ class JobReader:
                 found = await in_log()
             except NotPermitted:
                 raise error from None
-            say(f"{error} The log itself was read instead.")
+            say(f"{as_sentence(error)} The log itself was read instead.")
             self.admin = None
             return found
 
 
 @asynccontextmanager
-async def reading(reach: Reach) -> AsyncIterator[JobReader]:
+async def reading(reach: AdminReach) -> AsyncIterator[JobReader]:
     async with reach.connection() as connection:
-        yield JobReader(connection)
+        yield JobReader(connection, reach.asking(connection))
 
 
 def folded(entries: list[LogEntry], job: str | JobAddress) -> JobView:

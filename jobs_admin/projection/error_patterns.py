@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
-_LONGEST: Final = 300
+LONGEST: Final = 300
 _QUOTES: Final = frozenset("'\"`")
 _QUOTED: Final = re.compile(r"""(?<!\w)(?:'[^']+'|"[^"]+"|`[^`]+`)(?!\w)""")
 # Long words with a digit are ids (ULIDs, UUIDs, hexadecimal numbers); of short ones (c-17, utf8)
@@ -18,7 +18,7 @@ _BEFORE_A_STATUS: Final = frozenset({"http", "status", "code"})
 
 def pattern_of(error: str) -> str:
     """The same for errors that differ only in ids, numbers and quoted values."""
-    text = error[:_LONGEST]
+    text = error[:LONGEST]
     if not _QUOTES.isdisjoint(text):
         text = _QUOTED.sub("*", text)
     words = text.split()
