@@ -41,6 +41,7 @@ from trellis_jobs.errors import (
     PayloadTooLarge,
     QueueFull,
     ResourceUnavailable,
+    ResultInvalid,
     SomeNotCreated,
     Unreachable,
     WaitTimeout,
@@ -51,6 +52,7 @@ from trellis_jobs.model.context import JobContext
 from trellis_jobs.model.job import Job
 from trellis_jobs.model.states import JobState
 from trellis_jobs.producer.job_ref import JobRef
+from trellis_jobs.producer.job_snapshot import JobSnapshot
 from trellis_jobs.service.jobs import Jobs, job
 from trellis_jobs.service.outcomes import Accepted, Coalesced, Rejected, Replaced
 from trellis_jobs.service.queue import Queue
@@ -88,6 +90,7 @@ __all__ = [
     "JobNotFound",
     "JobRef",
     "JobSkipped",
+    "JobSnapshot",
     "JobStale",
     "JobState",
     "Jobs",
@@ -114,6 +117,7 @@ __all__ = [
     "Replaced",
     "Resource",
     "ResourceUnavailable",
+    "ResultInvalid",
     "Retry",
     "Secret",
     "Service",

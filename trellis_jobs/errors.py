@@ -4,6 +4,7 @@
     ├── DeclarationError            a service, a queue or a handler is declared wrongly
     │   └── InvalidToken            a name cannot be one token of a NATS subject
     ├── PayloadInvalid              a payload does not fit its declaration
+    ├── ResultInvalid               a stored result does not fit its declaration
     ├── KeyUnresolvable             a payload has no value where the queue's key points
     ├── PayloadTooLarge             an event would exceed the server's max_payload
     ├── NotConnected                the service is not connected
@@ -85,6 +86,17 @@ class PayloadInvalid(JobsError):
     def __init__(self, queue: str, problem: str) -> None:
         super().__init__(f"the payload does not fit queue {queue!r}: {problem}")
         self.queue = queue
+        self.problem = problem
+
+
+class ResultInvalid(JobsError):
+    def __init__(self, job_id: str, problem: str, *, redacted: bool = False) -> None:
+        remedy = "; its secrets are replaced by a placeholder: read it with get(reveal=True)"
+        super().__init__(
+            f"the result of job {job_id} does not fit its declared type: {problem}"
+            + (remedy if redacted else "")
+        )
+        self.job_id = job_id
         self.problem = problem
 
 

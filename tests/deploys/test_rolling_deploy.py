@@ -85,7 +85,7 @@ async def test_an_old_worker_alone_puts_a_newer_job_back_without_a_try_until_a_n
                 await until_delivered(server.url, queue, times=3)
             for ref in refs:
                 waiting = await ref.get()
-                assert (waiting.state, waiting.tries, waiting.run.version) == (
+                assert (waiting.state, waiting.tries, waiting.job.run.version) == (
                     JobState.PENDING,
                     0,
                     2,

@@ -80,7 +80,7 @@ async def test_a_completion_that_the_log_refused_does_not_end_a_wait(
             context=job.context,
             at=datetime.now(UTC),
             tries=1,
-            attempt=job.standing.owner,
+            attempt=job.job.standing.owner,
             result={"text": "forged", "tries": 1},
         )
         await publish_refused(raw, forged, ref)

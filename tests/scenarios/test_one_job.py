@@ -270,8 +270,8 @@ async def test_an_operators_retry_runs_the_same_job_again_and_keeps_its_past(
         await raw.events.append(head, retried)
         assert (await ref.wait(timeout=10)).text == "again"
         job = await ref.get()
-        assert (job.tries, job.max_tries, len(job.earlier_runs)) == (1, 2, 1)
-        assert job.earlier_runs[0].errors[-1].type == "Fail"
+        assert (job.tries, job.max_tries, len(job.job.earlier_runs)) == (1, 2, 1)
+        assert job.job.earlier_runs[0].errors[-1].type == "Fail"
 
 
 async def test_a_handler_that_blocks_the_event_loop_past_its_lease_still_runs_once(

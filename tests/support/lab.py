@@ -12,7 +12,7 @@ from typing import Any
 from pydantic import BaseModel
 
 from tests.support.facts import until
-from trellis_jobs import ActiveJob, Fail, Job, JobRef, Jobs, Retry, Service, Workers, job
+from trellis_jobs import ActiveJob, Fail, JobRef, Jobs, JobSnapshot, Retry, Service, Workers, job
 from trellis_jobs.contract.features import Features
 from trellis_jobs.jetstream import api
 from trellis_jobs.jetstream.access import Access
@@ -168,8 +168,8 @@ async def probe(url: str | Access) -> AsyncIterator[Probe]:
         await connection.close()
 
 
-async def until_state(ref: JobRef[Any], state: JobState) -> Job:
-    async def there() -> Job | None:
+async def until_state(ref: JobRef[Any], state: JobState) -> JobSnapshot[Any]:
+    async def there() -> JobSnapshot[Any] | None:
         found = await ref.get()
         return found if found.state is state else None
 

@@ -7,7 +7,7 @@ from typing import assert_type
 
 from pydantic import BaseModel
 
-from trellis_jobs import ActiveJob, Job, JobRef, Jobs, Service, job
+from trellis_jobs import ActiveJob, Job, JobRef, Jobs, JobSnapshot, Service, job
 from trellis_jobs.testing import (
     Accounts,
     ConnectService,
@@ -48,7 +48,7 @@ async def of_handlers() -> None:
     run = HandlerRun(queue, Email(to="ada"))
     assert_type(run, HandlerRun[Email, str])
     assert_type(await run.run(), str)
-    assert_type(run.job, Job)
+    assert_type(run.job, JobSnapshot[str])
     assert_type(run.said.heartbeats, int)
     await run_handler(service.jobs.count, 1)
 

@@ -135,7 +135,7 @@ async def test_a_single_run_is_the_first_try_with_a_server(
     # What it raises is in test_run_handler.py; here it is what the job looks like afterwards.
     with suppress(Exception):
         assert await run.run() == expected.end
-    first, now = expected.jobs[0], recorded(run.job, [])
+    first, now = expected.jobs[0], recorded(run.job.job, [])
     assert troupe.seen[0] == expected.seen[0]
     assert now.errors == first.errors[:1]
     assert now.logs == first.logs[: len(now.logs)]

@@ -146,7 +146,7 @@ async def test_a_delay_that_the_handler_asks_for_is_kept(shop: Shop) -> None:
     run = HandlerRun(shop.jobs.pack, Order(id=1))
     with pytest.raises(Retry):
         await run.run()
-    due, said = run.job.standing.next_attempt_at, run.job.updated_at
+    due, said = run.job.next_attempt_at, run.job.updated_at
     assert due is not None
     assert due - said == timedelta(seconds=90)
 

@@ -16,9 +16,9 @@ from trellis_jobs import (
     ActiveJob,
     CallNext,
     Coalesced,
-    Job,
     JobRef,
     Jobs,
+    JobSnapshot,
     JobState,
     KeyConcurrency,
     KeyLease,
@@ -173,7 +173,9 @@ async def produce() -> None:
         assert_type(ref, JobRef[SyncReport])
         assert_type(await ref.wait(timeout=30), SyncReport)
         assert_type((await ref.wait()).tickets, int)
-        assert_type(await ref.get(), Job)
+        assert_type(await ref.get(), JobSnapshot[SyncReport])
+        assert_type((await ref.get()).result, SyncReport | None)
+        assert_type(await ref.get(reveal=True), JobSnapshot[SyncReport])
         assert_type((await ref.get()).state, JobState)
         assert_type(ref.id, str)
 
@@ -185,7 +187,7 @@ async def produce() -> None:
         assert_type(jobs.count.ref("01JQ"), JobRef[str])
         await (await jobs.forget.create("x", deadline=timedelta(hours=1))).wait()
         async for job_now in ref.watch():
-            assert_type(job_now, Job)
+            assert_type(job_now, JobSnapshot[SyncReport])
 
 
 async def submit(jobs: HelpdeskJobs) -> None:

@@ -6,7 +6,8 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, ClassVar, TypedDict
 
 from trellis_jobs.model.notes import NOTHING_NOTED, Notes
-from trellis_jobs.model.values import Value
+from trellis_jobs.model.redaction import redacted
+from trellis_jobs.model.values import Value, repr_with
 
 if TYPE_CHECKING:
     from datetime import datetime, timedelta
@@ -87,6 +88,9 @@ class Begun(Event, frozen=True, kw_only=True):
     concurrency: Concurrency | None = None
     queue_policy: QueuePolicy | None = None
 
+    def __repr__(self) -> str:
+        return repr_with(self, payload=redacted(self.payload, self.secrets))
+
 
 class Created(Begun, frozen=True, kw_only=True):
     kind: ClassVar[EventKind] = EventKind.CREATED
@@ -146,6 +150,9 @@ class Completed(AttemptEvent, frozen=True, kw_only=True):
 
     result: Json
     secrets: tuple[str, ...] = ()
+
+    def __repr__(self) -> str:
+        return repr_with(self, result=redacted(self.result, self.secrets))
 
 
 class Failed(AttemptEvent, frozen=True, kw_only=True):

@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING, Final
 
 from trellis_jobs.model import events as e
 from trellis_jobs.model.notes import NOTHING_NOTED
+from trellis_jobs.model.redaction import redacted
 from trellis_jobs.model.reducer import Illegal, advance
-from trellis_jobs.model.values import Value
+from trellis_jobs.model.values import Value, repr_with
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -50,6 +51,13 @@ class Run(Value, frozen=True, kw_only=True):
     ended_by: str | None = None
     concurrency: Concurrency | None = None
     queue_policy: QueuePolicy | None = None
+
+    def __repr__(self) -> str:
+        return repr_with(
+            self,
+            payload=redacted(self.payload, self.secrets),
+            result=redacted(self.result, self.result_secrets),
+        )
 
 
 class Job(Value, frozen=True, kw_only=True):

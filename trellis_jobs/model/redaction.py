@@ -5,13 +5,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from trellis_jobs.model.json_values import Json
 
 REDACTED: Final = "[secret]"
 # In a place of secrets it stands for every item of a list, and every member of an object.
 EACH: Final = "*"
+# Shorter values are in nearly every text: replacing them would hide more than the secret.
+SHORTEST_SCRUBBED: Final = 3
 
 
 def redacted(value: Json, secrets: Iterable[str]) -> Json:
@@ -27,6 +29,23 @@ def is_secret(place: str, secrets: Iterable[str]) -> bool:
     return any(_leads_to(secret.split("/"), steps) for secret in secrets)
 
 
+def secret_texts(value: Json, secrets: Iterable[str]) -> tuple[str, ...]:
+    """The secret strings and numbers of a value as texts, the longest first."""
+    found = {text for place in secrets for text in _texts_at(value, place.split("/")[1:])}
+    return tuple(sorted((text for text in found if len(text) >= SHORTEST_SCRUBBED), key=_longest))
+
+
+def scrubbed(text: str, secrets: Iterable[str]) -> str:
+    """A text in which each of the secret texts is replaced, also where `repr` has escaped it."""
+    for secret in secrets:
+        text = text.replace(secret, REDACTED).replace(repr(secret)[1:-1], REDACTED)
+    return text
+
+
+def _longest(text: str) -> tuple[int, str]:
+    return -len(text), text
+
+
 def _leads_to(secret: Sequence[str], steps: Sequence[str]) -> bool:
     return len(secret) <= len(steps) and all(
         step in (EACH, taken) for step, taken in zip(secret, steps, strict=False)
@@ -38,7 +57,7 @@ def _without(value: Json, path: Sequence[str]) -> Json:
         return value if value is None else REDACTED
     step, rest = path[0], path[1:]
     if isinstance(value, dict):
-        name = step.replace("~1", "/").replace("~0", "~")
+        name = _unescaped(step)
         return {
             key: _without(member, rest) if step == EACH or key == name else member
             for key, member in value.items()
@@ -49,3 +68,35 @@ def _without(value: Json, path: Sequence[str]) -> Json:
             for index, item in enumerate(value)
         ]
     return value
+
+
+def _texts_at(value: Json, path: Sequence[str]) -> Iterator[str]:
+    if not path:
+        yield from _texts_in(value)
+        return
+    step, rest = path[0], path[1:]
+    if isinstance(value, dict):
+        name = _unescaped(step)
+        members = [member for key, member in value.items() if step == EACH or key == name]
+    elif isinstance(value, list):
+        members = [item for index, item in enumerate(value) if step in (EACH, str(index))]
+    else:
+        return
+    for member in members:
+        yield from _texts_at(member, rest)
+
+
+def _texts_in(value: Json) -> Iterator[str]:
+    """The names in a secret object are as secret as its members."""
+    if isinstance(value, dict):
+        yield from value
+        value = list(value.values())
+    if isinstance(value, list):
+        for member in value:
+            yield from _texts_in(member)
+    elif value is not None and not isinstance(value, bool):
+        yield str(value)
+
+
+def _unescaped(step: str) -> str:
+    return step.replace("~1", "/").replace("~0", "~")

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Final, TypeAlias, assert_never
 from trellis_jobs.model import events as e
 from trellis_jobs.model.job_errors import Interruption, JobError
 from trellis_jobs.model.notes import NOTHING_NOTED, Notes
-from trellis_jobs.model.values import Value
+from trellis_jobs.model.redaction import redacted
+from trellis_jobs.model.values import Value, repr_with
 
 if TYPE_CHECKING:
     from trellis_jobs.model.attempts import Attempt
@@ -27,6 +28,9 @@ class Succeeded(Value, frozen=True):
 
     result: Json
     secrets: tuple[str, ...] = ()
+
+    def __repr__(self) -> str:
+        return repr_with(self, result=redacted(self.result, self.secrets))
 
 
 class Retryable(Value, frozen=True):

@@ -28,8 +28,10 @@ from trellis_jobs.jetstream.event_log import Latest, Lost
 from trellis_jobs.model.events import Begun, Cancelled, Completed, Event, EventKind
 from trellis_jobs.model.job import Job, fold, reduce
 from trellis_jobs.model.job_errors import MESSAGE_LIMIT, bounded
+from trellis_jobs.model.shown import SecretPlaces, shown_event, shown_job
 from trellis_jobs.model.states import JobState
 from trellis_jobs.model.values import Value
+from trellis_jobs.producer.job_snapshot import JobSnapshot, read_result
 from trellis_jobs.producer.submission import PATIENCE
 
 if TYPE_CHECKING:
@@ -102,10 +104,14 @@ class JobRef(Generic[R_co]):
     def __repr__(self) -> str:
         return f"JobRef({self.address.service}/{self.address.job_type}/{self.id})"
 
-    async def get(self) -> Job:
-        """The job as it is now, with its whole history folded in."""
+    async def get(self, *, reveal: bool = False) -> JobSnapshot[R_co]:
+        """The job as it is now, with its whole history folded in.
+
+        Secrets in its payload and result are replaced by `[secret]`, unless you ask to `reveal`
+        them.
+        """
         async with self._patiently(f"a read of job {self.id}"):
-            return await self._folded()
+            return self._snapshot(await self._folded(), reveal=reveal)
 
     async def wait(self, timeout: float | None = None) -> R_co:
         """The result once there is one; any other end raises its own JobEnded (JobFailed, …)."""
@@ -139,22 +145,25 @@ class JobRef(Generic[R_co]):
             if self._keys is not None:
                 await self._leave_queue(self._keys)
 
-    async def events(self) -> list[Event]:
-        """Every event so far, oldest first."""
+    async def events(self, *, reveal: bool = False) -> list[Event]:
+        """Every event so far, oldest first; with `[secret]` in place of secrets, as `get`."""
         async with self._patiently(f"a read of the history of job {self.id}"):
             entries = await self._events.history(self.address, at_least=self._since)
+        if reveal:
             return [entry.event for entry in entries]
+        return [shown_event(entry.event, self._secrets) for entry in entries]
 
-    async def watch(self) -> AsyncIterator[Job]:
+    async def watch(self, *, reveal: bool = False) -> AsyncIterator[JobSnapshot[R_co]]:
         """The job after each of its events, from the first one until it is over.
 
-        An end that an operator's retry has undone already is not the end.
+        An end that an operator's retry has undone already is not the end. Secrets are replaced by
+        `[secret]`, as by `get`.
         """
         job, newest = None, (await self._latest()).head.sequence
         async for entry in self._events.follow(self.address):
             job = reduce(job, entry).job
             if job is not None:
-                yield job
+                yield self._snapshot(job, reveal=reveal)
             if job is not None and job.is_over and entry.sequence >= newest:
                 return
 
@@ -199,6 +208,14 @@ class JobRef(Generic[R_co]):
             raise JobNotFound(self.id)
         return job
 
+    def _snapshot(self, job: Job, *, reveal: bool) -> JobSnapshot[R_co]:
+        shown = job if reveal else shown_job(job, self._secrets)
+        return JobSnapshot(shown, self._queue.result, is_redacted=not reveal)
+
+    @property
+    def _secrets(self) -> SecretPlaces:
+        return SecretPlaces(self._queue.payload.secrets, self._queue.result.secrets)
+
     async def _until_over(self) -> Head:
         hinted = asyncio.Event()
         subscription = await watch_job(self._connection, self.address, hinted.set)
@@ -238,10 +255,10 @@ class JobRef(Generic[R_co]):
         if head.standing.state is JobState.COMPLETED:
             entry = await self._events.last(self.address, EventKind.COMPLETED)
             if entry is not None and isinstance(entry.event, Completed):
-                return self._queue.result.from_json(entry.event.result)
+                return read_result(self.id, self._queue.result, entry.event.result)
         job = await self._folded(head.sequence)
         if job.state is JobState.COMPLETED:
-            return self._queue.result.from_json(job.result)
+            return read_result(self.id, self._queue.result, job.result)
         raise _ENDS[job.state](self.id, job.state, job.why)
 
     def _complain(self, lost: Lost) -> None:

@@ -19,7 +19,8 @@ from trellis_jobs.model.concurrency import Concurrency
 from trellis_jobs.model.context import JobContext
 from trellis_jobs.model.events import Created
 from trellis_jobs.model.identity import JobAddress, check_token
-from trellis_jobs.model.values import Value
+from trellis_jobs.model.redaction import redacted
+from trellis_jobs.model.values import Value, repr_with
 from trellis_jobs.producer.admission import Admission
 from trellis_jobs.producer.key_witness import KeyWitness
 
@@ -48,6 +49,9 @@ class Request(Value, frozen=True):
     job_id: str | None = None
     deadline: datetime | None = None
     key: JobKey | None = None
+
+    def __repr__(self) -> str:
+        return repr_with(self, payload=redacted(self.payload, self.queue.payload.secrets))
 
 
 class CreatedJob(Value, frozen=True):

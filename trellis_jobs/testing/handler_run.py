@@ -30,8 +30,8 @@ if TYPE_CHECKING:
     from datetime import datetime, timedelta
 
     from trellis_jobs.contract.declaration import JobType
-    from trellis_jobs.model.job import Job
     from trellis_jobs.producer.job_ref import JobRef
+    from trellis_jobs.producer.job_snapshot import JobSnapshot
     from trellis_jobs.worker.active_job import ActiveJob
 
 P = TypeVar("P")
@@ -74,7 +74,7 @@ async def run_handler(queue: Queue[Any, R], payload: Any, **circumstances: Any) 
 class HandlerRun(Generic[P, R]):
     """`said` is what the handler said; `job`, after the run, what the log would say of the job."""
 
-    job: Job
+    job: JobSnapshot[R]
 
     @overload
     def __init__(
@@ -117,7 +117,7 @@ class HandlerRun(Generic[P, R]):
                         # A task, and so a context, of its own, as in a worker.
                         attempt = worker.deliver(ref.address, self._redelivered + 1)
                         await asyncio.create_task(attempt)
-                self.job = await ref.get()
+                self.job = await ref.get(reveal=True)
                 return await self._outcome(ref)
             finally:
                 await doors.background.close()

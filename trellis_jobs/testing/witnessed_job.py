@@ -65,6 +65,9 @@ class _WritingDesk:
     def key_lease(self) -> KeyLease | None:
         return self._desk.key_lease
 
+    def scrub(self, text: str) -> str:
+        return self._desk.scrub(text)
+
     def note_progress(self, progress: Progress) -> None:
         self._said.progress.append(progress)
         self._desk.note_progress(progress)

@@ -44,6 +44,9 @@ class Desk(Protocol):
     @property
     def has_ended(self) -> bool: ...
 
+    def scrub(self, text: str) -> str:
+        """A text as it may be stored: without the secrets of the job's payload."""
+
     def note_progress(self, progress: Progress) -> None: ...
 
     def note_log(self, level: LogLevel, message: str) -> None: ...
@@ -138,8 +141,8 @@ class ActiveJob(Generic[P]):
         """Say how far the work is, in whole numbers. The newest of frequent calls counts."""
         self._desk.note_progress(
             Progress(
-                step=_text(step),
-                message=_text(message),
+                step=self._text(step),
+                message=self._text(message),
                 current=_count(current),
                 total=_count(total),
             )
@@ -148,7 +151,7 @@ class ActiveJob(Generic[P]):
 
     def log(self, message: str, level: str | LogLevel = LogLevel.INFO) -> Noted:
         """Add a line to the job's own log; levels are info, warn, error, and Python's words."""
-        self._desk.note_log(_level(level), str(message))
+        self._desk.note_log(_level(level), self._desk.scrub(str(message)))
         return _NOTED
 
     def heartbeat(self) -> Noted:
@@ -156,15 +159,17 @@ class ActiveJob(Generic[P]):
         self._desk.renew_now()
         return _NOTED
 
+    def _text(self, value: object) -> str | None:
+        """Whatever a handler passes: a note must never cost the job its outcome."""
+        return None if value is None else bounded(self._desk.scrub(str(value)), _LONGEST_TEXT)
+
+    def __repr__(self) -> str:
+        return f"ActiveJob({self.id}, try {self.tries} of {self.max_tries})"
+
 
 def _count(value: int | None) -> int | None:
     """What every reader of the log takes for a count: not negative, and exact in any language."""
     return None if value is None else max(0, min(round(value), _LARGEST_COUNT))
-
-
-def _text(value: object) -> str | None:
-    """Whatever a handler passes: a note must never cost the job its outcome."""
-    return None if value is None else bounded(str(value), _LONGEST_TEXT)
 
 
 def _level(level: str) -> LogLevel:

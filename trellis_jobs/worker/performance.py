@@ -43,7 +43,7 @@ _NOT_RENEWED: Final = "its slot of the key was not renewed in time"
 async def perform(handler: Handler, running: RunningJob, surroundings: Surroundings) -> Outcome:
     """Payload in, handler, result out. After this call there are only values."""
     if running.keyless is not None:
-        witness = _Witness(running.terms.tries, surroundings.now())
+        witness = _Witness(running, surroundings.now())
         return Fatal(witness.error(Interruption.KEY_UNRESOLVABLE, running.keyless.reason))
     limit = handler.queue.timeout
     timeout = None if limit is None else asyncio.timeout(limit.total_seconds())
@@ -55,7 +55,7 @@ async def perform(handler: Handler, running: RunningJob, surroundings: Surroundi
     except (KeyboardInterrupt, GeneratorExit):
         raise
     except BaseException as raised:
-        witness = _Witness(running.terms.tries, surroundings.now())
+        witness = _Witness(running, surroundings.now())
         if running.stop_reason is not None:
             return _stopped(running.stop_reason, witness)
         if _is_cancelled_from_outside():
@@ -74,16 +74,18 @@ class _PayloadDoesNotFit(Exception):
 class _Witness:
     """Describes what went wrong in this attempt."""
 
-    tries: int
+    running: RunningJob
     at: datetime
 
     def error(self, kind: str, message: str, raised: BaseException | None = None) -> JobError:
+        scrub = self.running.scrub
+        trace = None if raised is None else bounded(scrub(_traceback(raised)), TRACEBACK_LIMIT)
         return JobError(
             type=kind,
-            message=bounded(message, MESSAGE_LIMIT),
-            tries=self.tries,
+            message=bounded(scrub(message), MESSAGE_LIMIT),
+            tries=self.running.terms.tries,
             at=self.at,
-            traceback=None if raised is None else _traceback(raised),
+            traceback=trace,
         )
 
 
@@ -183,6 +185,6 @@ def _words(raised: BaseException) -> str:
 
 def _traceback(raised: BaseException) -> str:
     try:
-        return bounded("".join(traceback.format_exception(raised)), TRACEBACK_LIMIT)
+        return "".join(traceback.format_exception(raised))
     except Exception:
         return "a traceback that cannot be shown"

@@ -8,6 +8,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Final
 
 from trellis_jobs.errors import JobsError
+from trellis_jobs.model.redaction import scrubbed, secret_texts
 from trellis_jobs.model.settlement import Ack, Running
 from trellis_jobs.model.states import JobState
 from trellis_jobs.model.values import replace
@@ -110,6 +111,12 @@ class RunningJob:
     def time_out(self) -> None:
         """The attempt is over; a handler in a thread cannot be stopped, but can look."""
         self._timed_out = True
+
+    def scrub(self, text: str) -> str:
+        """A text as it may be stored: without the secrets of the job's payload."""
+        begun = self.delivery.begun
+        places = begun.secrets or self._queue.payload.secrets
+        return scrubbed(text, secret_texts(begun.payload, places)) if places else text
 
     def note_progress(self, progress: Progress) -> None:
         self._tools.on_loop(self.voice.progress, progress)

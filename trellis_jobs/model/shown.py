@@ -1,0 +1,48 @@
+"""Jobs and events as they may be shown: without what is secret in their payloads and results."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from trellis_jobs.model.events import Begun, Completed, Event
+from trellis_jobs.model.redaction import redacted
+from trellis_jobs.model.values import Value, replace
+
+if TYPE_CHECKING:
+    from trellis_jobs.model.job import Job, Run
+
+
+class SecretPlaces(Value, frozen=True):
+    """What a queue declares secret now; jobs carry what it declared when they were created."""
+
+    payload: tuple[str, ...] = ()
+    result: tuple[str, ...] = ()
+
+
+NONE_DECLARED = SecretPlaces()
+
+
+def shown_job(job: Job, declared: SecretPlaces = NONE_DECLARED) -> Job:
+    """The job with `[secret]` in place of its secrets, in all of its runs."""
+    return replace(
+        job,
+        run=_shown_run(job.run, declared),
+        earlier_runs=tuple(_shown_run(run, declared) for run in job.earlier_runs),
+    )
+
+
+def shown_event(event: Event, declared: SecretPlaces = NONE_DECLARED) -> Event:
+    """The event with `[secret]` in place of its secrets."""
+    if isinstance(event, Begun):
+        return replace(event, payload=redacted(event.payload, (*event.secrets, *declared.payload)))
+    if isinstance(event, Completed):
+        return replace(event, result=redacted(event.result, (*event.secrets, *declared.result)))
+    return event
+
+
+def _shown_run(run: Run, declared: SecretPlaces) -> Run:
+    return replace(
+        run,
+        payload=redacted(run.payload, (*run.secrets, *declared.payload)),
+        result=redacted(run.result, (*run.result_secrets, *declared.result)),
+    )

@@ -1,0 +1,129 @@
+"""A job as it was when it was read from the log."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Generic, TypeVar
+
+from trellis_jobs.contract.shapes import DoesNotFit, Shape
+from trellis_jobs.errors import ResultInvalid
+from trellis_jobs.model.states import JobState
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from trellis_jobs.model.context import JobContext
+    from trellis_jobs.model.job import Job
+    from trellis_jobs.model.job_errors import JobError
+    from trellis_jobs.model.json_values import Json
+    from trellis_jobs.model.notes import LogLine, Progress
+
+R = TypeVar("R")
+R_co = TypeVar("R_co", covariant=True)
+
+
+class JobSnapshot(Generic[R_co]):
+    """What `get()` and `watch()` return.
+
+    Secrets in `payload` and `result` are replaced by `[secret]`, unless the job was read with
+    `reveal=True`. `job` is all of it, with the earlier runs of a job that was retried.
+    """
+
+    __slots__ = ("_is_redacted", "_result_type", "job")
+
+    def __init__(self, job: Job, result_type: Shape[R_co], *, is_redacted: bool) -> None:
+        self.job = job
+        self._result_type = result_type
+        self._is_redacted = is_redacted
+
+    @property
+    def id(self) -> str:
+        return self.job.id
+
+    @property
+    def state(self) -> JobState:
+        return self.job.state
+
+    @property
+    def is_over(self) -> bool:
+        return self.job.is_over
+
+    @property
+    def payload(self) -> Json:
+        """As JSON: an earlier version of the code may have written it."""
+        return self.job.payload
+
+    @property
+    def result(self) -> R_co | None:
+        """The declared result type; None until the job has completed.
+
+        Raises ResultInvalid if the stored result does not fit that type, or if `[secret]` does not
+        fit in place of one of its secrets (a secret number, say).
+        """
+        if self.job.state is not JobState.COMPLETED:
+            return None
+        hidden = self._is_redacted and bool(
+            self._result_type.secrets or self.job.run.result_secrets
+        )
+        return read_result(self.id, self._result_type, self.job.result, redacted=hidden)
+
+    @property
+    def tries(self) -> int:
+        return self.job.tries
+
+    @property
+    def max_tries(self) -> int:
+        return self.job.max_tries
+
+    @property
+    def created_at(self) -> datetime:
+        return self.job.created_at
+
+    @property
+    def updated_at(self) -> datetime:
+        return self.job.updated_at
+
+    @property
+    def deadline(self) -> datetime | None:
+        return self.job.deadline
+
+    @property
+    def next_attempt_at(self) -> datetime | None:
+        """When a job in state `retry` is tried again."""
+        return self.job.standing.next_attempt_at
+
+    @property
+    def progress(self) -> Progress | None:
+        return self.job.progress
+
+    @property
+    def logs(self) -> tuple[LogLine, ...]:
+        return self.job.logs
+
+    @property
+    def errors(self) -> tuple[JobError, ...]:
+        return self.job.errors
+
+    @property
+    def last_error(self) -> JobError | None:
+        return self.job.last_error
+
+    @property
+    def why(self) -> str | None:
+        """In words: why the job ended as it did, or what went wrong last."""
+        return self.job.why
+
+    @property
+    def context(self) -> JobContext:
+        return self.job.context
+
+    def __repr__(self) -> str:
+        address = self.job.address
+        return f"JobSnapshot({address.service}/{address.job_type}/{self.id}, {self.state})"
+
+
+def read_result(job_id: str, kind: Shape[R], stored: Json, *, redacted: bool = False) -> R:
+    """Raises ResultInvalid; `redacted`: the secrets in it are replaced by a placeholder."""
+    try:
+        return kind.from_json(stored)
+    except DoesNotFit as misfit:
+        raise ResultInvalid(job_id, str(misfit), redacted=redacted) from misfit
