@@ -14,10 +14,13 @@ import pytest
 from tests.cli.command import Command, running
 from tests.cli.shell import Ended, at_terminal, shell
 from tests.cli.vault import PIN
+from tests.support import planted
+from tests.support.planted import PlantedJobs
 from trellis_jobs.embedded import HOST, EmbeddedServer
 
 PASSWORD: Final = "pass-4711-word"  # noqa: S105 - looked for in what is said
 APP: Final = "tests.cli.vault:service"
+PLANTED: Final = "tests.support.planted:service"
 CONFIG: Final = f"""authorization {{ users: [ {{ user: owner, password: "{PASSWORD}" }} ] }}"""
 OPENING: Final = json.dumps({"pin": PIN, "door": "front"})
 
@@ -122,3 +125,41 @@ def test_who_asks_for_secrets_gets_them(session: Session) -> None:
     assert from_log.json["payload"] == {"pin": PIN, "door": "front"}
     assert "The log itself was read instead" in from_log.err
     assert session.run("jobs", "get", made.json["id"], "--secrets", "--at", "1s").code == 2
+
+
+def as_json(does: str) -> str:
+    """A payload with its secrets in clear, as somebody types it."""
+    charge = planted.charge_that(does)
+    return json.dumps(PlantedJobs.charge.payload.to_json(charge))
+
+
+@pytest.mark.timeout(180)
+def test_of_handlers_that_quote_their_secrets(session: Session, tmp_path: Path) -> None:
+    """In errors, log lines and progress; also the JSON log of a worker, and the contract."""
+    worker = ("worker", PLANTED, "--log-level", "debug", "--log-format", "json")
+    with running(tmp_path, *worker, env={"NATS_URL": session.url}) as planted_worker:
+        session.processes.append(planted_worker)
+        asyncio.run(planted_worker.until_says("worker started"))
+        made = {}
+        for does in ("fail", "die"):
+            created = session.run(
+                *("jobs", "create", "planted/charge", as_json(does), "--wait", "--json")
+            )
+            made[does] = created.json["id"]
+        for command in (
+            ("jobs", "get", made["die"], "--json"),
+            ("jobs", "events", made["die"]),
+            ("jobs", "logs", made["die"]),
+            ("jobs", "explain", made["die"]),
+            ("jobs", "list", "--error", "charge"),
+            ("dlq", "list", "--group"),
+            ("dlq", "show", made["die"]),
+            ("contract", "diff", "server", PLANTED),
+            ("jobs", "create", "planted/charge", as_json("die").replace("5", "x")),
+        ):
+            ended = session.run(*command)
+            assert ended.code in (0, 1, 2, 3), (command, ended.err)
+        (tmp_path / "manifest.json").write_text(session.run("contract", "show", PLANTED).out)
+        session.run("contract", "generate", str(tmp_path / "manifest.json"))
+    assert "cannot charge [secret]" in session.everything
+    assert planted.found_in(session.everything) == []

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from collections import deque
+from collections.abc import Callable
 from typing import Annotated, Any
 
 import pytest
@@ -25,7 +27,14 @@ from trellis_jobs import Jobs, KeyConcurrency, Secret, job
 from trellis_jobs.contract.schema_shapes import SchemaShape
 from trellis_jobs.contract.shapes import DoesNotFit, Shape
 from trellis_jobs.errors import DeclarationError
-from trellis_jobs.model.redaction import REDACTED, is_secret, redacted
+from trellis_jobs.model.redaction import (
+    REDACTED,
+    SHORTEST_SCRUBBED,
+    is_secret,
+    redacted,
+    scrubbed,
+    secret_texts,
+)
 
 
 class Card(BaseModel):
@@ -104,6 +113,30 @@ def test_what_is_redacted_once_is_redacted_for_good_and_places_elsewhere_do_no_h
     once = redacted(value, places)
     assert redacted(once, places) == once
     assert redacted(value, ["/no/such/place"]) == value
+
+
+@given(
+    secret=st.text(min_size=SHORTEST_SCRUBBED, max_size=8),
+    around=st.tuples(st.text(max_size=4), st.text(max_size=4)),
+    write=st.sampled_from([str, repr, json.dumps]),
+)
+def test_a_text_with_a_secret_in_it_is_scrubbed_of_it(
+    secret: str, around: tuple[str, str], write: Callable[[str], str]
+) -> None:
+    before, after = around
+    secrets = secret_texts({"a": [{"b": secret}]}, ["/a/*/b"])
+    assert secrets == (secret,)
+    said = scrubbed(f"{before} {write(secret)} {after}", secrets)
+    assert secret not in said.replace(REDACTED, "")
+    assert REDACTED in said
+
+
+def test_names_and_numbers_in_a_secret_object_are_secret_too() -> None:
+    value: Any = {"held": {"ann": [12345, True, None, 7]}, "open": "word"}
+    assert secret_texts(value, ["/held"]) == ("12345", "ann")
+    assert scrubbed("ann has 12345 and a word", secret_texts(value, ["/held"])) == (
+        f"{REDACTED} has {REDACTED} and a word"
+    )
 
 
 def test_a_place_within_a_secret_is_secret() -> None:

@@ -15,6 +15,10 @@ if TYPE_CHECKING:
 _MARK: Final = "writeOnly"
 _BRANCHES: Final = ("anyOf", "oneOf", "allOf")
 _REST: Final = ("items", "additionalProperties")
+_NAMED: Final = ("properties", "patternProperties", "$defs")
+# Words of JSON Schema that quote a value, which may be a secret one.
+_QUOTING: Final = frozenset({"default", "examples"})
+_EMPTY: Final[tuple[Any, ...]] = (None, "", [], {})
 # Definitions that refer to each other twice multiply: thirty of them would never be done with.
 _MOST_PARTS: Final = 50_000
 
@@ -39,6 +43,12 @@ def secret_places(schema: Mapping[str, Any] | bool) -> tuple[str, ...]:
     return tuple(dict.fromkeys(search.of("", schema, ())))
 
 
+def without_secret_values(schema: dict[str, Any]) -> dict[str, Any]:
+    """A schema without the defaults and examples of its secrets, and of what holds them."""
+    told: dict[str, Any] = _Search(schema.get("$defs", {})).without_values(schema)
+    return told
+
+
 class _Search:
     def __init__(self, definitions: Mapping[str, Any]) -> None:
         self._definitions = definitions
@@ -58,6 +68,23 @@ class _Search:
             yield from self._of_definition(path, reference.rsplit("/", 1)[-1], within)
         for step, inner in _parts(schema):
             yield from self.of(f"{path}{step}", inner, within)
+
+    def without_values(self, schema: Any) -> Any:
+        if not isinstance(schema, Mapping):
+            return schema
+        holds_secret = self._holds_any(schema, set())
+        return {
+            word: self._part_without_values(word, part)
+            for word, part in schema.items()
+            if not (holds_secret and word in _QUOTING and part not in _EMPTY)
+        }
+
+    def _part_without_values(self, word: str, part: Any) -> Any:
+        if word in _NAMED:
+            return {name: self.without_values(inner) for name, inner in part.items()}
+        if word in (*_BRANCHES, "prefixItems"):
+            return [self.without_values(inner) for inner in part]
+        return self.without_values(part) if word in _REST else part
 
     def _of_definition(self, path: str, name: str, within: tuple[str, ...]) -> Iterator[str]:
         if name not in within:

@@ -10,7 +10,12 @@ import orjson
 from pydantic import PydanticSchemaGenerationError, PydanticUserError, TypeAdapter, ValidationError
 from pydantic_core.core_schema import ErrorType
 
-from trellis_jobs.contract.secret_fields import SecretElsewhere, secret_places, with_secrets
+from trellis_jobs.contract.secret_fields import (
+    SecretElsewhere,
+    secret_places,
+    with_secrets,
+    without_secret_values,
+)
 from trellis_jobs.errors import DeclarationError
 
 if TYPE_CHECKING:
@@ -84,10 +89,12 @@ class Shape(Generic[T]):
             raise DoesNotFit(self._explain(error)) from None
 
     def schema(self) -> dict[str, Any]:
+        """As it may be shown: defaults and examples of secrets are left out."""
         try:
-            return self._adapter.json_schema(by_alias=True)
+            schema = self._adapter.json_schema(by_alias=True)
         except PydanticUserError as error:
             raise DeclarationError(f"{self.type!r} has no JSON Schema: {error}") from error
+        return without_secret_values(schema) if self.secrets else schema
 
     def _secrets(self) -> tuple[str, ...]:
         """A type without a JSON Schema can say of none of its fields that they are secret.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
@@ -36,9 +37,10 @@ def secret_texts(value: Json, secrets: Iterable[str]) -> tuple[str, ...]:
 
 
 def scrubbed(text: str, secrets: Iterable[str]) -> str:
-    """A text in which each of the secret texts is replaced, also where `repr` has escaped it."""
+    """A text in which each secret text is replaced, also where `repr` or JSON has escaped it."""
     for secret in secrets:
-        text = text.replace(secret, REDACTED).replace(repr(secret)[1:-1], REDACTED)
+        for form in (secret, repr(secret)[1:-1], json.dumps(secret)[1:-1]):
+            text = text.replace(form, REDACTED)
     return text
 
 

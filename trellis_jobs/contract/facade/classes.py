@@ -147,6 +147,8 @@ class _Document:
         if "default" not in schema:
             if container in _EMPTY:
                 return f"default_factory={_EMPTY[container]}"
+            if schema.get("writeOnly") is True:
+                raise Inexpressible(path, "its default is secret, and so not in the manifest")
             raise Inexpressible(path, "it may be left out, and nothing says what it is then")
         value = schema["default"]
         member = self._member(schema, value)
