@@ -12,9 +12,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from jobs_admin.upkeep.verdicts import Verdicts, said_of
-from trellis_jobs.errors import JobsError, KeyStateMalformed
+from trellis_jobs.errors import JobsError
 from trellis_jobs.jetstream.key_bucket import KeyBucket
 from trellis_jobs.jetstream.key_reading import read_key
+from trellis_jobs.key_errors import KeyStateMalformed
 from trellis_jobs.model import events as e
 from trellis_jobs.model import key_slots as slots
 from trellis_jobs.model import subjects

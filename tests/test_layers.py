@@ -15,7 +15,12 @@ import pytest
 ROOT: Final = Path(__file__).parent.parent
 OURS: Final = ("trellis_jobs", "jobs_admin", "pytest_trellis_jobs")
 
-RULES_ONLY: Final = ("trellis_jobs.errors", "trellis_jobs.handler_errors", "trellis_jobs.model")
+RULES_ONLY: Final = (
+    "trellis_jobs.errors",
+    "trellis_jobs.handler_errors",
+    "trellis_jobs.key_errors",
+    "trellis_jobs.model",
+)
 PURE: Final = (*RULES_ONLY, "trellis_jobs.wire", "trellis_jobs.contract")
 DOORS: Final = (*PURE, "trellis_jobs.jetstream")
 TOOLS: Final = ("trellis_jobs.surroundings", "trellis_jobs.telemetry")
@@ -25,6 +30,7 @@ BOTH_SIDES: Final = ("trellis_jobs.producer", "trellis_jobs.worker")
 MAY_IMPORT: Final[dict[str, tuple[str, ...]]] = {
     "trellis_jobs.handler_errors": (),
     "trellis_jobs.errors": (),
+    "trellis_jobs.key_errors": ("trellis_jobs.errors",),
     "trellis_jobs.model": ("trellis_jobs.errors",),
     "trellis_jobs.wire": RULES_ONLY,
     "trellis_jobs.contract": RULES_ONLY,

@@ -7,7 +7,7 @@ import inspect
 import pytest
 
 import trellis_jobs
-from trellis_jobs import errors, handler_errors
+from trellis_jobs import errors, handler_errors, key_errors
 
 PUBLIC = [
     "Accepted",
@@ -80,7 +80,7 @@ PUBLIC = [
 
 ERRORS = {
     name: error
-    for name, error in {**vars(errors), **vars(handler_errors)}.items()
+    for name, error in {**vars(errors), **vars(handler_errors), **vars(key_errors)}.items()
     if inspect.isclass(error) and issubclass(error, Exception)
 }
 

@@ -26,20 +26,15 @@ from trellis_jobs.errors import (
     JobsError,
     JobSkipped,
     JobStale,
-    KeyBusy,
-    KeyContention,
-    KeyStateMalformed,
     KeyUnresolvable,
     NoAnswer,
     NoCurrentJob,
-    NotAdmitted,
     NotConfirmed,
     NotConnected,
     NotEncrypted,
     NotPermitted,
     PayloadInvalid,
     PayloadTooLarge,
-    QueueFull,
     ResourceUnavailable,
     ResultInvalid,
     SomeNotCreated,
@@ -48,6 +43,13 @@ from trellis_jobs.errors import (
 )
 from trellis_jobs.handler_errors import Fail, Retry
 from trellis_jobs.jetstream.access import Access, TlsFiles
+from trellis_jobs.key_errors import (
+    KeyBusy,
+    KeyContention,
+    KeyStateMalformed,
+    NotAdmitted,
+    QueueFull,
+)
 from trellis_jobs.model.context import JobContext
 from trellis_jobs.model.job import Job
 from trellis_jobs.model.states import JobState

@@ -21,10 +21,11 @@ from jobs_admin.rpc.finding import address_of
 from jobs_admin.rpc.pages import page_json
 from jobs_admin.rpc.router import Method
 from trellis_jobs.contract.contract_note import read_note
-from trellis_jobs.errors import DeclarationError, KeyStateMalformed
+from trellis_jobs.errors import DeclarationError
 from trellis_jobs.jetstream.history import Histories
 from trellis_jobs.jetstream.queue_consumers import QueueConsumers
 from trellis_jobs.jetstream.work_messages import WorkMessages
+from trellis_jobs.key_errors import KeyStateMalformed
 from trellis_jobs.model.job import fold
 from trellis_jobs.model.states import JobState
 

@@ -20,10 +20,11 @@ from tests.support.fault_proxy import FaultProxy, Then, fault_proxy
 from tests.support.lab import Probe, probe
 from trellis_jobs.contract.topology import KEYS, Topology
 from trellis_jobs.embedded import EmbeddedServer
-from trellis_jobs.errors import KeyStateMalformed, NotConfirmed
+from trellis_jobs.errors import NotConfirmed
 from trellis_jobs.jetstream import api, key_bucket
 from trellis_jobs.jetstream.key_bucket import KeyBucket
 from trellis_jobs.jetstream.provision import provision
+from trellis_jobs.key_errors import KeyStateMalformed
 from trellis_jobs.model import subjects
 from trellis_jobs.model.key_backlog import Admission, Admitted, Replaced, WhenFull, admit
 from trellis_jobs.model.key_slots import (

@@ -18,16 +18,11 @@ from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
 import orjson
 
 from trellis_jobs.contract.topology import KEYS
-from trellis_jobs.errors import (
-    InfrastructureMissing,
-    KeyContention,
-    KeyStateMalformed,
-    NotConfirmed,
-    RequestRefused,
-)
+from trellis_jobs.errors import InfrastructureMissing, NotConfirmed, RequestRefused
 from trellis_jobs.jetstream import api
 from trellis_jobs.jetstream.connection import ConnectionLost, NoResponders
 from trellis_jobs.jetstream.key_turns import KeyTurns
+from trellis_jobs.key_errors import KeyContention, KeyStateMalformed
 from trellis_jobs.model import subjects
 from trellis_jobs.model.values import replace
 from trellis_jobs.wire import headers as h

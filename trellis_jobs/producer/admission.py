@@ -11,16 +11,9 @@ import logging
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from trellis_jobs.errors import (
-    FullKey,
-    JobExists,
-    JobsError,
-    KeyBusy,
-    NotAdmitted,
-    NotConfirmed,
-    QueueFull,
-)
+from trellis_jobs.errors import JobExists, JobsError, NotConfirmed
 from trellis_jobs.jetstream.event_log import Refused
+from trellis_jobs.key_errors import FullKey, KeyBusy, NotAdmitted, QueueFull
 from trellis_jobs.model.concurrency import QueuePolicy
 from trellis_jobs.model.events import Created, EventKind, Skipped
 from trellis_jobs.model.key_backlog import (

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Generic, TypeVar
 
-from trellis_jobs.errors import FullKey
+from trellis_jobs.key_errors import FullKey
 
 if TYPE_CHECKING:
     from trellis_jobs.producer.job_ref import JobRef

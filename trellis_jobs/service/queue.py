@@ -6,7 +6,8 @@ from dataclasses import asdict
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, overload
 
-from trellis_jobs.errors import NotAdmitted, PayloadInvalid
+from trellis_jobs.errors import PayloadInvalid
+from trellis_jobs.key_errors import NotAdmitted
 from trellis_jobs.service.outcomes import Accepted, Coalesced, Rejected, Replaced
 
 if TYPE_CHECKING:

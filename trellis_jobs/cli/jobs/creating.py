@@ -24,12 +24,13 @@ from trellis_jobs.cli.showing.output import Output, print_json, say
 from trellis_jobs.contract.declaration import JobType
 from trellis_jobs.contract.schema_shapes import SchemaShape
 from trellis_jobs.contract.shapes import DoesNotFit
-from trellis_jobs.errors import NotAdmitted, PayloadInvalid
+from trellis_jobs.errors import PayloadInvalid
 from trellis_jobs.jetstream.connection import Connection
 from trellis_jobs.jetstream.event_log import EventLog
 from trellis_jobs.jetstream.key_bucket import KeyBucket
 from trellis_jobs.jetstream.queue_keys import QueueKeys
 from trellis_jobs.jetstream.server import detect_features
+from trellis_jobs.key_errors import NotAdmitted
 from trellis_jobs.model.identity import JobAddress
 from trellis_jobs.model.job import Job
 from trellis_jobs.model.json_values import Json
