@@ -189,3 +189,43 @@ def test_a_function_fits_on_one_screen(module: str) -> None:
             begin = node.body[0].lineno if layer_of(module) == "trellis_jobs.cli" else node.lineno
             length = (node.end_lineno or begin) - begin + 1
             assert length <= LONGEST_FUNCTION, f"{module}.{node.name} has {length} lines"
+
+
+# Where text from jobs is made harmless before a terminal or a log file gets it.
+PRINTERS: Final = frozenset(
+    {
+        "trellis_jobs.cli.app",
+        "trellis_jobs.cli.exits",
+        "trellis_jobs.cli.logs",
+        "trellis_jobs.cli.showing.output",
+        "trellis_jobs.cli.showing.text",
+    }
+)
+PRINTING: Final = frozenset(
+    {
+        "print",
+        "Console",
+        "typer.echo",
+        "typer.secho",
+        "click.echo",
+        "sys.stdout.write",
+        "sys.stderr.write",
+        "sys.stdout.buffer.write",
+        "sys.stderr.buffer.write",
+        "traceback.print_exc",
+    }
+)
+
+
+def printing_in(module: str) -> Iterator[str]:
+    calls = (node.func for node in ast.walk(tree_of(module)) if isinstance(node, ast.Call))
+    yield from (name for name in map(ast.unparse, calls) if name in PRINTING)
+    for imported in imports_of(module):
+        if imported.startswith(("rich.text", "rich.markup")) or imported == "rich":
+            yield f"import {imported}"
+
+
+def test_only_the_output_layer_prints() -> None:
+    """Others use `showing.output` and `showing.text.Text`: text from jobs may hold escapes."""
+    found = {module: list(printing_in(module)) for module in SOURCES.keys() - PRINTERS}
+    assert {module: names for module, names in found.items() if names} == {}

@@ -22,7 +22,7 @@ from trellis_jobs.cli.options import Database, Format, HealthPort, Level
 from trellis_jobs.cli.reach import Reach
 from trellis_jobs.cli.running import collect_rarely, run
 from trellis_jobs.cli.showing.counts import how_many
-from trellis_jobs.cli.showing.output import JsonOutput, print_json
+from trellis_jobs.cli.showing.output import JsonOutput, print_json, print_text
 from trellis_jobs.jetstream.access import DEFAULT_SERVER
 from trellis_jobs.surroundings import utc_now
 from trellis_jobs.worker.signals import listening
@@ -162,9 +162,9 @@ async def _due(path: Path, policy: RetentionPolicy, output: JsonOutput) -> None:
     if output.json:
         print_json({"retention": str(policy), "due": found})
         return
-    print(f"with {policy}, retention would remove {how_many(found.total())} now")
+    print_text(f"with {policy}, retention would remove {how_many(found.total())} now")
     for state, jobs in sorted(found.items()):
-        print(f"{state:<14} {jobs}")
+        print_text(f"{state:<14} {jobs}")
 
 
 def _policy(text: str) -> RetentionPolicy:

@@ -9,7 +9,7 @@ from typing import Annotated, Final
 
 import typer
 
-from trellis_jobs.cli.exits import complain
+from trellis_jobs.cli.exits import complain, show_defect
 from trellis_jobs.cli.logs import LogFormat, LogLevel, set_up_logs
 from trellis_jobs.cli.option_groups import grouped
 from trellis_jobs.errors import JobsError
@@ -62,6 +62,7 @@ def command_line(wanted: str | None = None) -> typer.Typer:
 
 def main() -> None:
     """What goes on for longer sets its logs up anew, as it was told."""
+    sys.excepthook = show_defect
     set_up_logs(LogFormat.TEXT, LogLevel.WARNING)
     try:
         command_line(sys.argv[1] if len(sys.argv) > 1 else None)()

@@ -8,6 +8,7 @@ from typing import Annotated, Final
 import typer
 
 from trellis_jobs.cli.exits import Exit, Misused
+from trellis_jobs.cli.showing.harmless import harmless
 from trellis_jobs.cli.showing.output import say
 
 PANEL: Final = "The change"
@@ -23,6 +24,6 @@ def check_askable(yes: bool, what: str) -> None:
 
 def ask(question: str) -> None:
     """Ends the command unless the answer is yes."""
-    if not typer.confirm(question, err=True):
+    if not typer.confirm(harmless(question), err=True):
         say("nothing was changed")
         raise typer.Exit(Exit.REFUSED)

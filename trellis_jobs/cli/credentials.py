@@ -7,6 +7,7 @@ from typing import Annotated, Final
 
 import typer
 
+from trellis_jobs.cli.showing.output import print_text
 from trellis_jobs.errors import CredentialsUnusable, InvalidToken
 from trellis_jobs.jetstream.user_keys import ensure_seed
 from trellis_jobs.model.identity import check_token
@@ -31,7 +32,7 @@ def new(
         _check(user)
     _make(folder)
     for user in users:
-        typer.echo(f"{user}={ensure_seed(folder / f'{user}.nk')}")
+        print_text(f"{user}={ensure_seed(folder / f'{user}.nk')}")
 
 
 def _check(user: str) -> None:

@@ -12,10 +12,13 @@ from __future__ import annotations
 
 import sys
 from enum import IntEnum
+from traceback import format_exception
+from types import TracebackType
 from typing import Final
 
 from jobs_admin.config import PATH_VARIABLE
 from jobs_admin.errors import NotFound, ProjectionMissing
+from trellis_jobs.cli.showing.harmless import harmless
 from trellis_jobs.errors import (
     JobNotFound,
     JobsError,
@@ -66,7 +69,7 @@ def complain(error: JobsError) -> Exit:
     told, remedy = str(error), remedy_of(error)
     if remedy is not None:
         told += f" {remedy}" if told.endswith("?") else f"; {remedy}"
-    print(f"error: {told}", file=sys.stderr, flush=True)
+    print(harmless(f"error: {told}"), file=sys.stderr, flush=True)
     return exit_of(error)
 
 
@@ -74,6 +77,11 @@ def as_sentence(error: JobsError) -> str:
     """For a message that goes on after the error."""
     text = str(error)
     return text if text.endswith("?") else f"{text}."
+
+
+def show_defect(kind: type[BaseException], error: BaseException, at: TracebackType | None) -> None:
+    """For `sys.excepthook`: the traceback of an error of ours, whose message may be from a job."""
+    print(harmless("".join(format_exception(kind, error, at))), file=sys.stderr, end="", flush=True)
 
 
 def remedy_of(error: JobsError) -> str | None:

@@ -8,7 +8,6 @@ from typing import Annotated, Any, Final
 
 import typer
 from rich.table import Table
-from rich.text import Text
 
 from trellis_jobs.cli.consent import PANEL, Yes, ask, check_askable
 from trellis_jobs.cli.contract.migrating import Step, step_to
@@ -20,6 +19,7 @@ from trellis_jobs.cli.reach import Reach
 from trellis_jobs.cli.running import run
 from trellis_jobs.cli.showing.columns import Columns, Row, fitting
 from trellis_jobs.cli.showing.output import JsonOutput, console, print_json, say
+from trellis_jobs.cli.showing.text import Text
 from trellis_jobs.contract.declaration import ServiceContract
 from trellis_jobs.contract.topology import (
     ADVISORIES,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import os
 import sys
@@ -10,6 +11,8 @@ from enum import StrEnum
 from typing import Any, Final
 
 import orjson
+
+from trellis_jobs.cli.showing.harmless import harmless, harmless_json
 
 _OF_EVERY_RECORD: Final = frozenset(
     {*vars(logging.makeLogRecord({})), "message", "asctime", "taskName"}
@@ -52,7 +55,7 @@ class JsonLines(logging.Formatter):
         }
         if record.exc_info:
             line["exception"] = self.formatException(record.exc_info)
-        return orjson.dumps(line, default=str, option=orjson.OPT_NON_STR_KEYS).decode()
+        return harmless_json(_encoded(line))
 
 
 class TextLines(logging.Formatter):
@@ -64,9 +67,14 @@ class TextLines(logging.Formatter):
         time = f"{_time_of(record).astimezone():%H:%M:%S.%f}"[:-3]
         level = self._paint(f"{record.levelname.lower():<7}", _COLOURS.get(record.levelname, ""))
         fields = " ".join(f"{name}={_plain(value)}" for name, value in fields_of(record).items())
-        line = f"{self._paint(time, _DIM)} {level} {record.getMessage():<24}"
+        fields = harmless(fields, one_line=True)
+        # Indented, so that the second line of a message cannot pass for another record.
+        message = harmless(record.getMessage()).replace("\n", "\n    ")
+        line = f"{self._paint(time, _DIM)} {level} {message:<24}"
         line = f"{line} {self._paint(fields, _DIM)}" if fields else line.rstrip()
-        return f"{line}\n{self.formatException(record.exc_info)}" if record.exc_info else line
+        if not record.exc_info:
+            return line
+        return f"{line}\n{harmless(self.formatException(record.exc_info))}"
 
     def _paint(self, text: str, colour: str) -> str:
         return f"{colour}{text}{_RESET}" if self._coloured and colour else text
@@ -83,6 +91,13 @@ def fields_of(record: logging.LogRecord) -> dict[str, Any]:
 
 def _time_of(record: logging.LogRecord) -> datetime:
     return datetime.fromtimestamp(record.created, UTC)
+
+
+def _encoded(line: dict[str, Any]) -> str:
+    try:
+        return orjson.dumps(line, default=str, option=orjson.OPT_NON_STR_KEYS).decode()
+    except orjson.JSONEncodeError:  # a surrogate without its other half, which is no character
+        return json.dumps(line, default=str, skipkeys=True)
 
 
 def _plain(value: Any) -> str:

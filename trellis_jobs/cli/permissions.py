@@ -15,7 +15,7 @@ from jobs_admin.config import SERVICE_NAME
 from jobs_admin.rpc.contract import RPCS, Capability
 from trellis_jobs.cli.contracts import read_contract
 from trellis_jobs.cli.loading import load_service
-from trellis_jobs.cli.showing.output import print_json
+from trellis_jobs.cli.showing.output import print_json, print_text
 from trellis_jobs.contract import rights
 from trellis_jobs.contract.declaration import ServiceContract
 from trellis_jobs.contract.nats_text import json_of, text_of
@@ -176,8 +176,8 @@ def permissions(
         told = [_connecting(user, shape) for user in users]
         print_json({"shape": shape.value, "users": told, "config": json_of(settings)})
         return
-    typer.echo("\n".join(_headings(users, shape)))
-    typer.echo(text_of(settings), nl=False)
+    print_text("\n".join(_headings(users, shape)))
+    print_text(text_of(settings).removesuffix("\n"))
 
 
 def _of_operator(name: str, capabilities: Sequence[str]) -> Rights:

@@ -7,13 +7,13 @@ from datetime import datetime
 from typing import Final
 
 from rich.table import Table
-from rich.text import Text
 
 from jobs_admin.views.services import ServiceView, TypeView
 from trellis_jobs.cli.reach import AdminReach
 from trellis_jobs.cli.running import run
 from trellis_jobs.cli.showing.columns import Columns, Row, fitting
 from trellis_jobs.cli.showing.output import Output, console, print_json
+from trellis_jobs.cli.showing.text import Text
 from trellis_jobs.surroundings import utc_now
 
 _NUMBERS: Final = ("workers", "pending", "retry", "active")

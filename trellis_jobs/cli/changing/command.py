@@ -26,6 +26,7 @@ from trellis_jobs.cli.showing.output import (
     Output,
     console,
     print_json,
+    print_text,
     progress_bar,
     say,
     stderr_console,
@@ -105,7 +106,7 @@ def _show_dry_run(looked: Look, verb: Verb, output: Output) -> None:
         print_json(looked.to_json(verb))
         return
     print_to(console(), preview(looked, verb, output, datetime.now(UTC)))
-    print(f"{verb.name} would touch {how_many(looked.count)}; nothing was changed")
+    print_text(f"{verb.name} would touch {how_many(looked.count)}; nothing was changed")
 
 
 def _show(tally: Tally, verb: Verb, output: Output) -> None:
@@ -114,7 +115,7 @@ def _show(tally: Tally, verb: Verb, output: Output) -> None:
     elif tally.asked:
         print_to(console(), summary(tally, verb))
     else:
-        print("no job matches: nothing to do")
+        print_text("no job matches: nothing to do")
     rest = left(tally)
     if rest is not None:
         say(rest)

@@ -8,7 +8,6 @@ from datetime import datetime
 from typing import Final
 
 from rich.console import Console, RenderableType
-from rich.text import Text
 
 from trellis_jobs.cli.changing.look import Look
 from trellis_jobs.cli.changing.tally import NotDone, Tally, Why
@@ -16,6 +15,7 @@ from trellis_jobs.cli.changing.verbs import REPLAY, Verb
 from trellis_jobs.cli.showing.counts import how_many
 from trellis_jobs.cli.showing.job_table import job_table
 from trellis_jobs.cli.showing.output import Output
+from trellis_jobs.cli.showing.text import Text
 from trellis_jobs.model.states import JobState
 
 _EXAMPLES: Final = 10

@@ -7,7 +7,6 @@ from typing import Annotated, Any, Final
 
 import typer
 from rich.table import Table
-from rich.text import Text
 
 from trellis_jobs.cli.contract.documents import both
 from trellis_jobs.cli.exits import Exit
@@ -15,6 +14,7 @@ from trellis_jobs.cli.reach import Reach
 from trellis_jobs.cli.running import run
 from trellis_jobs.cli.showing.columns import Columns, Row, fitting
 from trellis_jobs.cli.showing.output import JsonOutput, console, print_json, say
+from trellis_jobs.cli.showing.text import Text
 from trellis_jobs.contract.changes import ContractChange, Weight, changes, is_migration
 
 _STYLES: Final = {Weight.UPDATE: "green", Weight.MIGRATION: "red"}

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Final
 
-import orjson
 import typer
 
 from trellis_jobs.cli.contracts import read_manifest
 from trellis_jobs.cli.exits import Missing, Misused
 from trellis_jobs.cli.loading import load_contract
 from trellis_jobs.cli.reach import Reach
+from trellis_jobs.cli.showing.output import json_document, print_text
 from trellis_jobs.contract.changes import UNTOLD
 from trellis_jobs.contract.contract_note import with_known_types
 from trellis_jobs.contract.manifest import to_manifest
@@ -71,16 +70,15 @@ def _told(queue: ServerQueue, declared: Manifest | None) -> Manifest:
     return told if declared is None else with_known_types(told, declared)
 
 
-def write(text: bytes, out: Path | None) -> None:
+def write(text: str, out: Path | None) -> None:
     if out is None:
-        sys.stdout.buffer.write(text)
-        sys.stdout.buffer.flush()
+        print_text(text.removesuffix("\n"))
         return
     try:
-        out.write_bytes(text)
+        out.write_text(text, encoding="utf-8")
     except OSError as error:
         raise Misused(f"{out} cannot be written: {error.strerror}") from error
 
 
-def as_text(manifest: Manifest) -> bytes:
-    return orjson.dumps(manifest, option=orjson.OPT_INDENT_2) + b"\n"
+def as_text(manifest: Manifest) -> str:
+    return f"{json_document(manifest)}\n"

@@ -34,7 +34,7 @@ def generate(
     document = to_manifest(read_contract(manifest))
     source = facade(document)
     check_stable(document, manifest_of(source))
-    write(source.encode(), out)
+    write(source, out)
 
 
 def manifest_of(source: str) -> Mapping[str, Any]:

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rich.text import Text
-
 from trellis_jobs.cli.dev.board import Happened, Notice
 from trellis_jobs.cli.showing.event_lines import event_line
+from trellis_jobs.cli.showing.text import Text
 from trellis_jobs.cli.showing.times import clock
 
 if TYPE_CHECKING:

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Final
 from rich.console import Group
 from rich.progress_bar import ProgressBar
 from rich.table import Table
-from rich.text import Text
 
 from trellis_jobs.cli.dev.news_lines import news_lines
 from trellis_jobs.cli.showing.event_lines import progress_words
 from trellis_jobs.cli.showing.states import STYLES, state_text
+from trellis_jobs.cli.showing.text import Text
 from trellis_jobs.model.states import LIVE, JobState
 
 if TYPE_CHECKING:

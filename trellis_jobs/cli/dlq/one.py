@@ -9,7 +9,6 @@ import orjson
 from rich.console import Group, RenderableType
 from rich.padding import Padding
 from rich.table import Table
-from rich.text import Text
 
 from jobs_admin.views.jobs import ErrorView, ExplanationView, JobView
 from trellis_jobs.cli.job_names import JobArgument, named
@@ -18,6 +17,7 @@ from trellis_jobs.cli.reading.job_reader import reading
 from trellis_jobs.cli.running import run
 from trellis_jobs.cli.showing.output import Output, console, print_json
 from trellis_jobs.cli.showing.states import state_text
+from trellis_jobs.cli.showing.text import Text
 from trellis_jobs.model.identity import JobAddress
 from trellis_jobs.model.states import JobState
 from trellis_jobs.surroundings import utc_now

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Final
 
 from rich.table import Table
-from rich.text import Text
 
 from trellis_jobs.cli.contracts import App
 from trellis_jobs.cli.doctor.findings import Diagnosis, Level
@@ -17,6 +16,7 @@ from trellis_jobs.cli.options import SystemAccount
 from trellis_jobs.cli.reach import Reach
 from trellis_jobs.cli.running import run
 from trellis_jobs.cli.showing.output import JsonOutput, console, print_json
+from trellis_jobs.cli.showing.text import Text
 from trellis_jobs.contract.declaration import ServiceContract
 
 _SIGNS: Final = {

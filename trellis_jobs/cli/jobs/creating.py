@@ -20,7 +20,7 @@ from trellis_jobs.cli.queue_names import QueueArgument, QueueName, queue_name
 from trellis_jobs.cli.reach import Reach
 from trellis_jobs.cli.reading.log_reading import no_longer_than, until_over
 from trellis_jobs.cli.running import run
-from trellis_jobs.cli.showing.output import Output, print_json, say
+from trellis_jobs.cli.showing.output import Output, print_json, print_text, say
 from trellis_jobs.contract.declaration import JobType
 from trellis_jobs.contract.schema_shapes import SchemaShape
 from trellis_jobs.contract.shapes import DoesNotFit
@@ -186,7 +186,7 @@ def _show(outcome: _Outcome, output: Output) -> None:
         "replaced": f"created, in the place of {outcome.more.get('replacedJobId')}:",
         "coalesced": "not created: the queue leaves the work to",
     }
-    print(f"{words[outcome.name]} {job.service}/{job.job_type} {job.job_id}")
+    print_text(f"{words[outcome.name]} {job.service}/{job.job_type} {job.job_id}")
 
 
 async def _tell_end(connection: Connection, outcome: _Outcome, timeout: float | None) -> Exit:

@@ -9,7 +9,6 @@ import orjson
 from pydantic import JsonValue
 from rich.console import Group, RenderableType
 from rich.table import Table
-from rich.text import Text
 
 from jobs_admin.views.jobs import ExplanationView
 from trellis_jobs.cli.job_names import JobArgument, named
@@ -17,6 +16,7 @@ from trellis_jobs.cli.reach import AdminReach
 from trellis_jobs.cli.running import run
 from trellis_jobs.cli.showing.output import Output, console, print_json
 from trellis_jobs.cli.showing.states import STYLES
+from trellis_jobs.cli.showing.text import Text
 from trellis_jobs.model.identity import JobAddress
 
 

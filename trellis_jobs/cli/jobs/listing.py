@@ -10,7 +10,6 @@ from typing import Annotated, Final
 import typer
 from rich.console import Console, Group, RenderableType
 from rich.live import Live
-from rich.text import Text
 
 from jobs_admin.client import AdminClient, JobQuery
 from jobs_admin.errors import Unexpected
@@ -21,6 +20,7 @@ from trellis_jobs.cli.reach import AdminReach
 from trellis_jobs.cli.running import run
 from trellis_jobs.cli.showing.job_table import job_table
 from trellis_jobs.cli.showing.output import Output, console, print_json, print_json_line
+from trellis_jobs.cli.showing.text import Text
 from trellis_jobs.errors import NotConfirmed, ServiceMissing
 
 MOST_AT_ONCE: Final = 500

@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from typing import Annotated, Final
 
 import typer
-from rich.text import Text
 
 from jobs_admin.views.jobs import LogLineView
 from trellis_jobs.cli.exits import Exit
@@ -17,6 +16,7 @@ from trellis_jobs.cli.reading.job_reader import reading
 from trellis_jobs.cli.reading.log_reading import recorded, until_over
 from trellis_jobs.cli.running import run
 from trellis_jobs.cli.showing.output import Output, console, print_json_line, say
+from trellis_jobs.cli.showing.text import Text
 from trellis_jobs.model.identity import JobAddress
 from trellis_jobs.model.notes import LogLevel
 from trellis_jobs.model.timeline import Happened, lived

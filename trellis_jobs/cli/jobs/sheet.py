@@ -10,12 +10,12 @@ from typing import Any, Final
 import orjson
 from rich.console import Group, RenderableType
 from rich.table import Table
-from rich.text import Text
 
 from jobs_admin.views.jobs import ErrorView, ExplanationView, JobView, RunView
 from trellis_jobs.cli.showing.output import Output
 from trellis_jobs.cli.showing.progress import progress_text
 from trellis_jobs.cli.showing.states import STYLES
+from trellis_jobs.cli.showing.text import Text
 from trellis_jobs.cli.showing.times import NOW, ago, spell, stamp
 from trellis_jobs.model.notes import Progress
 from trellis_jobs.model.states import JobState

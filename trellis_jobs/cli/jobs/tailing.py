@@ -8,7 +8,6 @@ from datetime import UTC, datetime
 from typing import Annotated, Final
 
 import typer
-from rich.text import Text
 
 from jobs_admin.explaining.telling import told_message
 from jobs_admin.views.jobs import LogEntry
@@ -19,6 +18,7 @@ from trellis_jobs.cli.running import run
 from trellis_jobs.cli.showing.event_lines import event_words
 from trellis_jobs.cli.showing.output import Output, print_json_line, print_line
 from trellis_jobs.cli.showing.states import STYLES
+from trellis_jobs.cli.showing.text import Text
 from trellis_jobs.errors import InvalidToken
 from trellis_jobs.jetstream.connection import Connection
 from trellis_jobs.jetstream.history import Histories

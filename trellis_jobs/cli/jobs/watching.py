@@ -10,7 +10,6 @@ import orjson
 import typer
 from rich.console import Group, RenderableType
 from rich.live import Live
-from rich.text import Text
 
 from jobs_admin.views.jobs import JobView
 from trellis_jobs.cli.durations import seconds
@@ -23,6 +22,7 @@ from trellis_jobs.cli.running import run
 from trellis_jobs.cli.showing.output import Output, console, one_line, print_json_line, print_line
 from trellis_jobs.cli.showing.progress import progress_text
 from trellis_jobs.cli.showing.states import STYLES
+from trellis_jobs.cli.showing.text import Text
 from trellis_jobs.cli.showing.times import spell
 from trellis_jobs.model.identity import JobAddress
 from trellis_jobs.model.job import Job

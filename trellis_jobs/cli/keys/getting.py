@@ -9,7 +9,6 @@ from typing import Annotated, Final
 import typer
 from rich.console import RenderableType
 from rich.table import Table
-from rich.text import Text
 
 from jobs_admin.views.keys import KeyView
 from trellis_jobs.cli.keys.names import KeyName, key_named
@@ -17,6 +16,7 @@ from trellis_jobs.cli.reach import AdminReach
 from trellis_jobs.cli.running import run
 from trellis_jobs.cli.showing.columns import Columns, Row, fitting
 from trellis_jobs.cli.showing.output import Output, console, one_line, print_json
+from trellis_jobs.cli.showing.text import Text
 from trellis_jobs.cli.showing.times import spell
 from trellis_jobs.surroundings import utc_now
 

@@ -21,7 +21,13 @@ from trellis_jobs.cli.options import Database
 from trellis_jobs.cli.reach import Reach
 from trellis_jobs.cli.running import collect_rarely, run
 from trellis_jobs.cli.showing.columns import Columns, fitting
-from trellis_jobs.cli.showing.output import JsonOutput, console, print_json, progress_bar
+from trellis_jobs.cli.showing.output import (
+    JsonOutput,
+    console,
+    print_json,
+    print_text,
+    progress_bar,
+)
 from trellis_jobs.jetstream.log_feed import LogFeed
 from trellis_jobs.surroundings import utc_now
 
@@ -72,7 +78,7 @@ async def _status(reach: Reach, path: Path, output: JsonOutput) -> None:
         print_json(found.to_json())
     else:
         for name, value in found.to_json().items():
-            print(f"{name:<14} {_YES_OR_NO.get(value, value) if name == 'fits' else value}")
+            print_text(f"{name:<14} {_YES_OR_NO.get(value, value) if name == 'fits' else value}")
     if found.unfit is not None:
         raise ProjectionUnfit(f"{path}: {found.unfit}; {ANOTHER_FILE}")
 
@@ -90,7 +96,7 @@ async def _rebuild(reach: Reach, path: Path, output: JsonOutput) -> None:
         body = {"path": str(path), "messages": filled.messages, "position": filled.position}
         print_json(body)
     else:
-        print(f"{path} holds {filled.messages} messages of the log, up to {filled.position}")
+        print_text(f"{path} holds {filled.messages} messages of the log, up to {filled.position}")
 
 
 async def _verify(reach: Reach, path: Path, output: JsonOutput) -> None:

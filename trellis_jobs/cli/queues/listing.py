@@ -6,7 +6,6 @@ from datetime import UTC, datetime, timedelta
 from typing import Final
 
 from rich.table import Table
-from rich.text import Text
 
 from trellis_jobs.cli.contracts import App
 from trellis_jobs.cli.loading import load_service
@@ -16,6 +15,7 @@ from trellis_jobs.cli.reach import Reach
 from trellis_jobs.cli.running import run
 from trellis_jobs.cli.showing.columns import Columns, fitting
 from trellis_jobs.cli.showing.output import Output, console, print_json, say
+from trellis_jobs.cli.showing.text import Text
 from trellis_jobs.cli.showing.times import spell, stamp
 from trellis_jobs.contract.declaration import ServiceContract
 

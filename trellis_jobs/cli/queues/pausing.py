@@ -14,7 +14,7 @@ from trellis_jobs.cli.queue_names import QueueArgument, QueueName, queue_name
 from trellis_jobs.cli.queues.rows import ENDLESS
 from trellis_jobs.cli.reach import Reach
 from trellis_jobs.cli.running import run
-from trellis_jobs.cli.showing.output import JsonOutput, Output, print_json, say
+from trellis_jobs.cli.showing.output import JsonOutput, Output, print_json, print_text, say
 from trellis_jobs.cli.showing.times import spell, stamp
 from trellis_jobs.errors import InfrastructureError
 from trellis_jobs.jetstream import queues as on_server
@@ -60,7 +60,7 @@ async def _pause(
         print_json(told if length is ENDLESS else {**told, "pausedUntil": stamp(until)})
         return
     ends = _ends(length, until, output)
-    print(f"{name} is paused {ends}; {waiting} waiting, {queue.consumer.unanswered} out")
+    print_text(f"{name} is paused {ends}; {waiting} waiting, {queue.consumer.unanswered} out")
 
 
 def _ends(length: timedelta, until: datetime, output: Output) -> str:
@@ -77,6 +77,6 @@ async def _resume(reach: Reach, name: QueueName, output: JsonOutput) -> None:
     if output.json:
         print_json({"service": name.service, "type": name.job_type, "paused": False})
     elif queue.consumer.is_paused:
-        print(f"{name} is resumed; {queue.consumer.pending} waiting")
+        print_text(f"{name} is resumed; {queue.consumer.pending} waiting")
     else:
-        print(f"{name} was not paused")
+        print_text(f"{name} was not paused")

@@ -8,7 +8,8 @@ from typing import Final
 
 from rich.cells import cell_len
 from rich.table import Table
-from rich.text import Text
+
+from trellis_jobs.cli.showing.text import Text
 
 GAP: Final = 2
 _LEAST_SHORTENED: Final = 8

@@ -6,9 +6,8 @@ import json
 from datetime import timedelta
 from typing import TYPE_CHECKING, Final
 
-from rich.text import Text
-
 from trellis_jobs.cli.showing.states import STYLES
+from trellis_jobs.cli.showing.text import Text
 from trellis_jobs.cli.showing.times import clock, spell
 from trellis_jobs.model import events as e
 from trellis_jobs.model.redaction import redacted

@@ -13,10 +13,13 @@ from typing import Annotated, Any, Final
 import orjson
 import typer
 from pydantic import BaseModel
-from rich.console import Console
+from rich import text as rich_text
+from rich.console import Console, ConsoleOptions, RenderableType
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
-from rich.text import Text
+from rich.segment import Segment
 
+from trellis_jobs.cli.showing.harmless import harmless, harmless_json
+from trellis_jobs.cli.showing.text import Text
 from trellis_jobs.cli.showing.times import ago, clock, stamp
 
 # Nobody's terminal, and wider than any value: what reads a pipe gets them whole.
@@ -55,10 +58,23 @@ class Output(JsonOutput):
 
 
 class _Console(Console):
-    """What users wrote is shown as they wrote it: `[x]` is no markup, and `:x:` no picture."""
+    """What users wrote is shown as they wrote it: `[x]` is no markup, and `:x:` no picture.
+
+    Whatever is rendered, nothing but rich itself sends control codes to the terminal.
+    """
 
     def __init__(self, **how: Any) -> None:
         super().__init__(highlight=False, markup=False, emoji=False, **how)
+
+    def render_str(self, text: str, **how: Any) -> rich_text.Text:
+        """Harmless before it is measured."""
+        return super().render_str(harmless(text), **how)
+
+    def render(
+        self, renderable: RenderableType, options: ConsoleOptions | None = None
+    ) -> Iterator[Segment]:
+        for segment in super().render(renderable, options):
+            yield segment if segment.control else segment._replace(text=harmless(segment.text))
 
     def on_broken_pipe(self) -> None:
         """A pipe that is closed ends the command, not in the middle of rich."""
@@ -99,19 +115,30 @@ def print_line(line: Text) -> None:
     console().print(line, no_wrap=True, overflow="ellipsis")
 
 
+def print_text(words: str) -> None:
+    """Plain words or a document, whole: not folded, and without colours."""
+    # Documents are UTF-8, whatever the locale says.
+    sys.stdout.buffer.write(f"{harmless(words)}\n".encode())
+    sys.stdout.buffer.flush()
+
+
 def print_json(body: Jsonable) -> None:
     """One document, indented: a whole answer."""
-    _write(orjson.dumps(_plain(body), option=orjson.OPT_INDENT_2))
+    print_text(json_document(body))
 
 
 def print_json_line(body: Jsonable) -> None:
     """One of many, as they come."""
-    _write(orjson.dumps(_plain(body)))
+    print_text(_encoded(body))
+
+
+def json_document(body: Jsonable) -> str:
+    return _encoded(body, orjson.OPT_INDENT_2)
 
 
 def say(words: str) -> None:
     """About the command itself, so that what it prints can be read by a script."""
-    print(words, file=sys.stderr, flush=True)
+    print(harmless(words), file=sys.stderr, flush=True)
 
 
 @contextmanager
@@ -137,6 +164,5 @@ def _plain(body: Any) -> Any:
     return body
 
 
-def _write(text: bytes) -> None:
-    sys.stdout.buffer.write(text + b"\n")
-    sys.stdout.buffer.flush()
+def _encoded(body: Jsonable, layout: int = 0) -> str:
+    return harmless_json(orjson.dumps(_plain(body), option=layout).decode())

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from rich.text import Text
-
 from trellis_jobs.cli.showing.event_lines import progress_words
+from trellis_jobs.cli.showing.text import Text
 from trellis_jobs.model.notes import Progress
 
 _WIDTH: Final = 24

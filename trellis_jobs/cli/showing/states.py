@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from rich.text import Text
-
+from trellis_jobs.cli.showing.text import Text
 from trellis_jobs.model.states import JobState
 
 STYLES: Final[Mapping[JobState, str]] = {

@@ -8,12 +8,12 @@ from typing import Final
 
 from rich.console import Console, Group, RenderableType
 from rich.table import Table
-from rich.text import Text
 
 from jobs_admin.health import HealthStatus
 from jobs_admin.views.services import HealthView
 from trellis_jobs.cli.showing.columns import Columns, fitting
 from trellis_jobs.cli.showing.states import STYLES
+from trellis_jobs.cli.showing.text import Text
 from trellis_jobs.cli.showing.times import spell
 from trellis_jobs.cli.top.sight import FAILURES, Sight, TypeSight
 from trellis_jobs.model.states import JobState
