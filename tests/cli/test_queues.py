@@ -132,6 +132,34 @@ async def _until_paused_job_runs(there: Stage) -> None:
         await until_state(ref, JobState.COMPLETED)
 
 
+async def test_a_resumed_queue_wakes_workers_that_wait_for_work(server: EmbeddedServer) -> None:
+    """A pause that was only taken away left their pulls asleep for up to five seconds.
+
+    Here the pull is of a minute, so nothing but the resume can wake it within the test.
+    """
+    place, pulled = Place(server.url), asyncio.Event()
+    async with worker(server.url, "slow"):
+        pass
+    async with probe(server.url) as raw, producer(server.url) as jobs:
+
+        async def counts(name: str) -> bool:
+            return bool((await raw.consumer("slow"))[name] == 1)
+
+        await raw.connection.subscribe("_INBOX.pull", lambda _: pulled.set())
+        body = b'{"batch":1,"expires":60000000000}'
+        call = "$JS.API.CONSUMER.MSG.NEXT.JOBS_WORK.lab-slow"
+        await raw.connection.publish(call, body, reply="_INBOX.pull")
+        await until(lambda: counts("num_waiting"), "the pull waits")
+        pause = ("queues", "pause", "lab/slow", "--reason", "x")
+        assert (await asyncio.to_thread(place.shell, *pause)).code == 0
+        await jobs.slow.create(Task())
+        await until(lambda: counts("num_pending"), "the job waits")
+        assert not pulled.is_set()
+        resumed = await asyncio.to_thread(place.shell, "queues", "resume", "lab/slow")
+        assert resumed.out == "lab/slow is resumed; 1 waiting\n"
+        await until(pulled.is_set, "the pull is answered")
+
+
 def test_a_pause_without_an_end_lasts_until_it_is_resumed(there: Stage) -> None:
     ended = there.shell("queues", "pause", "lab/slow", "--reason", "for now", "--json")
     assert "pausedUntil" not in ended.json

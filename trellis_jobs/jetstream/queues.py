@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING, Any, Final
 
 from trellis_jobs.contract.contract_note import read_note, told_entry
 from trellis_jobs.contract.topology import WORK, Config, queue_consumer
@@ -20,11 +21,13 @@ from trellis_jobs.model import subjects
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-    from datetime import datetime
 
     from trellis_jobs.contract.declaration import JobType
     from trellis_jobs.contract.features import Features
     from trellis_jobs.jetstream.connection import Connection
+
+# How far ahead a pause ends that is to end now: longer than a request takes.
+_MOMENTS: Final = tuple(timedelta(milliseconds=ms) for ms in (50, 250, 1000))
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,9 +103,22 @@ async def pause(
 
 
 async def resume(connection: Connection, features: Features, queue: ServerQueue) -> None:
+    """Ends a pause a moment from now, by the server's clock.
+
+    A pause that is taken away leaves pulls that wait asleep until they expire; one that comes to
+    its end wakes them. If the end had passed before the request was handled, the moment is longer
+    the next time.
+    """
     if not features.consumer_pause:
         raise ServerTooOld("pausing a queue", "2.11", features.version)
-    await api.request(connection, _pause_call(queue))
+    if not queue.consumer.is_paused:
+        return
+    for moment in _MOMENTS:
+        info = await api.request(connection, f"CONSUMER.INFO.{WORK}.{queue.config['name']}")
+        until = datetime.fromisoformat(str(info["ts"])) + moment
+        body = {"pause_until": until.isoformat()}
+        if (await api.request(connection, _pause_call(queue), body)).get("paused"):
+            return
 
 
 async def note_pause(connection: Connection, queue: ServerQueue, reason: str, by: str) -> None:
