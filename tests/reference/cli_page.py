@@ -23,9 +23,9 @@ _PAGE: Final = """\
 
 First what it is about, then what to do: `trellis-jobs jobs list`. `--help` works everywhere,
 `trellis-jobs --install-completion` teaches the shell. Tables fit the terminal; in a pipe values are
-whole and there is no colour (`NO_COLOR` and `FORCE_COLOR` are respected). What jobs say cannot steer
-your terminal: control characters, invisible ones and those that turn the direction of text are shown
-as escapes such as `\\x1b`, in JSON as `\\u001b`. Reads take `--json`, see
+whole and there is no colour (`NO_COLOR` and `FORCE_COLOR` are respected). What jobs say cannot
+steer your terminal: control characters, invisible ones and those that turn the direction of text
+are shown as escapes such as `\\x1b`, in JSON as `\\u001b`. Reads take `--json`, see
 [JSON](cli-json.md). How commands end, what the environment says and natscli's contexts:
 [exit codes](exit-codes.md). What services, workers and the admin runtime are told:
 [settings](settings.md).
