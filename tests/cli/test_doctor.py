@@ -30,17 +30,30 @@ from trellis_jobs.cli.doctor.findings import (
 from trellis_jobs.cli.exits import Exit
 from trellis_jobs.cli.queues.rows import rows
 from trellis_jobs.contract.declaration import ServiceContract
+from trellis_jobs.contract.topology import Topology
 from trellis_jobs.embedded import HOST, EmbeddedServer
 from trellis_jobs.jetstream import api
 from trellis_jobs.jetstream.access import Access
 from trellis_jobs.jetstream.presence import Presence
+from trellis_jobs.jetstream.provision import provision
 from trellis_jobs.jetstream.queues import ServerQueue
+from trellis_jobs.jetstream.readers import Reader, list_readers
 from trellis_jobs.jetstream.server_facts import Replication
 from trellis_jobs.model.presence import WorkerHeartbeat
 from trellis_jobs.surroundings import own_version
 
 PROOF = "s3cret"
-SECTIONS = ["command", "connection", "server", "streams", "queues", "permissions", "admin", "clock"]
+SECTIONS = [
+    "command",
+    "connection",
+    "server",
+    "streams",
+    "queues",
+    "readers",
+    "permissions",
+    "admin",
+    "clock",
+]
 
 
 @pytest.fixture(scope="module")
@@ -215,6 +228,34 @@ async def _counted(url: str) -> tuple[int, int]:
         log = (await api.request(raw.connection, "STREAM.INFO.JOBS"))["state"]
         work = (await api.request(raw.connection, "STREAM.INFO.JOBS_WORK"))["state"]
         return int(log["last_seq"]), int(work["consumer_count"])
+
+
+async def test_push_consumers_that_services_made_are_reported(server: EmbeddedServer) -> None:
+    async with probe(server.url) as raw:
+        await provision(raw.connection, Topology(raw.features))
+        config = {
+            "name": "spy",
+            "ack_policy": "none",
+            "filter_subject": "trellis.jobs.garden.>",
+            "deliver_subject": "somewhere",
+        }
+        body = {"stream_name": "JOBS", "action": "create", "config": config}
+        await api.request(raw.connection, "CONSUMER.CREATE.JOBS.spy.trellis.jobs.garden.>", body)
+        readers = await list_readers(raw.connection)
+    [finding] = judging.judge_readers(readers)
+    assert finding.says.startswith("JOBS/spy pushes the jobs of garden to somewhere:")
+    assert str(finding.remedy).endswith("nats consumer rm JOBS spy")
+
+
+def test_a_service_with_very_many_readers_is_reported() -> None:
+    many = [
+        Reader("JOBS", f"r{number}", "garden", None, is_kept=False)
+        for number in range(judging.MOST_READERS + 1)
+    ]
+    [finding] = judging.judge_readers(many)
+    assert finding.says.startswith("1001 consumers of JOBS read the jobs of garden")
+    [finding] = judging.judge_readers(many[1:])
+    assert finding.level is Level.FINE
 
 
 def test_the_worst_comes_first_and_each_thing_once() -> None:

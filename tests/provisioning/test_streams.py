@@ -86,10 +86,11 @@ async def test_work_has_one_durable_source_with_a_transform_for_each_way_to_enqu
         await provision(raw.connection, Topology(raw.features))
         [source] = (await settings(raw, WORK))["sources"]
         consumer = (await api.request(raw.connection, "CONSUMER.INFO.JOBS.to-work"))["config"]
+    subject = consumer["deliver_subject"]
     into = "trellis.work.{{wildcard(1)}}.{{wildcard(2)}}.{{wildcard(3)}}"
     assert source == {
         "name": "JOBS",
-        "consumer": {"name": "to-work", "deliver_subject": "_src.jobs.work"},
+        "consumer": {"name": "to-work", "deliver_subject": subject},
         "subject_transforms": [
             {"src": "trellis.jobs.*.*.*.created", "dest": into},
             {"src": "trellis.jobs.*.*.*.retried", "dest": into},

@@ -9,7 +9,12 @@ from pydantic import BaseModel
 
 from trellis_jobs import Jobs, job
 from trellis_jobs.contract.features import LEVEL_2_14, Features
-from trellis_jobs.contract.topology import Topology, advisory_consumer, queue_consumer
+from trellis_jobs.contract.topology import (
+    Topology,
+    advisory_consumer,
+    delivery_subject,
+    queue_consumer,
+)
 from trellis_jobs.model import subjects
 
 _PAGE: Final = """\
@@ -29,7 +34,7 @@ that of a single server. What is made when, and what happens to what is there al
 
 ## JOBS/to-work
 
-Remembers, on the server, what the work queue has sourced.
+Remembers, on the server, what the work queue has sourced. Each installation has another `deliver_subject`, which services cannot learn.
 
 {to_work}
 
@@ -55,7 +60,7 @@ class _HelpdeskJobs(Jobs, service="helpdesk"):
 
 
 def page() -> str:
-    topology = Topology(Features("2.15.1", LEVEL_2_14))
+    topology = Topology(Features("2.15.1", LEVEL_2_14), work_delivery=delivery_subject("<random>"))
     to_work = topology.to_work()
     assert to_work is not None
     grammar = (subjects.__doc__ or "").split("\n\n", 1)[1].strip()

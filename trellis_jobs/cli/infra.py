@@ -153,7 +153,7 @@ async def _plan(reach: Reach, wanted: Wanted, output: JsonOutput) -> None:
 async def _check(reach: Reach, wanted: Wanted, output: JsonOutput) -> None:
     async with reach.connection() as connection:
         # A deploy does not fail for what services do without until somebody applies it.
-        look = await _look(reach, connection, wanted, no_older_servers=False)
+        look = await _look(reach, connection, wanted, by_operator=False)
     _show(look, output)
     if Act.REFUSED in look.acts:
         raise NotAsNeeded(f"it is not as it must be, and {_BY_HAND}; {_UNCHANGED}")
@@ -189,9 +189,9 @@ def _refusal(look: _Look, *, accepts: bool) -> str | None:
 
 
 async def _look(
-    reach: Reach, connection: Connection, wanted: Wanted, *, no_older_servers: bool = True
+    reach: Reach, connection: Connection, wanted: Wanted, *, by_operator: bool = True
 ) -> _Look:
-    topology = await _topology(reach, connection, wanted, no_older_servers)
+    topology = await _topology(reach, connection, wanted, by_operator)
     contract, consumers, step = wanted.contract(), list[Config](), None
     changes = await survey(connection, topology)
     if contract is not None:
@@ -202,13 +202,13 @@ async def _look(
 
 
 async def _topology(
-    reach: Reach, connection: Connection, wanted: Wanted, no_older_servers: bool
+    reach: Reach, connection: Connection, wanted: Wanted, by_operator: bool
 ) -> Topology:
     detected = 1
     if wanted.replicas is None and wanted.system_account is not None:
         detected = await detect_replicas(reach.access(), wanted.system_account)
     features = await detect_features(connection)
-    return Topology(features, wanted.replicas, detected, no_older_servers)
+    return Topology(features, wanted.replicas, detected, by_operator)
 
 
 def _ask(changes: Iterable[Change]) -> None:

@@ -90,7 +90,10 @@ def of_service(contract: ServiceContract) -> Rights:
 def of_provisioner(name: str, contracts: Iterable[ServiceContract] = ()) -> Rights:
     """To make the streams, and bring them up to date; and the consumers of these services."""
     calls = [f"STREAM.{verb}.{each}" for each in _STREAMS for verb in ("INFO", "CREATE", "UPDATE")]
-    source = [_THE_SOURCE, f"CONSUMER.INFO.{LOG}.{TO_WORK}"]
+    source = [
+        _THE_SOURCE,
+        *(f"CONSUMER.{verb}.{LOG}.{TO_WORK}" for verb in ("INFO", "PAUSE", "DELETE")),
+    ]
     return Rights(
         (
             _inbox(name),
@@ -240,12 +243,14 @@ def _serving() -> tuple[Grant, ...]:
 def _upkeep() -> tuple[Grant, ...]:
     work = [f"STREAM.MSG.GET.{WORK}", f"STREAM.MSG.DELETE.{WORK}"]
     queues = [f"CONSUMER.INFO.{WORK}.*", f"CONSUMER.LIST.{WORK}"]
+    readers = [f"CONSUMER.LIST.{LOG}"]
     mine = f"{ADVISORIES}.{ADVISORY_CONSUMER}"
     calls = [f"CONSUMER.CREATE.{mine}.>", f"CONSUMER.INFO.{mine}", f"CONSUMER.MSG.NEXT.{mine}"]
     return (
         Grant("to remove jobs whose time is over", _api([f"STREAM.PURGE.{LOG}"])),
         Grant("to look up work, and remove what was given up", _api(work)),
         Grant("to know of every queue", _api(queues)),
+        Grant("to find readers that services have left behind", _api(readers)),
         Grant(
             "to learn of exhausted deliveries",
             (*_api(calls), f"$JS.ACK.{mine}.>"),

@@ -20,7 +20,8 @@ ADVISORIES: Final = "JOBS_ADVISORIES"
 KEYS_BUCKET: Final = "JOBS_KEYS"
 KEYS: Final = f"KV_{KEYS_BUCKET}"
 TO_WORK: Final = "to-work"
-TO_WORK_DELIVERY: Final = "_src.jobs.work"
+# Where `to-work` delivered before the subject was random: any service could slow down all others.
+FIXED_DELIVERY: Final = "_src.jobs.work"
 ADVISORY_CONSUMER: Final = "jobs-advisories"
 
 ENQUEUING: Final = (EventKind.CREATED, EventKind.RETRIED)
@@ -38,14 +39,19 @@ class Topology:
     `replicas` is somebody's word and is made so, up or down. Without it new streams get as many
     as were detected, and the others keep theirs.
 
-    `no_older_servers` is an operator's word, too: none of the cluster is older than `features`
-    tell, nor will be. Without it streams that exist get nothing that older servers do not know.
+    `by_operator`: an operator applies it, and no server of the cluster is older than `features`
+    tell, nor will be. Without it streams that exist get nothing that older servers, or older
+    versions of this library, do not know.
+
+    `work_delivery` is where `to-work` delivers. What exists keeps its subject, and a new consumer
+    gets a random one, which `jetstream/work_source.py` makes.
     """
 
     features: Features
     replicas: int | None = None
     detected_replicas: int = 1
-    no_older_servers: bool = False
+    by_operator: bool = False
+    work_delivery: str = FIXED_DELIVERY
 
     def streams(self) -> tuple[Config, ...]:
         """In the order in which they must be made: the work queue sources the log."""
@@ -72,7 +78,7 @@ class Topology:
             ],
         }
         if self.features.durable_sourcing:
-            source["consumer"] = {"name": TO_WORK, "deliver_subject": TO_WORK_DELIVERY}
+            source["consumer"] = {"name": TO_WORK, "deliver_subject": self.work_delivery}
         config = self._stream(WORK, [subjects.ALL_WORK])
         # Said aloud because a bound here loses jobs, so one that somebody set is lifted (D18).
         unbounded = {"max_msgs": -1, "max_bytes": -1, "max_age": 0, "discard": "old"}
@@ -85,7 +91,7 @@ class Topology:
         return {
             "name": TO_WORK,
             "durable_name": TO_WORK,
-            "deliver_subject": TO_WORK_DELIVERY,
+            "deliver_subject": self.work_delivery,
             "ack_policy": "flow_control",
             "flow_control": True,
             "idle_heartbeat": nanoseconds(timedelta(seconds=1)),
@@ -113,6 +119,10 @@ class Topology:
     def _stream(self, name: str, captured: list[str]) -> Config:
         replicas = self.detected_replicas if self.replicas is None else self.replicas
         return {"name": name, "subjects": captured, "storage": "file", "num_replicas": replicas}
+
+
+def delivery_subject(token: str) -> str:
+    return f"{FIXED_DELIVERY}.{token}"
 
 
 def consumer_name(service: str, job_type: str) -> str:

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 TIMEOUT: Final = 5.0
 _ASK_TIMES: Final = 4
+_PAGE: Final = 256
 # Where somebody waits: within the connection's patience, in case the first one got lost.
 _ASK_TIMES_IN_A_HURRY: Final = 2
 
@@ -51,6 +52,27 @@ async def request(
             raise _no_jetstream(description)
         raise RequestRefused(call, code, description)
     return answer
+
+
+async def find(connection: Connection, call: str) -> dict[str, Any] | None:
+    """What the server tells of a stream or consumer, or None when there is no such one."""
+    try:
+        return await request(connection, call)
+    except RequestRefused as refusal:
+        if refusal.code in (STREAM_NOT_FOUND, CONSUMER_NOT_FOUND):
+            return None
+        raise
+
+
+async def consumers(connection: Connection, stream: str) -> list[dict[str, Any]]:
+    """What the server tells of every consumer of a stream."""
+    found: list[dict[str, Any]] = []
+    while True:
+        listed = await request(connection, f"CONSUMER.LIST.{stream}", {"offset": len(found)})
+        page = listed.get("consumers") or []
+        found += page
+        if len(page) < _PAGE or len(found) >= int(listed.get("total", 0)):
+            return found
 
 
 async def newest(

@@ -2,28 +2,33 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Final
 
-from trellis_jobs.contract.topology import LOG, TO_WORK, WORK, Config, Topology
-from trellis_jobs.errors import RequestRefused
-from trellis_jobs.jetstream import api
+from trellis_jobs.contract.topology import (
+    FIXED_DELIVERY,
+    LOG,
+    WORK,
+    Config,
+    Topology,
+)
+from trellis_jobs.jetstream import api, work_source
 from trellis_jobs.jetstream.consumers import drift, unfit
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from trellis_jobs.jetstream.connection import Connection
+    from trellis_jobs.jetstream.work_source import Info, WorkSource
 
 _OTHER_SOURCE: Final = "other sources enqueue jobs again, or never"
-_OF_THE_SOURCE: Final = ("deliver_subject", "ack_policy", "filter_subjects")
 DANGEROUS: Final[Mapping[str, str]] = {
     "retention": "another retention drops jobs that are not done, or keeps them for ever",
     "subjects": "other subjects miss events, or take in messages that are none",
     "sources": _OTHER_SOURCE,
     "storage": "storage can be changed only by deleting what is stored",
-    **dict.fromkeys(_OF_THE_SOURCE, _OTHER_SOURCE),
+    **dict.fromkeys(work_source.ESSENTIAL, _OTHER_SOURCE),
 }
 # One consumer for each queue, and one for each read of a job's history: "no limit" (-1) means a
 # thousand to servers from 2.15 on. Servers take this only when a stream is made.
@@ -65,21 +70,26 @@ class Change:
 async def survey(connection: Connection, topology: Topology) -> list[Change]:
     """The streams and what feeds the work queue, in the order in which they must be made."""
     found = {
-        config["name"]: await _config(connection, f"STREAM.INFO.{config['name']}")
+        config["name"]: await api.find(connection, f"STREAM.INFO.{config['name']}")
         for config in topology.streams()
     }
+    source = await work_source.look(connection, topology, found)
+    topology = replace(topology, work_delivery=source.subject)
     changes = []
     for desired in topology.streams():
-        changes.append(_judge_stream(desired, found[desired["name"]], topology))
-        if desired["name"] == LOG and _sources_durably(found[WORK]):
-            changes += await _judge_to_work(connection, topology)
+        name = desired["name"]
+        if name == WORK and source.is_cut and found[WORK] is not None:
+            del desired["sources"]  # what is wrong with it is told of the consumer
+        changes.append(_judge_stream(desired, _config(found[name]), topology))
+        if name == LOG:
+            changes += _judge_to_work(topology, source, has_work=found[WORK] is not None)
     return changes
 
 
 async def survey_queue(connection: Connection, desired: Config) -> Change:
     """The consumer of one queue, made as its service would."""
     name = f"{WORK}/{desired['name']}"
-    found = await _config(connection, f"CONSUMER.INFO.{WORK}.{desired['name']}")
+    found = _config(await api.find(connection, f"CONSUMER.INFO.{WORK}.{desired['name']}"))
     if found is None:
         return Change(Act.CREATED, name)
     if differences := unfit(desired, found):
@@ -101,7 +111,7 @@ def _judge_stream(desired: Config, found: Config | None, topology: Topology) -> 
     if dangerous := DANGEROUS.keys() & differing.keys():
         return Change(Act.REFUSED, name, _dangers(dangerous, desired, found))
     unknown = [key for key in _UNKNOWN_BEFORE if key in differing]
-    if not topology.no_older_servers:
+    if not topology.by_operator:
         for key in unknown:
             del differing[key]
     if not differing:
@@ -112,19 +122,44 @@ def _judge_stream(desired: Config, found: Config | None, topology: Topology) -> 
     return Change(Act.UPDATED, name, details, f"STREAM.UPDATE.{name}", body)
 
 
-async def _judge_to_work(connection: Connection, topology: Topology) -> list[Change]:
+def _judge_to_work(topology: Topology, found: WorkSource, *, has_work: bool) -> list[Change]:
+    """A work queue of a server before 2.14 reads the log without a consumer, and keeps to that."""
     desired = topology.to_work()
-    if desired is None:
+    if desired is None or found.is_plain:
         return []
-    name = f"{LOG}/{TO_WORK}"
-    found = await _config(connection, f"CONSUMER.INFO.{LOG}.{TO_WORK}")
-    if found is None:
-        body = {"stream_name": LOG, "action": "create", "config": desired}
-        return [Change(Act.CREATED, name, call=f"CONSUMER.CREATE.{LOG}.{TO_WORK}", body=body)]
-    differing = [key for key in _OF_THE_SOURCE if desired[key] != found.get(key)]
-    if differing:
-        return [Change(Act.REFUSED, name, _dangers(differing, desired, found))]
-    return [Change(Act.KEPT, name)]
+    if found.consumer is None:
+        if has_work and found.listens_at is None:
+            return []  # not made by this library: what is wrong is told of the stream
+        body = work_source.consumer_body(topology, found, beside_work=has_work)
+        return [Change(Act.CREATED, work_source.NAME, (), work_source.CREATE, body)]
+    if not has_work:
+        return [Change(Act.KEPT, work_source.NAME)]
+    differing = [key for key in work_source.ESSENTIAL if desired[key] != found.consumer.get(key)]
+    if differing and not topology.by_operator:
+        return [Change(Act.REFUSED, work_source.NAME, _dangers(differing, desired, found.consumer))]
+    if work_source.next_step(found, desired, by_operator=topology.by_operator) is None:
+        return [Change(Act.KEPT, work_source.NAME, _could_move(found))]
+    details = [_describe(key, desired[key], found.consumer.get(key)) for key in differing]
+    return [Change(Act.UPDATED, work_source.NAME, (*details, *_disconnected(found)))]
+
+
+def _could_move(found: WorkSource) -> tuple[str, ...]:
+    if found.delivers_to != FIXED_DELIVERY:
+        return ()
+    apply = "`trellis-jobs infra apply` makes it random, when no older version of this library runs"
+    return (f"every service knows its deliver_subject and can slow down job starts: {apply}",)
+
+
+def _disconnected(found: WorkSource) -> tuple[str, ...]:
+    if found.listens_at is None:
+        return (f"no job starts: {WORK} has no source, because a change of it was interrupted",)
+    if found.is_cut:
+        return (f"no job starts: {WORK} listens at another subject than it delivers to",)
+    if not found.is_bound:
+        return (f"no job starts: the source of {WORK} does not listen to it",)
+    if found.delivers_to == FIXED_DELIVERY:
+        return ("deliver_subject should be random, is known to every service",)
+    return ()
 
 
 def _dangers(differing: Iterable[str], desired: Config, found: Config) -> tuple[str, ...]:
@@ -134,15 +169,8 @@ def _dangers(differing: Iterable[str], desired: Config, found: Config) -> tuple[
     )
 
 
-async def _config(connection: Connection, call: str) -> Config | None:
-    """The settings in force, or None when there is no such stream or consumer."""
-    try:
-        config: Config = (await api.request(connection, call))["config"]
-    except RequestRefused as refusal:
-        if refusal.code in (api.STREAM_NOT_FOUND, api.CONSUMER_NOT_FOUND):
-            return None
-        raise
-    return config
+def _config(found: Info) -> Config | None:
+    return None if found is None else found["config"]
 
 
 def _same(key: str, desired: Any, found: Any, topology: Topology) -> bool:
@@ -158,10 +186,6 @@ def _same(key: str, desired: Any, found: Any, topology: Topology) -> bool:
 def _essence(sources: list[Config]) -> list[tuple[str, list[Mapping[str, str]]]]:
     """Plain sourcing that an older server began with is kept: changing it would replay jobs."""
     return [(source["name"], source.get("subject_transforms") or []) for source in sources]
-
-
-def _sources_durably(work: Config | None) -> bool:
-    return work is None or any("consumer" in source for source in work.get("sources") or ())
 
 
 def _could_grow(desired: Config, found: Config) -> tuple[str, ...]:

@@ -20,7 +20,7 @@ from trellis_jobs.errors import (
     NotPermitted,
     RequestRefused,
 )
-from trellis_jobs.jetstream import api
+from trellis_jobs.jetstream import api, work_source
 from trellis_jobs.jetstream.connection import Connection, ConnectionLost, NoResponders
 from trellis_jobs.jetstream.planning import Act, Change, survey
 from trellis_jobs.model import subjects
@@ -52,13 +52,9 @@ async def provision(connection: Connection, topology: Topology) -> Report:
     """Look, then change what has to be; look again if somebody else was faster."""
     done: dict[str, Change] = {}
     for round_ in range(_ROUNDS):
-        planned = await plan(connection, topology)
         try:
-            for change in planned:
-                await _carry_out(connection, change)
-                if change.act is not Act.KEPT or change.name not in done:
-                    done[change.name] = change
-            break
+            if await _carry_out_all(connection, topology, done):
+                break
         except RequestRefused as refusal:
             if refusal.code not in _OVERTAKEN or round_ == _ROUNDS - 1:
                 raise
@@ -66,6 +62,19 @@ async def provision(connection: Connection, topology: Topology) -> Report:
         if change.act is Act.KEPT and change.details:
             log.warning("%s could have more: %s", change.what, "; ".join(change.details))
     return Report(list(done.values()))
+
+
+async def _carry_out_all(
+    connection: Connection, topology: Topology, done: dict[str, Change]
+) -> bool:
+    """False when the rest of the plan is out of date and has to be made again."""
+    for change in await plan(connection, topology):
+        await _carry_out(connection, change, topology)
+        if change.act is not Act.KEPT or change.name not in done:
+            done[change.name] = change
+        if _changes_the_source(change):
+            return False  # the settings of the work queue are other ones now
+    return True
 
 
 async def plan(connection: Connection, topology: Topology) -> list[Change]:
@@ -77,8 +86,11 @@ async def plan(connection: Connection, topology: Topology) -> list[Change]:
     return planned
 
 
-async def _carry_out(connection: Connection, change: Change) -> None:
+async def _carry_out(connection: Connection, change: Change, topology: Topology) -> None:
     if change.act is Act.KEPT:
+        return
+    if _changes_the_source(change):
+        await work_source.connect_work(connection, topology)
         return
     answer = await api.request(connection, change.call, change.body)
     log.info(
@@ -87,6 +99,10 @@ async def _carry_out(connection: Connection, change: Change) -> None:
     )
     if change.name == WORK and change.act is Act.UPDATED:
         await _resume_source(connection, int(answer["config"]["num_replicas"]))
+
+
+def _changes_the_source(change: Change) -> bool:
+    return change.name == work_source.NAME and change.act is Act.UPDATED
 
 
 async def _resume_source(connection: Connection, replicas: int) -> None:

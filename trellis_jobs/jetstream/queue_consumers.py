@@ -17,7 +17,6 @@ if TYPE_CHECKING:
 
     from trellis_jobs.jetstream.connection import Connection
 
-_PAGE: Final = 256
 # In the consumer's metadata: why it is paused, and who paused it.
 PAUSE_REASON: Final = "trellis.paused.reason"
 PAUSED_BY: Final = "trellis.paused.by"
@@ -101,16 +100,7 @@ class QueueConsumers:
 
     async def all(self) -> list[QueueConsumer]:
         """Those of all queues, foreign ones too."""
-        found: list[dict[str, Any]] = []
-        while True:
-            listed = await api.request(
-                self._connection, f"CONSUMER.LIST.{WORK}", {"offset": len(found)}
-            )
-            page = listed.get("consumers") or []
-            found += page
-            if len(page) < _PAGE or len(found) >= int(listed.get("total", 0)):
-                break
-        return [_read(each) for each in found]
+        return [_read(each) for each in await api.consumers(self._connection, WORK)]
 
     async def with_a_limit(self) -> list[QueueConsumer]:
         """Those that stop delivering after so many times."""

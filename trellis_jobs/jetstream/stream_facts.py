@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from trellis_jobs.contract.topology import ADVISORIES, ADVISORY_CONSUMER, LOG
-from trellis_jobs.errors import RequestRefused
 from trellis_jobs.jetstream import api, stored_messages
 from trellis_jobs.model import subjects
 
@@ -15,8 +14,6 @@ if TYPE_CHECKING:
 
     from trellis_jobs.jetstream.connection import Connection
     from trellis_jobs.jetstream.stored_messages import StoredMessage
-
-_NOT_FOUND: Final = frozenset({api.STREAM_NOT_FOUND, api.CONSUMER_NOT_FOUND})
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +34,7 @@ class AdvisoryBacklog:
 
 async def stream_size(connection: Connection, name: str) -> StreamSize | None:
     """None when there is no such stream."""
-    info = await _info(connection, f"STREAM.INFO.{name}")
+    info = await api.find(connection, f"STREAM.INFO.{name}")
     if info is None:
         return None
     state: dict[str, Any] = info["state"]
@@ -53,7 +50,7 @@ async def stream_size(connection: Connection, name: str) -> StreamSize | None:
 
 async def advisory_backlog(connection: Connection) -> AdvisoryBacklog | None:
     """Advisories that nobody has dealt with; None when nobody has ever consumed them."""
-    consumer = await _info(connection, f"CONSUMER.INFO.{ADVISORIES}.{ADVISORY_CONSUMER}")
+    consumer = await api.find(connection, f"CONSUMER.INFO.{ADVISORIES}.{ADVISORY_CONSUMER}")
     if consumer is None:
         return None
     count = int(consumer["num_pending"]) + int(consumer["num_ack_pending"])
@@ -67,12 +64,3 @@ async def advisory_backlog(connection: Connection) -> AdvisoryBacklog | None:
 async def next_in_log(connection: Connection, after: int) -> StoredMessage | None:
     """The first message of the log after a sequence; there may be gaps, and none at the end."""
     return await stored_messages.next_from(connection, LOG, subjects.EVERYTHING, after + 1)
-
-
-async def _info(connection: Connection, call: str) -> dict[str, Any] | None:
-    try:
-        return await api.request(connection, call)
-    except RequestRefused as refusal:
-        if refusal.code in _NOT_FOUND:
-            return None
-        raise

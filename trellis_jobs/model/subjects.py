@@ -121,6 +121,20 @@ def queue_under(prefix: str) -> tuple[str, str] | None:
             return None
 
 
+def service_of(event_filter: str) -> str | None:
+    """The service whose events a consumer reads; None when it reads those of several."""
+    match event_filter.split("."):
+        case ["trellis", "jobs", "workers", service, *_] | [
+            "trellis",
+            ("jobs" | "work"),
+            service,
+            *_,
+        ]:
+            return None if service in {"*", ">"} else service
+        case _:
+            return None
+
+
 def key_state(key: KeyAddress) -> str:
     return f"$KV.JOBS_KEYS.{key.service}.{key.job_type}.{key.hash}"
 

@@ -13,14 +13,19 @@ from trellis_jobs.cli.doctor.findings import Finding, attention, broken, fine, n
 from trellis_jobs.cli.queues.rows import QueueRow
 from trellis_jobs.cli.showing.times import spell
 from trellis_jobs.contract.features import FEATURES, Features
+from trellis_jobs.contract.topology import LOG
 from trellis_jobs.jetstream.abilities import Ability
 from trellis_jobs.jetstream.planning import Act, Change
+from trellis_jobs.jetstream.readers import Reader, counted, pushing
 from trellis_jobs.jetstream.server_facts import Replication
 
 # Deadlines, retries and leases are compared over machines: so much is not noticed.
 CLOCK_ALLOWED: Final = timedelta(seconds=1)
 SLOW_ROUND_TRIP: Final = 0.1
 _REPLICATED: Final = 3
+# One for each wait, watch and read that is under way.
+MOST_READERS: Final = 1000
+_PUSHING_SHOWN: Final = 10
 _UPGRADE: Final = "upgrade nats-server: 2.15 is recommended"
 _SAME_VERSION: Final = (
     "finish the upgrade: the same version of trellis-jobs here, for the admin runtime and for "
@@ -141,6 +146,30 @@ def judge_workers(workers: Iterable[WorkerView]) -> list[Finding]:
         )
         for (service, instance), blocked in sorted(longest.items())
     ]
+
+
+def judge_readers(readers: Sequence[Reader]) -> list[Finding]:
+    found = [
+        attention(
+            f"{reader.path} pushes the jobs of {reader.service} to {reader.deliver_subject}: "
+            "nothing of trellis-jobs makes push consumers, and one can slow down others",
+            f"ask the owners of {reader.service} what it is for, or delete it as the user of the "
+            f"admin runtime: nats consumer rm {reader.stream} {reader.name}",
+        )
+        for reader in pushing(readers)[:_PUSHING_SHOWN]
+    ]
+    if (more := len(pushing(readers)) - len(found)) > 0:
+        found.append(note(f"and {more} more push consumers"))
+    found += [
+        attention(
+            f"{count} consumers of {LOG} read the jobs of {service}: each costs the server memory",
+            f"find out why {service} makes so many readers; the server removes unused ones by "
+            "itself, and the admin runtime those that were made to stay",
+        )
+        for service, count in counted(readers).most_common()
+        if count > MOST_READERS
+    ]
+    return found or [fine(f"{len(readers)} readers of the log, none of them pushes")]
 
 
 def judge_abilities(found: Sequence[Ability]) -> list[Finding]:

@@ -38,6 +38,7 @@ from trellis_jobs.jetstream.abilities import abilities
 from trellis_jobs.jetstream.access import Access
 from trellis_jobs.jetstream.connection import Connection, ConnectionLost
 from trellis_jobs.jetstream.planning import survey
+from trellis_jobs.jetstream.readers import list_readers
 from trellis_jobs.jetstream.server import detect_features, level_of, writes_at_once
 from trellis_jobs.surroundings import own_version, utc_now
 
@@ -168,6 +169,10 @@ async def _queues(subject: Subject) -> list[Finding]:
     return judging.judge_queues(looked.rows)
 
 
+async def _readers(subject: Subject) -> list[Finding]:
+    return judging.judge_readers(await list_readers(subject.connection))
+
+
 async def _permissions(subject: Subject) -> list[Finding]:
     found = await abilities(subject.connection, subject.features, await _services(subject))
     return judging.judge_abilities(found)
@@ -216,6 +221,7 @@ _STEPS: Final[dict[str, Callable[[Subject], Awaitable[list[Finding]]]]] = {
     "server": _server,
     "streams": _streams,
     "queues": _queues,
+    "readers": _readers,
     "permissions": _permissions,
     "admin": _admin,
     "clock": _clock,
