@@ -34,7 +34,8 @@ that of a single server. What is made when, and what happens to what is there al
 
 ## JOBS/to-work
 
-Remembers, on the server, what the work queue has sourced. Each installation has another `deliver_subject`, which services cannot learn.
+Remembers, on the server, what the work queue has sourced. Each installation has another
+`deliver_subject`, which services cannot learn.
 
 {to_work}
 

@@ -53,7 +53,10 @@ class Act(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """One stream or consumer; `call` and `body` are the request that makes it so."""
+    """One stream or consumer; `call` and `body` are the request that makes it so.
+
+    Without a `call` it takes several: `work_source.connect_work`.
+    """
 
     act: Act
     name: str
@@ -130,14 +133,15 @@ def _judge_to_work(topology: Topology, found: WorkSource, *, has_work: bool) -> 
     if found.consumer is None:
         if has_work and found.listens_at is None:
             return []  # not made by this library: what is wrong is told of the stream
-        body = work_source.consumer_body(topology, found, beside_work=has_work)
+        if has_work:
+            return [Change(Act.CREATED, work_source.NAME)]
+        body = work_source.consumer_body(topology)
         return [Change(Act.CREATED, work_source.NAME, (), work_source.CREATE, body)]
-    if not has_work:
-        return [Change(Act.KEPT, work_source.NAME)]
     differing = [key for key in work_source.ESSENTIAL if desired[key] != found.consumer.get(key)]
-    if differing and not topology.by_operator:
+    if differing and not (topology.by_operator and has_work):
         return [Change(Act.REFUSED, work_source.NAME, _dangers(differing, desired, found.consumer))]
-    if work_source.next_step(found, desired, by_operator=topology.by_operator) is None:
+    step = work_source.next_step(found, desired, by_operator=topology.by_operator)
+    if step is None or not has_work:
         return [Change(Act.KEPT, work_source.NAME, _could_move(found))]
     details = [_describe(key, desired[key], found.consumer.get(key)) for key in differing]
     return [Change(Act.UPDATED, work_source.NAME, (*details, *_disconnected(found)))]

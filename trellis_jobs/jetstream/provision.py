@@ -102,7 +102,7 @@ async def _carry_out(connection: Connection, change: Change, topology: Topology)
 
 
 def _changes_the_source(change: Change) -> bool:
-    return change.name == work_source.NAME and change.act is Act.UPDATED
+    return change.name == work_source.NAME and change.act is not Act.KEPT and not change.call
 
 
 async def _resume_source(connection: Connection, replicas: int) -> None:

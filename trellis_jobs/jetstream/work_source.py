@@ -131,18 +131,17 @@ def _repair(consumer: Config, desired: Config) -> Step | None:
     return None
 
 
-def consumer_body(topology: Topology, found: WorkSource, *, beside_work: bool) -> Config:
+def consumer_body(topology: Topology, *, skipped: int = 0) -> Config:
     """The request that creates `to-work`.
 
     Beside a work queue it starts at the first event, and the source skips what it has stored. The
     source confirms nothing of what it skips, so that 1,000 skipped events would be the last ones
-    that it gets (2.14.6 and 2.15.1): the consumer may have the whole log unconfirmed.
+    that it gets (2.14.6 and 2.15.1): as many may be unconfirmed as can be skipped.
     """
     desired = topology.to_work() or {}
-    if beside_work:
-        room = found.last_in_log + desired["max_ack_pending"]
-        desired = desired | {"max_ack_pending": room}
-    return {"stream_name": LOG, "action": "create", "config": desired}
+    room = desired["max_ack_pending"] + skipped
+    config = desired | {"max_ack_pending": room}
+    return {"stream_name": LOG, "action": "create", "config": config}
 
 
 async def look(
@@ -156,12 +155,17 @@ async def look(
         if streams is None:
             streams = {each: await api.find(connection, f"STREAM.INFO.{each}") for each in STREAMS}
         found = _read(await api.find(connection, _INFO), streams)
-        is_settled = found.is_bound or found.is_cut or found.is_plain or found.consumer is None
-        if is_settled or not topology.by_operator:
+        if not topology.by_operator or not _may_listen_soon(found, topology):
             break
         streams = None
         await asyncio.sleep(_POLL_INTERVAL)
     return found
+
+
+def _may_listen_soon(found: WorkSource, topology: Topology) -> bool:
+    if found.consumer is None or found.is_bound or found.is_cut or found.is_plain:
+        return False
+    return _repair(found.consumer, topology.to_work() or found.consumer) is None
 
 
 def _read(consumer: Info, streams: Mapping[str, Info]) -> WorkSource:
@@ -202,7 +206,7 @@ async def _take(connection: Connection, step: Step, found: WorkSource, topology:
     desired, known = topology.to_work() or {}, found.consumer or {}
     match step:
         case Step.CREATE:
-            body = consumer_body(topology, found, beside_work=True)
+            body = consumer_body(topology, skipped=found.last_in_log)
             await api.request(connection, CREATE, body)
         case Step.DELETE:
             await api.request(connection, f"CONSUMER.DELETE.{LOG}.{TO_WORK}")
