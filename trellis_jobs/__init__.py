@@ -7,6 +7,7 @@ from trellis_jobs.contract.keying import KeyConcurrency, QueueDepth
 from trellis_jobs.contract.secret_fields import Secret
 from trellis_jobs.contract.versions import upgraded_elsewhere
 from trellis_jobs.errors import (
+    CalledInEventLoop,
     CredentialsRefused,
     CredentialsUnusable,
     DeclarationError,
@@ -60,6 +61,9 @@ from trellis_jobs.service.outcomes import Accepted, Coalesced, Rejected, Replace
 from trellis_jobs.service.queue import Queue
 from trellis_jobs.service.resources import Resource
 from trellis_jobs.service.service import Service, Workers
+from trellis_jobs.service.sync.client import SyncClient
+from trellis_jobs.service.sync.job_ref import SyncJobRef
+from trellis_jobs.service.sync.queue import SyncQueue
 from trellis_jobs.worker.active_job import ActiveJob, KeyLease
 from trellis_jobs.worker.current_job import current_job
 from trellis_jobs.worker.middleware import CallNext
@@ -70,6 +74,7 @@ __all__ = [
     "ActiveJob",
     "Bindings",
     "CallNext",
+    "CalledInEventLoop",
     "Coalesced",
     "CredentialsRefused",
     "CredentialsUnusable",
@@ -124,6 +129,9 @@ __all__ = [
     "Secret",
     "Service",
     "SomeNotCreated",
+    "SyncClient",
+    "SyncJobRef",
+    "SyncQueue",
     "TlsFiles",
     "Unreachable",
     "WaitTimeout",

@@ -8,6 +8,7 @@
     ├── KeyUnresolvable             a payload has no value where the queue's key points
     ├── PayloadTooLarge             an event would exceed the server's max_payload
     ├── NotConnected                the service is not connected
+    ├── CalledInEventLoop           a sync client was called where it would block an event loop
     ├── NoCurrentJob                current_job() was called outside a handler
     ├── ResourceUnavailable         a resource of a lifespan is not open, or failed to open
     ├── JobNotFound                 the log holds no such job
@@ -122,17 +123,18 @@ class PayloadTooLarge(JobsError):
 class NotConnected(JobsError):
     def __init__(self, service: str) -> None:
         super().__init__(
-            f"service {service!r} is not connected: use `async with service.connect(url):`"
+            f"service {service!r} is not connected: use `async with service.connect(url):`, or "
+            "`service.connect_sync(url)` in code without an event loop"
         )
         self.service = service
 
 
+class CalledInEventLoop(JobsError):
+    """A sync client was called where it would block a running event loop."""
+
+
 class NoCurrentJob(JobsError):
-    def __init__(self) -> None:
-        super().__init__(
-            "current_job() was called outside a handler: only code that a handler calls has a job; "
-            "in a thread of your own, run it in contextvars.copy_context()"
-        )
+    """current_job() was called outside a handler."""
 
 
 class ResourceUnavailable(JobsError):

@@ -21,7 +21,7 @@ from tests.keys.keyed_lab import (
 from tests.support.facts import until
 from tests.support.fault_proxy import fault_proxy
 from tests.support.lab import probe, until_state
-from trellis_jobs import Accepted, JobIsOver, KeyBusy, QueueFull
+from trellis_jobs import Accepted, JobIsOver, JobRef, KeyBusy, QueueFull
 from trellis_jobs.embedded import EmbeddedServer
 from trellis_jobs.model.states import LIVE, OVER, JobState
 from trellis_jobs.model.values import replace
@@ -78,7 +78,7 @@ async def test_more_leftovers_than_are_looked_at_in_one_go_are_gone_after_a_few(
             await jobs.patient.create(Sync())
 
 
-async def admitted(jobs: DeskJobs) -> Accepted[int] | None:
+async def admitted(jobs: DeskJobs) -> Accepted[JobRef[int]] | None:
     outcome = await jobs.patient.submit(Sync())
     return outcome if isinstance(outcome, Accepted) else None
 

@@ -28,6 +28,9 @@ from trellis_jobs import (
     Replaced,
     Resource,
     Service,
+    SyncClient,
+    SyncJobRef,
+    SyncQueue,
     current_job,
     job,
 )
@@ -188,6 +191,29 @@ async def produce() -> None:
         await (await jobs.forget.create("x", deadline=timedelta(hours=1))).wait()
         async for job_now in ref.watch():
             assert_type(job_now, JobSnapshot[SyncReport])
+
+
+def sync_code() -> None:
+    with service.connect_sync("nats://127.0.0.1:4222") as sync_client:
+        assert_type(sync_client, SyncClient)
+        tickets = sync_client.queue(service.jobs.sync_tickets)
+        assert_type(tickets, SyncQueue[SyncTickets, SyncReport])
+        ref = tickets.create(SyncTickets(origin="acme"), job_id="acme", deadline=60)
+        assert_type(ref, SyncJobRef[SyncReport])
+        assert_type(ref.wait(timeout=30).tickets, int)
+        assert_type(ref.id, str)
+        points = sync_client.queue(service.jobs.plot)
+        assert_type(points.create_many([Point(1)]), list[SyncJobRef[list[Point]]])
+        assert_type(points.ref("01JQ").wait(), list[Point])
+        match sync_client.queue(service.jobs.index).submit({"id": "d-1", "pages": 2}):
+            case Accepted(accepted):
+                assert_type(accepted.wait()["pages"], int)
+            case Replaced(ref=newer):
+                assert_type(newer, SyncJobRef[Document])
+            case Coalesced(existing=existing):
+                assert_type(existing, SyncJobRef[Document])
+            case Rejected(reason=reason):
+                assert_type(reason, str)
 
 
 async def submit(jobs: HelpdeskJobs) -> None:

@@ -101,6 +101,11 @@ class JobRef(Generic[R_co]):
     def id(self) -> str:
         return self.address.job_id
 
+    @property
+    def since(self) -> int:
+        """The log sequence that reads of this job have to include; 0 if none is known."""
+        return self._since
+
     def __repr__(self) -> str:
         return f"JobRef({self.address.service}/{self.address.job_type}/{self.id})"
 

@@ -3,36 +3,34 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Generic, TypeVar
+from typing import Generic, TypeVar
 
 from trellis_jobs.key_errors import FullKey
 
-if TYPE_CHECKING:
-    from trellis_jobs.producer.job_ref import JobRef
-
-R = TypeVar("R")
+# A JobRef, or a SyncJobRef.
+Ref = TypeVar("Ref")
 
 
 @dataclass(frozen=True, slots=True)
-class Accepted(Generic[R]):
+class Accepted(Generic[Ref]):
     """The job is in the log and will be attempted."""
 
-    ref: JobRef[R]
+    ref: Ref
 
 
 @dataclass(frozen=True, slots=True)
-class Replaced(Generic[R]):
+class Replaced(Generic[Ref]):
     """Accepted, in the place of the oldest job that waited for the key, which is skipped."""
 
-    ref: JobRef[R]
+    ref: Ref
     replaced_job_id: str
 
 
 @dataclass(frozen=True, slots=True)
-class Coalesced(Generic[R]):
+class Coalesced(Generic[Ref]):
     """No new job: `existing` waits for the key already, or runs."""
 
-    existing: JobRef[R]
+    existing: Ref
     key: str
 
 

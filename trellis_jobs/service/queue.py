@@ -61,7 +61,7 @@ class Queue(Generic[P, R]):
         *,
         job_id: str | None = None,
         deadline: float | timedelta | datetime | None = None,
-    ) -> Accepted[R] | Replaced[R] | Coalesced[R] | Rejected:
+    ) -> Accepted[JobRef[R]] | Replaced[JobRef[R]] | Coalesced[JobRef[R]] | Rejected:
         """Like create, but tells what the queue's policy made of it instead of raising."""
         try:
             return await self.runtime.submit(

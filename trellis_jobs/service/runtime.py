@@ -108,7 +108,7 @@ class Runtime:
 
     async def submit(
         self, queue: JobType[P, R], payload: P, *, job_id: str | None, deadline: datetime | None
-    ) -> Accepted[R] | Replaced[R]:
+    ) -> Accepted[JobRef[R]] | Replaced[JobRef[R]]:
         """Raises NotAdmitted when there is no new job."""
         producer = self.connected.producer
         request = producer.request(queue, payload, job_id=job_id, deadline=deadline)
@@ -124,13 +124,13 @@ class Runtime:
         created, access = await producer.create_many(requests), self._access(queue)
         return [JobRef(each.address, queue, access, since=each.sequence) for each in created]
 
-    def ref(self, queue: JobType[P, R], job_id: str) -> JobRef[R]:
-        return self._ref(queue, CreatedJob(JobAddress(self.service, queue.name, job_id), 0))
+    def ref(self, queue: JobType[Any, R], job_id: str, *, since: int = 0) -> JobRef[R]:
+        return self._ref(queue, CreatedJob(JobAddress(self.service, queue.name, job_id), since))
 
     def now(self) -> datetime:
         return self.surroundings.now()
 
-    def _ref(self, queue: JobType[P, R], created: CreatedJob) -> JobRef[R]:
+    def _ref(self, queue: JobType[Any, R], created: CreatedJob) -> JobRef[R]:
         return JobRef(created.address, queue, self._access(queue), since=created.sequence)
 
     def _access(self, queue: JobType[Any, Any]) -> JobAccess:

@@ -22,6 +22,8 @@ from trellis_jobs.jetstream.server import detect_features, detect_replicas
 from trellis_jobs.producer.submission import Producer
 from trellis_jobs.service.jobs import Jobs
 from trellis_jobs.service.runtime import Connected, Runtime
+from trellis_jobs.service.sync.bridge import Bridge
+from trellis_jobs.service.sync.client import SyncClient
 from trellis_jobs.surroundings import Surroundings
 from trellis_jobs.telemetry import Telemetry
 from trellis_jobs.worker.host import HostDoors, WorkerHost
@@ -67,6 +69,8 @@ class Service(Generic[J]):
         self.contract = jobs.contract if bindings is None else bindings.bind(jobs.contract)
         bound = {} if bindings is None else bindings.bound(jobs.contract)
         self._names = {name: queue.name for name, queue in bound.items()}
+        self._bindings = bindings
+        self._sync_clients: dict[Access, SyncClient] = {}
         self.grace = grace
         self._runtime = Runtime(self.contract.service, Surroundings(), bound)
         self._stopping: asyncio.Task[None] | None = None
@@ -138,6 +142,26 @@ class Service(Generic[J]):
                     yield self
                 finally:
                     await self._stop(live, self.grace)
+
+    def connect_sync(
+        self, url: str | Access = "nats://127.0.0.1:4222", *, credentials: str | None = None
+    ) -> SyncClient:
+        """A client for code without an event loop: views, scripts, sync handlers.
+
+        It connects at its first use. The same arguments return the same client, in each process.
+        """
+        access = access_to(url, credentials)
+        if (client := self._sync_clients.get(access)) is not None:
+            return client
+
+        @asynccontextmanager
+        async def connect() -> AsyncIterator[Runtime]:
+            # This service may be connected on another event loop at the same time.
+            twin = Service(type(self.jobs), bindings=self._bindings)
+            async with twin.connect(access, workers=False):
+                yield twin.jobs.runtime
+
+        return self._sync_clients.setdefault(access, SyncClient(Bridge(self.name, connect)))
 
     @asynccontextmanager
     async def _resources(self, live: Connected) -> AsyncIterator[None]:

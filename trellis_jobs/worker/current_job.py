@@ -22,4 +22,7 @@ def current_job() -> ActiveJob[Any]:
     try:
         return CURRENT.get()
     except LookupError:
-        raise NoCurrentJob from None
+        raise NoCurrentJob(
+            "current_job() was called outside a handler: only code that a handler calls has a job; "
+            "in a thread of your own, run it in contextvars.copy_context()"
+        ) from None

@@ -1,0 +1,50 @@
+"""The Flask example under gunicorn, whose workers are forked after the application was loaded."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from examples.shop.jobs import Order, service
+from tests.examples.web import serving
+from trellis_jobs.testing import drain
+
+GUNICORN = (
+    *("gunicorn", "--bind", "fd://{fd}", "--workers", "2", "--threads", "4", "--preload"),
+    *("--no-control-socket", "--log-level", "warning", "examples.flask_shop.app:app"),
+)
+
+
+def order(number: int) -> dict[str, object]:
+    return {"number": number, "email": "ada@example.com"}
+
+
+async def test_forked_workers_of_gunicorn_create_jobs(jobs_server: str) -> None:
+    with serving(*GUNICORN, NATS_URL=jobs_server) as web:
+        with ThreadPoolExecutor(8) as pool:
+            answers = list(pool.map(lambda n: web.post("/orders", order(n)), range(20)))
+        assert {status for status, _ in answers} == {202}
+        assert web.post("/orders", order(7)) == (200, {"job": "receipt-7"})
+        assert web.post("/orders", {"number": 1})[0] == 400
+        assert web.get("/orders/7/receipt") == (200, {"state": "pending", "result": None})
+        assert web.get("/orders/99/receipt")[0] == 404
+        async with service.connect(jobs_server, workers=False):
+            assert len((await drain(service)).in_state("completed")) == 20
+        receipt = "receipt of order 7 sent to ada@example.com"
+        assert web.get("/orders/7/receipt") == (200, {"state": "completed", "result": receipt})
+
+
+def test_the_application_is_tested_with_a_server_of_the_test(
+    jobs_server: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As the guide shows it: Flask's own test client, and a log of this test alone."""
+    from examples.flask_shop import app as shop  # noqa: PLC0415
+
+    client = service.connect_sync(jobs_server)
+    monkeypatch.setattr(shop, "receipts", client.queue(service.jobs.send_receipt))
+    with client:
+        answer = shop.app.test_client().post("/orders", json=order(1))
+        assert answer.status_code == 202
+        found = client.queue(service.jobs.send_receipt).ref("receipt-1").get()
+        assert Order.model_validate(found.payload).email == "ada@example.com"

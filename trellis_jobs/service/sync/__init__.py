@@ -1,0 +1,1 @@
+"""Jobs from code without an event loop: one background thread runs the async implementation."""

@@ -1,0 +1,95 @@
+"""One session per process for all its threads: opened at first use, again after fork or close."""
+
+from __future__ import annotations
+
+import asyncio
+import atexit
+import os
+import threading
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+from weakref import WeakSet
+
+from trellis_jobs.errors import CalledInEventLoop
+from trellis_jobs.service.sync.session import Session
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Coroutine
+    from contextlib import AbstractAsyncContextManager
+
+    from trellis_jobs.service.runtime import Runtime
+
+T = TypeVar("T")
+
+
+class Bridge:
+    """`run` may be called in any thread that has no running event loop."""
+
+    def __init__(
+        self, service: str, connect: Callable[[], AbstractAsyncContextManager[Runtime]]
+    ) -> None:
+        self.service = service
+        self._connect = connect
+        self._lock = threading.Lock()
+        self._session: Session | None = None
+        _BRIDGES.add(self)
+
+    def run(self, use: Callable[[Runtime], Coroutine[Any, Any, T]]) -> T:
+        """Run `use` on the session's event loop and block until it is done."""
+        _refuse_in_event_loop()
+        return self._opened().run(use)
+
+    def connect(self) -> None:
+        _refuse_in_event_loop()
+        self._opened().connect()
+
+    def close(self) -> None:
+        with self._lock:
+            session, self._session = self._session, None
+        if session is not None:
+            session.close()
+
+    def start_over(self) -> None:
+        """In a forked child, where neither the session's thread nor the lock's owner exists.
+
+        The parent's connection is kept, unused: closing it here would disturb the parent.
+        """
+        self._lock = threading.Lock()
+        if self._session is not None:
+            _SESSIONS_OF_PARENTS.append(self._session)
+        self._session = None
+
+    def _opened(self) -> Session:
+        with self._lock:
+            if self._session is None:
+                self._session = Session(self.service, self._connect)
+            return self._session
+
+
+_BRIDGES: Final[WeakSet[Bridge]] = WeakSet()
+_SESSIONS_OF_PARENTS: Final[list[Session]] = []
+
+
+def _refuse_in_event_loop() -> None:
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return
+    raise CalledInEventLoop(
+        "a sync client was called in a running event loop, which it would block: use "
+        "`async with service.connect(url):` and `await`, or call it in asyncio.to_thread()"
+    )
+
+
+def _close_all() -> None:
+    for bridge in list(_BRIDGES):
+        bridge.close()
+
+
+def _start_over_in_child() -> None:
+    for bridge in list(_BRIDGES):
+        bridge.start_over()
+
+
+atexit.register(_close_all)
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_start_over_in_child)

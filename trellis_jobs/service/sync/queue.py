@@ -1,0 +1,85 @@
+"""A queue with blocking methods; each runs the method of `Queue` with the same name."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Generic, TypeVar
+
+from trellis_jobs.service.outcomes import Accepted, Coalesced, Rejected, Replaced
+from trellis_jobs.service.queue import Queue
+from trellis_jobs.service.sync.job_ref import SyncJobRef
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from datetime import datetime, timedelta
+
+    from trellis_jobs.contract.declaration import JobType
+    from trellis_jobs.producer.job_ref import JobRef
+    from trellis_jobs.service.runtime import Runtime
+    from trellis_jobs.service.sync.bridge import Bridge
+
+P = TypeVar("P")
+R = TypeVar("R")
+
+
+class SyncQueue(Generic[P, R]):
+    """Made by `client.queue(…)`; may be kept for as long as the program runs."""
+
+    def __init__(self, declared: JobType[P, R], bridge: Bridge) -> None:
+        self.type = declared
+        self._bridge = bridge
+
+    def create(
+        self,
+        payload: P,
+        *,
+        job_id: str | None = None,
+        deadline: float | timedelta | datetime | None = None,
+    ) -> SyncJobRef[R]:
+        """Returns once the job is in the log, as `Queue.create` does."""
+        return self._sync(
+            self._bridge.run(
+                lambda runtime: self._on(runtime).create(payload, job_id=job_id, deadline=deadline)
+            )
+        )
+
+    def submit(
+        self,
+        payload: P,
+        *,
+        job_id: str | None = None,
+        deadline: float | timedelta | datetime | None = None,
+    ) -> Accepted[SyncJobRef[R]] | Replaced[SyncJobRef[R]] | Coalesced[SyncJobRef[R]] | Rejected:
+        """Like create, but returns what the queue's policy made of it instead of raising."""
+        answer = self._bridge.run(
+            lambda runtime: self._on(runtime).submit(payload, job_id=job_id, deadline=deadline)
+        )
+        match answer:
+            case Accepted(ref):
+                return Accepted(self._sync(ref))
+            case Replaced(ref, replaced_job_id):
+                return Replaced(self._sync(ref), replaced_job_id)
+            case Coalesced(existing, key):
+                return Coalesced(self._sync(existing), key)
+            case Rejected():
+                return answer
+
+    def create_many(
+        self, payloads: Iterable[P], *, deadline: float | timedelta | datetime | None = None
+    ) -> list[SyncJobRef[R]]:
+        """One job per payload, in order, pipelined; all payloads are checked before any is sent."""
+        # Here, not on the event loop: a generator may block.
+        listed = list(payloads)
+        created = self._bridge.run(
+            lambda runtime: self._on(runtime).create_many(listed, deadline=deadline)
+        )
+        return [self._sync(ref) for ref in created]
+
+    def ref(self, job_id: str) -> SyncJobRef[R]:
+        """A job created earlier, perhaps by another process, by its id."""
+        return SyncJobRef(job_id, self.type, self._bridge)
+
+    def _on(self, runtime: Runtime) -> Queue[P, R]:
+        return Queue(self.type, runtime)
+
+    def _sync(self, ref: JobRef[R]) -> SyncJobRef[R]:
+        return SyncJobRef(ref.id, self.type, self._bridge, since=ref.since)
