@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
 from jobs_admin.chase import PATIENCE, Chase
+from trellis_jobs.infrastructure_errors import StreamFull
 from trellis_jobs.model import events as e
 from trellis_jobs.model.concurrency import Concurrency
 from trellis_jobs.model.reducer import RULES
@@ -121,7 +122,11 @@ class Actions:
             event = plan(job, order, self._now())
             if isinstance(event, e.Retried):
                 await self._keys.let_in_again(event)
-            appended = await self._events.try_append(known.head, event, patience=self._patience)
+            try:
+                appended = await self._events.try_append(known.head, event, patience=self._patience)
+            except StreamFull:
+                await self._leave_key(job, job.state)  # the place that a retry has taken in its key
+                raise
             if isinstance(appended, Head):
                 await self._leave_key(job, appended.standing.state)
                 return Done(appended)

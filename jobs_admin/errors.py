@@ -16,6 +16,7 @@ AdminError
     ├── Invalid             the request, or the job's state, does not allow this
     ├── Denied              the caller may not do this
     └── Unexpected          the admin runtime met a mistake, or could not do it in time
+        ├── LogFull         a stream takes no more messages: nothing was changed
         └── Busy            too many ask it: nothing was done, ask again in a moment
 """
 
@@ -151,6 +152,13 @@ class Denied(RequestFailed):
 
 class Unexpected(RequestFailed):
     """Nobody's request was wrong; the message says what happened."""
+
+
+class LogFull(Unexpected):
+    """Nothing was changed: `stream` takes no more messages because of `limit`."""
+
+    stream: str = ""
+    limit: str = ""
 
 
 class Busy(Unexpected):

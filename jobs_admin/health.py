@@ -13,9 +13,11 @@ from jobs_admin.config import SERVICE_NAME
 from jobs_admin.errors import ProjectionRebuilding
 from jobs_admin.loops import LoopState
 from jobs_admin.reads.position import position
-from trellis_jobs.contract.topology import ADVISORIES, KEYS, LOG, WORK
+from trellis_jobs.contract.topology import LOG
 from trellis_jobs.errors import JobsError
+from trellis_jobs.jetstream.storage_facts import STREAMS, usages
 from trellis_jobs.jetstream.stream_facts import advisory_backlog, next_in_log, stream_size
+from trellis_jobs.model.fullness import Level
 from trellis_jobs.surroundings import own_version
 from trellis_jobs.wire.fields import add_present
 
@@ -37,7 +39,6 @@ PATIENCE: Final = 4.0
 # Events come in all the time: only one that has waited for so long means falling behind.
 LAG_ALLOWED: Final = timedelta(seconds=10)
 ADVISORY_ALLOWED: Final = timedelta(minutes=5)
-_STREAMS: Final = (LOG, WORK, ADVISORIES, KEYS)
 
 
 class HealthStatus(StrEnum):
@@ -156,7 +157,7 @@ class Health:
         return Check("projection", _ok_if(waited <= LAG_ALLOWED), facts)
 
     async def _streams(self) -> Check:
-        sizes = await asyncio.gather(*(stream_size(self.connection, each) for each in _STREAMS))
+        sizes = await asyncio.gather(*(stream_size(self.connection, each) for each in STREAMS))
         listed = [
             {
                 "name": size.name,
@@ -169,11 +170,15 @@ class Health:
             for size in sizes
             if size is not None
         ]
-        missing = [name for name, size in zip(_STREAMS, sizes, strict=True) if size is None]
+        missing = [name for name, size in zip(STREAMS, sizes, strict=True) if size is None]
+        problems = [f"not there: {', '.join(missing)}"] if missing else []
+        problems += [
+            str(usage) for usage in await usages(self.connection) if usage.level is not Level.FINE
+        ]
         facts: dict[str, Any] = {"streams": listed}
-        if missing:
-            facts["error"] = f"not there: {', '.join(missing)}"
-        return Check("streams", _ok_if(not missing), facts, matters=False)
+        if problems:
+            facts["error"] = "; ".join(problems)
+        return Check("streams", _ok_if(not problems), facts, matters=False)
 
     async def _advisories(self) -> Check:
         """By the age of the oldest: each is dealt with at once, if anybody does."""

@@ -12,6 +12,7 @@ from jobs_admin.errors import (
     Denied,
     Invalid,
     Issue,
+    LogFull,
     NotFound,
     RequestFailed,
     Unexpected,
@@ -49,6 +50,8 @@ class _Envelope(BaseModel):
     since: Annotated[datetime | None, _IF_IT_IS_ONE] = None
     by: Annotated[str | None, _IF_IT_IS_ONE] = None
     raced: Annotated[bool | None, _IF_IT_IS_ONE] = None
+    stream: Annotated[str | None, _IF_IT_IS_ONE] = None
+    limit: Annotated[str | None, _IF_IT_IS_ONE] = None
     context: _Context = _Context()
 
 
@@ -64,6 +67,8 @@ def refusal(data: bytes) -> RequestFailed:
         error.issues = tuple(Issue(issue.path, issue.message) for issue in told.issues)
         error.expected, error.actual = tuple(told.expected), told.actual
         error.since, error.by, error.raced = told.since, told.by, bool(told.raced)
+    elif isinstance(error, LogFull):
+        error.stream, error.limit = told.stream or "", told.limit or ""
     return error
 
 
@@ -72,5 +77,6 @@ _BY_TYPE: dict[str, type[RequestFailed]] = {
     "ValidationError": Invalid,
     "SchemaValidationError": Invalid,
     "AuthError": Denied,
+    "StreamFullError": LogFull,
     "BusyError": Busy,
 }

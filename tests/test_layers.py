@@ -18,6 +18,7 @@ OURS: Final = ("trellis_jobs", "jobs_admin", "pytest_trellis_jobs")
 RULES_ONLY: Final = (
     "trellis_jobs.errors",
     "trellis_jobs.handler_errors",
+    "trellis_jobs.infrastructure_errors",
     "trellis_jobs.key_errors",
     "trellis_jobs.model",
 )
@@ -29,6 +30,7 @@ BOTH_SIDES: Final = ("trellis_jobs.producer", "trellis_jobs.worker")
 # A layer, and what it may import besides itself.
 MAY_IMPORT: Final[dict[str, tuple[str, ...]]] = {
     "trellis_jobs.handler_errors": (),
+    "trellis_jobs.infrastructure_errors": ("trellis_jobs.errors",),
     "trellis_jobs.errors": (),
     "trellis_jobs.key_errors": ("trellis_jobs.errors",),
     "trellis_jobs.model": ("trellis_jobs.errors",),

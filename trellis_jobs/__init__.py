@@ -32,7 +32,6 @@ from trellis_jobs.errors import (
     NoCurrentJob,
     NotConfirmed,
     NotConnected,
-    NotEncrypted,
     NotPermitted,
     PayloadInvalid,
     PayloadTooLarge,
@@ -43,6 +42,7 @@ from trellis_jobs.errors import (
     WaitTimeout,
 )
 from trellis_jobs.handler_errors import Fail, Retry
+from trellis_jobs.infrastructure_errors import NotEncrypted, StreamFull
 from trellis_jobs.jetstream.access import Access, TlsFiles
 from trellis_jobs.key_errors import (
     KeyBusy,
@@ -129,6 +129,7 @@ __all__ = [
     "Secret",
     "Service",
     "SomeNotCreated",
+    "StreamFull",
     "SyncClient",
     "SyncJobRef",
     "SyncQueue",

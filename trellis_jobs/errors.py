@@ -28,7 +28,6 @@
     └── InfrastructureError         the server side is not as it must be
         ├── Unreachable             no server answers at this address
         ├── CredentialsRefused      a server answers and does not let us in
-        ├── NotEncrypted            a server offers no TLS where we must use it
         ├── CredentialsUnusable     a file of keys or certificates cannot be used
         ├── InfrastructureMissing   a stream or a consumer is not there
         ├── InfrastructureMismatch  it is there, but different in a way we must not change
@@ -36,7 +35,8 @@
         ├── NotPermitted            these credentials may not do that
         │   └── InboxNotPermitted   nor hear any answer
         ├── RequestRefused          JetStream refused a request for another reason
-        └── ServerTooOld            the server lacks a feature this call needs
+        ├── ServerTooOld            the server lacks a feature this call needs
+        └── in `infrastructure_errors.py`: NotEncrypted, StreamFull
 
 What a handler raises to choose how its attempt ends is in `handler_errors.py`: Retry, Fail.
 The errors about keys are in `key_errors.py`.
@@ -260,16 +260,6 @@ class CredentialsRefused(InfrastructureError):
         super().__init__(
             f"the NATS server at {without_secrets(servers)} refuses these credentials: "
             "check user and password in the URL, or the credentials file"
-        )
-        self.servers = without_secrets(servers)
-
-
-class NotEncrypted(InfrastructureError):
-    def __init__(self, servers: str) -> None:
-        super().__init__(
-            f"the NATS server at {without_secrets(servers)} offers no TLS, so no credentials were "
-            "sent to it: enable TLS on the server; if an unencrypted connection is meant, use an "
-            "address that begins with nats:// and give no TLS files"
         )
         self.servers = without_secrets(servers)
 

@@ -53,7 +53,8 @@ class Rpc:
     @property
     def errors(self) -> tuple[str, ...]:
         missing = ("NotFoundError",) if self.may_miss else ()
-        return (*missing, "ValidationError", "BusyError", "UnexpectedError")
+        full = ("StreamFullError",) if self.needs is Capability.MUTATE else ()
+        return (*missing, "ValidationError", *full, "BusyError", "UnexpectedError")
 
 
 def _reads(asked: type[BaseModel], told: type[BaseModel]) -> Rpc:
@@ -107,12 +108,14 @@ _ERRORS: Final[Mapping[str, Mapping[str, Any]]] = {
         "raced": {"type": "boolean"},
         "by": {"type": "string"},
     },
+    "StreamFullError": {"stream": {"type": "string"}, "limit": {"type": "string"}},
     "BusyError": {},
     "UnexpectedError": {},
 }
 _ALWAYS: Final[Mapping[str, tuple[str, ...]]] = {
     "NotFoundError": ("resource", "jobId"),
     "ValidationError": ("issues",),
+    "StreamFullError": ("stream", "limit"),
 }
 
 

@@ -9,6 +9,8 @@ from jobs_admin.errors import Issue
 if TYPE_CHECKING:
     from pydantic import ValidationError as PydanticError
 
+    from trellis_jobs.infrastructure_errors import StreamFull
+
 _MOST_ISSUES: Final = 10
 _LONGEST_PART: Final = 100
 
@@ -34,6 +36,15 @@ class Busy(Fault):
             "this admin runtime has as many requests to answer as it takes; nothing was done "
             "about this one: ask again in a moment"
         )
+
+
+class Full(Fault):
+    """Nothing was changed: the event that would have changed it does not fit into the log."""
+
+    type = "StreamFullError"
+
+    def __init__(self, full: StreamFull) -> None:
+        super().__init__(str(full), stream=full.stream, limit=full.limit)
 
 
 class NotFound(Fault):

@@ -13,8 +13,9 @@ from pydantic import BaseModel, ValidationError
 
 from jobs_admin.config import SERVICE_NAME
 from jobs_admin.errors import Issue, ProjectionRebuilding
-from jobs_admin.rpc.faults import Busy, Fault, Invalid
+from jobs_admin.rpc.faults import Busy, Fault, Full, Invalid
 from trellis_jobs.errors import InvalidToken, JobsError
+from trellis_jobs.infrastructure_errors import StreamFull
 from trellis_jobs.jetstream.connection import ConnectionLost, NoResponders
 from trellis_jobs.jetstream.requests import Reply, Request
 from trellis_jobs.model import subjects
@@ -68,6 +69,8 @@ class Router:
             return self._refusal(name, fault, asker)
         except InvalidToken as error:
             return self._refusal(name, Invalid(str(error), [Issue("/", str(error))]), asker)
+        except StreamFull as error:
+            return self._refusal(name, Full(error), asker, logging.WARNING)
         except ProjectionRebuilding as error:
             return self._refusal(name, Fault(str(error)), asker)
         except (JobsError, ConnectionLost, NoResponders) as error:

@@ -53,7 +53,7 @@ class Verdicts:
         """
         chase = Chase(self._connection, self._events, job, patience=self._patience)
         while (event := plan(seen)) is not None:
-            answer = await self._events.try_append(seen.head, event)
+            answer = await self._events.try_append(seen.head, event, patience=self._patience)
             if not isinstance(answer, Refused):
                 return Verdict(answer, seen)
             moved = await chase.after(answer)

@@ -17,7 +17,7 @@ from trellis_jobs import JobRef, JobState, Service
 from trellis_jobs.errors import JobsError
 from trellis_jobs.jetstream import api
 from trellis_jobs.jetstream.connection import Connection
-from trellis_jobs.jetstream.server import writes_at_once
+from trellis_jobs.jetstream.server import own_report, writes_at_once
 
 STREAMS = ("JOBS", "JOBS_WORK", "JOBS_ADVISORIES", "KV_JOBS_KEYS")
 FAILOVER = 40.0
@@ -60,7 +60,8 @@ async def test_jobs_are_done_and_go_on_when_a_node_is_killed(there: Installation
     assert "JOBS_WORK" in there.run("provision")
     leads = await leaders(there)
     provisioner = there.access("provision")
-    assert await writes_at_once(provisioner, str(there.folder / "deploy/secrets/sys.nk"))
+    seed = str(there.folder / "deploy/secrets/sys.nk")
+    assert writes_at_once(await own_report(provisioner, seed))
     with ExitStack() as stack:
         worker = stack.enter_context(there.running("worker"))
         for replica in ("admin-1", "admin-2"):

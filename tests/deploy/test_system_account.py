@@ -11,7 +11,7 @@ from trellis_jobs import Access
 from trellis_jobs.embedded import EmbeddedServer
 from trellis_jobs.errors import NotPermitted
 from trellis_jobs.jetstream.connection import Connection
-from trellis_jobs.jetstream.server import writes_at_once
+from trellis_jobs.jetstream.server import own_report, writes_at_once
 from trellis_jobs.jetstream.user_keys import ensure_seed
 
 
@@ -27,8 +27,8 @@ async def test_it_asks_how_the_server_stores_and_nothing_else(shape: str, tmp_pa
     assert "# sys is for --system-account" in printed.out
     with EmbeddedServer.start(config=printed.out) as server:
         others = Access(servers=server.url, nkey=str(seeds["provisioner"]))
-        assert await writes_at_once(others, str(seeds["sys"])) is False
-        assert await writes_at_once(others, str(seeds["provisioner"])) is None
+        assert writes_at_once(await own_report(others, str(seeds["sys"]))) is False
+        assert await own_report(others, str(seeds["provisioner"])) is None
         system = await Connection.open(
             Access(servers=server.url, nkey=str(seeds["sys"])), name="test"
         )

@@ -21,13 +21,16 @@ from tests.keys.keyed_lab import (
     worker,
 )
 from tests.support.fault_proxy import fault_proxy
-from tests.support.lab import probe, until_state
-from tests.support.servers import start_version
+from tests.support.lab import Probe, probe, until_state
+from tests.support.servers import NEWEST, start_version
 from trellis_jobs import Accepted, Rejected, Replaced
 from trellis_jobs.contract.topology import LOG, Topology
 from trellis_jobs.embedded import EmbeddedServer
 from trellis_jobs.jetstream import api
+from trellis_jobs.model.events import EventKind
 from trellis_jobs.model.states import JobState
+
+_OPEN_BATCHES = 50
 
 
 @pytest.fixture
@@ -246,3 +249,28 @@ async def test_without_batches_a_producer_that_dies_in_between_loses_neither_job
         for job_id in (old.id, "new"):
             assert await bench.jobs.replace.ref(job_id).wait(timeout=10) == 1
         await Key(raw, DeskJobs.replace).until_free()
+
+
+@pytest.mark.parametrize("version", ["2.12.8", "2.14.6", NEWEST])
+async def test_batches_that_another_leaves_open_stop_nobody(version: str) -> None:
+    """A stream takes 50 open batches: one client can hold all of them. The server then answers
+    10210 (2.12: 10176), and before, a job that replaces another was not created in 30 s.
+    """
+    with start_version(version) as server:
+        async with desk(server.url) as (jobs, raw):
+            first = await jobs.newest.create(Sync())
+            await _hold_batches_open(raw)
+            async with asyncio.timeout(8):  # the server closes open batches after 10 s
+                outcome = await jobs.newest.submit(Sync())
+            assert isinstance(outcome, Replaced)
+            assert outcome.replaced_job_id == first.id
+            await until_state(first, JobState.SKIPPED)
+            assert await raw.kinds(outcome.ref) == [EventKind.CREATED]
+
+
+async def _hold_batches_open(raw: Probe) -> None:
+    for n in range(_OPEN_BATCHES):
+        subject = f"trellis.jobs.hostile.flood.{n}.created"
+        headers = {"Nats-Batch-Id": f"open-{n}", "Nats-Batch-Sequence": "1"}
+        answer = await raw.connection.ask(subject, b"{}", headers=headers)
+        assert answer.data == b"", answer.data

@@ -19,11 +19,11 @@ from trellis_jobs.errors import (
     InboxNotPermitted,
     InfrastructureError,
     InvalidToken,
-    NotEncrypted,
     NotPermitted,
     PayloadTooLarge,
     Unreachable,
 )
+from trellis_jobs.infrastructure_errors import NotEncrypted
 from trellis_jobs.jetstream.access import Access, access_to
 from trellis_jobs.jetstream.addresses import addresses_in
 from trellis_jobs.jetstream.direct_client import DirectClient, NotEncryptedError

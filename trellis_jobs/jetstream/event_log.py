@@ -6,20 +6,23 @@ import asyncio
 import logging
 import secrets
 from itertools import count
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from trellis_jobs.contract.topology import LOG
 from trellis_jobs.errors import InfrastructureMissing, JobsError, NotConfirmed, RequestRefused
+from trellis_jobs.infrastructure_errors import StreamFull
 from trellis_jobs.jetstream import api
 from trellis_jobs.jetstream.connection import Connection, ConnectionLost, NoResponders
 from trellis_jobs.jetstream.event_batch import Batch
 from trellis_jobs.jetstream.event_publish import Publish, Refused
 from trellis_jobs.jetstream.event_rows import Beginnings
+from trellis_jobs.jetstream.full_streams import SpaceWatch
 from trellis_jobs.jetstream.history import Histories, see_that_it_reaches
 from trellis_jobs.jetstream.log_reads import (
     ACK_TIMEOUT,
     FAILOVER,
     FOREVER,
+    PAUSES,
     Latest,
     LogReads,
     pause_after,
@@ -45,6 +48,11 @@ __all__ = ["FOREVER", "EventLog", "Latest", "Lost", "Refused"]
 
 log = logging.getLogger(__name__)
 
+# A batch that the server keeps refusing is given up after so long. An open batch ends by itself
+# after 10 s: until then the others need not try.
+_BATCH_PATIENCE: Final = 2.0
+_NO_BATCHES_FOR: Final = 10.0
+
 
 class Lost(Value, frozen=True):
     """The event no longer fits where the job stands; `head` is None when the job is gone."""
@@ -65,12 +73,17 @@ class EventLog:
         self._loop = asyncio.get_running_loop()
         self._writer = secrets.token_hex(8)
         self._written = count(1)
+        self._space = SpaceWatch()
+        self._no_batches_until = 0.0
         self._beginnings = Beginnings(connection, features, self._insist)
 
     async def try_append(
         self, head: Head | None, event: Event, *, patience: float = FOREVER
     ) -> Head | Refused:
         """Append if `head` is still the job's newest event (None: if the job does not exist).
+
+        Raises StreamFull at once when the log takes no more; with endless patience it waits until
+        there is space again.
 
         Safe to cut anywhere: a publish whose answer is lost is repeated with the same guard and
         id, and a refusal is checked against the log before it counts.
@@ -95,11 +108,12 @@ class EventLog:
     ) -> list[Head] | Refused | None:
         """Append the events of several jobs, each as try_append() does: all of them or none.
 
-        None: this server takes no batches, or the stream does not allow them. The refusal is of the
-        first guard that failed, and does not say whose that is. One event of each job: inside a
-        batch the server guards none against the one before.
+        None: this server takes no batches, the stream does not allow them, or it has as many open
+        ones as it may and keeps refusing ours. The refusal is of the first guard that failed, and
+        does not say whose that is. One event of each job: inside a batch the server guards none
+        against the one before.
         """
-        if not self.features.atomic_batches:
+        if not self.features.atomic_batches or self._loop.time() < self._no_batches_until:
             return None
         if not steps or len({event.job for _, event in steps}) < len(steps):
             raise ValueError("a batch holds one event of each of its jobs, and at least one")
@@ -110,12 +124,12 @@ class EventLog:
         ]
         batch = Batch.of(parts)
         try:
-            last = await self._confirm(batch, patience)
+            last = await self._confirm_batch(batch, patience)
         except RequestRefused as refusal:
             if refusal.code == api.BATCHES_NOT_ALLOWED:
                 return None
             raise
-        if isinstance(last, Refused):
+        if last is None or isinstance(last, Refused):
             return last
         at = batch.sequences(last)
         return [
@@ -210,7 +224,7 @@ class EventLog:
         return Publish(subjects.lifecycle(job, event.kind), data, block, event_id, job, guard)
 
     async def _confirm(
-        self, publish: Publish | Batch, patience: float, since: float | None = None
+        self, publish: Publish, patience: float, since: float | None = None
     ) -> int | Refused:
         """Publish until the server says yes (the sequence) or no.
 
@@ -224,11 +238,36 @@ class EventLog:
                 answer = await publish.once(self._connection, min(ACK_TIMEOUT, left))
             except (NoResponders, ConnectionLost):
                 answer = None
+            except StreamFull:
+                if patience != FOREVER:
+                    raise
+                answer = None
             if isinstance(answer, int):
                 return answer
-            if answer is not None and not await self._is_mistaken(publish, answer):
+            if answer is not None:
                 return answer
         return await self._insist(publish, patience, begun)
+
+    async def _confirm_batch(self, batch: Batch, patience: float) -> int | Refused | None:
+        """None: the server keeps refusing it for another reason than a guard, and holds none of it.
+
+        A stream takes 50 open batches. A client that leaves so many open, by mistake or on
+        purpose, must not stop those who can do without a batch.
+        """
+        begun, refused = self._loop.time(), 0
+        while self._loop.time() < begun + _BATCH_PATIENCE:
+            try:
+                answer = await batch.once(self._connection, min(ACK_TIMEOUT, patience))
+            except (NoResponders, ConnectionLost):
+                return await self._insist(batch, patience, begun)
+            if isinstance(answer, int):
+                return answer
+            if answer is not None and not await self._is_mistaken(batch, answer):
+                return answer
+            await asyncio.sleep(pause_after(refused))
+            refused += 1
+        self._no_batches_until = self._loop.time() + _NO_BATCHES_FOR
+        return None
 
     async def _insist(
         self, publish: Publish | Batch, patience: float, since: float
@@ -250,19 +289,37 @@ class EventLog:
             await self._connection.until_up()
             try:
                 answer = await self._publish_or_see_why_not(publish)
+                if answer is not None:
+                    self._space.has_space()
+                    return answer
             except NoResponders:
-                now = self._loop.time()
-                missing_since = min(missing_since, now)
-                if now - missing_since > no_stream_after:
-                    raise InfrastructureMissing(f"stream {LOG}") from None
+                missing_since = self._missing_since(missing_since, no_stream_after)
+            except StreamFull as full:
+                if no_stream_after != FOREVER:
+                    return await self._unless_stored(publish, full)
+                await self._space.wait(full)
             except ConnectionLost as error:
                 if self._connection.is_closed:
                     raise NotConfirmed(publish.subject, None, publish.job.job_id) from error
-            else:
-                if answer is not None:
-                    return answer
             await asyncio.sleep(pause_after(repeated))
             repeated += 1
+
+    def _missing_since(self, before: float, no_stream_after: float) -> float:
+        now = self._loop.time()
+        since = min(before, now)
+        if now - since > no_stream_after:
+            raise InfrastructureMissing(f"stream {LOG}")
+        return since
+
+    async def _unless_stored(self, publish: Publish | Batch, full: StreamFull) -> int:
+        """An earlier copy, whose answer was lost, may have been the last that the stream took."""
+        for pause in PAUSES:
+            for behind, part in enumerate(reversed(publish.parts)):
+                sequence = await self._reads.own_copy(part)
+                if sequence is not None:
+                    return sequence + behind
+            await asyncio.sleep(pause)
+        raise full
 
     async def _publish_or_see_why_not(self, publish: Publish | Batch) -> int | Refused | None:
         """A repeated publish may be refused by its own first copy: then that is the answer.

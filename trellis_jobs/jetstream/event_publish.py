@@ -7,8 +7,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 import orjson
 
+from trellis_jobs.contract.topology import LOG
 from trellis_jobs.errors import RequestRefused
 from trellis_jobs.jetstream import api
+from trellis_jobs.jetstream.full_streams import full_stream
 from trellis_jobs.model.values import Value
 
 if TYPE_CHECKING:
@@ -77,6 +79,9 @@ def _read(subject: str, data: bytes) -> int | Refused | None:
     if error is None:
         return int(answer["seq"])
     code = int(error.get("err_code", 0))
+    full = full_stream(str(answer.get("stream") or LOG), error)
+    if full is not None:
+        raise full
     if code in _ASK_AGAIN or int(error.get("code", 0)) >= _SERVER_ERROR:
         return None
     if code == api.WRONG_LAST_SEQUENCE:

@@ -21,6 +21,7 @@ from trellis_jobs.contract.topology import KEYS
 from trellis_jobs.errors import InfrastructureMissing, NotConfirmed, RequestRefused
 from trellis_jobs.jetstream import api
 from trellis_jobs.jetstream.connection import ConnectionLost, NoResponders
+from trellis_jobs.jetstream.full_streams import full_stream
 from trellis_jobs.jetstream.key_turns import KeyTurns
 from trellis_jobs.key_errors import KeyContention, KeyStateMalformed
 from trellis_jobs.model import subjects
@@ -259,6 +260,9 @@ class KeyBucket:
 
     def _learn_from_refusal(self, subject: str, refusal: dict[str, Any]) -> None:
         """Return if the write is worth another try."""
+        full = full_stream(KEYS, refusal)
+        if full is not None:
+            raise full
         code, description = int(refusal.get("err_code", 0)), str(refusal.get("description", ""))
         newest = _LAST_SEQUENCE.search(description)
         if code == api.WRONG_LAST_SEQUENCE and newest:

@@ -126,6 +126,13 @@ class LogReads:
         what = f"a read of {job.job_id} at sequence {at_least} or later"
         raise NotConfirmed(what, self._loop.time() - begun, job.job_id)
 
+    async def own_copy(self, publish: Publish) -> int | None:
+        """Where this very publish is, if it is the newest of its kind."""
+        message = await self.newest(publish.subject)
+        if message is None or (message.headers or {}).get(h.EVENT_ID) != publish.event_id:
+            return None
+        return sequence_of(message)
+
     async def find(self, publish: Publish, refused_at: int) -> int | None:
         """Where a publish is that was refused, perhaps by its own first copy; None: nowhere.
 

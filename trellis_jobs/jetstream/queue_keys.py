@@ -39,6 +39,7 @@ log = logging.getLogger(__name__)
 ABANDONED_AFTER: Final = timedelta(seconds=60)
 # So many of those that wait are looked at when a key is full; the others move up and are seen then.
 _LOOKED_AT: Final = 20
+_FENCE_TIMEOUT: Final = 30.0
 _HASH: Final = re.compile(r"[0-9a-f]{64}")
 
 
@@ -228,7 +229,8 @@ class QueueKeys:
             if latest is None or isinstance(verdict, NoFence):
                 return isinstance(verdict, NoFence) and verdict.stale
             event = self._fencing(verdict, key, slot, latest)
-            if isinstance(await self._events.try_append(latest.head, event), Head):
+            answer = await self._events.try_append(latest.head, event, patience=_FENCE_TIMEOUT)
+            if isinstance(answer, Head):
                 return isinstance(verdict, EndAsStale)
 
     def _fencing(

@@ -52,13 +52,18 @@ async def detect_replicas(access: Access, system_account: str) -> int:
         return _undetected(error)
 
 
-async def writes_at_once(access: Access, system_account: str) -> bool | None:
-    """Whether the server has on disk what it confirms; None where it does not tell."""
+async def own_report(access: Access, system_account: str) -> dict[str, Any] | None:
+    """What the server tells of its JetStream: settings and use; None where it does not tell."""
     try:
         async with _system(access, system_account) as system:
-            config = (await _jsz(system)).get("config") or {}
+            return await _jsz(system)
     except (ConnectionLost, NoResponders, InfrastructureError, orjson.JSONDecodeError):
         return None
+
+
+def writes_at_once(report: dict[str, Any] | None) -> bool | None:
+    """Whether the server has on disk what it confirms; None where it does not tell."""
+    config = (report or {}).get("config") or {}
     return bool(config.get("sync_always")) if config else None
 
 

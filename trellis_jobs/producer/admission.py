@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from trellis_jobs.errors import JobExists, JobsError, NotConfirmed
+from trellis_jobs.infrastructure_errors import StreamFull
 from trellis_jobs.jetstream.event_log import Refused
 from trellis_jobs.key_errors import FullKey, KeyBusy, NotAdmitted, QueueFull
 from trellis_jobs.model.concurrency import QueuePolicy
@@ -147,7 +148,9 @@ class Admission:
     async def _append_both(self, latest: Latest, victim: JobAddress) -> Entered | None:
         """Both or neither where the log can; else the new one first: one of them must run."""
         created, skipped = self._said(_replacing(victim)), self._skipped(latest, victim)
-        both = await self._events.try_append_together([(latest.head, skipped), (None, created)])
+        both = await self._events.try_append_together(
+            [(latest.head, skipped), (None, created)], patience=self._patience
+        )
         if both is not None:
             return None if isinstance(both, Refused) else Entered(both[1], victim.job_id)
         entered = await self._append_alone(_replacing(victim))
@@ -158,7 +161,13 @@ class Admission:
         if latest.head.standing.state not in _MAKING_WAY:
             return Entered(entered)
         skipped = self._skipped(latest, victim)
-        gone = await self._events.append(latest.head, skipped, shared=self._keys.shared)
+        try:
+            gone = await self._events.append(
+                latest.head, skipped, patience=self._patience, shared=self._keys.shared
+            )
+        except StreamFull as full:
+            log.warning("job %s was not skipped, so both run: %s", victim.job_id, full)
+            return Entered(entered)
         return Entered(entered, victim.job_id if isinstance(gone, Head) else None)
 
     def _skipped(self, latest: Latest, victim: JobAddress) -> Skipped:

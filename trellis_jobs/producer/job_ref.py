@@ -144,7 +144,9 @@ class JobRef(Generic[R_co]):
                 by=self.address.service,
                 reason=None if reason is None else bounded(str(reason), MESSAGE_LIMIT),
             )
-            answer = await self._events.append(latest.head, cancelled, shared=self._queue.shared)
+            answer = await self._events.append(
+                latest.head, cancelled, patience=self.patience, shared=self._queue.shared
+            )
             if isinstance(answer, Lost):
                 self._complain(answer)
             if self._keys is not None:

@@ -18,6 +18,8 @@ from trellis_jobs.jetstream.abilities import Ability
 from trellis_jobs.jetstream.planning import Act, Change
 from trellis_jobs.jetstream.readers import Reader, counted, pushing
 from trellis_jobs.jetstream.server_facts import Replication
+from trellis_jobs.model.fullness import Level as Fullness
+from trellis_jobs.model.fullness import Usage
 
 # Deadlines, retries and leases are compared over machines: so much is not noticed.
 CLOCK_ALLOWED: Final = timedelta(seconds=1)
@@ -30,6 +32,10 @@ _UPGRADE: Final = "upgrade nats-server: 2.15 is recommended"
 _SAME_VERSION: Final = (
     "finish the upgrade: the same version of trellis-jobs here, for the admin runtime and for "
     "workers, in any order"
+)
+_MAKE_SPACE: Final = (
+    "make space before jobs can no longer be created: raise the limit, or shorten the retention of "
+    "finished jobs (trellis-jobs admin serve --retention)"
 )
 MAKE_MISSING: Final = "make what is missing: trellis-jobs infra apply"
 
@@ -94,6 +100,17 @@ def judge_replication(streams: Sequence[Replication], cluster: str | None) -> li
         )
     else:
         found.append(fine(f"every stream has {min(s.replicas for s in streams)} replicas"))
+    return found
+
+
+def judge_usages(usages: Iterable[Usage]) -> list[Finding]:
+    """Only what fills up is worth a line."""
+    found: list[Finding] = []
+    for usage in usages:
+        if usage.level is Fullness.FULL:
+            found.append(broken(str(usage), _MAKE_SPACE))
+        elif usage.level is Fullness.FILLING:
+            found.append(attention(str(usage), _MAKE_SPACE))
     return found
 
 

@@ -33,13 +33,13 @@ from trellis_jobs.errors import (
     NotPermitted,
     ServiceMissing,
 )
-from trellis_jobs.jetstream import server_facts
+from trellis_jobs.jetstream import server_facts, storage_facts
 from trellis_jobs.jetstream.abilities import abilities
 from trellis_jobs.jetstream.access import Access
 from trellis_jobs.jetstream.connection import Connection, ConnectionLost
 from trellis_jobs.jetstream.planning import survey
 from trellis_jobs.jetstream.readers import list_readers
-from trellis_jobs.jetstream.server import detect_features, level_of, writes_at_once
+from trellis_jobs.jetstream.server import detect_features, level_of, own_report, writes_at_once
 from trellis_jobs.surroundings import own_version, utc_now
 
 _ADMIN_PATIENCE: Final = 1.0
@@ -145,13 +145,14 @@ async def _connection(subject: Subject) -> list[Finding]:
 async def _server(subject: Subject) -> list[Finding]:
     greeting, features = subject.connection.greeting, subject.features
     cluster = f", cluster {greeting['cluster']}" if greeting.get("cluster") else ""
-    always = None
+    report = None
     if subject.system_account is not None:
-        always = await writes_at_once(subject.access, subject.system_account)
+        report = await own_report(subject.access, subject.system_account)
     return [
         fine(f"nats-server {features.version}{cluster}"),
         *judging.judge_features(features),
-        judging.judge_sync(always),
+        judging.judge_sync(writes_at_once(report)),
+        *judging.judge_usages(storage_facts.of_server(report or {})),
     ]
 
 
@@ -161,7 +162,11 @@ async def _streams(subject: Subject) -> list[Finding]:
     asked = (server_facts.replication_of(subject.connection, name) for name in names)
     there = [each for each in await asyncio.gather(*asked) if each is not None]
     cluster = subject.connection.greeting.get("cluster")
-    return judging.judge_streams(changes) + judging.judge_replication(there, cluster)
+    return [
+        *judging.judge_streams(changes),
+        *judging.judge_replication(there, cluster),
+        *judging.judge_usages(await storage_facts.usages(subject.connection)),
+    ]
 
 
 async def _queues(subject: Subject) -> list[Finding]:

@@ -1,0 +1,33 @@
+"""Errors of the server side that name what an operator has to change there.
+
+InfrastructureError
+├── NotEncrypted    a server offers no TLS where we must use it
+└── StreamFull      a stream takes no more messages: a limit is reached
+"""
+
+from __future__ import annotations
+
+from trellis_jobs.errors import InfrastructureError, without_secrets
+
+
+class NotEncrypted(InfrastructureError):
+    def __init__(self, servers: str) -> None:
+        super().__init__(
+            f"the NATS server at {without_secrets(servers)} offers no TLS, so no credentials were "
+            "sent to it: enable TLS on the server; if an unencrypted connection is meant, use an "
+            "address that begins with nats:// and give no TLS files"
+        )
+        self.servers = without_secrets(servers)
+
+
+class StreamFull(InfrastructureError):
+    """The server refused a message for want of space; nothing was stored.
+
+    `limit` says in words which limit is reached, `code` is JetStream's error code.
+    """
+
+    def __init__(self, stream: str, limit: str, remedy: str, code: int) -> None:
+        super().__init__(f"stream {stream} is full, nothing was stored: {limit} ({code}); {remedy}")
+        self.stream = stream
+        self.limit = limit
+        self.code = code
