@@ -7,7 +7,7 @@ import inspect
 import pytest
 
 import trellis_jobs
-from trellis_jobs import errors, handler_errors, key_errors
+from trellis_jobs import errors, handler_errors, infrastructure_errors, key_errors
 
 PUBLIC = [
     "Accepted",
@@ -70,6 +70,7 @@ PUBLIC = [
     "Secret",
     "Service",
     "SomeNotCreated",
+    "StreamFull",
     "SyncClient",
     "SyncJobRef",
     "SyncQueue",
@@ -84,7 +85,8 @@ PUBLIC = [
 
 ERRORS = {
     name: error
-    for name, error in {**vars(errors), **vars(handler_errors), **vars(key_errors)}.items()
+    for module in (errors, handler_errors, infrastructure_errors, key_errors)
+    for name, error in vars(module).items()
     if inspect.isclass(error) and issubclass(error, Exception)
 }
 

@@ -36,10 +36,12 @@
         │   └── InboxNotPermitted   nor hear any answer
         ├── RequestRefused          JetStream refused a request for another reason
         ├── ServerTooOld            the server lacks a feature this call needs
-        └── in `infrastructure_errors.py`: NotEncrypted, StreamFull
+        ├── NotEncrypted            a server offers no TLS where we must use it
+        └── StreamFull              a stream takes no more messages: a limit is reached
 
 What a handler raises to choose how its attempt ends is in `handler_errors.py`: Retry, Fail.
-The errors about keys are in `key_errors.py`.
+The errors about keys are in `key_errors.py`, NotEncrypted and StreamFull in
+`infrastructure_errors.py`.
 """
 
 from __future__ import annotations
