@@ -71,6 +71,19 @@ def test_an_id_is_used_once(there: Stage, worker: Command) -> None:
     assert "the-one" in second.err
 
 
+def test_an_id_that_exists_is_no_error_where_only_a_new_one_is_wanted(
+    there: Stage, worker: Command
+) -> None:
+    """Cron on two hosts creates one job per tick, and neither host reports a failure."""
+    tick = (*GREET, '"ann"', "--id", "tick-1", "--if-new")
+    assert there.shell(*tick).out == "created shop/greet tick-1\n"
+    again = there.shell(*tick)
+    assert (again.code, again.out) == (0, "exists already: shop/greet tick-1\n")
+    told = there.shell(*tick, "--wait", "--json")
+    assert (told.code, told.json["outcome"], told.json["state"]) == (0, "exists", "completed")
+    assert there.shell(*GREET, '"ann"', "--if-new").code == 2
+
+
 def test_the_payload_may_come_from_a_file_or_from_a_pipe(
     there: Stage, worker: Command, tmp_path: Path
 ) -> None:

@@ -16,20 +16,23 @@ SHOWN_IN: Final = {
     "fastapi_shop": ("fastapi",),
     "flask_shop": ("flask-and-django",),
     "django_shop": ("flask-and-django",),
+    "sentry_shop": ("logging-and-sentry",),
+    "nightly": ("cron",),
+    "from_celery": ("from-celery-and-arq",),
 }
 FILES: Final = [
     (str(path.relative_to(ROOT)), guide)
     for example, guides in SHOWN_IN.items()
-    for path in sorted((ROOT / "examples" / example).glob("*.py"))
+    for path in sorted((ROOT / "examples" / example).iterdir())
     for guide in guides
-    if path.read_text()
+    if path.is_file() and path.read_text()
 ]
 
 
 def shown(guide: str) -> dict[str, str]:
     """The files that a guide shows, by the name in their first line."""
     found = [
-        re.match(r"# (examples/\S+\.py)\n(.*)", block.text, re.DOTALL)
+        re.match(r"# (examples/\S+)\n(.*)", block.text, re.DOTALL)
         for block in blocks(f"docs/guides/{guide}.md")
     ]
     return {match[1]: match[2] for match in found if match}

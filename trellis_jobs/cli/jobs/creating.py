@@ -24,7 +24,7 @@ from trellis_jobs.cli.showing.output import Output, print_json, print_text, say
 from trellis_jobs.contract.declaration import JobType
 from trellis_jobs.contract.schema_shapes import SchemaShape
 from trellis_jobs.contract.shapes import DoesNotFit
-from trellis_jobs.errors import PayloadInvalid
+from trellis_jobs.errors import JobExists, PayloadInvalid
 from trellis_jobs.jetstream.connection import Connection
 from trellis_jobs.jetstream.event_log import EventLog
 from trellis_jobs.jetstream.key_bucket import KeyBucket
@@ -36,7 +36,7 @@ from trellis_jobs.model.job import Job
 from trellis_jobs.model.json_values import Json
 from trellis_jobs.model.redaction import redacted
 from trellis_jobs.model.states import JobState
-from trellis_jobs.producer.submission import Producer
+from trellis_jobs.producer.submission import Producer, Request
 from trellis_jobs.surroundings import Surroundings
 from trellis_jobs.telemetry import Telemetry
 
@@ -46,6 +46,7 @@ class _Wanted:
     queue: QueueName
     payload: Json
     job_id: str | None
+    if_new: bool
     deadline: datetime | None
     wait: bool
     timeout: float | None
@@ -53,7 +54,7 @@ class _Wanted:
 
 @dataclass(frozen=True, slots=True)
 class _Outcome:
-    """What the queue's policy made of it: accepted, replaced, coalesced or rejected."""
+    """What became of the request: accepted, replaced, coalesced, rejected, or exists."""
 
     name: str
     job: JobAddress
@@ -76,6 +77,10 @@ def create_job(
     job_id: Annotated[
         str | None, typer.Option("--id", help="The job's id; refused if there is one with it.")
     ] = None,
+    if_new: Annotated[
+        bool,
+        typer.Option("--if-new", help="With --id: do nothing, and end with 0, if it exists."),
+    ] = False,
     deadline: Annotated[
         str | None,
         typer.Option(help="Not to be begun after it: 10m, 2h, or RFC 3339.", metavar="TIME"),
@@ -96,6 +101,7 @@ def create_job(
         queue_name(queue),
         read_payload(payload),
         job_id,
+        if_new,
         None if deadline is None else moment_ahead("--deadline", deadline, datetime.now(UTC)),
         wait,
         seconds("--timeout", timeout),
@@ -104,6 +110,8 @@ def create_job(
         raise typer.BadParameter(
             "it is about --wait: add that, or leave it out", param_hint="--timeout"
         )
+    if if_new and job_id is None:
+        raise typer.BadParameter("it needs an id to look for: add --id", param_hint="--if-new")
     source.check()
     run(_create(reach, source, wanted, output))
 
@@ -150,30 +158,43 @@ async def _create(
 async def _submit(
     connection: Connection, events: EventLog, queue: JobType[Any, Any], wanted: _Wanted
 ) -> _Outcome:
-    around, service = Surroundings(), wanted.queue.service
-    keys = {}
-    if queue.keying is not None:
-        bucket = KeyBucket(connection, around.now)
-        keys = {queue.name: QueueKeys(service, queue, queue.keying, bucket, events, around.now)}
-    producer = Producer(service, events, keys, Telemetry(), around)
-    try:
-        payload = queue.payload.from_json(wanted.payload)
-    except DoesNotFit as misfit:
-        raise PayloadInvalid(queue.name, str(misfit)) from misfit
-    request = producer.request(queue, payload, job_id=wanted.job_id, deadline=wanted.deadline)
+    producer = _producer(connection, events, queue, wanted.queue.service)
+    request = _request(producer, queue, wanted)
     try:
         created = await producer.create(request)
+    except JobExists as existing:
+        if not wanted.if_new:
+            raise
+        return _Outcome("exists", JobAddress(wanted.queue.service, queue.name, existing.job_id), {})
     except NotAdmitted as refusal:
         if not refusal.coalesced:
             raise
-        existing = JobAddress(service, queue.name, refusal.existing_job_id)
-        return _Outcome("coalesced", existing, {"key": refusal.key})
+        address = JobAddress(wanted.queue.service, queue.name, refusal.existing_job_id)
+        return _Outcome("coalesced", address, {"key": refusal.key})
     more: dict[str, Any] = {"seq": created.sequence}
     if request.key is not None:
         more["key"] = request.key.display
     if created.replaced is not None:
         more["replacedJobId"] = created.replaced
     return _Outcome("replaced" if created.replaced else "accepted", created.address, more)
+
+
+def _producer(
+    connection: Connection, events: EventLog, queue: JobType[Any, Any], service: str
+) -> Producer:
+    around, keys = Surroundings(), {}
+    if queue.keying is not None:
+        bucket = KeyBucket(connection, around.now)
+        keys = {queue.name: QueueKeys(service, queue, queue.keying, bucket, events, around.now)}
+    return Producer(service, events, keys, Telemetry(), around)
+
+
+def _request(producer: Producer, queue: JobType[Any, Any], wanted: _Wanted) -> Request:
+    try:
+        payload = queue.payload.from_json(wanted.payload)
+    except DoesNotFit as misfit:
+        raise PayloadInvalid(queue.name, str(misfit)) from misfit
+    return producer.request(queue, payload, job_id=wanted.job_id, deadline=wanted.deadline)
 
 
 def _show(outcome: _Outcome, output: Output) -> None:
@@ -185,6 +206,7 @@ def _show(outcome: _Outcome, output: Output) -> None:
         "accepted": "created",
         "replaced": f"created, in the place of {outcome.more.get('replacedJobId')}:",
         "coalesced": "not created: the queue leaves the work to",
+        "exists": "exists already:",
     }
     print_text(f"{words[outcome.name]} {job.service}/{job.job_type} {job.job_id}")
 
