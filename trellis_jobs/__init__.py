@@ -10,6 +10,7 @@ from trellis_jobs.errors import (
     CalledInEventLoop,
     CredentialsRefused,
     CredentialsUnusable,
+    DeadlineInvalid,
     DeclarationError,
     InboxNotPermitted,
     InfrastructureError,
@@ -40,6 +41,7 @@ from trellis_jobs.errors import (
     SomeNotCreated,
     Unreachable,
     WaitTimeout,
+    WrongEventLoop,
 )
 from trellis_jobs.handler_errors import Fail, Retry
 from trellis_jobs.infrastructure_errors import NotEncrypted, StreamFull
@@ -78,6 +80,7 @@ __all__ = [
     "Coalesced",
     "CredentialsRefused",
     "CredentialsUnusable",
+    "DeadlineInvalid",
     "DeclarationError",
     "Fail",
     "InboxNotPermitted",
@@ -137,6 +140,7 @@ __all__ = [
     "Unreachable",
     "WaitTimeout",
     "Workers",
+    "WrongEventLoop",
     "current_job",
     "job",
     "upgraded_elsewhere",

@@ -5,10 +5,12 @@
     │   └── InvalidToken            a name cannot be one token of a NATS subject
     ├── PayloadInvalid              a payload does not fit its declaration
     ├── ResultInvalid               a stored result does not fit its declaration
+    ├── DeadlineInvalid             a deadline is not a moment, or not a positive duration
     ├── KeyUnresolvable             a payload has no value where the queue's key points
     ├── PayloadTooLarge             an event would exceed the server's max_payload
     ├── NotConnected                the service is not connected
     ├── CalledInEventLoop           a sync client was called where it would block an event loop
+    ├── WrongEventLoop              the service is connected on another event loop
     ├── NoCurrentJob                current_job() was called outside a handler
     ├── ResourceUnavailable         a resource of a lifespan is not open, or failed to open
     ├── JobNotFound                 the log holds no such job
@@ -74,22 +76,40 @@ class DeclarationError(JobsError):
 
 
 class InvalidToken(DeclarationError):
-    def __init__(self, field: str, value: str, why: str = "") -> None:
+    def __init__(self, field: str, value: object, why: str = "") -> None:
         because = why or "use letters, digits, '-' and '_' only"
         super().__init__(f"{field} {_shown(value)} cannot be a subject token: {because}")
         self.field = field
         self.value = value
 
 
-def _shown(value: str) -> str:
-    return repr(value if len(value) <= _LONGEST_SHOWN else f"{value[:_LONGEST_SHOWN]}…")
+def _shown(value: object) -> str:
+    shown = repr(value)
+    quote = shown[-1] if isinstance(value, str) else ""
+    return shown if len(shown) <= _LONGEST_SHOWN + 2 else f"{shown[:_LONGEST_SHOWN]}…{quote}"
 
 
 class PayloadInvalid(JobsError):
-    def __init__(self, queue: str, problem: str) -> None:
-        super().__init__(f"the payload does not fit queue {queue!r}: {problem}")
+    """`index`: which payload of a create_many(), counted from 0."""
+
+    def __init__(self, queue: str, problem: str, index: int | None = None) -> None:
+        super().__init__(f"{_which(index)} does not fit queue {queue!r}: {problem}")
         self.queue = queue
         self.problem = problem
+        self.index = index
+
+    def of_item(self, index: int) -> PayloadInvalid:
+        return PayloadInvalid(self.queue, self.problem, index)
+
+
+def _which(index: int | None) -> str:
+    return "the payload" if index is None else f"payload {index} of create_many (counted from 0)"
+
+
+class DeadlineInvalid(JobsError, ValueError):
+    def __init__(self, deadline: object, why: str) -> None:
+        super().__init__(f"deadline {_shown(deadline)}: {why}")
+        self.deadline = deadline
 
 
 class ResultInvalid(JobsError):
@@ -104,12 +124,18 @@ class ResultInvalid(JobsError):
 
 
 class KeyUnresolvable(JobsError):
-    def __init__(self, pointer: str) -> None:
+    """`index`: in which payload of a create_many(), counted from 0."""
+
+    def __init__(self, pointer: str, index: int | None = None) -> None:
         super().__init__(
             f"the key pointer {pointer!r} does not lead to a string, a finite number or a boolean "
-            "in the payload"
+            f"in {_which(index)}"
         )
         self.pointer = pointer
+        self.index = index
+
+    def of_item(self, index: int) -> KeyUnresolvable:
+        return KeyUnresolvable(self.pointer, index)
 
 
 class PayloadTooLarge(JobsError):
@@ -141,6 +167,16 @@ class NoCurrentJob(JobsError):
 
 class ResourceUnavailable(JobsError):
     """A resource of a lifespan is not open, or failed to open; the message says which and why."""
+
+
+class WrongEventLoop(JobsError, RuntimeError):
+    def __init__(self) -> None:
+        super().__init__(
+            "this was called on another event loop than the one the service connected on. From a "
+            "thread, use `service.connect_sync()`, or hand the call to the service's own loop: "
+            "`asyncio.run_coroutine_threadsafe(coroutine, loop).result()`. In a program with "
+            "several loops, connect the service on the loop that uses it"
+        )
 
 
 class JobNotFound(JobsError):

@@ -65,7 +65,8 @@ def test_a_manifest_read_and_written_again_is_the_same(
     queue: JobType[Any, Any], keying: Any
 ) -> None:
     if keying is not None:
-        queue = replace(queue, keying=keying, ack_wait=timedelta(seconds=30))
+        payload: Any = Shape(dict[str, Any])
+        queue = replace(queue, payload=payload, keying=keying, ack_wait=timedelta(seconds=30))
     written = to_manifest(ServiceContract("helpdesk", {"sync": queue}))
     read = from_manifest(json.loads(json.dumps(written)))
     assert to_manifest(read) == written

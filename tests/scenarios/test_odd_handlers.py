@@ -8,7 +8,7 @@ import threading
 import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from datetime import datetime, timedelta
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -23,7 +23,6 @@ from trellis_jobs import (
     JobFailed,
     Jobs,
     NotConnected,
-    PayloadInvalid,
     Retry,
     Service,
     job,
@@ -220,15 +219,6 @@ async def test_a_job_ends_with_the_last_delivery_its_queue_asked_for(
             await ref.wait(timeout=10)
         assert (await ref.get()).tries == 2
         await raw.until_empty()
-
-
-@pytest.mark.parametrize("deadline", [datetime(2030, 1, 1), 1e20, float("nan")])  # noqa: DTZ001
-async def test_a_deadline_that_no_reader_could_follow_is_refused(
-    server: EmbeddedServer, deadline: Any
-) -> None:
-    async with Service(OddJobs).connect(server.url, workers=False) as service:
-        with pytest.raises(PayloadInvalid, match="deadline"):
-            await service.jobs.work.create("x", deadline=deadline)
 
 
 async def test_a_service_connects_once_at_a_time(server: EmbeddedServer) -> None:

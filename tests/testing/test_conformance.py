@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from contextlib import suppress
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
 import pytest
@@ -177,7 +178,7 @@ async def refusals(troupe: Troupe) -> list[str]:
             await attempt
         said.append(f"{type(refusal.value).__name__}: {refusal.value}")
     await jobs.unplayed.ref("twin").cancel("off")
-    late = await jobs.play.create(Part(), deadline=-1)
+    late = await jobs.play.create(Part(), deadline=datetime.now(UTC) - timedelta(seconds=1))
     await drain(troupe.service)
     for ref in (jobs.unplayed.ref("twin"), late):
         said.append(str(await end_of(ref)))

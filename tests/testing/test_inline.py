@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from functools import partial
 from typing import Any
 
 import pytest
 
 from tests.support.facts import until
-from tests.testing.troupe import Part, Troupe
+from tests.testing.troupe import Part, Troupe, TroupeJobs
 from trellis_jobs import ActiveJob, DeclarationError, JobCancelled, Jobs, NotConnected, Service, job
 from trellis_jobs.model import subjects
 from trellis_jobs.testing import assert_enqueued, drain, inline
@@ -108,11 +110,8 @@ async def test_drain_waits_for_what_other_tasks_have_created() -> None:
 async def test_a_service_is_inline_or_connected_and_only_one_of_them() -> None:
     service = Troupe().service
     async with inline(service):
-        with pytest.raises(DeclarationError, match="connected already"):
+        with pytest.raises(DeclarationError, match=r"already: enter `inline\(service\)` before"):
             async with inline(service):
-                pass
-        with pytest.raises(DeclarationError, match="connected already"):
-            async with service.connect("nats://127.0.0.1:1"):
                 pass
     with pytest.raises(NotConnected):
         await service.jobs.play.create(Part())
@@ -124,3 +123,32 @@ async def test_nothing_is_kept_from_one_inline_to_the_next() -> None:
         async with inline(service):
             await service.jobs.play.create(Part(), job_id="same")
             await assert_enqueued(service.jobs.play, count=1)
+
+
+class App:
+    """As in Starlette and FastAPI, the lifespan is entered at the start and left at the end."""
+
+    def __init__(self, service: Service[TroupeJobs]) -> None:
+        self.service = service
+
+    @asynccontextmanager
+    async def lifespan(self) -> AsyncIterator[None]:
+        async with self.service.connect("nats://127.0.0.1:1", workers=False):
+            yield
+
+    async def post_play(self) -> str:
+        return (await self.service.jobs.play.create(Part())).id
+
+
+async def test_an_app_whose_lifespan_connects_starts_within() -> None:
+    """Reproduction: `inline(service)` around such an app raised "is connected already"."""
+    troupe = Troupe()
+    app = App(troupe.service)
+    async with inline(troupe.service):
+        for _ in range(2):
+            async with app.lifespan():
+                ref = troupe.jobs.play.ref(await app.post_play())
+                assert (await ref.get()).state == "completed"
+        assert (await troupe.jobs.play.create(Part())).id
+    with pytest.raises(NotConnected):
+        await app.post_play()

@@ -73,6 +73,11 @@ def valid(kind: EventKind) -> dict[str, Any]:
     return body
 
 
+def test_an_empty_slot_token_is_no_token() -> None:
+    slot = {"key": "a:b", "keyHash": "f13b", "slotToken": ""}
+    assert reason({**valid(EventKind.STARTED), "concurrency": slot}) == "slotToken cannot be empty"
+
+
 @forall(st.binary(max_size=200))
 def test_any_bytes_at_all_are_undecodable(data: bytes) -> None:
     assert isinstance(read(data), Undecodable)

@@ -46,7 +46,7 @@ SLOTS = st.builds(
         job, token, tries=tries, since=rest[0], started_at=rest[1], context=rest[2], unknown=rest[3]
     ),
     TOKENS,
-    TEXTS,
+    st.text(min_size=1, max_size=5),
     st.integers(0, 2**53),
     st.integers(0, 2**53),
     TIMES,
@@ -237,6 +237,17 @@ def test_a_field_of_the_wrong_type_is_named(path: Path, wrong: object) -> None:
 )
 def test_a_value_out_of_its_bounds_is_named(change: dict[str, Any], named: str) -> None:
     assert named in reason(body() | change)
+
+
+def test_a_slot_with_an_empty_token_is_malformed() -> None:
+    """Any attempt without a token of its own could renew or release it."""
+    value = body()
+    value["active"][0]["slotToken"] = ""
+    state = read(value)
+    assert isinstance(state, Malformed)
+    assert state.reason == "slotToken cannot be empty"
+    with pytest.raises(ValueError, match="needs the token"):
+        slot(token="")
 
 
 @pytest.mark.parametrize("where", ["active", "queued"])

@@ -73,7 +73,10 @@ class JobType(Generic[P, R]):
         )
         for option in ("timeout", "deadline"):
             value: timedelta | None = getattr(self, option)
-            self._require(value is None or value > timedelta(), f"{option} must be positive")
+            self._require(
+                value is None or value > timedelta(),
+                f"{option} must be more than 0 seconds, is {value}",
+            )
 
     def _check_counts(self) -> None:
         counts = {"concurrency": self.concurrency, "max_deliver": self.retry.max_tries}
@@ -89,9 +92,16 @@ class JobType(Generic[P, R]):
             check_versions(self.version, self.upgrades)
         except DeclarationError as error:
             raise DeclarationError(f"queue {self.name!r}: {error}") from error
-        for segment in () if self.keying is None else self.keying.template.segments:
-            hidden = segment.startswith("/") and is_secret(segment, self.payload.secrets)
-            self._require(not hidden, f"{segment} is secret, so it cannot be part of a key")
+        segments = () if self.keying is None else self.keying.template.segments
+        for pointer in (segment for segment in segments if segment.startswith("/")):
+            hidden = is_secret(pointer, self.payload.secrets)
+            self._require(not hidden, f"{pointer} is secret, so it cannot be part of a key")
+            self._require(
+                self.payload.may_hold_key(pointer),
+                f"the key pointer {pointer!r} leads to no text, number or boolean of the payload; "
+                "point to one of its fields, as in '/customer/id', or leave the '/' out for a "
+                "constant",
+            )
 
     def read(self, payload: Json, version: int) -> P:
         """A payload as a handler gets it; raises DoesNotFit."""

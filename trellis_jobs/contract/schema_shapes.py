@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from pydantic import TypeAdapter
 
+from trellis_jobs.contract.schema_pointer import may_lead_to_scalar
 from trellis_jobs.contract.secret_fields import secret_places
 from trellis_jobs.contract.shapes import DoesNotFit, Shape
 from trellis_jobs.errors import DeclarationError
@@ -61,6 +62,9 @@ class SchemaShape(Shape[Any]):
 
     def schema(self) -> Any:
         return self._schema
+
+    def may_hold_key(self, pointer: str) -> bool:
+        return may_lead_to_scalar(self._schema, pointer, is_closed=False)
 
     def _check(self, value: Json) -> None:
         problems = sorted(self._problems(value))

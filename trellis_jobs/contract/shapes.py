@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import math
 import re
 from typing import TYPE_CHECKING, Any, Final, Generic, Literal, TypeVar, cast, get_args
@@ -10,6 +11,7 @@ import orjson
 from pydantic import PydanticSchemaGenerationError, PydanticUserError, TypeAdapter, ValidationError
 from pydantic_core.core_schema import ErrorType
 
+from trellis_jobs.contract.schema_pointer import may_lead_to_scalar
 from trellis_jobs.contract.secret_fields import (
     SecretElsewhere,
     secret_places,
@@ -33,6 +35,17 @@ _COLLECTIONS: Final = (list, tuple, set, frozenset)
 _CONTAINERS: Final = (dict, *_COLLECTIONS)
 # Their words are pydantic's own, and quote nothing that was given.
 _SAID_BY_PYDANTIC: Final = frozenset(get_args(ErrorType)) - {"value_error", "assertion_error"}
+_VALUES: Final = (dict, list, tuple, set, frozenset, str, bytes, int, float)
+# What pydantic raises for objects that are not types.
+_NO_TYPE: Final = (
+    PydanticSchemaGenerationError,
+    PydanticUserError,
+    AttributeError,
+    KeyError,
+    NameError,
+    TypeError,
+)
+_WANTED: Final = "pass a type, such as a pydantic model, a dataclass, a TypedDict or int"
 _HALF_A_PAIR: Final = re.compile("[\ud800-\udfff]")
 
 
@@ -50,11 +63,13 @@ class Shape(Generic[T]):
 
     def __init__(self, declared: type[T]) -> None:
         self.type = declared
+        if _is_value(declared):
+            raise DeclarationError(f"{declared!r} cannot be a payload or result: {_WANTED}")
         try:
             self._adapter: TypeAdapter[T] = TypeAdapter(declared)
-        except (PydanticSchemaGenerationError, PydanticUserError) as error:
+        except _NO_TYPE as error:
             raise DeclarationError(
-                f"{declared!r} cannot be a payload or result: {error}"
+                f"{declared!r} cannot be a payload or result: {_WANTED} ({error})"
             ) from error
         self.secrets = self._secrets()
 
@@ -95,6 +110,14 @@ class Shape(Generic[T]):
         except PydanticUserError as error:
             raise DeclarationError(f"{self.type!r} has no JSON Schema: {error}") from error
         return without_secret_values(schema) if self.secrets else schema
+
+    def may_hold_key(self, pointer: str) -> bool:
+        """False if what is written of this type certainly has nothing there to make a key of."""
+        try:
+            written = self._adapter.json_schema(by_alias=True, mode="serialization")
+        except PydanticUserError:
+            return True
+        return may_lead_to_scalar(written, pointer, is_closed=True)
 
     def _secrets(self) -> tuple[str, ...]:
         """A type without a JSON Schema can say of none of its fields that they are secret.
@@ -140,6 +163,11 @@ class Shape(Generic[T]):
 
     def __hash__(self) -> int:
         return hash(self.type)
+
+
+def _is_value(declared: object) -> bool:
+    """Mistakes that pydantic takes for something else, or fails at."""
+    return isinstance(declared, _VALUES) or inspect.isroutine(declared)
 
 
 def _place(parts: tuple[int | str, ...], declared: frozenset[str] | None) -> str:

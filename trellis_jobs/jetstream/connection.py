@@ -68,7 +68,7 @@ class Connection:
         self._client = client
         self._servers = str(access)
         self._api_prefix = access.api_prefix
-        self._loop = asyncio.get_running_loop()
+        self.loop = asyncio.get_running_loop()
         self._questions = Questions(client.new_inbox())
         self._up = asyncio.Event()
         self._up.set()

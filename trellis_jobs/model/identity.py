@@ -44,6 +44,13 @@ def check_token(field: str, value: str) -> str:
     return value
 
 
+def check_given_token(field: str, value: object) -> str:
+    """Like check_token, of what a caller of the API passed, who may have no type checker."""
+    if not isinstance(value, str):
+        raise InvalidToken(field, value, f"pass text, not {type(value).__name__}")
+    return check_token(field, value)
+
+
 @lru_cache(maxsize=1024)
 def _is_token(value: str) -> bool:
     """Names of services, types and instances are few, and come again and again."""
@@ -54,6 +61,10 @@ def check_service(value: str) -> str:
     if value in RESERVED_SERVICES:
         raise InvalidToken("service", value, "the name is reserved for worker presence")
     return check_token("service", value)
+
+
+def check_given_service(value: object) -> str:
+    return check_service(check_given_token("service", value))
 
 
 def ulid(milliseconds: int, randomness: int) -> str:

@@ -47,6 +47,10 @@ class Slot(Value, frozen=True, kw_only=True):
     context: JobContext | None = None
     unknown: Unknown = field(default_factory=dict)
 
+    def __post_init__(self) -> None:
+        if not self.token:
+            raise ValueError("a slot needs the token of the attempt that owns it")
+
 
 class Waiting(Value, frozen=True, kw_only=True):
     """One job that was accepted and does not run; before `not_before` nobody need wait for it."""

@@ -25,6 +25,7 @@ from trellis_jobs.errors import (
 )
 from trellis_jobs.jetstream.end_notices import watch_job
 from trellis_jobs.jetstream.event_log import Latest, Lost
+from trellis_jobs.jetstream.own_loop import require_running
 from trellis_jobs.model.events import Begun, Cancelled, Completed, Event, EventKind
 from trellis_jobs.model.job import Job, fold, reduce
 from trellis_jobs.model.job_errors import MESSAGE_LIMIT, bounded
@@ -120,6 +121,7 @@ class JobRef(Generic[R_co]):
 
     async def wait(self, timeout: float | None = None) -> R_co:
         """The result once there is one; any other end raises its own JobEnded (JobFailed, …)."""
+        require_running(self._connection.loop)
         try:
             async with asyncio.timeout(timeout):
                 head = await self._until_over()
@@ -166,6 +168,7 @@ class JobRef(Generic[R_co]):
         An end that an operator's retry has undone already is not the end. Secrets are replaced by
         `[secret]`, as by `get`.
         """
+        require_running(self._connection.loop)
         job, newest = None, (await self._latest()).head.sequence
         async for entry in self._events.follow(self.address):
             job = reduce(job, entry).job
@@ -195,6 +198,7 @@ class JobRef(Generic[R_co]):
     @asynccontextmanager
     async def _patiently(self, what: str) -> AsyncIterator[None]:
         """As long as create() has; a wait has a timeout of its own instead."""
+        require_running(self._connection.loop)
         try:
             async with asyncio.timeout(self.patience):
                 yield

@@ -18,7 +18,7 @@ from trellis_jobs.jetstream.event_log import EventLog, Refused
 from trellis_jobs.model.concurrency import Concurrency
 from trellis_jobs.model.context import JobContext
 from trellis_jobs.model.events import Created
-from trellis_jobs.model.identity import JobAddress, check_token
+from trellis_jobs.model.identity import JobAddress, check_given_token
 from trellis_jobs.model.redaction import redacted
 from trellis_jobs.model.values import Value, repr_with
 from trellis_jobs.producer.admission import Admission
@@ -88,7 +88,7 @@ class Producer:
     ) -> Request:
         """Check everything that can be checked before anything is sent."""
         if job_id is not None:
-            check_token("job id", job_id)
+            check_given_token("job id", job_id)
         try:
             fitting = queue.payload.to_json(payload)
         except DoesNotFit as misfit:

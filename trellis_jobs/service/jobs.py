@@ -15,7 +15,7 @@ from trellis_jobs.contract.declaration import (
 from trellis_jobs.contract.keying import KeyConcurrency, QueueDepth, resolve
 from trellis_jobs.contract.shapes import Shape
 from trellis_jobs.errors import DeclarationError
-from trellis_jobs.model.identity import check_service
+from trellis_jobs.model.identity import check_given_service
 from trellis_jobs.model.retry import RetryPolicy
 from trellis_jobs.service.queue import Queue
 
@@ -149,7 +149,7 @@ class Jobs:
             if queue.name in queues:
                 raise DeclarationError(f"{cls.__name__} declares queue {queue.name!r} twice")
             queues[queue.name] = queue
-        cls.contract = ServiceContract(check_service(service), queues)
+        cls.contract = ServiceContract(check_given_service(service), queues)
 
 
 def _attributes(cls: type) -> dict[str, object]:
@@ -181,6 +181,8 @@ def _duration(option: str, value: Duration) -> timedelta:
     if isinstance(value, timedelta):
         return value
     try:
+        if isinstance(value, bool):
+            raise TypeError("a boolean is no duration")
         return timedelta(seconds=value)
     except (TypeError, ValueError, OverflowError) as error:
         raise DeclarationError(

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import asdict
-from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, overload
 
-from trellis_jobs.errors import PayloadInvalid
 from trellis_jobs.key_errors import NotAdmitted
+from trellis_jobs.service.deadlines import Deadline, moment_of
 from trellis_jobs.service.outcomes import Accepted, Coalesced, Rejected, Replaced
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Iterable
+    from datetime import datetime
 
     from trellis_jobs.contract.declaration import JobType
     from trellis_jobs.producer.job_ref import JobRef
@@ -45,10 +45,12 @@ class Queue(Generic[P, R]):
         payload: P,
         *,
         job_id: str | None = None,
-        deadline: float | timedelta | datetime | None = None,
+        deadline: Deadline | None = None,
     ) -> JobRef[R]:
-        """Returns once the job is in the log. `deadline`: a moment, or from now (seconds).
+        """Returns once the job is in the log.
 
+        `deadline`: a moment (datetime), or how long from now (seconds or timedelta). A job whose
+        moment has passed already expires without having run.
         A queue with keys may let no new job in: then this raises KeyBusy or QueueFull.
         """
         return await self.runtime.create(
@@ -60,7 +62,7 @@ class Queue(Generic[P, R]):
         payload: P,
         *,
         job_id: str | None = None,
-        deadline: float | timedelta | datetime | None = None,
+        deadline: Deadline | None = None,
     ) -> Accepted[JobRef[R]] | Replaced[JobRef[R]] | Coalesced[JobRef[R]] | Rejected:
         """Like create, but tells what the queue's policy made of it instead of raising."""
         try:
@@ -73,7 +75,7 @@ class Queue(Generic[P, R]):
             return Rejected(**asdict(refusal.full))
 
     async def create_many(
-        self, payloads: Iterable[P], *, deadline: float | timedelta | datetime | None = None
+        self, payloads: Iterable[P], *, deadline: Deadline | None = None
     ) -> list[JobRef[R]]:
         """One job per payload, in order, pipelined; all payloads are checked before any is sent."""
         return await self.runtime.create_many(self.type, payloads, deadline=self._moment(deadline))
@@ -82,17 +84,5 @@ class Queue(Generic[P, R]):
         """A job created earlier, perhaps by another process, by its id."""
         return self.runtime.ref(self.type, job_id)
 
-    def _moment(self, deadline: float | timedelta | datetime | None) -> datetime | None:
-        if deadline is None:
-            return None
-        try:
-            if isinstance(deadline, int | float):
-                deadline = timedelta(seconds=deadline)
-            moment = self.runtime.now() + deadline if isinstance(deadline, timedelta) else deadline
-            if moment.tzinfo is not None:
-                return moment.astimezone(UTC)
-        except (ValueError, OverflowError) as error:
-            raise PayloadInvalid(self.type.name, f"deadline {deadline!r}: {error}") from None
-        raise PayloadInvalid(
-            self.type.name, f"deadline {deadline} must name its time zone: datetime.now(UTC) + …"
-        )
+    def _moment(self, deadline: Deadline | None) -> datetime | None:
+        return None if deadline is None else moment_of(deadline, self.runtime.now())

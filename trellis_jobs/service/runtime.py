@@ -6,13 +6,20 @@ from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from trellis_jobs.errors import DeclarationError, NotConnected
+from trellis_jobs.errors import (
+    DeclarationError,
+    KeyUnresolvable,
+    NotConnected,
+    PayloadInvalid,
+)
 from trellis_jobs.jetstream.connection import Connection
-from trellis_jobs.model.identity import JobAddress
+from trellis_jobs.jetstream.own_loop import require_running
+from trellis_jobs.model.identity import JobAddress, check_given_token
 from trellis_jobs.producer.job_ref import JobAccess, JobRef
-from trellis_jobs.producer.submission import CreatedJob
+from trellis_jobs.producer.submission import CreatedJob, Request
 from trellis_jobs.service.outcomes import Accepted, Replaced
 from trellis_jobs.service.resources import Resources
+from trellis_jobs.worker.handler_check import check_handler
 from trellis_jobs.worker.handlers import Handlers
 from trellis_jobs.worker.sync_handlers import as_async
 
@@ -61,6 +68,7 @@ class Runtime:
         self.resources = Resources(service)
         self.live: Connected | None = None
         self._is_taken = False
+        self.is_inline = False
 
     def bound(self, declared: JobType[P, R]) -> JobType[P, R]:
         return self._bound.get(declared.name, declared)
@@ -86,14 +94,30 @@ class Runtime:
         finally:
             self._is_taken = False
 
+    @contextmanager
+    def inlined(self) -> Iterator[None]:
+        """While this lasts, connecting connects to nothing: a test provides the runtime."""
+        self.is_inline = True
+        try:
+            yield
+        finally:
+            self.is_inline = False
+
     @property
     def connected(self) -> Connected:
         if self.live is None:
             raise NotConnected(self.service)
         return self.live
 
+    def connected_here(self) -> Connected:
+        """Raises WrongEventLoop on any loop but the one that the service connected on."""
+        live = self.connected
+        require_running(live.connection.loop)
+        return live
+
     def register(self, queue: JobType[Any, Any], handler: Callable[..., Any]) -> None:
         self.require_unconnected(f"queue {queue.name!r}: handlers must be registered")
+        check_handler(queue.name, queue.payload.type, handler)
         name = getattr(handler, "__qualname__", repr(handler))
         self.handlers.register(queue, as_async(handler), name)
 
@@ -110,7 +134,7 @@ class Runtime:
         self, queue: JobType[P, R], payload: P, *, job_id: str | None, deadline: datetime | None
     ) -> Accepted[JobRef[R]] | Replaced[JobRef[R]]:
         """Raises NotAdmitted when there is no new job."""
-        producer = self.connected.producer
+        producer = self.connected_here().producer
         request = producer.request(queue, payload, job_id=job_id, deadline=deadline)
         created = await producer.create(request)
         ref = self._ref(queue, created)
@@ -119,12 +143,13 @@ class Runtime:
     async def create_many(
         self, queue: JobType[P, R], payloads: Iterable[P], *, deadline: datetime | None
     ) -> list[JobRef[R]]:
-        producer = self.connected.producer
-        requests = [producer.request(queue, payload, deadline=deadline) for payload in payloads]
+        producer = self.connected_here().producer
+        requests = list(_requests(producer, queue, payloads, deadline))
         created, access = await producer.create_many(requests), self._access(queue)
         return [JobRef(each.address, queue, access, since=each.sequence) for each in created]
 
     def ref(self, queue: JobType[Any, R], job_id: str, *, since: int = 0) -> JobRef[R]:
+        check_given_token("job id", job_id)
         return self._ref(queue, CreatedJob(JobAddress(self.service, queue.name, job_id), since))
 
     def now(self) -> datetime:
@@ -136,3 +161,15 @@ class Runtime:
     def _access(self, queue: JobType[Any, Any]) -> JobAccess:
         live = self.connected
         return JobAccess(live.connection, live.events, self.surroundings, live.keys.get(queue.name))
+
+
+def _requests(
+    producer: Producer, queue: JobType[P, Any], payloads: Iterable[P], deadline: datetime | None
+) -> Iterator[Request]:
+    made = 0
+    try:
+        for payload in payloads:
+            yield producer.request(queue, payload, deadline=deadline)
+            made += 1
+    except (PayloadInvalid, KeyUnresolvable) as refused:
+        raise refused.of_item(made) from refused

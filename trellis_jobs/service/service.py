@@ -71,6 +71,8 @@ class Service(Generic[J]):
         self._names = {name: queue.name for name, queue in bound.items()}
         self._bindings = bindings
         self._sync_clients: dict[Access, SyncClient] = {}
+        if grace < 0:
+            raise DeclarationError(f"grace cannot be negative, is {grace}")
         self.grace = grace
         self._runtime = Runtime(self.contract.service, Surroundings(), bound)
         self._stopping: asyncio.Task[None] | None = None
@@ -123,10 +125,15 @@ class Service(Generic[J]):
         New streams get `replicas`, else as many as the cluster can hold if `system_account` (a
         URL with user and password, or a credentials file) lets us ask, else one.
         """
+        if self._runtime.is_inline:
+            yield self
+            return
         wanted = workers if isinstance(workers, Workers) else Workers()
         handlers = self._chosen(wanted) if workers else []
         if isinstance(workers, Workers) and not handlers:
             raise DeclarationError(f"service {self.name!r} has no handlers: nothing to work on")
+        if workers and wanted.queues is None:
+            self._warn_of_unhandled_queues()
         detected = 1
         access = access_to(url, credentials).answered_at(inbox_of(self.name))
         async with self._runtime.connection(access) as connection:
@@ -180,7 +187,7 @@ class Service(Generic[J]):
 
     async def wait(self) -> None:
         """Until stop() or a signal: TERM and INT end the service, TSTP and CONT pause it."""
-        live = self._runtime.connected
+        live = self._runtime.connected_here()
 
         def end(grace: float) -> Callable[[], None]:
             return lambda: self._begin_stop(live, grace)
@@ -198,14 +205,14 @@ class Service(Generic[J]):
 
     async def drain(self) -> None:
         """Until no queue of this worker has anything left to do, then stop."""
-        live = self._runtime.connected
+        live = self._runtime.connected_here()
         if live.host is not None:
             await live.host.until_drained()
         await self.stop()
 
     async def stop(self, grace: float | None = None) -> None:
         """No new work; finish what runs within the grace period, hand back the rest."""
-        await self._stop(self._runtime.connected, self.grace if grace is None else grace)
+        await self._stop(self._runtime.connected_here(), self.grace if grace is None else grace)
 
     def quiet(self) -> None:
         """Take no new work until resume(); what runs goes on."""
@@ -232,6 +239,19 @@ class Service(Generic[J]):
             if queue not in self._runtime.handlers:
                 raise DeclarationError(f"queue {queue!r} has no handler, so no worker can run it")
         return [h for h in self._runtime.handlers if names is None or h.queue.name in names]
+
+    def _warn_of_unhandled_queues(self) -> None:
+        handled = {handler.queue.name for handler in self._runtime.handlers}
+        unhandled = sorted(self.contract.queues.keys() - handled)
+        if unhandled:
+            log.warning(
+                "service %s has no handler for %s: this process creates their jobs and runs none. "
+                "If other workers do, name the queues of this one: Workers(queues=[...]), or "
+                "workers=False",
+                self.name,
+                ", ".join(unhandled),
+                extra={"service": self.name, "queues": unhandled},
+            )
 
     def _name_of(self, queue: str) -> str:
         """On the server, of one that may be named as it is declared."""

@@ -6,6 +6,7 @@ import asyncio
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, TypeVar
 
+from trellis_jobs.errors import DeclarationError
 from trellis_jobs.producer.submission import CreatedJob, Producer, Request
 from trellis_jobs.service.jobs import Jobs
 from trellis_jobs.service.runtime import Connected
@@ -32,9 +33,15 @@ async def inline(service: Service[J]) -> AsyncIterator[Service[J]]:
     Everything else is as with a server: the events and their order, results, typed ends, keys and
     what they refuse, `wait`, `get`, `events`, `watch`, `cancel`. What is different: retries do not
     wait, a queue's `concurrency` does not limit, and a job whose key is taken runs once it is free.
+    `service.connect()` connects to nothing, so an app whose lifespan calls it may start within.
     """
     runtime = service.jobs.runtime
-    with runtime.taken():
+    if runtime.live is not None:
+        raise DeclarationError(
+            f"service {service.name!r} is connected already: enter `inline(service)` before the "
+            "app that connects it starts"
+        )
+    with runtime.taken(), runtime.inlined():
         async with memory_connection() as connection:
             doors = MemoryDoors.over(connection, service.name, runtime.surroundings)
             workers = {

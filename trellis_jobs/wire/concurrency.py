@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from trellis_jobs.model.concurrency import Concurrency, QueuePolicy
-from trellis_jobs.wire.fields import count, optional, optional_moment, required, token
+from trellis_jobs.wire.fields import count, optional, optional_moment, required, text, token
 
 
 def to_json(concurrency: Concurrency) -> dict[str, Any]:
@@ -29,7 +29,7 @@ def from_json(body: dict[str, Any]) -> Concurrency | None:
     return Concurrency(
         key=required(found, "key", str),
         key_hash=token(found, "keyHash"),
-        slot_token=optional(found, "slotToken", str),
+        slot_token=None if found.get("slotToken") is None else text(found, "slotToken"),
         instance=optional(found, "instanceId", str),
         heartbeat_at=optional_moment(found, "heartbeatAt"),
         lease_expires_at=optional_moment(found, "leaseExpiresAt"),

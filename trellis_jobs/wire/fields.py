@@ -80,6 +80,14 @@ def optional(body: dict[str, Any], name: str, kind: type[T]) -> T | None:
     return None if body.get(name) is None else required(body, name, kind)
 
 
+def text(body: dict[str, Any], name: str) -> str:
+    """Not empty."""
+    value = required(body, name, str)
+    if not value:
+        raise BadField(f"{name} cannot be empty")
+    return value
+
+
 def count(body: dict[str, Any], name: str, *, least: int = 0) -> int:
     value = body.get(name)
     if type(value) is int and least <= value < _TOO_LARGE:

@@ -27,6 +27,7 @@ from trellis_jobs.wire.fields import (
     optional,
     optional_moment,
     required,
+    text,
 )
 
 if TYPE_CHECKING:
@@ -145,7 +146,7 @@ def _state(body: dict[str, Any], address: KeyAddress) -> KeyState:
 def _slot(body: dict[str, Any]) -> Slot:
     return Slot(
         job_id=check_token("jobId", required(body, "jobId", str)),
-        token=required(body, "slotToken", str),
+        token=text(body, "slotToken"),
         instance=required(body, "instanceId", str),
         started_at=moment(body, "startedAt"),
         heartbeat_at=moment(body, "heartbeatAt"),
