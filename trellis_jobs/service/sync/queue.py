@@ -10,10 +10,10 @@ from trellis_jobs.service.sync.job_ref import SyncJobRef
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
-    from datetime import datetime, timedelta
 
     from trellis_jobs.contract.declaration import JobType
     from trellis_jobs.producer.job_ref import JobRef
+    from trellis_jobs.service.deadlines import Deadline
     from trellis_jobs.service.runtime import Runtime
     from trellis_jobs.service.sync.bridge import Bridge
 
@@ -33,7 +33,7 @@ class SyncQueue(Generic[P, R]):
         payload: P,
         *,
         job_id: str | None = None,
-        deadline: float | timedelta | datetime | None = None,
+        deadline: Deadline | None = None,
     ) -> SyncJobRef[R]:
         """Returns once the job is in the log, as `Queue.create` does."""
         return self._sync(
@@ -47,7 +47,7 @@ class SyncQueue(Generic[P, R]):
         payload: P,
         *,
         job_id: str | None = None,
-        deadline: float | timedelta | datetime | None = None,
+        deadline: Deadline | None = None,
     ) -> Accepted[SyncJobRef[R]] | Replaced[SyncJobRef[R]] | Coalesced[SyncJobRef[R]] | Rejected:
         """Like create, but returns what the queue's policy made of it instead of raising."""
         answer = self._bridge.run(
@@ -64,7 +64,7 @@ class SyncQueue(Generic[P, R]):
                 return answer
 
     def create_many(
-        self, payloads: Iterable[P], *, deadline: float | timedelta | datetime | None = None
+        self, payloads: Iterable[P], *, deadline: Deadline | None = None
     ) -> list[SyncJobRef[R]]:
         """One job per payload, in order, pipelined; all payloads are checked before any is sent."""
         # Here, not on the event loop: a generator may block.
