@@ -136,6 +136,26 @@ async def test_a_resource_that_fails_to_close_costs_no_outcome(
         assert (await other.jobs.pack.ref(ref.id).get()).state == "completed"
 
 
+async def test_a_resource_that_hangs_when_it_is_closed_is_left_behind(
+    connected_service: ConnectService,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    monkeypatch.setattr("trellis_jobs.service.resources.CLOSE_TIMEOUT", 0.05)
+    shop = Shop()
+
+    @shop.service.lifespan
+    @asynccontextmanager
+    async def endless() -> AsyncIterator[None]:
+        yield
+        await asyncio.Event().wait()
+
+    async with connected_service(shop.service, workers=True):
+        pass
+    assert shop.done == [*OPENED, *CLOSED], "the others are closed"
+    assert "resource 'endless' did not close within 0.05 s" in caplog.text
+
+
 def test_sigterm_closes_resources_after_the_jobs(jobs_server: str) -> None:
     worker = subprocess.Popen(
         (sys.executable, "-m", "tests.resources.shop", jobs_server),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import inspect
 import logging
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
@@ -20,6 +21,8 @@ Values = dict["Resource[Any]", Any]
 
 log = logging.getLogger(__name__)
 
+# So that a resource which hangs cannot keep a worker from ending.
+CLOSE_TIMEOUT: Final = 10.0
 # Two run_handler() calls at the same time open resources twice; each handler sees its own.
 _VALUES_HERE: Final[ContextVar[Values]] = ContextVar("trellis_jobs_resources")
 _NONE: Final[Values] = {}
@@ -74,10 +77,15 @@ class Resource(Generic[T]):
 
     async def _close(self, manager: AbstractAsyncContextManager[T], values: Values) -> None:
         self._opened = [each for each in self._opened if each is not values]
+        limit = asyncio.timeout(CLOSE_TIMEOUT)
         try:
-            await manager.__aexit__(None, None, None)
+            async with limit:
+                await manager.__aexit__(None, None, None)
         except Exception:
-            log.exception("closing resource %r failed; the outcomes of jobs are safe", self.name)
+            if limit.expired():
+                log.error("resource %r did not close within %g s", self.name, CLOSE_TIMEOUT)
+            else:
+                log.exception("closing resource %r failed", self.name)
 
 
 class Resources:

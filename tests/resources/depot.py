@@ -1,0 +1,46 @@
+"""A service for the worker command, whose resource fails or hangs as the environment says."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+from trellis_jobs import ActiveJob, Jobs, Service, job
+
+
+class DepotJobs(Jobs, service="depot"):
+    store = job(str, str)
+
+
+service = Service(DepotJobs)
+
+
+@service.lifespan
+@asynccontextmanager
+async def shelf() -> AsyncIterator[list[str]]:
+    print("shelf opened", flush=True)
+    try:
+        yield []
+    finally:
+        print("shelf closed", flush=True)
+
+
+@service.lifespan
+@asynccontextmanager
+async def lift() -> AsyncIterator[None]:
+    match os.environ.get("LIFT"):
+        case "fails":
+            raise OSError("no power")
+        case "hangs":
+            print("lift hangs", flush=True)
+            await asyncio.Event().wait()
+    yield
+
+
+@service.jobs.store.handle
+async def store(job: ActiveJob[str]) -> str:
+    shelf.get().append(job.payload)
+    print(f"stored {job.payload}", flush=True)
+    return job.payload

@@ -1,0 +1,57 @@
+"""`trellis-jobs worker` with resources: what it opens, what it reports, what it closes."""
+
+from __future__ import annotations
+
+import re
+import signal
+from pathlib import Path
+
+import pytest
+
+from tests.cli.command import running
+from tests.resources.depot import DepotJobs
+from trellis_jobs import Service
+
+WORKER = ("worker", "tests.resources.depot:service", "--nats")
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+async def test_a_signal_closes_resources_after_the_last_job(
+    jobs_server: str, tmp_path: Path, number: signal.Signals
+) -> None:
+    with running(tmp_path, *WORKER, jobs_server) as worker:
+        await worker.until_says("worker started")
+        async with Service(DepotJobs).connect(jobs_server, workers=False) as producing:
+            await (await producing.jobs.store.create("a box")).wait(20)
+        worker.send(number)
+        assert await worker.until_exit() == 0, worker.said
+    steps = re.findall("shelf opened|stored a box|worker stopped|shelf closed", worker.said)
+    assert steps == ["shelf opened", "stored a box", "worker stopped", "shelf closed"]
+
+
+async def test_a_burst_closes_resources_at_its_end(jobs_server: str, tmp_path: Path) -> None:
+    with running(tmp_path, *WORKER, jobs_server, "--burst") as worker:
+        assert await worker.until_exit() == 0, worker.said
+    assert "shelf closed" in worker.said
+
+
+async def test_a_resource_that_fails_to_open_is_the_error_of_the_command(
+    jobs_server: str, tmp_path: Path
+) -> None:
+    with running(tmp_path, *WORKER, jobs_server, env={"LIFT": "fails"}) as worker:
+        assert await worker.until_exit() == 1
+    last = worker.said.splitlines()[-1]
+    assert last.startswith("error: resource 'lift' of service 'depot' failed to open")
+    assert "OSError: no power" in last
+    assert "in lift\n" in worker.said, "the log has the traceback"
+    assert "shelf closed" in worker.said
+
+
+async def test_a_signal_while_a_resource_opens_ends_the_worker(
+    jobs_server: str, tmp_path: Path
+) -> None:
+    with running(tmp_path, *WORKER, jobs_server, env={"LIFT": "hangs"}) as worker:
+        await worker.until_says("lift hangs")
+        worker.send(signal.SIGTERM)
+        assert await worker.until_exit() == 0, worker.said
+    assert "shelf closed" in worker.said
