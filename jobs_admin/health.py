@@ -13,6 +13,7 @@ from jobs_admin.config import SERVICE_NAME
 from jobs_admin.errors import ProjectionRebuilding
 from jobs_admin.loops import LoopState
 from jobs_admin.reads.position import position
+from jobs_admin.reads.services import contract_conflicts
 from trellis_jobs.contract.topology import LOG
 from trellis_jobs.errors import JobsError
 from trellis_jobs.jetstream.storage_facts import STREAMS, usages
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 PROJECTOR: Final = "projector"
+CONTRACTS: Final = "contracts"
 PATIENCE: Final = 4.0
 # Events come in all the time: only one that has waited for so long means falling behind.
 LAG_ALLOWED: Final = timedelta(seconds=10)
@@ -106,6 +108,7 @@ class Health:
                 self._ask("projection", self._projection),
                 self._ask("streams", self._streams),
                 self._ask("advisories", self._advisories),
+                self._ask(CONTRACTS, self._contracts),
             )
         at = self.now()
         loops = [_loop(loop, at) for loop in self.loops.all.values()]
@@ -191,6 +194,15 @@ class Health:
             waited = max(waited, await self.clock.now() - backlog.oldest_at)
             facts["oldestSeconds"] = round(waited.total_seconds(), 3)
         return Check("advisories", _ok_if(waited <= ADVISORY_ALLOWED), facts, matters=False)
+
+    async def _contracts(self) -> Check:
+        """For a while it is so in every deploy that changes a contract."""
+        try:
+            found = await contract_conflicts(self.readers, now=await self.clock.now())
+        except ProjectionRebuilding:
+            found = []
+        facts = {"error": "; ".join(found)} if found else {}
+        return Check(CONTRACTS, _ok_if(not found), facts, matters=False)
 
 
 def _rebuilding(how_far: ProjectionRebuilding) -> Check:

@@ -206,6 +206,7 @@ def sighting_rows(changes: Changes) -> list[tuple[Any, ...]]:
             seen.beat.concurrency,
             seen.beat.version,
             _milliseconds(seen.beat.loop_blocked),
+            seen.beat.contract,
         )
         for worker, seen in changes.presence.items()
     ]

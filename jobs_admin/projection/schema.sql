@@ -144,6 +144,7 @@ CREATE TABLE worker_presence_projection (
     concurrency  INTEGER,
     version      TEXT,
     loop_blocked_ms INTEGER,
+    contract     TEXT,
     PRIMARY KEY (service, type, instance)
 ) WITHOUT ROWID;
 

@@ -20,11 +20,19 @@ FRESH: Final = timedelta(seconds=90)
 
 # The newest heartbeats: by the time the server stored them, not by what workers say.
 _WORKERS: Final = (
-    "SELECT service, type, instance, seen_at, concurrency, version, loop_blocked_ms "
+    "SELECT service, type, instance, seen_at, concurrency, version, loop_blocked_ms, contract "
     "FROM worker_presence_projection WHERE seen_at >= ? ORDER BY service, type, instance"
 )
 # What a heartbeat may tell besides, in the order of the query.
-_TOLD: Final = ("concurrency", "version", "loopBlockedMs")
+_TOLD: Final = ("concurrency", "version", "loopBlockedMs", "contractDigest")
+# Queues whose live workers do not all have the same contract.
+_CONTRACTS: Final = (
+    "SELECT service, type, contract, count(*) FROM worker_presence_projection AS beat "
+    "WHERE seen_at >= ?1 AND contract IS NOT NULL AND EXISTS (SELECT 1 FROM "
+    "worker_presence_projection AS other WHERE other.service = beat.service AND "
+    "other.type = beat.type AND other.seen_at >= ?1 AND other.contract <> beat.contract) "
+    "GROUP BY service, type, contract ORDER BY service, type, contract"
+)
 # Every type that has jobs, finished or not.
 _COUNTS: Final = "SELECT service, type, state, jobs FROM job_counts ORDER BY service, type"
 
@@ -75,6 +83,21 @@ async def page(readers: Readers, *, now: datetime, offset: int, limit: int) -> S
     names = sorted(services)
     shown = [_service_json(name, services[name]) for name in names[offset : offset + limit]]
     return ServicePage(shown, len(names))
+
+
+async def contract_conflicts(readers: Readers, *, now: datetime) -> list[str]:
+    """In words, one for each queue whose live workers have different contracts."""
+    fresh = microseconds(now - FRESH)
+    found: dict[str, list[str]] = {}
+    async with readers.snapshot() as database:
+        for service, job_type, contract, workers in await database.execute_fetchall(
+            _CONTRACTS, (fresh,)
+        ):
+            found.setdefault(f"{service}/{job_type}", []).append(f"{contract}: {workers}")
+    return [
+        f"the workers of {queue} have different contracts (workers of each: {', '.join(each)})"
+        for queue, each in found.items()
+    ]
 
 
 def _add_workers(services: dict[str, ServiceView], rows: Iterable[Any]) -> None:

@@ -14,6 +14,7 @@ class WorkerView(View):
     """`timestamp` is when it was last heard of, by the server's clock.
 
     `loop_blocked_ms`: the longest that a handler blocked its event loop in the last ten minutes.
+    `contract_digest`: workers of one queue with different digests have different contracts.
     """
 
     service: str
@@ -23,6 +24,7 @@ class WorkerView(View):
     concurrency: int | None = None
     version: str | None = None
     loop_blocked_ms: int | None = None
+    contract_digest: str | None = None
 
 
 class TypeView(View):

@@ -84,6 +84,7 @@ async def heard_in_the_log(connection: Connection, now: datetime) -> list[Worker
             concurrency=heard.beat.concurrency,
             version=heard.beat.version,
             loop_blocked_ms=_milliseconds(heard.beat.loop_blocked),
+            contract_digest=heard.beat.contract,
         )
         for heard in await newest_heartbeats(connection)
         if heard.at >= now - FRESH

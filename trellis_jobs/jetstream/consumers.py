@@ -7,6 +7,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Final
 
 from trellis_jobs.contract.contract_note import CONTRACT, standing_note
+from trellis_jobs.contract.other_contract import conflicts
 from trellis_jobs.contract.topology import WORK, Config
 from trellis_jobs.errors import (
     InfrastructureMismatch,
@@ -45,11 +46,26 @@ async def ensure_consumer(connection: Connection, desired: Config) -> Config:
     found = await _existing(connection, name)
     if differences := unfit(desired, found):
         raise InfrastructureMismatch(f"consumer {name} of {WORK}", differences)
+    _warn_of_another_contract(desired, found)
     behind = drift(desired, found)
     if not behind or not may_create:
         return found
     log.info("consumer settings updated", extra={"consumer": name, "settings": behind})
     return await _create(connection, call, "update", _brought_up_to_date(desired, found))
+
+
+def _warn_of_another_contract(desired: Config, found: Config) -> None:
+    told = (desired.get("metadata") or {}).get(CONTRACT)
+    carried = (found.get("metadata") or {}).get(CONTRACT)
+    differences = conflicts(carried, told) if told and carried else []
+    if differences:
+        log.warning(
+            "the queue of consumer %s had another contract until now: %s. Workers that still have "
+            "it fail or put back jobs of this one, and the other way round. If no deploy changed "
+            "it, another service has the same name: give one of the two another name",
+            desired["name"],
+            "; ".join(differences),
+        )
 
 
 def _explain(name: str, refusal: RequestRefused) -> None:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Final
 
+from trellis_jobs.contract.contract_note import CONTRACT
 from trellis_jobs.contract.topology import WORK, queue_consumer
 from trellis_jobs.jetstream import api
 from trellis_jobs.jetstream.consumers import ensure_consumer
@@ -76,6 +77,18 @@ class WorkQueue:
         self.is_gone = False
         self.ack_wait = timedelta(microseconds=effective["ack_wait"] / 1000)
         self._lease_seconds = self.ack_wait.total_seconds()
+
+    @property
+    def contract(self) -> str:
+        """The contract of this worker's queue, as the consumer should carry it."""
+        return str(self._config["metadata"][CONTRACT])
+
+    async def carried_contract(self) -> str | None:
+        """The one that the consumer carries: of the worker that started last."""
+        call = f"CONSUMER.INFO.{WORK}.{self._config['name']}"
+        info = await api.request(self._connection, call)
+        carried: str | None = (info["config"].get("metadata") or {}).get(CONTRACT)
+        return carried
 
     @property
     def is_listening(self) -> bool:

@@ -26,6 +26,7 @@ class Interruption(StrEnum):
     KEY_UNRESOLVABLE = "key_unresolvable"
     LEASE_OVER = "lease_over"
     WORK_LOST = "work_lost"
+    OTHER_CONTRACT = "other_contract"
     DELIVERIES_EXHAUSTED = "deliveries_exhausted"
 
 

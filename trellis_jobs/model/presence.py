@@ -20,6 +20,7 @@ class WorkerHeartbeat(Value, frozen=True, kw_only=True):
     """`stopping`: the worker's last heartbeat. `interval`: when to expect the next one.
 
     `loop_blocked`: the longest time that a handler blocked the worker's event loop lately.
+    `contract`: a digest of the queue's contract in this worker.
     """
 
     service: str
@@ -31,6 +32,7 @@ class WorkerHeartbeat(Value, frozen=True, kw_only=True):
     stopping: bool = False
     interval: timedelta | None = None
     loop_blocked: timedelta | None = None
+    contract: str | None = None
 
 
 def death_of(newest: WorkerHeartbeat, age: timedelta) -> str | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import datetime, timedelta
+from functools import partial
 from typing import TYPE_CHECKING, Final, TypeAlias, assert_never
 
 from trellis_jobs.model import events as e
@@ -54,7 +55,16 @@ class Interrupted(Value, frozen=True):
     """The host is shutting down; the job itself did nothing wrong."""
 
 
-Outcome: TypeAlias = Succeeded | Retryable | Fatal | EndObserved | Superseded | Interrupted
+class LeftToOthers(Value, frozen=True):
+    """This worker's contract rejects the job, and that of another worker accepts it."""
+
+    error: JobError
+    after: timedelta
+
+
+Outcome: TypeAlias = (
+    Succeeded | Retryable | Fatal | EndObserved | Superseded | Interrupted | LeftToOthers
+)
 
 
 class Ack(Value, frozen=True):
@@ -123,20 +133,29 @@ def settle(
         case Retryable(error, after):
             if running.tries >= running.max_tries or running.is_last_delivery:
                 return _bury(error, running, at, notes)
-            delay = (
-                after if after is not None else running.policy.delay_after(running.tries, spread)
-            )
-            return _retry(error, delay, running, at, notes)
+            planned = running.policy.delay_after(running.tries, spread)
+            return _retry(error, planned if after is None else after, running, at, notes)
         case Fatal(error):
-            return Settlement(e.Failed(**running.said(at), notes=notes, error=error), Ack())
+            return _fail(error, running, at, notes)
         case Interrupted():
-            return Settlement(_handed_back(running, at, notes), Nak())
-        case EndObserved():
-            return Settlement(None, Ack())
-        case Superseded():
-            return Settlement(too_late(running, "it was superseded while it ran", at), Silence())
+            return _give_back(_shutdown(running, at), running, at, notes)
+        case LeftToOthers(error, after):
+            end = _fail if running.is_last_delivery else partial(_give_back, delay=after)
+            return end(error, running, at, notes)
+        case EndObserved() | Superseded():
+            return _leave(outcome, running, at)
         case _:
             assert_never(outcome)
+
+
+def _leave(outcome: EndObserved | Superseded, running: Running, at: datetime) -> Settlement:
+    if isinstance(outcome, EndObserved):
+        return Settlement(None, Ack())
+    return Settlement(too_late(running, "it was superseded while it ran", at), Silence())
+
+
+def _fail(error: JobError, running: Running, at: datetime, notes: Notes) -> Settlement:
+    return Settlement(e.Failed(**running.said(at), notes=notes, error=error), Ack())
 
 
 def too_late(running: Running, reason: str, at: datetime) -> e.StaleCompletionIgnored:
@@ -163,19 +182,30 @@ def _retry(
 
 def _bury(error: JobError, running: Running, at: datetime, notes: Notes) -> Settlement:
     if not running.dead_letters:
-        return Settlement(e.Failed(**running.said(at), notes=notes, error=error), Ack())
+        return _fail(error, running, at, notes)
     dead = e.Dead(**running.said(at), notes=notes, error=error)
     return Settlement(dead, Term(f"dead after {running.tries} tries"))
 
 
-def _handed_back(running: Running, at: datetime, notes: Notes) -> e.RetryScheduled:
-    """A shutdown gives the try back (design D8): the job did nothing wrong."""
-    error = JobError(
+def _shutdown(running: Running, at: datetime) -> JobError:
+    return JobError(
         type=Interruption.SHUTDOWN,
         message="the worker shut down before the job was done",
         tries=running.tries,
         at=at,
     )
+
+
+def _give_back(
+    error: JobError,
+    running: Running,
+    at: datetime,
+    notes: Notes,
+    delay: timedelta = timedelta(),
+) -> Settlement:
+    """With the try (design D8): the job did nothing wrong."""
     said = running.said(at)
     said["tries"] = running.tries - 1
-    return e.RetryScheduled(**said, notes=notes, error=error)
+    due = at + delay if delay else None
+    retry = e.RetryScheduled(**said, notes=notes, error=error, next_attempt_at=due)
+    return Settlement(retry, Nak(delay))

@@ -26,6 +26,7 @@ INTERRUPTIONS: Final = frozenset(
         Interruption.WORKER_DEATH,
         Interruption.VISIBILITY_TIMEOUT,
         Interruption.LEASE_OVER,
+        Interruption.OTHER_CONTRACT,
     }
 )
 

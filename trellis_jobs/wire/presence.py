@@ -26,6 +26,8 @@ def encode(beat: WorkerHeartbeat) -> bytes:
         body["concurrency"] = beat.concurrency
     if beat.version is not None:
         body["version"] = beat.version
+    if beat.contract is not None:
+        body["contractDigest"] = beat.contract
     if beat.stopping:
         body["stopping"] = True
     for name, span in (("intervalMs", beat.interval), ("loopBlockedMs", beat.loop_blocked)):
@@ -48,6 +50,7 @@ def decode(data: bytes, *, expected: PresenceSubject) -> WorkerHeartbeat | str:
             stopping=optional(body, "stopping", bool) or False,
             interval=_milliseconds(body, "intervalMs"),
             loop_blocked=_milliseconds(body, "loopBlockedMs"),
+            contract=optional(body, "contractDigest", str),
         )
     except BadField as error:
         return str(error)

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from trellis_jobs.worker.claimed import Claimed
     from trellis_jobs.worker.handlers import Handler
     from trellis_jobs.worker.key_desk import HeldSlot
+    from trellis_jobs.worker.other_contracts import OtherContracts
     from trellis_jobs.worker.tools import Tools
 
 log = logging.getLogger(__name__)
@@ -42,11 +43,19 @@ _UNWRITABLE: Final = (PayloadTooLarge, TypeError, ValueError)
 
 
 class AttemptRunner:
-    """`running` is the queue's table of attempts in progress, by job id."""
+    """`running` is the queue's table of attempts in progress, by job id.
+
+    `others` knows whether a job that does not fit here fits the contract of another worker.
+    """
 
     def __init__(
-        self, handler: Handler, tools: Tools, running: MutableMapping[str, RunningJob]
+        self,
+        handler: Handler,
+        tools: Tools,
+        running: MutableMapping[str, RunningJob],
+        others: OtherContracts | None = None,
     ) -> None:
+        self._others = others
         self._handler = handler
         self._tools = tools
         self._running = running
@@ -118,6 +127,8 @@ class AttemptRunner:
         started = surroundings.uptime()
         outcome = await perform(self._handler, running, surroundings)
         telemetry.ran(running.terms.job, surroundings.uptime() - started)
+        if self._others is not None and isinstance(outcome, Fatal):
+            outcome = await self._others.judge(outcome, running.delivery)
         if isinstance(outcome, (Retryable, Fatal)):
             telemetry.failed(outcome.error)
         return outcome

@@ -56,6 +56,7 @@ class HeartbeatSender:
                 stopping=stopping,
                 interval=timedelta(seconds=self.interval),
                 loop_blocked=self.loop_watch.longest_block(),
+                contract=worker.contract,
             )
             try:
                 await presence.beat(beat)

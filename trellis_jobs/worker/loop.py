@@ -6,6 +6,7 @@ import asyncio
 import logging
 from typing import TYPE_CHECKING, Final
 
+from trellis_jobs.contract.other_contract import digest_of_contract
 from trellis_jobs.errors import JobsError
 from trellis_jobs.jetstream.end_notices import EndNotices
 from trellis_jobs.jetstream.work_queue import WorkQueue
@@ -15,6 +16,7 @@ from trellis_jobs.worker.claim import Claims
 from trellis_jobs.worker.claimed import Claimed
 from trellis_jobs.worker.key_desk import KeyDesk, Waits
 from trellis_jobs.worker.lapses import watch_leases
+from trellis_jobs.worker.other_contracts import OtherContracts
 from trellis_jobs.worker.parking import Parking
 from trellis_jobs.worker.running_job import RunningJob, StopReason
 from trellis_jobs.worker.seats import Seat, Seats
@@ -71,6 +73,7 @@ class QueueWorker:
         self._accepting = False
         self._attuning = asyncio.Lock()
         self._seats = Seats(concurrency, self._top_up)
+        self.contract = digest_of_contract(self._work.contract)
 
     async def open(self) -> float:
         """Ensure the consumer and listen; returns the lease in force, in seconds."""
@@ -84,7 +87,10 @@ class QueueWorker:
         self._tools = tools
         desk = None if self._keys is None else KeyDesk(self._keys, tools)
         self._claims = Claims(self.handler.queue, tools, self.running, desk)
-        self._attempts = AttemptRunner(self.handler, tools, self.running)
+        others = OtherContracts(
+            self.handler.queue, self._work, tools.surroundings, self._claims.newer
+        )
+        self._attempts = AttemptRunner(self.handler, tools, self.running, others)
         if desk is not None:
             self._parking = Parking(self._claims, desk, tools, self._seats, self._run)
         self._is_started = True

@@ -40,12 +40,16 @@ class NewerVersions:
         met = self._met_at
         return met is not None and self._surroundings.uptime() - met < _LATELY
 
+    def meet(self) -> None:
+        """A job came that another worker has to run."""
+        self._met_at = self._surroundings.uptime()
+
     def put_back(self, delivery: Delivery) -> PutBack | None:
         """What is decided of a job that this code cannot read; None if it can."""
         version = delivery.begun.version
         if version <= self._queue.version:
             return None
-        self._met_at = self._surroundings.uptime()
+        self.meet()
         self._say_once(version, delivery.job.job_id)
         doublings = min(delivery.delivered.number - 1, _MOST_DOUBLINGS)
         return PutBack(_AWAY * 2**doublings * (1 + self._surroundings.spread()))

@@ -7,7 +7,7 @@ from datetime import timedelta
 from itertools import chain
 from typing import Final
 
-from jobs_admin.health import HealthStatus
+from jobs_admin.health import CONTRACTS, HealthStatus
 from jobs_admin.views.services import CheckView, HealthView, WorkerView
 from trellis_jobs.cli.doctor.findings import Finding, attention, broken, fine, note
 from trellis_jobs.cli.queues.rows import QueueRow
@@ -36,6 +36,11 @@ _SAME_VERSION: Final = (
 _MAKE_SPACE: Final = (
     "make space before jobs can no longer be created: raise the limit, or shorten the retention of "
     "finished jobs (trellis-jobs admin serve --retention)"
+)
+_ONE_CONTRACT: Final = (
+    "finish the deploy; or, if these are two services with the same name, give one another name: "
+    "their workers fail or put back each other's jobs (`trellis-jobs contract diff` shows what "
+    "differs)"
 )
 MAKE_MISSING: Final = "make what is missing: trellis-jobs infra apply"
 
@@ -215,6 +220,8 @@ def judge_health(health: HealthView) -> list[Finding]:
 
 def _judge_check(check: CheckView) -> Finding:
     why = check.error or check.last_error or "see `trellis-jobs admin` and its log"
+    if check.name == CONTRACTS:
+        return attention(why, _ONE_CONTRACT)
     return attention(f"{check.name} is degraded: {why}", f"see to the admin runtime: {check.name}")
 
 

@@ -30,6 +30,7 @@ _INTERRUPTIONS: Final[Mapping[str, str]] = {
     Interruption.WORKER_DEATH: "interrupted: its worker was lost",
     Interruption.VISIBILITY_TIMEOUT: "interrupted: its worker went silent",
     Interruption.LEASE_OVER: "interrupted: the lease of its key ended",
+    Interruption.OTHER_CONTRACT: "put back: it fits only the contract of another worker",
 }
 
 

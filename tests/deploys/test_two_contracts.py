@@ -1,0 +1,174 @@
+"""Two services with one name and different contracts, which failed each other's jobs in silence."""
+
+from __future__ import annotations
+
+from contextlib import AsyncExitStack
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pydantic import BaseModel
+
+from jobs_admin.client import AdminClient
+from jobs_admin.health import HealthStatus
+from tests.admin.admin_lab import daemon_at
+from tests.support.facts import until
+from tests.support.lab import probe
+from trellis_jobs import ActiveJob, JobFailed, Jobs, JobState, Service, job
+from trellis_jobs.cli.doctor import judging
+from trellis_jobs.contract.contract_note import note_of
+from trellis_jobs.contract.other_contract import accepts, conflicts, digest_of_contract
+from trellis_jobs.embedded import EmbeddedServer
+from trellis_jobs.model.events import EventKind
+from trellis_jobs.model.job_errors import Interruption
+
+
+class Charge(BaseModel):
+    cents: int
+
+
+class Refund(BaseModel):
+    reason: str
+
+
+class ChargingJobs(Jobs, service="billing"):
+    pay = job(Charge, str, ack_wait=5, concurrency=4)
+
+
+class RefundingJobs(Jobs, service="billing"):
+    pay = job(Refund, str, ack_wait=5, concurrency=4)
+
+
+CHARGING = note_of("billing", ChargingJobs.contract.queues["pay"])
+REFUNDING = note_of("billing", RefundingJobs.contract.queues["pay"])
+
+
+def charging() -> Service[ChargingJobs]:
+    service = Service(ChargingJobs)
+
+    @service.jobs.pay.handle
+    async def pay(active: ActiveJob[Charge]) -> str:
+        return f"{active.payload.cents} cents"
+
+    return service
+
+
+def refunding() -> Service[RefundingJobs]:
+    service = Service(RefundingJobs)
+
+    @service.jobs.pay.handle
+    async def pay(active: ActiveJob[Refund]) -> str:
+        return active.payload.reason
+
+    return service
+
+
+async def test_the_second_to_start_says_what_differs(
+    server: EmbeddedServer, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with charging().connect(server.url):
+        assert "another contract" not in caplog.text
+        async with refunding().connect(server.url):
+            [said] = [each for each in caplog.records if "another contract" in each.getMessage()]
+    assert said.levelname == "WARNING"
+    assert "consumer billing-pay" in said.getMessage()
+    assert "payload (may refuse a payload that exists" in said.getMessage()
+    assert "reason" in said.getMessage()
+    assert "cents" in said.getMessage()
+
+
+async def test_a_worker_leaves_jobs_that_fit_the_newer_contract_to_others(
+    server: EmbeddedServer, caplog: pytest.LogCaptureFixture
+) -> None:
+    older, newer = charging(), refunding()
+    async with AsyncExitStack() as stack, probe(server.url) as raw:
+        await stack.enter_async_context(older.connect(server.url))
+        async with newer.connect(server.url):
+            pass  # its contract is the one on the server from now on
+        producer = Service(RefundingJobs)
+        await stack.enter_async_context(producer.connect(server.url, workers=False))
+        ref = await producer.jobs.pay.create(Refund(reason="broken"))
+
+        async def is_put_back() -> bool:
+            return EventKind.RETRY in await raw.kinds(ref)
+
+        await until(is_put_back, "the older worker puts it back")
+        found = await ref.get()
+        assert (found.state, found.tries) == (JobState.RETRY, 0)
+        assert found.last_error is not None
+        assert found.last_error.type == Interruption.OTHER_CONTRACT
+        await stack.enter_async_context(refunding().connect(server.url))
+        assert await ref.wait(timeout=20) == "broken"
+        assert (await ref.get()).tries == 1
+    assert "does not fit the contract" in caplog.text
+    assert "put back without using a try" in caplog.text
+
+
+async def test_a_job_that_fits_no_contract_fails_as_ever(server: EmbeddedServer) -> None:
+    async with (
+        charging().connect(server.url),
+        Service(RefundingJobs).connect(server.url, workers=False) as producer,
+    ):
+        ref = await producer.jobs.pay.create(Refund(reason="broken"))
+        with pytest.raises(JobFailed, match=Interruption.PAYLOAD_INVALID):
+            await ref.wait(timeout=10)
+
+
+async def test_a_job_that_no_worker_takes_fails_in_the_end(
+    server: EmbeddedServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("trellis_jobs.worker.other_contracts.MOST_DELIVERIES", 2)
+    async with charging().connect(server.url), probe(server.url) as raw:
+        async with refunding().connect(server.url):
+            pass
+        async with Service(RefundingJobs).connect(server.url, workers=False) as producer:
+            ref = await producer.jobs.pay.create(Refund(reason="broken"))
+            with pytest.raises(JobFailed, match=Interruption.PAYLOAD_INVALID):
+                await ref.wait(timeout=10)
+        assert (await raw.kinds(ref)).count(EventKind.RETRY) == 1
+
+
+async def test_health_and_doctor_report_it(server: EmbeddedServer, tmp_path: Path) -> None:
+    async with (
+        charging().connect(server.url),
+        refunding().connect(server.url),
+        daemon_at(server.url, tmp_path / "jobs.sqlite"),
+        AdminClient.connect(server.url) as admin,
+    ):
+
+        async def is_seen() -> bool:
+            found = (await admin.health()).check("contracts")
+            return found is not None and found.status is HealthStatus.DEGRADED
+
+        await until(is_seen, "the health tells it")
+        health = await admin.health()
+        [check] = [each for each in health.checks if each.name == "contracts"]
+        one, other = sorted(map(digest_of_contract, (CHARGING, REFUNDING)))
+        words = f"the workers of billing/pay have different contracts (workers of each: {one}: 1, "
+        assert str(check.error) == f"{words}{other}: 1)"
+        found = [each for each in judging.judge_health(health) if "billing/pay" in each.says]
+        assert "give one another name" in str(found[0].remedy)
+        [service] = [each async for each in admin.services()]
+        assert {worker.contract_digest for worker in service.workers} == {one, other}
+
+
+@pytest.mark.parametrize(
+    ("note", "payload", "version", "fits"),
+    [
+        (CHARGING, {"cents": 1}, 1, True),
+        (CHARGING, {"reason": "x"}, 1, False),
+        (CHARGING, {"cents": 1}, 2, False),
+        (REFUNDING, {"reason": "x"}, 1, True),
+        ("no JSON", {"reason": "x"}, 1, False),
+    ],
+)
+def test_which_contract_takes_a_payload(note: str, payload: Any, version: int, fits: bool) -> None:
+    assert accepts(note, "billing", "pay", payload, version) is fits
+
+
+def test_settings_that_fail_no_job_are_no_conflict() -> None:
+    class Hasty(Jobs, service="billing"):
+        pay = job(Charge, str, ack_wait=1, concurrency=1, max_deliver=1)
+
+    assert conflicts(CHARGING, note_of("billing", Hasty.contract.queues["pay"])) == []
+    assert conflicts(CHARGING, REFUNDING)
