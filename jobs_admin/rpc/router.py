@@ -6,6 +6,7 @@ The router decides nothing about jobs. Whatever a stranger sends, it answers, an
 from __future__ import annotations
 
 import logging
+import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
@@ -19,6 +20,7 @@ from trellis_jobs.infrastructure_errors import StreamFull
 from trellis_jobs.jetstream.connection import ConnectionLost, NoResponders
 from trellis_jobs.jetstream.requests import Reply, Request
 from trellis_jobs.model import subjects
+from trellis_jobs.telemetry import RequestTelemetry
 from trellis_jobs.wire.fields import dumps
 
 if TYPE_CHECKING:
@@ -59,9 +61,20 @@ class Router:
         self._methods = methods
         self._new_id = new_id
         self._largest = largest
+        self._telemetry = RequestTelemetry()
 
     async def answer(self, request: Request) -> Reply:
         name = subjects.rpc_method(request.subject)
+        # A name that nobody serves is not an attribute: whoever asks could make up any number.
+        known = name if name in self._methods else "unknown"
+        begun = time.perf_counter()
+        with self._telemetry.answering(known):
+            reply = await self._reply(name, request)
+            refusal = reply.headers.get("status") if reply.headers else None
+            self._telemetry.answered(known, time.perf_counter() - begun, refusal)
+        return reply
+
+    async def _reply(self, name: str, request: Request) -> Reply:
         asker = self._asker(request.headers)
         try:
             said = await self._answer(name, request.data, asker)

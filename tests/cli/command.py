@@ -51,12 +51,21 @@ class Command:
 
 @contextmanager
 def running(
-    folder: Path, *arguments: str, cwd: Path = ROOT, env: Mapping[str, str] | None = None
+    folder: Path,
+    *arguments: str,
+    cwd: Path = ROOT,
+    env: Mapping[str, str] | None = None,
+    under: tuple[str, ...] = (),
 ) -> Iterator[Command]:
+    """`under`: a program that is given the command to run."""
     said = folder / "said"
     with said.open("wb") as output:
         process = subprocess.Popen(
-            (COMMAND, *arguments), cwd=cwd, env=environment(env), stdout=output, stderr=output
+            (*under, COMMAND, *arguments),
+            cwd=cwd,
+            env=environment(env),
+            stdout=output,
+            stderr=output,
         )
     try:
         yield Command(process, said)

@@ -36,7 +36,7 @@ def test_its_commands_are_verbs_of_the_makefile() -> None:
     makefile = (ROOT / "Makefile").read_text()
     typed = [line.split("#")[0].strip() for line in the("sh").text.splitlines()]
     assert typed == ["make dev", "make test"]
-    assert re.search(r"^dev: .*\n\t\$\(BIN\)/trellis-jobs dev$", makefile, re.MULTILINE)
+    assert re.search(r"^dev: .*\n\t@\$\(BIN\)/trellis-jobs dev$", makefile, re.MULTILINE)
     assert re.search(r"^test: ", makefile, re.MULTILINE)
 
 

@@ -23,7 +23,8 @@ from trellis_jobs.surroundings import Surroundings
 from trellis_jobs.telemetry import Telemetry
 from trellis_jobs.wire import presence as wire
 from trellis_jobs.worker.handlers import Handlers
-from trellis_jobs.worker.host import HostDoors, WorkerHost
+from trellis_jobs.worker.host import WorkerHost
+from trellis_jobs.worker.host_doors import HostDoors
 
 SHORT = timedelta(seconds=0.3)
 OF_WORK = "trellis.jobs.workers.lab.work.*.heartbeat"

@@ -11,7 +11,7 @@ from typing import Annotated, Any, Final
 
 import typer
 
-from jobs_admin.config import PATH_VARIABLE, AdminConfig, Mode, default_path
+from jobs_admin.config import PATH_VARIABLE, SERVICE_NAME, AdminConfig, Mode, default_path
 from jobs_admin.daemon import Daemon, serving
 from jobs_admin.errors import ConfigError
 from jobs_admin.retention.dry_run import dry_run
@@ -23,6 +23,7 @@ from trellis_jobs.cli.reach import Reach
 from trellis_jobs.cli.running import collect_rarely, run
 from trellis_jobs.cli.showing.counts import how_many
 from trellis_jobs.cli.showing.output import JsonOutput, print_json, print_text
+from trellis_jobs.cli.telemetry import set_up_telemetry
 from trellis_jobs.jetstream.access import DEFAULT_SERVER
 from trellis_jobs.surroundings import utc_now
 from trellis_jobs.worker.signals import listening
@@ -128,6 +129,7 @@ def serve(
     projection of its own.
     """
     set_up_logs(log_format, log_level)
+    set_up_telemetry(SERVICE_NAME)
     collect_rarely()
     run(
         _serve(

@@ -6,6 +6,7 @@ import asyncio
 import gc
 import logging
 import signal
+import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -19,6 +20,8 @@ from trellis_jobs.cli.logs import LogFormat, LogLevel, set_up_logs
 from trellis_jobs.cli.options import Format, HealthPort, Level
 from trellis_jobs.cli.reach import Reach
 from trellis_jobs.cli.running import run
+from trellis_jobs.cli.telemetry import set_up_telemetry
+from trellis_jobs.cli.worker_reload import FLAG, keep_restarting
 from trellis_jobs.jetstream.access import Access
 from trellis_jobs.service.service import GRACE, Service, Workers
 from trellis_jobs.worker.signals import listening
@@ -82,6 +85,16 @@ class Share:
         ),
     ] = GRACE
 
+    reload: Annotated[
+        bool,
+        typer.Option(
+            FLAG,
+            envvar="TRELLIS_JOBS_RELOAD",
+            help="For development: start again when a Python file below the current directory "
+            "changes. Running jobs get a second to finish, the others are handed back.",
+        ),
+    ] = False
+
     def workers(self) -> Workers:
         return Workers(_names(self.queues), self.concurrency)
 
@@ -101,8 +114,11 @@ def worker(
     SIGTERM and Ctrl-C finish or hand back what runs, SIGTSTP takes no new work until SIGCONT.
     """
     set_up_logs(log_format, log_level)
+    if share.reload:
+        run(keep_restarting(sys.argv[sys.argv.index("worker") + 1 :], share.grace))
     loaded = load_service(service)
     loaded.grace = share.grace
+    set_up_telemetry(loaded.name)
     # What is there now stays until the end: the collector need not look at it again and again.
     gc.collect()
     gc.freeze()

@@ -14,7 +14,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from pydantic.alias_generators import to_camel
 
 from trellis_jobs.contract.declaration import JobType, ServiceContract
-from trellis_jobs.contract.manifest import Token, first_problem
+from trellis_jobs.contract.documents import Token, first_problem
 from trellis_jobs.contract.topology import WORK
 from trellis_jobs.errors import DeclarationError
 from trellis_jobs.model import subjects

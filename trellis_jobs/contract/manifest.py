@@ -16,6 +16,7 @@ from trellis_jobs.contract.declaration import (
     JobType,
     ServiceContract,
 )
+from trellis_jobs.contract.documents import Token, first_problem
 from trellis_jobs.contract.keying import KeyConcurrency, Keying, QueueDepth, resolve
 from trellis_jobs.contract.schema_shapes import SchemaShape, UntoldShape
 from trellis_jobs.contract.versions import Upgrade, upgraded_elsewhere, upgrades_from
@@ -33,7 +34,6 @@ _MOST_UPGRADES: Final = 1_000
 
 Milliseconds = Annotated[int, Field(ge=0, le=_LONGEST)]
 Count = Annotated[int, Field(ge=1)]
-Token = Annotated[str, Field(pattern=r"^[A-Za-z0-9_-]{1,128}$")]
 
 
 class _Untitled(GenerateJsonSchema):
@@ -280,9 +280,3 @@ def _duration(milliseconds: int | None) -> timedelta | None:
 
 def _milliseconds(duration: timedelta) -> int:
     return round(duration / _MILLISECOND)
-
-
-def first_problem(error: ValidationError) -> str:
-    problem = error.errors(include_url=False, include_input=False)[0]
-    place = ".".join(str(part) for part in problem["loc"] if part != "[key]")
-    return f"{place}: {problem['msg']}" if place else str(problem["msg"])

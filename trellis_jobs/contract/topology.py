@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Final
 
-from trellis_jobs.contract.contract_note import CONTRACT, note_of
 from trellis_jobs.model import subjects
 from trellis_jobs.model.events import EventKind
 
@@ -138,6 +137,9 @@ def queue_consumer(service: str, queue: JobType[Any, Any]) -> Config:
 
     Its metadata tell operators, who have not the service's code, what the queue takes.
     """
+    # Here, because only workers and operators need it, and it takes a while to load.
+    from trellis_jobs.contract.contract_note import CONTRACT, note_of  # noqa: PLC0415
+
     name = consumer_of(service, queue)
     return {
         "name": name,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-from datetime import datetime
 from typing import TYPE_CHECKING, Final
 
 from trellis_jobs.contract.contract_note import CONTRACT, standing_note
@@ -97,12 +96,6 @@ async def _create(connection: Connection, call: str, action: str, config: Config
     body = {"stream_name": WORK, "action": action, "config": config}
     made: Config = (await api.request(connection, call, body))["config"]
     return made
-
-
-async def server_time(connection: Connection, name: str) -> datetime:
-    """The time on the clock of the server that has this consumer; its workers may ask for that."""
-    info = await api.request(connection, f"CONSUMER.INFO.{WORK}.{name}")
-    return datetime.fromisoformat(str(info["ts"]))
 
 
 def unfit(desired: Config, found: Config) -> list[str]:

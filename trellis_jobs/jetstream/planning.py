@@ -14,7 +14,6 @@ from trellis_jobs.contract.topology import (
     Topology,
 )
 from trellis_jobs.jetstream import api, work_source
-from trellis_jobs.jetstream.consumers import drift, unfit
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -91,6 +90,9 @@ async def survey(connection: Connection, topology: Topology) -> list[Change]:
 
 async def survey_queue(connection: Connection, desired: Config) -> Change:
     """The consumer of one queue, made as its service would."""
+    # Here, because a producer, which loads this module too, makes no consumer.
+    from trellis_jobs.jetstream.consumers import drift, unfit  # noqa: PLC0415
+
     name = f"{WORK}/{desired['name']}"
     found = _config(await api.find(connection, f"CONSUMER.INFO.{WORK}.{desired['name']}"))
     if found is None:

@@ -10,8 +10,8 @@ from trellis_jobs.contract.topology import LOG
 from trellis_jobs.errors import JobsError, NotPermitted
 from trellis_jobs.jetstream import api
 from trellis_jobs.jetstream.connection import Connection, ConnectionLost, NoResponders
-from trellis_jobs.jetstream.consumers import server_time
 from trellis_jobs.jetstream.log_reads import sequence_of
+from trellis_jobs.jetstream.server_facts import server_time
 from trellis_jobs.model import subjects
 from trellis_jobs.model.presence import WorkerHeartbeat, death_of
 from trellis_jobs.model.subjects import PresenceSubject

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import orjson
 
-from trellis_jobs.contract.topology import LOG
+from trellis_jobs.contract.topology import LOG, WORK
 from trellis_jobs.errors import InfrastructureMissing, NotPermitted, RequestRefused
 from trellis_jobs.jetstream import api
 from trellis_jobs.jetstream.connection import ConnectionLost, NoResponders
@@ -70,3 +70,9 @@ async def clock_difference(connection: Connection, now: Callable[[], datetime]) 
     after = now()
     theirs = datetime.fromisoformat(str(info["ts"]))
     return theirs - (before + (after - before) / 2)
+
+
+async def server_time(connection: Connection, name: str) -> datetime:
+    """The time on the clock of the server that has this consumer; its workers may ask for that."""
+    info = await api.request(connection, f"CONSUMER.INFO.{WORK}.{name}")
+    return datetime.fromisoformat(str(info["ts"]))

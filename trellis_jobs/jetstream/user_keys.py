@@ -6,8 +6,6 @@ import os
 import secrets
 from typing import TYPE_CHECKING, Final
 
-import nkeys  # type: ignore[import-untyped]
-
 from trellis_jobs.errors import CredentialsUnusable
 
 if TYPE_CHECKING:
@@ -41,6 +39,8 @@ def is_seed(file: str) -> bool:
 
 
 def _new_seed() -> bytes:
+    import nkeys  # type: ignore[import-untyped]  # noqa: PLC0415 - few programs make key pairs
+
     seed: bytes = nkeys.encode_seed(secrets.token_bytes(_SEED_BYTES), nkeys.PREFIX_BYTE_USER)
     return seed
 
@@ -48,6 +48,8 @@ def _new_seed() -> bytes:
 def _public_key(file: Path) -> str:
     if not is_seed(str(file)):
         raise CredentialsUnusable(str(file), "it is no seed of a user")
+    import nkeys  # noqa: PLC0415
+
     try:
         pair = nkeys.from_seed(bytearray(file.read_bytes().strip()))
         key: bytes = pair.public_key

@@ -25,8 +25,7 @@ from trellis_jobs.service.runtime import Connected, Runtime
 from trellis_jobs.service.sync.bridge import Bridge
 from trellis_jobs.service.sync.client import SyncClient
 from trellis_jobs.surroundings import Surroundings
-from trellis_jobs.telemetry import Telemetry
-from trellis_jobs.worker.host import HostDoors, WorkerHost
+from trellis_jobs.worker.host_doors import HostDoors
 from trellis_jobs.worker.middleware import Middleware
 from trellis_jobs.worker.signals import listening
 
@@ -268,6 +267,9 @@ class Service(Generic[J]):
         except NotPermitted as denied:
             log.info("not permitted to provision, so an operator has", extra={"why": str(denied)})
             await require_log(connection, self.name)
+        # Here, not with the module: a program that only declares jobs need not load OpenTelemetry.
+        from trellis_jobs.telemetry import Telemetry  # noqa: PLC0415
+
         events = EventLog(connection, features)
         return HostDoors(
             connection,
@@ -290,6 +292,8 @@ class Service(Generic[J]):
     def _wire(self, doors: HostDoors, handlers: list[Handler], wanted: Workers) -> Connected:
         host = None
         if handlers:
+            from trellis_jobs.worker.host import WorkerHost  # noqa: PLC0415 - producers need none
+
             host = WorkerHost(self.name, handlers, doors, concurrency=wanted.concurrency)
         producer = Producer(
             self.name, doors.events, doors.keys, doors.telemetry, doors.surroundings

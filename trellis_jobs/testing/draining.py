@@ -13,7 +13,8 @@ from trellis_jobs.telemetry import Telemetry
 from trellis_jobs.testing.impatience import without_delays
 from trellis_jobs.testing.inline import InlineProducer
 from trellis_jobs.testing.service_log import ServiceLog
-from trellis_jobs.worker.host import HostDoors, WorkerHost
+from trellis_jobs.worker.host import WorkerHost
+from trellis_jobs.worker.host_doors import HostDoors
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterable

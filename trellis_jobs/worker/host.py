@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 from trellis_jobs.jetstream.lease_keeper import RENEWALS_PER_LEASE, LeaseKeeper
@@ -16,15 +15,10 @@ from trellis_jobs.worker.loop_watch import LoopWatch
 from trellis_jobs.worker.tools import Tools
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
-    from trellis_jobs.jetstream.connection import Connection
-    from trellis_jobs.jetstream.event_log import EventLog
-    from trellis_jobs.jetstream.presence import Presence
-    from trellis_jobs.jetstream.queue_keys import QueueKeys
-    from trellis_jobs.surroundings import Surroundings
-    from trellis_jobs.telemetry import Telemetry
     from trellis_jobs.worker.handlers import Handler
+    from trellis_jobs.worker.host_doors import HostDoors
 
 log = logging.getLogger(__name__)
 
@@ -38,18 +32,6 @@ _SAID: Final = {
     WorkerState.QUIET: "worker is now quiet",
     WorkerState.TERMINATE: "worker is stopping",
 }
-
-
-@dataclass(frozen=True, slots=True)
-class HostDoors:
-    """What a worker host reaches the outside through; `keys` of the queues that have any."""
-
-    connection: Connection
-    events: EventLog
-    presence: Presence
-    telemetry: Telemetry
-    surroundings: Surroundings
-    keys: Mapping[str, QueueKeys] = field(default_factory=dict)
 
 
 class WorkerHost:

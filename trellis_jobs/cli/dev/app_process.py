@@ -1,4 +1,4 @@
-"""The worker of an app in a process of its own: what it says, and how it ends."""
+"""A worker in a process of its own, started again when its files change; how it ends."""
 
 from __future__ import annotations
 
@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING, Final
 from trellis_jobs.child_process import ending_with_parent
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Mapping
+    from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 
     Hear = Callable[[str], None]
+    Start = Callable[[], Awaitable["AppProcess"]]
 
 # Whoever waits for a restart waits for this; longer jobs are handed back and start again.
 GRACE: Final = 1.0
@@ -26,19 +27,27 @@ _CHUNK: Final = 65_536
 _LONGEST_LINE: Final = 1_000_000
 
 
+# The parent starts the worker again; the worker itself must not do so too.
+_NO_RELOAD: Final = {"TRELLIS_JOBS_RELOAD": "0"}
+
+
 class AppProcess:
     def __init__(self, process: asyncio.subprocess.Process, listening: asyncio.Task[None]) -> None:
         self._process = process
         self._listening = listening
 
     @classmethod
-    async def start(cls, app: str, environment: Mapping[str, str], hear: Hear) -> AppProcess:
+    async def start(
+        cls, arguments: Sequence[str], environment: Mapping[str, str], hear: Hear | None = None
+    ) -> AppProcess:
+        """`trellis-jobs worker` with these arguments. Without `hear` it prints where we do."""
+        command = (sys.executable, "-m", "trellis_jobs.cli", "worker", *arguments)
         process = await asyncio.create_subprocess_exec(
-            *ending_with_parent(_command(app)),
-            env={**os.environ, **environment, "PYTHONUNBUFFERED": "1"},
+            *ending_with_parent(command),
+            env={**os.environ, **environment, **_NO_RELOAD, "PYTHONUNBUFFERED": "1"},
             stdin=asyncio.subprocess.DEVNULL,
-            stdout=asyncio.subprocess.PIPE,
-            stderr=asyncio.subprocess.STDOUT,
+            stdout=None if hear is None else asyncio.subprocess.PIPE,
+            stderr=None if hear is None else asyncio.subprocess.STDOUT,
             start_new_session=True,  # Ctrl-C is for the parent, which stops its apps first
         )
         return cls(process, asyncio.create_task(_listen(process.stdout, hear)))
@@ -70,18 +79,48 @@ class AppProcess:
         self._listening.cancel()
 
 
-def _command(app: str) -> tuple[str, ...]:
-    """Log lines as JSON, to tell them from what handlers print."""
-    run = (sys.executable, "-m", "trellis_jobs.cli", "worker", app)
-    return (*run, "--log-format", "json", "--log-level", "info", "--grace", str(GRACE))
+class Restarted:
+    """One process that is started again after each change, and waits for one when it has ended.
+
+    `ended` is told how it ended, unless it was stopped for a change.
+    """
+
+    def __init__(self, start: Start, ended: Callable[[str], None]) -> None:
+        self._start = start
+        self._ended = ended
+        self._changed = asyncio.Event()
+
+    def start_again(self) -> None:
+        self._changed.set()
+
+    async def run(self) -> None:
+        while True:
+            self._changed.clear()
+            how = await self._run_once()
+            if how is not None:
+                self._ended(how)
+            await self._changed.wait()
+
+    async def _run_once(self) -> str | None:
+        """How it ended by itself; None when it was stopped because its files changed."""
+        process = await self._start()
+        ended = asyncio.create_task(process.wait())
+        changed = asyncio.create_task(self._changed.wait())
+        try:
+            await asyncio.wait({ended, changed}, return_when=asyncio.FIRST_COMPLETED)
+            return ended.result() if ended.done() else None
+        finally:
+            changed.cancel()
+            ended.cancel()
+            await process.stop()
 
 
 def _signal_name(number: int) -> str:
     return signal.Signals(number).name if number in set(signal.Signals) else f"signal {number}"
 
 
-async def _listen(stream: asyncio.StreamReader | None, hear: Hear) -> None:
-    if stream is None:
+async def _listen(stream: asyncio.StreamReader | None, hear: Hear | None) -> None:
+    if stream is None or hear is None:
         return
     async for line in _lines(stream):
         hear(line.decode(errors="replace").rstrip())

@@ -6,9 +6,9 @@ import asyncio
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from trellis_jobs.cli.dev.app_process import AppProcess
+from trellis_jobs.cli.dev.app_process import GRACE, AppProcess, Restarted
 from trellis_jobs.cli.dev.app_words import Said, Working, understand
-from trellis_jobs.cli.dev.sources import snapshot, until_changed
+from trellis_jobs.cli.dev.sources import watch
 from trellis_jobs.errors import JobsError
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ class Apps:
         """Until it is cancelled, or an app ends that nothing would start again."""
         tasks = [asyncio.create_task(app.run()) for app in self._apps]
         if self._reload:
-            tasks.append(asyncio.create_task(self._watch(Path.cwd())))
+            tasks.append(asyncio.create_task(watch(Path.cwd(), self._start_again)))
         try:
             await asyncio.wait(tasks, return_when=asyncio.FIRST_EXCEPTION)
         finally:
@@ -49,12 +49,9 @@ class Apps:
             if isinstance(end, Exception):
                 raise end
 
-    async def _watch(self, folder: Path) -> None:
-        seen = await asyncio.to_thread(snapshot, folder)
-        while True:
-            seen = await until_changed(folder, seen)
-            for app in self._apps:
-                app.start_again()
+    def _start_again(self) -> None:
+        for app in self._apps:
+            app.start_again()
 
 
 class _App:
@@ -65,35 +62,22 @@ class _App:
         self._board = board
         self._environment = environment
         self._reload = reload
-        self._changed = asyncio.Event()
+        self._process = Restarted(self._start, self._lament)
         self._last_words = _NO_WORDS
 
     async def run(self) -> None:
-        while True:
-            self._changed.clear()
-            self._last_words = _NO_WORDS
-            how = await self._run_once()
-            if how is not None:
-                self._lament(how)
-            await self._changed.wait()
+        await self._process.run()
 
     def start_again(self) -> None:
         self._board.tell(self._name, "files changed: it starts again")
         self._board.stand(self._name, "starts again")
-        self._changed.set()
+        self._process.start_again()
 
-    async def _run_once(self) -> str | None:
-        """How it ended by itself; None when it was stopped because its files changed."""
-        process = await AppProcess.start(self._name, self._environment, self._hear)
-        ended = asyncio.create_task(process.wait())
-        changed = asyncio.create_task(self._changed.wait())
-        try:
-            await asyncio.wait({ended, changed}, return_when=asyncio.FIRST_COMPLETED)
-            return ended.result() if ended.done() else None
-        finally:
-            changed.cancel()
-            ended.cancel()
-            await process.stop()
+    async def _start(self) -> AppProcess:
+        """Its log lines are JSON, to tell them from what handlers print."""
+        self._last_words = _NO_WORDS
+        logs = ("--log-format", "json", "--log-level", "info", "--grace", str(GRACE))
+        return await AppProcess.start((self._name, *logs), self._environment, self._hear)
 
     def _lament(self, how: str) -> None:
         if not self._reload:

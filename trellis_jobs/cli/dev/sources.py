@@ -12,7 +12,7 @@ import time
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping
     from pathlib import Path
 
     # What tells one version of a file from the next: when it was written, and its size.
@@ -22,6 +22,14 @@ _LOOK: Final = 0.2
 # However large a project is, looking at it takes a tenth of one core at most.
 _REST: Final = 9
 _NOT_OURS: Final = frozenset({"__pycache__", "node_modules", "site-packages"})
+
+
+async def watch(folder: Path, changed: Callable[[], None]) -> None:
+    """Call `changed` whenever files of the folder were saved, for ever."""
+    seen = await asyncio.to_thread(snapshot, folder)
+    while True:
+        seen = await until_changed(folder, seen)
+        changed()
 
 
 async def until_changed(folder: Path, before: Snapshot) -> Snapshot:

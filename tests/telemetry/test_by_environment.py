@@ -1,0 +1,114 @@
+"""With OTEL_* variables, worker and admin runtime send spans and metrics, the last ones at SIGTERM.
+
+Nothing is sent before: all intervals are an hour.
+"""
+
+from __future__ import annotations
+
+import signal
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from jobs_admin.client import AdminClient
+from tests.cli.command import running
+from tests.telemetry.collector import Collector, collecting
+from tests.telemetry.sluggish import SluggishJobs
+from trellis_jobs import Service
+from trellis_jobs.embedded import EmbeddedServer
+
+SLUGGISH = "tests.telemetry.sluggish:service"
+RARELY = {"OTEL_BSP_SCHEDULE_DELAY": "3600000", "OTEL_METRIC_EXPORT_INTERVAL": "3600000"}
+
+
+@pytest.fixture
+def collector() -> Iterator[Collector]:
+    with collecting() as made:
+        yield made
+
+
+def to(collector: Collector, **more: str) -> dict[str, str]:
+    return {"OTEL_EXPORTER_OTLP_ENDPOINT": collector.url, **RARELY, **more}
+
+
+async def said_after_one_job(
+    server: EmbeddedServer,
+    folder: Path,
+    env: dict[str, str],
+    *,
+    seconds: float = 0,
+    under: tuple[str, ...] = (),
+) -> str:
+    """A worker does one job and gets SIGTERM; what it logged."""
+    command = ("worker", SLUGGISH, "--nats", server.url)
+    with running(folder, *command, env=env, under=under) as worker:
+        async with Service(SluggishJobs).connect(server.url, workers=False) as producing:
+            ref = await producing.jobs.block.create(seconds)
+            await ref.wait(timeout=20)
+        await worker.until_says("worker started")
+        if seconds:
+            await worker.until_says("the event loop was blocked")
+        worker.send(signal.SIGTERM)
+        assert await worker.until_exit() == 0, worker.said
+        return worker.said
+
+
+async def test_a_worker_sends_what_it_did(
+    server: EmbeddedServer, collector: Collector, tmp_path: Path
+) -> None:
+    await said_after_one_job(server, tmp_path, to(collector), seconds=1.2)
+    assert collector.has("traces", "trellis_jobs.process", "trellis_jobs.append", "sluggish")
+    assert collector.has("metrics", "trellis_jobs.completed", "trellis_jobs.duration")
+    assert collector.has("metrics", "trellis_jobs.loop_blocked")
+    assert not collector.bodies["logs"]
+
+
+async def test_names_and_signals_are_those_of_the_environment(
+    server: EmbeddedServer, collector: Collector, tmp_path: Path
+) -> None:
+    env = to(collector, OTEL_SERVICE_NAME="named-by-hand", OTEL_METRICS_EXPORTER="none")
+    await said_after_one_job(server, tmp_path, env)
+    assert collector.has("traces", "named-by-hand")
+    assert not collector.bodies["metrics"]
+
+
+async def test_a_disabled_sdk_sends_nothing(
+    server: EmbeddedServer, collector: Collector, tmp_path: Path
+) -> None:
+    await said_after_one_job(server, tmp_path, to(collector, OTEL_SDK_DISABLED="true"))
+    assert not collector.bodies
+
+
+async def test_without_the_sdk_one_warning_says_what_to_install(
+    server: EmbeddedServer, collector: Collector, tmp_path: Path
+) -> None:
+    env = to(collector, OTEL_PYTHON_CONFIGURATOR="one that is not installed")
+    said = await said_after_one_job(server, tmp_path, env)
+    assert said.count("pip install 'trellis-jobs[otel]'") == 1
+    assert not collector.bodies
+
+
+async def test_opentelemetry_instrument_runs_a_worker(
+    server: EmbeddedServer, collector: Collector, tmp_path: Path
+) -> None:
+    instrument = str(Path(sys.executable).with_name("opentelemetry-instrument"))
+    env = to(collector, OTEL_EXPORTER_OTLP_PROTOCOL="http/protobuf", OTEL_SERVICE_NAME="wrapped")
+    await said_after_one_job(server, tmp_path, env, under=(instrument,))
+    assert collector.has("traces", "trellis_jobs.process", "wrapped")
+    assert collector.has("metrics", "trellis_jobs.completed")
+
+
+async def test_the_admin_runtime_sends_its_requests(
+    server: EmbeddedServer, collector: Collector, tmp_path: Path
+) -> None:
+    serve = ("admin", "serve", "--provision", "--db", str(tmp_path / "jobs.sqlite"))
+    with running(tmp_path, *serve, "--nats", server.url, env=to(collector)) as admin:
+        await admin.until_says("admin runtime started")
+        async with AdminClient.connect(server.url) as client:
+            await client.health()
+        admin.send(signal.SIGTERM)
+        assert await admin.until_exit() == 0, admin.said
+    assert collector.has("traces", "trellis_jobs.rpc", "Jobs.Health", "jobs-admin")
+    assert collector.has("metrics", "trellis_jobs.rpc.duration")
