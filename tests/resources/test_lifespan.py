@@ -6,8 +6,8 @@ import asyncio
 import signal
 import subprocess
 import sys
-from collections.abc import AsyncIterator
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from collections.abc import AsyncIterator, Iterator
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
 from typing import Any
 
 import pytest
@@ -218,10 +218,16 @@ async def without_decorator() -> AsyncIterator[None]:
     yield
 
 
+@contextmanager
+def sync_decorator() -> Iterator[None]:
+    yield
+
+
 @pytest.mark.parametrize(
     ("opens", "complaint"),
     [
         (without_decorator, "put @asynccontextmanager between"),
+        (sync_decorator, "put @asynccontextmanager between"),
         (not_async, "must take the service or nothing"),
     ],
 )

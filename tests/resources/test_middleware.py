@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import pytest
@@ -167,6 +168,27 @@ async def test_run_handler_and_inline_run_middleware_too() -> None:
         assert await (await mill.jobs.grind.create("b")).wait() == "B"
     assert mill.seen[0] == "log before try 1"
     assert mill.seen[-1] == "log saw B"
+
+
+class Counting:
+    def __init__(self) -> None:
+        self.calls = 0
+
+    async def __call__(self, active: ActiveJob[Any], call_next: CallNext) -> Any:
+        self.calls += 1
+        return await call_next(active)
+
+
+async def tagged(tag: str, active: ActiveJob[Any], call_next: CallNext) -> Any:
+    return f"{tag} {await call_next(active)}"
+
+
+async def test_middleware_may_be_an_object_or_a_partial() -> None:
+    mill, counting = Mill(), Counting()
+    mill.service.around(counting)
+    mill.service.around(partial(tagged, "fine"))
+    assert await run_handler(mill.jobs.grind, "a") == "fine A"
+    assert counting.calls == 1
 
 
 async def not_two_arguments(_: ActiveJob[Any]) -> None:

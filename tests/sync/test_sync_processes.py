@@ -14,11 +14,13 @@ import pytest
 from tests.sync.desk_jobs import desk
 
 ROOT: Final = Path(__file__).parents[2]
+# Newer Pythons warn of every fork of a process with threads.
+WARNINGS: Final = ("-W", "error", "-W", "ignore:This process:DeprecationWarning")
 
 
 def run(program: str, url: str) -> list[str]:
     ended = subprocess.run(
-        (sys.executable, "-W", "error", "-m", "tests.sync.desk_jobs", program, url),
+        (sys.executable, *WARNINGS, "-m", "tests.sync.desk_jobs", program, url),
         cwd=ROOT,
         capture_output=True,
         text=True,

@@ -100,7 +100,7 @@ class Resources:
     ) -> Resource[T]:
         """`make` takes the service, or nothing."""
         name = getattr(make, "__name__", repr(make))
-        if inspect.isasyncgenfunction(make) or inspect.iscoroutinefunction(make):
+        if _is_no_async_context_manager(make):
             raise DeclarationError(
                 f"lifespan {name} must be an async context manager: put @asynccontextmanager "
                 f"between @service.lifespan and `async def {name}`"
@@ -139,6 +139,12 @@ def preferred_here(values: Values) -> Iterator[None]:
         yield
     finally:
         _VALUES_HERE.reset(before)
+
+
+def _is_no_async_context_manager(make: Callable[..., object]) -> bool:
+    """A function without @asynccontextmanager, or with @contextmanager."""
+    is_bare = inspect.isasyncgenfunction(make) or inspect.iscoroutinefunction(make)
+    return is_bare or inspect.isgeneratorfunction(inspect.unwrap(make))
 
 
 def _arguments(name: str, make: Callable[..., Any], service: object) -> tuple[object, ...]:

@@ -23,8 +23,7 @@ Middleware = Callable[[ActiveJob[Any], CallNext], Awaitable[Any]]
 def check_middleware(middleware: Middleware) -> None:
     """A mistake is found where it is made, not when the first job runs."""
     name = getattr(middleware, "__qualname__", repr(middleware))
-    called = middleware if inspect.isroutine(middleware) else type(middleware).__call__
-    if not inspect.iscoroutinefunction(called):
+    if not any(map(inspect.iscoroutinefunction, (middleware, type(middleware).__call__))):
         raise DeclarationError(f"middleware {name} must be `async def {name}(job, call_next)`")
     try:
         inspect.signature(middleware).bind(None, None)
