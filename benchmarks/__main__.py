@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import argparse
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
 from rich.console import Console, Group
 
-from benchmarks import commands, keyed_rounds, projection, rounds
+from benchmarks import beside_admin, commands, keyed_rounds, projection, rounds
 from benchmarks.keyed_report import keyed_report, keyed_table
 from benchmarks.report import Report, Say, report, table
 from benchmarks.scale import pieces
@@ -19,12 +20,13 @@ from benchmarks.traffic import MONITORED, Traffic
 from trellis_jobs.embedded import EmbeddedServer
 
 LATEST: Final = Path(__file__).parent / "results" / "latest.json"
+BESIDE_ADMIN: Final = LATEST.with_name("admin.json")
 Options = argparse.Namespace
 
 
 def main() -> None:
     options, console = _options(), Console()
-    (_scale if options.part == SCALE else _against_ceilings)(options, console)
+    OTHERS.get(options.part, _against_ceilings)(options, console)
 
 
 def _against_ceilings(options: Options, console: Console) -> None:
@@ -53,6 +55,19 @@ def _scale(options: Options, console: Console) -> None:
     console.print(f"written to {written}")
 
 
+def _admin(options: Options, console: Console) -> None:
+    size, written = beside_admin.USUAL, options.json or BESIDE_ADMIN
+    if options.quick:
+        size = beside_admin.QUICK
+    elif options.jobs:
+        size = replace(size, jobs=options.jobs, keyed=max(1, options.jobs // 5))
+    with console.status("starting") as status:
+        measured = beside_admin.measure(size, status.update)
+    written.parent.mkdir(parents=True, exist_ok=True)
+    written.write_text(json.dumps(measured, indent=2) + "\n")
+    console.print(beside_admin.table(measured), f"written to {written}")
+
+
 def _jobs(url: str, traffic: Traffic, options: Options, say: Say) -> tuple[Report, Group]:
     size = rounds.QUICK if options.quick else rounds.USUAL
     done = rounds.Bench(url, traffic, size).run(say)
@@ -78,15 +93,15 @@ def _commands(url: str, _: Traffic, options: Options, say: Say) -> tuple[Report,
 
 
 PARTS: Final = {"jobs": _jobs, "keys": _keys, "projection": _projection, "commands": _commands}
-SCALE: Final = "scale"
+OTHERS: Final = {"scale": _scale, "admin": _admin}
 
 
-_PART: Final = f"only this; else everything but {SCALE}, which takes a quarter of an hour"
+_PART: Final = f"only this; else everything but {' and '.join(OTHERS)}, which take long"
 
 
 def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
-    parser.add_argument("part", nargs="?", choices=[*PARTS, SCALE], help=_PART)
+    parser.add_argument("part", nargs="?", choices=[*PARTS, *OTHERS], help=_PART)
     parser.add_argument("--quick", action="store_true", help="only try that everything runs")
     parser.add_argument(
         "--million", action="store_true", help="project a million events, and list a million jobs"
@@ -94,6 +109,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument(
         "--only", action="append", choices=[*PIECES], help="this piece of scale; may be repeated"
     )
+    parser.add_argument("--jobs", type=int, help="how many jobs run beside the admin runtime")
     parser.add_argument("--json", type=Path, help="where to write the figures")
     return parser.parse_args()
 

@@ -34,6 +34,11 @@ class Traffic:
         closed = self._connections(name, "closed")
         return Messages(sum(c["in_msgs"] for c in closed), sum(c["out_msgs"] for c in closed))
 
+    def of_open(self, name: str) -> Messages:
+        """Of the connections that have this name now, so far."""
+        found = self._connections(name, "open")
+        return Messages(sum(c["in_msgs"] for c in found), sum(c["out_msgs"] for c in found))
+
     def server_version(self) -> str:
         return str(self._ask("/varz")["version"])
 

@@ -9,6 +9,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from jobs_admin.probes import LOOPBACK
 from jobs_admin.retention.policy import RetentionPolicy, standard
 
 if TYPE_CHECKING:
@@ -40,6 +41,9 @@ class AdminConfig:
     retention: RetentionPolicy = field(default_factory=standard)
     archive: Path | None = None
     health_port: int | None = None
+    health_host: str = LOOPBACK
+    # Of the thread that fills the projection: above 0 it yields to work on the same machine.
+    nice: int = 0
     provision: bool = False
 
 

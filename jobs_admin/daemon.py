@@ -115,7 +115,7 @@ async def serving(
         parts = await _assemble(opened, config, around, connection, features)
         port = None
         if config.health_port is not None:
-            probes = Probes(parts.health.report).open(config.health_port)
+            probes = Probes(parts.health.report).open(config.health_port, config.health_host)
             port = await opened.enter_async_context(probes)
         running = asyncio.create_task(_run(_loops(parts)))
         opened.push_async_callback(_end, running)
@@ -179,6 +179,7 @@ def _loops(parts: _Parts) -> Mapping[str, Coroutine[Any, Any, None]]:
         keys=parts.keys,
         clock=parts.clock,
         around=parts.around,
+        progress=parts.progress,
     )
     return {
         **upkeep.loops(parts.loops, parts.config),
@@ -204,7 +205,7 @@ async def _assemble(
 ) -> _Parts:
     projector = None
     if config.mode is Mode.FULL:
-        projector = await _own_projector(opened, config.path, LogFeed(connection))
+        projector = await _own_projector(opened, config, LogFeed(connection))
     readers = await opened.enter_async_context(Readers.open(config.path, projector))
     if projector is None:
         await _require_file(config.path, readers)
@@ -237,13 +238,14 @@ async def _assemble(
     )
 
 
-async def _own_projector(opened: AsyncExitStack, path: Path, feed: LogFeed) -> Projector:
+async def _own_projector(opened: AsyncExitStack, config: AdminConfig, feed: LogFeed) -> Projector:
     """A file that does not fit the log is rebuilt by its loop: requests are answered meanwhile."""
     try:
-        opened.enter_context(only_writer(path))
-        return await opened.enter_async_context(Projector.open(feed, path))
+        opened.enter_context(only_writer(config.path))
+        opening = Projector.open(feed, config.path, nice=config.nice)
+        return await opened.enter_async_context(opening)
     except (aiosqlite.DatabaseError, OSError) as error:
-        raise ProjectionUnusable(path, str(error)) from error
+        raise ProjectionUnusable(config.path, str(error)) from error
 
 
 async def _require_file(path: Path, readers: Readers) -> None:

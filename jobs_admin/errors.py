@@ -88,8 +88,8 @@ class ProjectionTaken(AdminError):
 
 
 class PortTaken(AdminError):
-    def __init__(self, port: int, why: str) -> None:
-        super().__init__(f"--health-port {port} cannot be opened: {why}")
+    def __init__(self, host: str, port: int, why: str) -> None:
+        super().__init__(f"--health-port {port} cannot be opened on {host}: {why}")
         self.port = port
 
 

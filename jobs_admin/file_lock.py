@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from jobs_admin.errors import ProjectionTaken
+from jobs_admin.private_files import make_folder, open_lock
 
 if sys.platform != "win32":
     import fcntl
@@ -22,8 +24,8 @@ def only_writer(path: Path) -> Iterator[None]:
 
     The lock is a file beside the projection: that one is replaced by rebuilds.
     """
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with path.with_name(f"{path.name}.lock").open("w") as lock:
+    make_folder(path.parent)
+    with os.fdopen(open_lock(path.with_name(f"{path.name}.lock")), "r+b") as lock:
         if sys.platform != "win32":
             try:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)

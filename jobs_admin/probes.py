@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from asyncio import StreamReader, StreamWriter
     from collections.abc import AsyncIterator, Awaitable, Callable
 
+LOOPBACK: Final = "127.0.0.1"
 PATIENCE: Final = 10.0
 _LONGEST_REQUEST: Final = 8 * 1024
 _MOST_AT_ONCE: Final = 32
@@ -38,12 +39,12 @@ class Probes:
         self._at_once = 0
 
     @asynccontextmanager
-    async def open(self, port: int) -> AsyncIterator[int]:
-        """On all interfaces: what probes a container is outside of it. Port 0 takes a free one."""
+    async def open(self, port: int, host: str = LOOPBACK) -> AsyncIterator[int]:
+        """Port 0 takes a free one. Probes from outside need another host than the default."""
         try:
-            listening = _listen(port)
+            listening = _listen(host, port)
         except (OSError, OverflowError) as error:
-            raise PortTaken(port, str(error)) from error
+            raise PortTaken(host, port, str(error)) from error
         server = await asyncio.start_server(self._receive, sock=listening, limit=_LONGEST_REQUEST)
         try:
             yield int(server.sockets[0].getsockname()[1])
@@ -82,11 +83,11 @@ class Probes:
         return HTTPStatus.NOT_FOUND, {"error": "there are /live and /ready"}
 
 
-def _listen(port: int) -> socket.socket:
-    """One port for IPv4 and IPv6 alike, where the machine has both."""
-    if socket.has_dualstack_ipv6():
-        return socket.create_server(("", port), family=socket.AF_INET6, dualstack_ipv6=True)
-    return socket.create_server(("", port))
+def _listen(host: str, port: int) -> socket.socket:
+    """`::` is IPv4 as well, where the machine has both."""
+    [(family, _, _, _, address), *_] = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    is_dual = host == "::" and socket.has_dualstack_ipv6()
+    return socket.create_server(address[:2], family=family, dualstack_ipv6=is_dual)
 
 
 def _response(status: HTTPStatus, body: dict[str, Any]) -> bytes:

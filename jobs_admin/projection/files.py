@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final
 from urllib.parse import quote
 
 from jobs_admin.errors import AdminError
+from jobs_admin.private_files import make_file
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -79,9 +80,11 @@ def _stat(path: Path) -> os.stat_result | None:
 
 
 def made(path: Path) -> FileId | None:
-    """The identity of the file at a path, which is there afterwards: empty, if it was not."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.touch()
+    """The identity of the file at a path, which is there afterwards: empty, if it was not.
+
+    SQLite gives its sidecars the permissions of the file.
+    """
+    make_file(path)
     return file_id(path)
 
 

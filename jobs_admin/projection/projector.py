@@ -42,13 +42,15 @@ class Projector:
 
     The file is rebuilt where it does not go on with the log, and opened again where somebody else
     has rebuilt it. `rebuilding` is there as long as the file at the path is not to be read.
+    `nice` lowers the priority of the thread that writes the file.
     """
 
-    def __init__(self, feed: LogFeed, path: Path) -> None:
+    def __init__(self, feed: LogFeed, path: Path, *, nice: int = 0) -> None:
         self.position = 0
         self.rebuilding: RebuildProgress | None = None
         self._feed = feed
         self._path = path
+        self._nice = nice
         self._opened = AsyncExitStack()
         self._file: _OpenFile | None = None
         self._is_open = asyncio.Event()
@@ -57,9 +59,9 @@ class Projector:
 
     @classmethod
     @asynccontextmanager
-    async def open(cls, feed: LogFeed, path: Path) -> AsyncIterator[Projector]:
+    async def open(cls, feed: LogFeed, path: Path, *, nice: int = 0) -> AsyncIterator[Projector]:
         """The one writer of a file. A file that does not fit the log is rebuilt only by `run`."""
-        projector = cls(feed, path)
+        projector = cls(feed, path, nice=nice)
         try:
             await projector._open_if_fit()
             yield projector
@@ -148,7 +150,8 @@ class Projector:
     async def _open(self) -> _OpenFile:
         await self._make_fit()
         with naming_trouble():
-            projection = await self._opened.enter_async_context(Projection.open(self._path))
+            opening = Projection.open(self._path, nice=self._nice)
+            projection = await self._opened.enter_async_context(opening)
             intake = Intake(projection, await projection.do(Writer.place))
         file = self._file = _OpenFile(intake, FileWatch(self._path))
         self.rebuilding = None
@@ -185,7 +188,8 @@ class Projector:
         )
         self.rebuilding = RebuildProgress(self._path)
         self._announce(self.position)
-        await rebuild(self._path, self._feed, self.rebuilding.tell, keep_old_as=keep_old_as)
+        tell = self.rebuilding.tell
+        await rebuild(self._path, self._feed, tell, keep_old_as=keep_old_as, nice=self._nice)
 
     def _announce(self, position: int) -> None:
         self.position = position

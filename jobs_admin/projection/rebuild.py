@@ -74,15 +74,16 @@ async def rebuild(
     *,
     keep_old_as: Path | None = None,
     patience: float = _PATIENCE,
+    nice: int = 0,
 ) -> Filled:
     """Raises RebuildUnderWay when another process does the same for this file, and CopyFailed.
 
     FileLocked: somebody who writes into the old file does not let go of it for so many seconds.
     """
     with beside_it(path, "rebuilding") as fresh:
-        filled = await fill(fresh, feed, tell)
+        filled = await fill(fresh, feed, tell, nice=nice)
         async with _held(path, patience) as shown:
-            await fill_up(fresh, feed, shown)
+            await fill_up(fresh, feed, shown, nice=nice)
             await asyncio.to_thread(put_in_place, fresh, path, keep_old_as=keep_old_as)
     log.info(
         "the projection was rebuilt",
@@ -111,12 +112,14 @@ def beside_it(path: Path, what: str) -> Iterator[Path]:
         raise CopyFailed(path, error) from error
 
 
-async def fill(fresh: Path, feed: LogFeed, tell: TellProgress | None = None) -> Filled:
+async def fill(
+    fresh: Path, feed: LogFeed, tell: TellProgress | None = None, *, nice: int = 0
+) -> Filled:
     """A whole projection of the log as it is now, indexes included, in a file of its own."""
     extent = await feed.extent()
     if tell is not None:
         tell(0, extent.messages)
-    async with Projection.open(fresh, bulk=True) as projection:
+    async with Projection.open(fresh, bulk=True, nice=nice) as projection:
         intake = Intake(projection, Place(created=extent.created))
         done = 0
         async for batch in _heaped(feed.up_to(intake.place, extent.last_sequence)):
@@ -129,9 +132,9 @@ async def fill(fresh: Path, feed: LogFeed, tell: TellProgress | None = None) -> 
     return Filled(extent.last_sequence, done)
 
 
-async def fill_up(fresh: Path, feed: LogFeed, shown: Place) -> None:
+async def fill_up(fresh: Path, feed: LogFeed, shown: Place, *, nice: int = 0) -> None:
     """Take in what another projection of the same log has shown meanwhile."""
-    async with Projection.open(fresh, bulk=True) as projection:
+    async with Projection.open(fresh, bulk=True, nice=nice) as projection:
         intake = Intake(projection, await projection.do(Writer.place))
         begin = intake.place
         if shown.created == begin.created and shown.sequence > begin.sequence:

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import sqlite3
+import sys
+import threading
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from functools import partial
@@ -29,14 +32,17 @@ class Projection:
 
     @classmethod
     @asynccontextmanager
-    async def open(cls, path: Path, *, bulk: bool = False) -> AsyncIterator[Projection]:
+    async def open(
+        cls, path: Path, *, bulk: bool = False, nice: int = 0
+    ) -> AsyncIterator[Projection]:
         """`bulk`: for a file that nobody reads yet, and that is thrown away if this fails.
 
+        `nice` lowers the priority of the thread, so that it yields to work on the same machine.
         Raises ProjectionOutdated when the file has another schema.
         """
         file = made(path)
         database = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
-        with ThreadPoolExecutor(1, "projection") as thread:
+        with ThreadPoolExecutor(1, "projection", partial(_lower_priority, nice)) as thread:
             projection = cls(Writer(database, path, file), thread)
             try:
                 await projection.do(Writer.prepare, bulk=bulk)
@@ -56,3 +62,9 @@ class Projection:
         except asyncio.CancelledError:
             await asyncio.wait([begun])
             raise
+
+
+def _lower_priority(nice: int) -> None:
+    """Of the calling thread alone, which only Linux can do; elsewhere nothing changes."""
+    if nice and sys.platform == "linux":
+        os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), nice)

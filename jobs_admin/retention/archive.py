@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import orjson
 
+from jobs_admin.private_files import make_folder, owner_only
 from trellis_jobs.wire import events as wire
 from trellis_jobs.wire import jobs
 from trellis_jobs.wire.fields import dumps
@@ -74,8 +75,8 @@ def _event_json(entry: Entry, job: Job) -> dict[str, Any]:
 
 def _add(path: Path, lines: bytes) -> None:
     """A gzip file may have any number of members: each addition is one."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with path.open("ab") as file:
+    make_folder(path.parent)
+    with open(path, "ab", opener=owner_only) as file:
         file.write(gzip.compress(lines))
         file.flush()
         os.fsync(file.fileno())

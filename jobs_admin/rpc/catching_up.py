@@ -67,6 +67,10 @@ class LogProgress:
             return end if missed is not None and missed.sequence <= end else None
         return None
 
+    async def is_at_the_end(self) -> bool:
+        """Whether the projection has, within a moment, all that the log holds at this call."""
+        return await self.reached_the_end() is None
+
     async def _end(self) -> int:
         size = await stream_size(self.connection, LOG)
         return size.last_sequence if size else 0

@@ -11,18 +11,18 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Final
 
 from jobs_admin.reads.candidates import states_of
-from jobs_admin.upkeep.abreast import abreast
 from trellis_jobs.jetstream.queue_keys import ABANDONED_AFTER
 from trellis_jobs.model.identity import JobAddress
 from trellis_jobs.model.states import LIVE
 from trellis_jobs.model.values import replace
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Awaitable, Callable, Mapping
     from datetime import datetime
 
     from jobs_admin.job_keys import JobKeys
     from jobs_admin.reads.readers import Readers
+    from jobs_admin.upkeep.pace import Pace
     from jobs_admin.upkeep.verdicts import Verdicts
     from trellis_jobs.jetstream.key_changes import KeyChanges
     from trellis_jobs.model.key_state import KeyAddress, KeyState, Slot
@@ -75,17 +75,46 @@ def plan_repair(
     return Leftovers(frozenset(jobs), slots) if jobs else None
 
 
+def judgeable(state: KeyState, expired: frozenset[str], now: datetime) -> frozenset[str]:
+    """Jobs of the key that `plan_repair` could remove, whatever the log says of them."""
+    slots = {slot.job_id for slot in state.active if slot.token in expired}
+    waiting = {each.job_id for each in state.queued if now - each.created_at >= _RETRY_GRACE}
+    return frozenset(slots | waiting)
+
+
 @dataclass(slots=True, kw_only=True)
 class KeyRepair:
+    """`is_caught_up`: whether the projection has every event that the log holds at the call."""
+
     readers: Readers
     verdicts: Verdicts
     keys: JobKeys
     changes: KeyChanges
     now: Callable[[], datetime]
+    is_caught_up: Callable[[], Awaitable[bool]]
+    pace: Pace
     _busy: dict[KeyAddress, KeyState] = field(default_factory=dict)
+    _doubtful: frozenset[JobAddress] = frozenset()
 
     async def sweep(self) -> None:
-        """Every key in which somebody is, by what the bucket held a moment ago."""
+        """Repairs the keys in which a job stood at two sweeps that the projection knows to be over.
+
+        Once means nothing: a job leaves its key a moment after its end. So while work runs, the log
+        is asked only about jobs that stay.
+        """
+        await self._read_changes()
+        self.keys.leases.look_at_all(self._busy)
+        doubtful = frozenset(await self._not_live())
+        lasting = doubtful & self._doubtful
+        self._doubtful = doubtful
+        keys: dict[KeyAddress, list[JobAddress]] = {}
+        for key, state in self._busy.items() if lasting else ():
+            stayed = [job for job in _jobs_in(key, state) if job in lasting]
+            if stayed:
+                keys[key] = stayed
+        await self.pace.each(self._repair, list(keys.items()))
+
+    async def _read_changes(self) -> None:
         are_all, changed = await self.changes.since_last()
         if are_all:
             self._busy.clear()
@@ -94,27 +123,39 @@ class KeyRepair:
                 self._busy.pop(key, None)
             else:
                 self._busy[key] = state
-        self.keys.leases.look_at_all(self._busy)
-        await abreast(self._repair, list(self._busy.items()))
 
-    async def _repair(self, busy: tuple[KeyAddress, KeyState]) -> None:
-        key, state = busy
-        expired = self.keys.leases.over(key)
-        left = plan_repair(state, await self._standings(key, state), expired, self.now())
+    async def _not_live(self) -> set[JobAddress]:
+        """Jobs that the projection knows to be over, or that it lacks though it is caught up."""
+        queues: dict[tuple[str, str], set[str]] = {}
+        for key, state in self._busy.items():
+            queue = queues.setdefault((key.service, key.job_type), set())
+            queue |= judgeable(state, self.keys.leases.over(key), self.now())
+        knows_all = any(queues.values()) and await self.is_caught_up()
+        found: set[JobAddress] = set()
+        for (service, job_type), ids in queues.items():
+            known = await states_of(self.readers, service, job_type, ids)
+            over = {each for each in known if known[each] not in LIVE}
+            unknown = ids - known.keys() if knows_all else set()
+            found |= {JobAddress(service, job_type, each) for each in over | unknown}
+        return found
+
+    async def _repair(self, doubted: tuple[KeyAddress, list[JobAddress]]) -> None:
+        key, jobs = doubted
+        state = self._busy[key]
+        standings: dict[str, Standing | None] = {}
+        for job in jobs:
+            latest = await self.verdicts.current(job)
+            standings[job.job_id] = None if latest is None else latest.head.standing
+        left = plan_repair(state, standings, self.keys.leases.over(key), self.now())
         if left is not None:
             log.warning(
-                "a key forgets jobs that are over",
+                "key repair: removing jobs that are over from key %s",
+                state.display,
                 extra={"key": state.display, "jobs": sorted(left.jobs)},
             )
             await self.keys.forget(key, replace(state, active=left.slots), *left.jobs)
 
-    async def _standings(self, key: KeyAddress, state: KeyState) -> dict[str, Standing | None]:
-        """Of the jobs that the projection does not know to live: what the log says of them."""
-        ids = {slot.job_id for slot in state.active} | {each.job_id for each in state.queued}
-        known = await states_of(self.readers, key.service, key.job_type, ids)
-        doubtful = [job_id for job_id in ids if known.get(job_id) not in LIVE]
-        found: dict[str, Standing | None] = {}
-        for job_id in doubtful:
-            latest = await self.verdicts.current(JobAddress(key.service, key.job_type, job_id))
-            found[job_id] = None if latest is None else latest.head.standing
-        return found
+
+def _jobs_in(key: KeyAddress, state: KeyState) -> set[JobAddress]:
+    ids = {slot.job_id for slot in state.active} | {each.job_id for each in state.queued}
+    return {JobAddress(key.service, key.job_type, each) for each in ids}

@@ -1,19 +1,25 @@
-"""Puts jobs back to work that the log says are to be done, and no work message stands for.
+"""Puts jobs back to work that should be worked on and have no work message.
 
 Work messages can be lost by what happens to the streams: a purge, a stream made anew, sourcing that
-forgot where it was (design D18). The server refuses to put back what is there; how many messages
-there are only tells how thoroughly to look.
+forgot where it was (design D18). The server refuses to put back a message that is there.
+
+Each sweep first compares two counts: jobs that have not moved for a while, and work messages. They
+are compared only when the projection has every event up to the moment of the second count, so that
+a projection that lags is never taken for lost work (missing_work.py). If messages are missing,
+every job is checked. Otherwise a sweep checks a few: on a queue that never rests, messages of jobs
+that just began could make up for lost ones in the count.
 """
 
 from __future__ import annotations
 
 import logging
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 from jobs_admin.reads import candidates
 from jobs_admin.reads.candidates import Candidate, PageEnd
-from jobs_admin.upkeep.abreast import abreast
+from jobs_admin.upkeep.missing_work import missing_messages
 from jobs_admin.upkeep.verdicts import said_of
 from trellis_jobs.contract.declaration import DEFAULT_ACK_WAIT
 from trellis_jobs.model import events as e
@@ -21,12 +27,13 @@ from trellis_jobs.model.job_errors import Interruption, JobError
 from trellis_jobs.model.states import JobState
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Awaitable, Callable
     from datetime import datetime, timedelta
 
     from jobs_admin.reads.readers import Readers
     from jobs_admin.server_clock import ServerClock
     from jobs_admin.upkeep.absences import Absences
+    from jobs_admin.upkeep.pace import Pace
     from jobs_admin.upkeep.verdicts import Verdicts
     from trellis_jobs.jetstream.event_log import Latest
     from trellis_jobs.jetstream.queue_consumers import QueueConsumers
@@ -38,11 +45,10 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 _STATES: Final = (JobState.PENDING, JobState.RETRY, JobState.ACTIVE)
+# How many jobs of each state a sweep checks when no message is known to be missing: the oldest, as
+# a lost job stays while others are done, and the next ones in turn.
+OLDEST: Final = 50
 PAGE: Final = 500
-# A sweep looks at so many of each state, and goes on while it finds that work was lost; at all of
-# them where there are fewer messages than jobs.
-_PAGES: Final = 4
-_MOST_PAGES: Final = 200
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,6 +100,11 @@ def plan_loss(job: JobAddress, latest: Latest, lost: Attempt, now: datetime) -> 
 
 @dataclass(slots=True, kw_only=True)
 class Reconciliation:
+    """`is_caught_up`: whether the projection has every event that the log holds at the call.
+
+    `position`: how far the projection is. `went_on` is called whenever the sweep made progress.
+    """
+
     readers: Readers
     verdicts: Verdicts
     work: WorkMessages
@@ -102,68 +113,92 @@ class Reconciliation:
     clock: ServerClock
     now: Callable[[], datetime]
     grace: timedelta
+    is_caught_up: Callable[[], Awaitable[bool]]
+    position: Callable[[], int]
+    pace: Pace
     went_on: Callable[[], None]
     _places: dict[JobState, PageEnd] = field(
         default_factory=lambda: dict.fromkeys(_STATES, PageEnd())
     )
-    # Jobs without a message that were left as they are, as those that a worker still runs.
+    # Jobs without a message that were left as they are, because a worker may still run them.
     _left: int = 0
 
     async def sweep(self) -> None:
-        """Some of each state, from where the last sweep ended: by and by all have their turn.
-
-        At once all of them where more jobs than before are without a message.
-        """
         missing = await self._missing()
-        self._left = min(self._left, missing)
-        if missing == self._left:
+        if missing is not None:
+            self._left = min(self._left, missing)
+        if missing is None or missing == self._left:
             for state in _STATES:
-                await self._look_at_some(state)
+                await self._check_some(state)
             return
-        # Work may be lost, or the projection behind: which of them, each job tells by itself.
-        log.info("more jobs than work: every job is looked at", extra={"jobs": missing})
+        log.warning(
+            "reconcile: %d jobs have no work message, checking all jobs",
+            missing,
+            extra={"jobs": missing},
+        )
         for state in _STATES:
-            self._places[state] = PageEnd()
-            while (await self._look(state))[0] == PAGE:
-                pass
-        self._left = await self._missing()
+            await self._check_all(state)
+        missing = await self._missing()
+        self._left = self._left if missing is None else missing
 
-    async def _missing(self) -> int:
-        """At least so many jobs have no message; there may be others that have two.
+    async def _missing(self) -> int | None:
+        """At least this many jobs have no message; None when the projection is behind.
 
-        The messages first: whatever rests afterwards was there before.
+        The order matters: whatever was acknowledged before the messages were counted has its end in
+        the log by then, so a projection that has read the log as it is afterwards knows it.
         """
-        messages = await self.work.in_all()
         since = await self.clock.now() - self.grace
-        return max(0, await candidates.how_many_rest(self.readers, since) - messages)
+        extent = await self.work.extent()
+        if not await self.is_caught_up():
+            return None
+        return missing_messages(await candidates.how_many_rest(self.readers, since), extent)
 
-    async def _look_at_some(self, state: JobState) -> None:
-        for page in range(_MOST_PAGES):
-            looked_at, put_back = await self._look(state)
-            if looked_at < PAGE or (page + 1 >= _PAGES and not put_back):
+    async def _check_some(self, state: JobState) -> None:
+        """The oldest, then those after the place where the last sweep ended.
+
+        Goes on while it finds that work was lost.
+        """
+        if self._places[state] != PageEnd():
+            await self._check(state, PageEnd(), OLDEST)
+        put_back = True
+        while put_back:
+            checked, put_back = await self._check_next(state)
+            if checked < PAGE:
                 break
 
-    async def _look(self, state: JobState) -> tuple[int, int]:
-        quiet = await candidates.quiet(
-            self.readers,
-            state,
-            await self.clock.now() - self.grace,
-            after=self._places[state],
-            limit=PAGE,
-        )
-        self._places[state] = quiet[-1].place if len(quiet) == PAGE else PageEnd()
-        put_back = sum(await abreast(self._reconcile, quiet))
-        self.went_on()
-        if put_back:
-            log.warning("jobs without a work message were put back", extra={"jobs": put_back})
-        return len(quiet), put_back
+    async def _check_all(self, state: JobState) -> None:
+        self._places[state] = PageEnd()
+        while (await self._check_next(state))[0] == PAGE:
+            pass
 
-    async def _reconcile(self, quiet: Candidate) -> bool:
+    async def _check_next(self, state: JobState) -> tuple[int, bool]:
+        """How many jobs were checked, and whether any was put back."""
+        page, put_back = await self._check(state, self._places[state], PAGE)
+        self._places[state] = page[-1].place if len(page) == PAGE else PageEnd()
+        return len(page), put_back > 0
+
+    async def _check(
+        self, state: JobState, after: PageEnd, limit: int
+    ) -> tuple[list[Candidate], int]:
+        known_up_to = self.position()
+        since = await self.clock.now() - self.grace
+        page = await candidates.quiet(self.readers, state, since, after=after, limit=limit)
+        check = partial(self._reconcile, known_up_to=known_up_to)
+        put_back = sum(await self.pace.each(check, page, self.went_on))
+        if put_back:
+            log.warning(
+                "reconcile: put %d jobs without a work message back to work",
+                put_back,
+                extra={"jobs": put_back},
+            )
+        return page, put_back
+
+    async def _reconcile(self, quiet: Candidate, known_up_to: int) -> bool:
         """The work queue is asked before the log: a message is acknowledged after its job ended."""
         job = quiet.job
         if await self.work.is_there(job):
             return False
-        latest = await self.verdicts.current(job, quiet.seen)
+        latest = await self.verdicts.unmoved(job, quiet.seen, known_up_to)
         standing = quiet.seen.head.standing
         match course(standing, latest.head.standing if latest else None):
             case PutBack():

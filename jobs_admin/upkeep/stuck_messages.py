@@ -56,6 +56,17 @@ class Suspect:
     watched: Watched
 
 
+def exhausted_for_certain(before: QueueConsumer, there: int, after: QueueConsumer) -> int:
+    """At least this many messages of a queue are delivered no more, unless it is very busy.
+
+    `there`: its messages, counted after `before` and before `after` was read. Jobs that are only
+    being done make the first difference too small, jobs that are only being added the second, so
+    the smaller of them never counts a message that still has its turn. When as many are added as
+    are done it may be off by a few; then what was counted is looked at, and found to be well.
+    """
+    return min(there - each.pending - each.unanswered for each in (before, after))
+
+
 def may_be_waiting(standing: Standing, job_id: str, key: KeyState | None, now: datetime) -> bool:
     """Whether a worker may have a job in its hands that does not run: for later, or for its key."""
     if standing.next_attempt_at is not None and standing.next_attempt_at > now:
@@ -87,7 +98,8 @@ class StuckMessages:
         missing among them, so the count of exhausted ones errs on the low side only.
         """
         there = await self.work.how_many(consumer.subject)
-        if there - consumer.pending <= consumer.unanswered:
+        after = await self.consumers.named(consumer.name)
+        if after is None or exhausted_for_certain(consumer, there, after) <= 0:
             return {n: w for n, w in self._watched.items() if n.startswith(f"{consumer.name} ")}
         found, suspects = 0, []
         async for page in self._pages(consumer):

@@ -14,6 +14,7 @@ from jobs_admin.upkeep.advisories import Advisories
 from jobs_admin.upkeep.burials import Burials
 from jobs_admin.upkeep.janitor import Janitor
 from jobs_admin.upkeep.key_repair import KeyRepair
+from jobs_admin.upkeep.pace import Pace
 from jobs_admin.upkeep.reconciliation import Reconciliation
 from jobs_admin.upkeep.stuck_messages import StuckMessages
 from jobs_admin.upkeep.verdicts import Verdicts
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     from jobs_admin.job_keys import JobKeys
     from jobs_admin.loops import Loops
     from jobs_admin.reads.readers import Readers
+    from jobs_admin.rpc.catching_up import LogProgress
     from jobs_admin.server_clock import ServerClock
     from trellis_jobs.jetstream.connection import Connection
     from trellis_jobs.jetstream.event_log import EventLog
@@ -45,6 +47,7 @@ class Upkeep:
     keys: JobKeys
     clock: ServerClock
     around: Surroundings
+    progress: LogProgress
 
     def loops(self, loops: Loops, config: AdminConfig) -> Mapping[str, Coroutine[Any, Any, None]]:
         """By name, ready to be run."""
@@ -67,6 +70,9 @@ class Upkeep:
                 clock=self.clock,
                 now=self.around.now,
                 grace=config.reconcile_grace,
+                is_caught_up=self.progress.is_at_the_end,
+                position=self._position,
+                pace=Pace(self._position),
                 went_on=partial(loops.went_on, "reconciliation"),
             ).sweep,
             "stuck messages": StuckMessages(
@@ -94,4 +100,9 @@ class Upkeep:
             keys=self.keys,
             changes=KeyChanges(self.connection),
             now=self.around.now,
+            is_caught_up=self.progress.is_at_the_end,
+            pace=Pace(self._position),
         )
+
+    def _position(self) -> int:
+        return self.progress.position

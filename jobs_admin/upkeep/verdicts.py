@@ -51,7 +51,7 @@ class Verdicts:
 
         Raises JobKeepsMoving when it moves so often that nothing can be appended.
         """
-        chase = Chase(self._connection, self._events, job, patience=self._patience)
+        chase = self._chase(job)
         while (event := plan(seen)) is not None:
             answer = await self._events.try_append(seen.head, event, patience=self._patience)
             if not isinstance(answer, Refused):
@@ -62,13 +62,24 @@ class Verdicts:
             seen = moved.latest
         return None
 
-    async def current(self, job: JobAddress, seen: Latest | None = None) -> Latest | None:
-        """Where the job stands by the leader's word; None: the log holds nothing of it."""
-        chase = Chase(self._connection, self._events, job)
-        if seen is not None and await chase.newest() == seen.head.sequence:
-            return seen
-        known = await chase.read()
+    async def current(self, job: JobAddress) -> Latest | None:
+        """Where the job stands, as the stream's leader has it; None when it is not in the log."""
+        known = await self._chase(job).read()
         return None if known is None else known.latest
+
+    async def unmoved(self, job: JobAddress, seen: Latest, known_up_to: int) -> Latest | None:
+        """Where a job stands that has no event newer than `seen`; None when it has moved.
+
+        `known_up_to`: up to there the projection knew the log. A newer message is an event that it
+        has not read yet. An older one that it does not count is not an event, so the job is read.
+        """
+        newest = await self._chase(job).newest()
+        if newest == seen.head.sequence:
+            return seen
+        return await self.current(job) if 0 < newest <= known_up_to else None
+
+    def _chase(self, job: JobAddress) -> Chase:
+        return Chase(self._connection, self._events, job, patience=self._patience)
 
     async def started(self, job: JobAddress) -> tuple[e.Started, datetime] | None:
         """The job's newest `started`, and when the server stored it."""

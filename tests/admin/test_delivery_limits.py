@@ -18,7 +18,7 @@ from jobs_admin.leases import Leases
 from jobs_admin.server_clock import ServerClock
 from jobs_admin.upkeep.absences import Absences
 from jobs_admin.upkeep.burials import Burials, Exhausted, plan_death, stands_for
-from jobs_admin.upkeep.stuck_messages import StuckMessages, may_be_waiting
+from jobs_admin.upkeep.stuck_messages import StuckMessages, exhausted_for_certain, may_be_waiting
 from jobs_admin.upkeep.verdicts import Verdicts
 from tests import given
 from tests.admin.upkeep_lab import (
@@ -45,7 +45,7 @@ from trellis_jobs.embedded import EmbeddedServer
 from trellis_jobs.jetstream import api
 from trellis_jobs.jetstream.event_log import Latest
 from trellis_jobs.jetstream.presence import Presence
-from trellis_jobs.jetstream.queue_consumers import QueueConsumers
+from trellis_jobs.jetstream.queue_consumers import QueueConsumer, QueueConsumers
 from trellis_jobs.jetstream.work_messages import NoWork, WorkMessage, WorkMessages
 from trellis_jobs.model import events as e
 from trellis_jobs.model.attempts import Attempt
@@ -56,6 +56,19 @@ from trellis_jobs.model.standing import Head
 from trellis_jobs.model.states import LIVE, OVER, JobState
 from trellis_jobs.surroundings import uptime, utc_now
 
+QUEUE = QueueConsumer(
+    name="ward-once",
+    at=utc_now(),
+    subject="trellis.work.ward.once.*",
+    ack_wait=timedelta(seconds=1),
+    delivery_limit=1,
+    delivered=100,
+    pending=10,
+    unanswered=5,
+    asking=0,
+    is_paused=False,
+    pause_remaining=None,
+)
 ADVISORY = "$JS.EVENT.ADVISORY.CONSUMER.MAX_DELIVERIES.JOBS_WORK.ward-once"
 
 
@@ -519,9 +532,9 @@ async def test_a_job_that_is_taken_over_meanwhile_is_not_buried(
         seen: list[Latest | None] = []
 
         class AMomentAgo(Verdicts):
-            async def current(self, job: JobAddress, seen_: Latest | None = None) -> Latest | None:
+            async def current(self, job: JobAddress) -> Latest | None:
                 if not seen:
-                    seen.append(await super().current(job, seen_))
+                    seen.append(await super().current(job))
                 return seen[0]
 
         ward.service.quiet()
@@ -599,3 +612,12 @@ def test_a_job_that_runs_from_another_message_does_not_die_with_this_one() -> No
     latest = stands(JobState.ACTIVE, owner=elsewhere)
     assert not stands_for(message(), latest.head.standing)
     assert plan_death(message(), EXHAUSTED, latest, given.after(9)) is None
+
+
+def test_a_queue_that_grows_or_shrinks_while_it_is_counted_has_no_exhausted_messages() -> None:
+    """Otherwise each sweep of a busy queue would read every message that is being worked on."""
+    grown, shrunk = replace(QUEUE, pending=40), replace(QUEUE, unanswered=1)
+    assert exhausted_for_certain(QUEUE, 15, QUEUE) == 0
+    assert exhausted_for_certain(QUEUE, 30, grown) <= 0
+    assert exhausted_for_certain(QUEUE, 12, shrunk) <= 0
+    assert exhausted_for_certain(QUEUE, 17, QUEUE) == 2

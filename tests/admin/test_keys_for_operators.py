@@ -15,7 +15,7 @@ from jobs_admin.projection.store import Projection
 from jobs_admin.reads.job_filter import JobFilter, standing
 from jobs_admin.reads.keys import busy_query
 from jobs_admin.reads.readers import Readers
-from jobs_admin.upkeep.key_repair import plan_repair
+from jobs_admin.upkeep.key_repair import judgeable, plan_repair
 from tests import given
 from tests.admin.admin_lab import until_projected
 from tests.admin.upkeep_lab import (
@@ -440,6 +440,14 @@ def test_a_reservation_gets_a_minute_to_become_a_job() -> None:
     left = given.key_state(queued=(given.waiting("b"),))
     assert plan_repair(left, {"b": None}, frozenset(), given.after(59)) is None
     assert plan_repair(left, {"b": None}, frozenset(), given.after(61)) is not None
+
+
+def test_the_log_is_asked_only_about_jobs_that_a_repair_could_remove() -> None:
+    """While work runs, keys are full of jobs that just began or are about to leave."""
+    busy = given.key_state(active=(given.slot("a"),), queued=(given.waiting("b"),))
+    assert judgeable(busy, frozenset(), given.after(9)) == frozenset()
+    assert judgeable(busy, frozenset(), given.after(10)) == {"b"}
+    assert judgeable(busy, frozenset({given.FIRST.id}), given.after(9)) == {"a"}
 
 
 async def test_what_finished_and_unknown_jobs_left_in_keys_is_removed(

@@ -14,9 +14,12 @@ import pytest
 from jobs_admin.projection.projector import Projector
 from jobs_admin.projection.store import Projection
 from jobs_admin.reads import candidates
+from jobs_admin.reads.position import FilePosition
 from jobs_admin.reads.readers import Readers
+from jobs_admin.rpc.catching_up import LogProgress
 from jobs_admin.server_clock import ServerClock
 from jobs_admin.upkeep.absences import Absences
+from jobs_admin.upkeep.pace import Pace
 from jobs_admin.upkeep.reconciliation import (
     PAGE,
     GiveUpOn,
@@ -227,7 +230,7 @@ async def test_one_lost_message_behind_thousands_that_wait_is_found_in_one_sweep
 
 def reconciliation(raw: Probe, readers: Readers) -> Reconciliation:
     """As the daemon has it, and without any grace."""
-    around = Surroundings()
+    around, progress = Surroundings(), LogProgress(FilePosition(readers), raw.connection)
     return Reconciliation(
         readers=readers,
         verdicts=Verdicts(raw.connection, raw.events),
@@ -237,6 +240,9 @@ def reconciliation(raw: Probe, readers: Readers) -> Reconciliation:
         clock=ServerClock(raw.connection, around.uptime),
         now=around.now,
         grace=timedelta(0),
+        is_caught_up=progress.is_at_the_end,
+        position=lambda: progress.position,
+        pace=Pace(lambda: progress.position),
         went_on=lambda: None,
     )
 

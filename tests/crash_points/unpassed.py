@@ -84,6 +84,9 @@ NEVER: Final[Mapping[str, tuple[str, ...]]] = {
         "jobs_admin.upkeep.advisories:Advisories.run:self._feed.later",
         "trellis_jobs.jetstream.advisory_feed:AdvisoryFeed.later:self._answer",
     ),
+    "more jobs of one state than a sweep checks": (
+        "jobs_admin.upkeep.reconciliation:Reconciliation._check_some:self._check",
+    ),
     "a read, of a key whose job has a delivery limit": (
         "jobs_admin.upkeep.stuck_messages:StuckMessages._is_in_hand:self.keys.read",
     ),
@@ -103,7 +106,9 @@ BY_CHANCE: Final = frozenset(
         "jobs_admin.projection.rebuild:_held:place_of",
         "jobs_admin.projection.store:Projection.do:asyncio.wait",
         "jobs_admin.actions:Actions.carry_out:chase.after",
-        "jobs_admin.upkeep.reconciliation:Reconciliation.sweep:self._look",
+        "jobs_admin.upkeep.pace:Pace.each:self.sleep",
+        "jobs_admin.upkeep.reconciliation:Reconciliation.sweep:self._check_all",
+        "jobs_admin.upkeep.reconciliation:Reconciliation._check_all:self._check_next",
         "jobs_admin.upkeep.reconciliation:Reconciliation.sweep:self._missing#2",
         "jobs_admin.upkeep.verdicts:Verdicts.append:chase.after",
         "jobs_admin.chase:Chase.after:self._whole",

@@ -62,6 +62,7 @@ def test_its_health_is_asked_where_it_is_told() -> None:
     assert f"127.0.0.1:{port}/ready" in probe[-1]
     assert instructions("EXPOSE") == [port]
     assert "health_port" in worker.__annotations__
+    assert "TRELLIS_JOBS_HEALTH_HOST=0.0.0.0" in variables  # probes come from outside of it
     for name in ("admin-1", "worker"):
         assert containers()[name].settings["healthcheck"]["test"] == ["CMD", *probe]
 

@@ -34,6 +34,15 @@ HealthPort = Annotated[
         max=65535,
     ),
 ]
+HealthHost = Annotated[
+    str,
+    typer.Option(
+        "--health-host",
+        envvar="TRELLIS_JOBS_HEALTH_HOST",
+        help="Address that --health-port is opened on: 0.0.0.0 or :: for probes from outside.",
+        metavar="ADDRESS",
+    ),
+]
 SystemAccount = Annotated[
     str | None,
     typer.Option(

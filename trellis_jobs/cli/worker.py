@@ -14,10 +14,10 @@ from typing import Annotated, Any
 
 import typer
 
-from jobs_admin.probes import Probes
+from jobs_admin.probes import LOOPBACK, Probes
 from trellis_jobs.cli.loading import load_service
 from trellis_jobs.cli.logs import LogFormat, LogLevel, set_up_logs
-from trellis_jobs.cli.options import Format, HealthPort, Level
+from trellis_jobs.cli.options import Format, HealthHost, HealthPort, Level
 from trellis_jobs.cli.reach import Reach
 from trellis_jobs.cli.running import run
 from trellis_jobs.cli.telemetry import set_up_telemetry
@@ -38,6 +38,7 @@ class _Post:
     workers: Workers
     burst: bool
     health_port: int | None
+    health_host: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,6 +107,7 @@ def worker(
     reach: Reach,
     share: Share,
     health_port: HealthPort = None,
+    health_host: HealthHost = LOOPBACK,
     log_format: Format = LogFormat.TEXT,
     log_level: Level = LogLevel.INFO,
 ) -> None:
@@ -122,7 +124,9 @@ def worker(
     # What is there now stays until the end: the collector need not look at it again and again.
     gc.collect()
     gc.freeze()
-    run(_work(_Post(loaded, reach.access(), share.workers(), share.burst, health_port)))
+    run(
+        _work(_Post(loaded, reach.access(), share.workers(), share.burst, health_port, health_host))
+    )
 
 
 async def _work(post: _Post) -> None:
@@ -163,7 +167,7 @@ async def _probed(post: _Post) -> AsyncIterator[None]:
     if post.health_port is None:
         yield
         return
-    async with Probes(report).open(post.health_port) as port:
+    async with Probes(report).open(post.health_port, post.health_host) as port:
         log.info("probes are answered", extra={"port": port})
         yield
 

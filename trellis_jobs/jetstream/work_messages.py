@@ -46,6 +46,14 @@ class WorkMessage:
 
 
 @dataclass(frozen=True, slots=True)
+class WorkExtent:
+    """`messages` are in the queue; `on_their_way` in the log, and not yet copied into the queue."""
+
+    messages: int
+    on_their_way: int = 0
+
+
+@dataclass(frozen=True, slots=True)
 class NoWork:
     """A message of the work queue from which nobody can tell what to run."""
 
@@ -67,10 +75,10 @@ class WorkMessages:
         found = await stored_messages.newest(self._connection, WORK, subjects.work(job))
         return None if found is None else found.sequence
 
-    async def in_all(self) -> int:
-        """Messages for whatever jobs; the server need not count them."""
+    async def extent(self) -> WorkExtent:
         info = await api.request(self._connection, f"STREAM.INFO.{WORK}")
-        return int(info["state"]["messages"])
+        lags = [int(source.get("lag", 0)) for source in info.get("sources") or []]
+        return WorkExtent(int(info["state"]["messages"]), sum(lags))
 
     async def how_many(self, subject: str) -> int:
         """Jobs that messages under a subject stand for, told or not yet told to a worker."""
