@@ -11,7 +11,7 @@ COPY trellis_jobs trellis_jobs
 COPY jobs_admin jobs_admin
 COPY pytest_trellis_jobs pytest_trellis_jobs
 RUN python -m venv /opt/trellis-jobs \
- && /opt/trellis-jobs/bin/pip install --no-cache-dir --disable-pip-version-check . -c constraints.txt \
+ && /opt/trellis-jobs/bin/pip install --no-cache-dir --disable-pip-version-check '.[otel]' -c constraints.txt \
  && rm -rf /opt/trellis-jobs/lib/python3.11/site-packages/pip*
 
 FROM python:3.11-slim
