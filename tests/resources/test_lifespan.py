@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from tests.resources.shop import Database, Shop
+from tests.resources.shop import Database, Shop, ShopJobs
 from tests.support.facts import until
 from trellis_jobs import (
     ActiveJob,
@@ -52,6 +52,24 @@ async def test_a_job_that_runs_when_its_worker_stops_ends_before_resources_close
         await stopping
         assert (await ref.get()).state == "completed"
     assert shop.done == [*OPENED, "start wait", "end wait", *CLOSED]
+
+
+async def test_what_opens_a_resource_may_create_jobs_and_stop_the_service(
+    connected_service: ConnectService,
+) -> None:
+    shop = Shop()
+
+    @shop.service.lifespan
+    @asynccontextmanager
+    async def first_job(service: Service[ShopJobs]) -> AsyncIterator[str]:
+        await service.jobs.pack.create("first", job_id="first")
+        await service.stop()
+        yield "first"
+
+    async with connected_service(shop.service, workers=True) as service:
+        await service.wait()
+        assert (await service.jobs.pack.ref("first").get()).state in {"pending", "completed"}
+    assert shop.done[-2:] == CLOSED
 
 
 async def test_a_service_that_only_produces_opens_nothing(

@@ -12,6 +12,7 @@ from contextvars import ContextVar, copy_context
 from typing import Any
 
 import pytest
+from opentelemetry.trace import NonRecordingSpan, SpanContext, TraceFlags, use_span
 
 from tests.sync.desk_jobs import desk
 from trellis_jobs import (
@@ -220,6 +221,15 @@ def test_a_call_has_the_context_of_its_caller_and_the_connection_has_none(
     gc.collect()
     assert kept() is None
     client.close()
+
+
+def test_a_job_belongs_to_the_trace_of_its_caller(jobs_server: str) -> None:
+    caller = SpanContext(
+        trace_id=0xA11CE, span_id=0xB0B, is_remote=False, trace_flags=TraceFlags(1)
+    )
+    with desk().connect_sync(jobs_server) as client, use_span(NonRecordingSpan(caller)):
+        ref = client.queue(desk().jobs.shout).create("a")
+        assert f"{0xA11CE:032x}" in (ref.get().context.traceparent or "")
 
 
 class OtherJobs(Jobs, service="other"):

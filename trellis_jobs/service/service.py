@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 import logging
 import signal
-from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final, Generic, TypeVar, overload
 
 from trellis_jobs.contract.rights import inbox_of
@@ -139,15 +139,8 @@ class Service(Generic[J]):
             if replicas is None and system_account is not None:
                 detected = await detect_replicas(access, system_account)
             doors = await self._prepare(connection, replicas, detected)
-            live = self._wire(doors, handlers, wanted)
-            self._runtime.live = live
-            async with self._resources(live):
-                if live.host is not None:
-                    await live.host.start()
-                try:
-                    yield self
-                finally:
-                    await self._stop(live, self.grace)
+            async with self._running(self._wire(doors, handlers, wanted)):
+                yield self
 
     def connect_sync(
         self, url: str | Access = "nats://127.0.0.1:4222", *, credentials: str | None = None
@@ -170,13 +163,19 @@ class Service(Generic[J]):
         return self._sync_clients.setdefault(access, SyncClient(Bridge(self.name, connect)))
 
     @asynccontextmanager
-    async def _resources(self, live: Connected) -> AsyncIterator[None]:
-        """Open while there are workers, from before their first job until after their last."""
-        if live.host is None:
-            yield
-            return
-        async with self._runtime.resources.opened():
-            yield
+    async def _running(self, live: Connected) -> AsyncIterator[None]:
+        """Resources are open from before the first job of the workers until after their last."""
+        # What opens resources may create jobs; there is no worker yet to pause or stop.
+        self._runtime.live = replace(live, host=None)
+        async with AsyncExitStack() as opened:
+            if live.host is not None:
+                await opened.enter_async_context(self._runtime.resources.opened())
+                await live.host.start()
+            self._runtime.live = live
+            try:
+                yield
+            finally:
+                await self._stop(live, self.grace)
 
     @property
     def is_up(self) -> bool:
