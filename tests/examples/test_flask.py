@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 from concurrent.futures import ThreadPoolExecutor
 
-import pytest
-
-from examples.shop.jobs import Order, service
+from examples.flask_shop.app import app
+from examples.shop.jobs import service
 from tests.examples.web import serving
-from trellis_jobs.testing import drain
+from trellis_jobs.testing import drain, inline
 
 GUNICORN = (
     *("gunicorn", "--bind", "fd://{fd}", "--workers", "2", "--threads", "4", "--preload"),
@@ -35,16 +35,11 @@ async def test_forked_workers_of_gunicorn_create_jobs(jobs_server: str) -> None:
         assert web.get("/orders/7/receipt") == (200, {"state": "completed", "result": receipt})
 
 
-def test_the_application_is_tested_with_a_server_of_the_test(
-    jobs_server: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """As the guide shows it: Flask's own test client, and a log of this test alone."""
-    from examples.flask_shop import app as shop  # noqa: PLC0415
-
-    client = service.connect_sync(jobs_server)
-    monkeypatch.setattr(shop, "receipts", client.queue(service.jobs.send_receipt))
-    with client:
-        answer = shop.app.test_client().post("/orders", json=order(1))
-        assert answer.status_code == 202
-        found = client.queue(service.jobs.send_receipt).ref("receipt-1").get()
-        assert Order.model_validate(found.payload).email == "ada@example.com"
+async def test_the_application_is_tested_inline() -> None:
+    """As the guide shows it: Flask's own test client, and neither server nor worker."""
+    web = app.test_client()
+    async with inline(service):
+        taken = await asyncio.to_thread(web.post, "/orders", json=order(1))
+        assert taken.status_code == 202
+        shown = await asyncio.to_thread(web.get, "/orders/1/receipt")
+        assert shown.get_json()["state"] == "completed"

@@ -38,7 +38,7 @@ from trellis_jobs import (
 )
 from trellis_jobs.embedded import EmbeddedServer
 from trellis_jobs.service.runtime import Runtime
-from trellis_jobs.testing import ConnectService
+from trellis_jobs.testing import ConnectService, inline
 
 
 async def threads_of_clients() -> int:
@@ -191,6 +191,25 @@ async def test_a_service_is_connected_both_ways_at_once(
     async with connected_service(service, workers=True):
         assert await (await service.jobs.keyed.create("deep")).wait(20) == "DEEP"
     client.close()
+
+
+async def test_within_inline_its_jobs_run_where_they_are_created() -> None:
+    """So a web application is tested without a server; the address is never asked."""
+    service = desk()
+    client = service.connect_sync("nats://127.0.0.1:1")
+
+    @service.jobs.keyed.handle
+    def keyed(active: Any) -> str:
+        return client.queue(service.jobs.shout).create(active.payload).wait()
+
+    def sync_code() -> str:
+        with client:
+            ref = client.queue(service.jobs.keyed).create("deep")
+            assert ref.get().state == "completed"
+            return ref.wait()
+
+    async with inline(service):
+        assert await asyncio.to_thread(sync_code) == "DEEP"
 
 
 class Request:

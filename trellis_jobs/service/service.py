@@ -160,7 +160,7 @@ class Service(Generic[J]):
             async with twin.connect(access, workers=False):
                 yield twin.jobs.runtime
 
-        return self._sync_clients.setdefault(access, SyncClient(Bridge(self.name, connect)))
+        return self._sync_clients.setdefault(access, SyncClient(Bridge(self._runtime, connect)))
 
     @asynccontextmanager
     async def _running(self, live: Connected) -> AsyncIterator[None]:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 from weakref import WeakSet
 
 from trellis_jobs.errors import CalledInEventLoop
-from trellis_jobs.service.sync.session import Session
+from trellis_jobs.service.sync.session import Session, outcome_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
@@ -22,12 +22,15 @@ T = TypeVar("T")
 
 
 class Bridge:
-    """`run` may be called in any thread that has no running event loop."""
+    """`run` may be called in any thread that has no running event loop.
+
+    `runtime` is the service's own, which is used instead of a session while it is inline.
+    """
 
     def __init__(
-        self, service: str, connect: Callable[[], AbstractAsyncContextManager[Runtime]]
+        self, runtime: Runtime, connect: Callable[[], AbstractAsyncContextManager[Runtime]]
     ) -> None:
-        self.service = service
+        self._runtime = runtime
         self._connect = connect
         self._lock = threading.Lock()
         self._session: Session | None = None
@@ -36,11 +39,15 @@ class Bridge:
     def run(self, use: Callable[[Runtime], Coroutine[Any, Any, T]]) -> T:
         """Run `use` on the session's event loop and block until it is done."""
         _refuse_in_event_loop()
+        if self._runtime.is_inline:
+            loop = self._runtime.connected.connection.loop
+            future = asyncio.run_coroutine_threadsafe(use(self._runtime), loop)
+            return outcome_of(future, self.service)
         return self._opened().run(use)
 
-    def connect(self) -> None:
-        _refuse_in_event_loop()
-        self._opened().connect()
+    @property
+    def service(self) -> str:
+        return self._runtime.service
 
     def close(self) -> None:
         with self._lock:

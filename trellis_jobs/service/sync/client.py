@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from typing import Self
 
     from trellis_jobs.service.queue import Queue
+    from trellis_jobs.service.runtime import Runtime
     from trellis_jobs.service.sync.bridge import Bridge
 
 P = TypeVar("P")
@@ -42,7 +43,7 @@ class SyncClient:
         self._bridge.close()
 
     def __enter__(self) -> Self:
-        self._bridge.connect()
+        self._bridge.run(_connect)
         self._blocks.append(None)
         return self
 
@@ -50,3 +51,7 @@ class SyncClient:
         self._blocks.pop()
         if not self._blocks:
             self.close()
+
+
+async def _connect(_: Runtime) -> None:
+    """Being run is all it takes."""

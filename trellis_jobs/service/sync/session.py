@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import threading
-from concurrent.futures import CancelledError
+from concurrent.futures import CancelledError, Future
 from contextlib import AsyncExitStack
 from contextvars import Context
 from typing import TYPE_CHECKING, Any, Final, TypeVar
@@ -53,16 +53,7 @@ class Session:
             if self._is_closed:
                 raise NotConnected(self._service)
             future = asyncio.run_coroutine_threadsafe(self._use(use), self._loop)
-        try:
-            return future.result()
-        except CancelledError:
-            raise NotConnected(self._service) from None
-        finally:
-            # Does nothing when it is done: this is for Ctrl-C, which ends the waiting.
-            future.cancel()
-
-    def connect(self) -> None:
-        self.run(_nothing)
+        return outcome_of(future, self._service)
 
     def close(self) -> None:
         """Calls in other threads end with NotConfirmed, or NotConnected if they asked for nothing.
@@ -112,5 +103,11 @@ class Session:
             raise
 
 
-async def _nothing(_: Runtime) -> None:
-    """To connect and do no more."""
+def outcome_of(future: Future[T], service: str) -> T:
+    """Block until it is done; Ctrl-C ends the waiting, and with it what was waited for."""
+    try:
+        return future.result()
+    except CancelledError:
+        raise NotConnected(service) from None
+    finally:
+        future.cancel()
