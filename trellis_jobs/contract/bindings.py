@@ -23,8 +23,9 @@ from trellis_jobs.model.identity import check_service
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+# Built at the first use: most services have no bindings, and all of them load this module.
 _READING: Final = ConfigDict(
-    frozen=True, strict=True, alias_generator=to_camel, populate_by_name=True
+    frozen=True, strict=True, alias_generator=to_camel, populate_by_name=True, defer_build=True
 )
 
 
