@@ -22,7 +22,7 @@ from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
 from pydantic.alias_generators import to_camel
 
 from jobs_admin.errors import Unexpected
-from jobs_admin.paging import each, each_job, each_of_all
+from jobs_admin.paging import each, each_job, each_of_all, filled, filled_with_jobs
 from jobs_admin.refusals import refusal
 from jobs_admin.views.dead_groups import DeadGroups
 from jobs_admin.views.jobs import (
@@ -173,7 +173,7 @@ class AdminClient:
     ) -> JobPage:
         """Newest first; from an offset, or those that follow a place (`page.next_before`)."""
         part = _part(offset=offset, before=before, limit=limit, min_seq=min_seq)
-        return await self._one("Jobs.List", {**_told(query), **part}, JobPage)
+        return await self._jobs("Jobs.List", {**_told(query), **part})
 
     def jobs(self, query: JobQuery = ANY, *, page: int = PAGE) -> AsyncIterator[JobView]:
         """Each job once, newest first, without those created meanwhile.
@@ -197,7 +197,7 @@ class AdminClient:
     ) -> JobPage:
         """Jobs that wait for an operator; the query names no states."""
         part = _part(offset=offset, before=before, limit=limit, min_seq=min_seq)
-        return await self._one("Jobs.ListDLQ", {**_told(query), **part}, JobPage)
+        return await self._jobs("Jobs.ListDLQ", {**_told(query), **part})
 
     def dead(self, query: JobQuery = ANY, *, page: int = PAGE) -> AsyncIterator[JobView]:
         async def turn(before: JobPlace | None) -> JobPage:
@@ -301,7 +301,18 @@ class AdminClient:
     async def _page(
         self, method: str, asked: dict[str, Any], view: TypeAdapter[Page[T]]
     ) -> Page[T]:
-        return _read(method, view.validate_json, await self._ask(method, asked))
+        async def turn(offset: int, limit: int) -> Page[T]:
+            part = {**asked, "offset": offset, "limit": limit}
+            return _read(method, view.validate_json, await self._ask(method, part))
+
+        return await filled(turn, asked["offset"], asked["limit"])
+
+    async def _jobs(self, method: str, asked: dict[str, Any]) -> JobPage:
+        async def turn(before: JobPlace | None, limit: int) -> JobPage:
+            at = {"offset": 0, "before": _place(before)} if before else {}
+            return await self._one(method, {**asked, **at, "limit": limit}, JobPage)
+
+        return await filled_with_jobs(turn, asked["limit"])
 
     async def _ask(self, method: str, asked: dict[str, Any]) -> bytes:
         """For reads: a daemon that took the request and died will not answer, another may."""

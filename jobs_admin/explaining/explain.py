@@ -14,8 +14,8 @@ from jobs_admin.explaining.wording import (
     last_error,
     newest_errors,
     queue_of,
-    span,
 )
+from trellis_jobs.model.durations import spell
 from trellis_jobs.model.states import JobState
 
 if TYPE_CHECKING:
@@ -164,7 +164,7 @@ def _may_be_given_up(job: Job, queue: QueueConsumer, details: dict[str, Any]) ->
         Because.MAY_BE_GIVEN_UP,
         f"A worker of {queue_of(job)} has had it before and did not bring it to an end; the queue "
         f"delivers a job {limit} times, and these may be used up.",
-        f"it is delivered again within {span(queue.ack_wait)}, or the admin runtime finds that "
+        f"it is delivered again within {spell(queue.ack_wait)}, or the admin runtime finds that "
         "it will not be, and declares it dead",
         since=job.updated_at,
         details={**details, "deliveryLimit": limit},
@@ -215,7 +215,7 @@ def _left_alone(
             since=since,
             details=details,
         )
-    within = f" within {span(facts.queue.ack_wait)}" if facts.queue else ""
+    within = f" within {spell(facts.queue.ack_wait)}" if facts.queue else ""
     return Explanation(
         Because.WORKER_GONE,
         f"{sentence}.",

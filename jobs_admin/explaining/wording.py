@@ -4,23 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
+from trellis_jobs.model.durations import spell
 from trellis_jobs.wire import job_errors
 
 if TYPE_CHECKING:
-    from datetime import datetime, timedelta
+    from datetime import datetime
 
     from trellis_jobs.model.job import Job
 
 
 _LONGEST: Final = 200
-_MINUTE: Final = 60
-_HOUR: Final = 60 * _MINUTE
-_DAY: Final = 24 * _HOUR
-_UNITS: Final = (
-    (_DAY, "d", _HOUR, "h"),
-    (_HOUR, "h", _MINUTE, "min"),
-    (_MINUTE, "min", 1, "s"),
-)
 
 
 def newest_errors(job: Job) -> list[dict[str, Any]]:
@@ -50,26 +43,11 @@ def clock(at: datetime) -> str:
 
 
 def ago(at: datetime, now: datetime) -> str:
-    return f"{span(now - at)} ago"
+    return f"{spell(now - at)} ago"
 
 
 def due_in(at: datetime, now: datetime) -> str:
-    return f"in {span(at - now)}"
-
-
-def span(duration: timedelta) -> str:
-    """As people say it: one unit, or two."""
-    seconds = max(0.0, duration.total_seconds())
-    if seconds < 1:
-        return f"{seconds * 1000:.0f} ms"
-    if seconds < _MINUTE:
-        return f"{seconds:.3g} s"
-    for size, unit, next_size, next_unit in _UNITS:
-        if seconds >= size:
-            many, rest = divmod(round(seconds), size)
-            few = rest // next_size
-            return f"{many} {unit} {few} {next_unit}" if few else f"{many} {unit}"
-    return "0 s"
+    return f"in {spell(at - now)}"
 
 
 def _line(text: str) -> str:

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any, Final
 import orjson
 
 from jobs_admin.errors import Issue
-from jobs_admin.explaining.wording import span
 from jobs_admin.job_keys import NoSlot, Released, StillRenewed, is_key_hash
 from jobs_admin.reads import keys as reads
 from jobs_admin.rpc import inputs
@@ -17,6 +16,7 @@ from jobs_admin.rpc.catching_up import caught_up, showing_what_was_done
 from jobs_admin.rpc.faults import Invalid, NotFound
 from jobs_admin.rpc.pages import page_json
 from jobs_admin.rpc.router import Method
+from trellis_jobs.model.durations import spell
 from trellis_jobs.model.key_state import KeyAddress, KeyState, Slot
 from trellis_jobs.wire.fields import add_present
 
@@ -161,7 +161,7 @@ def _slot_json(slot: Slot, now: datetime) -> dict[str, Any]:
 
 def _still_renewed(asked: inputs.ReleaseInput, slot: Slot, left: timedelta) -> Invalid:
     problem = (
-        f"job {asked.job_id} runs on worker {slot.instance}, whose lease lasts {span(left)} more "
+        f"job {asked.job_id} runs on worker {slot.instance}, whose lease lasts {spell(left)} more "
         "unless it is renewed: only a slot that is renewed no more can be released; to stop the "
         "job, cancel it"
     )

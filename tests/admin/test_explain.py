@@ -10,7 +10,6 @@ import pytest
 
 from jobs_admin.explaining.explain import explain
 from jobs_admin.explaining.explanation import Because, Explanation, Facts, Worker
-from jobs_admin.explaining.wording import span
 from tests.given import (
     KEY,
     LEADING_TO,
@@ -30,6 +29,7 @@ from tests.given import (
 )
 from trellis_jobs.jetstream.queue_consumers import PAUSE_REASON, PAUSED_BY, QueueConsumer
 from trellis_jobs.model.concurrency import Concurrency
+from trellis_jobs.model.durations import spell
 from trellis_jobs.model.job_errors import Interruption, JobError
 from trellis_jobs.model.states import JobState
 
@@ -260,6 +260,10 @@ def test_an_error_of_many_lines_is_told_in_one() -> None:
     [
         (0, "0 ms"),
         (0.0421, "42 ms"),
+        (0.0042, "4.2 ms"),
+        (5, "5 s"),
+        (2.04, "2 s"),
+        (3.25, "3.2 s"),
         (59, "59 s"),
         (60, "1 min"),
         (61, "1 min 1 s"),
@@ -271,4 +275,4 @@ def test_an_error_of_many_lines_is_told_in_one() -> None:
     ],
 )
 def test_how_long_is_said_in_one_unit_or_two(seconds: float, words: str) -> None:
-    assert span(timedelta(seconds=seconds)) == words
+    assert spell(timedelta(seconds=seconds)) == words

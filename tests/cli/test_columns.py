@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+from dataclasses import replace
 
 import pytest
 from rich.console import Console
@@ -59,3 +60,24 @@ def test_a_table_without_rows_has_its_head() -> None:
     drawn = io.StringIO()
     Console(file=drawn, width=80).print(fitting(COLUMNS, [], 80))
     assert drawn.getvalue().split() == list(COLUMNS.names)
+
+
+@pytest.mark.parametrize("room", [80, 100, 130])
+def test_one_long_value_is_cut_and_costs_no_column(room: int) -> None:
+    """A key of 500 characters removed the column of keys."""
+    columns = replace(COLUMNS, names=("id", "age", "key", "error"), cut={"key": 12})
+    row: Row = {
+        "id": "01JQEXAMP1E0000000000000AA",
+        "age": "3 min ago",
+        "key": one_line("tickets:" + "x" * 500),
+        "error": one_line("RuntimeError: " + "much to say " * 20),
+    }
+    drawn = io.StringIO()
+    Console(file=drawn, width=room).print(fitting(columns, [row], room))
+    head, line = drawn.getvalue().splitlines()
+    assert head.split() == ["id", "age", "key", "error"]
+    assert "tickets:xxx…" in line
+    assert "RuntimeError" in line
+    whole = io.StringIO()
+    Console(file=whole, width=2_000).print(fitting(columns, [row], 2_000))
+    assert "x" * 500 in whole.getvalue(), "where there is room nothing is cut"

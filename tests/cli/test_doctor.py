@@ -67,6 +67,13 @@ def said(told: Any, section: str) -> list[str]:
     return [finding["says"] for finding in found["findings"]]
 
 
+def test_doctor_leaves_no_refusal_in_the_log_of_the_admin_runtime(there: Stage) -> None:
+    """Whether jobs may be changed was tried with a request that had to be refused."""
+    told = there.shell("doctor", "--json").json
+    assert any("change jobs through it" in each for each in said(told, "permissions"))
+    assert "refused" not in there.admin.said
+
+
 def test_where_all_is_well_there_is_nothing_to_do(there: Stage) -> None:
     ended = there.shell("doctor", "--json")
     assert ended.code == 0, ended.out

@@ -32,7 +32,7 @@ SAID = notes("opening", "closing", progress=Progress(current=2, total=2, step="p
         (completed(notes=SAID), "1 try; opening; closing; 2/2 pages"),
         (
             retry_scheduled(notes=notes("opening")),
-            "in 5.0 s: HTTPError: 503 from upstream; opening",
+            "in 5 s: HTTPError: 503 from upstream; opening",
         ),
         (logged(), "page 2 done"),
     ],

@@ -81,23 +81,37 @@ async def test_a_tail_outlives_its_server(
         assert "Traceback" not in tail.said
 
 
-async def test_a_tail_can_begin_in_the_past_and_end_after_so_many(
+async def test_a_tail_of_the_past_with_a_limit_shows_the_most_recent_events(
     server: EmbeddedServer, service: Service[LibraryJobs]
 ) -> None:
+    """It showed the first events after --since, not the last."""
     refs = [await service.jobs.lend.create(Book(title=title)) for title in ("one", "two", "three")]
     await refs[1].cancel("not needed")
     told = to_end(server, "tail", "--since", "10m", "--limit", "2", "--json")
     lines = [orjson.loads(line) for line in told.out.splitlines()]
-    assert [line["event"]["jobId"] for line in lines] == [ref.id for ref in refs[:2]]
+    assert [line["event"]["jobId"] for line in lines] == [refs[2].id, refs[1].id]
     assert all("storedAt" in line and "state" not in line for line in lines)
     only = to_end(server, "tail", "library/*/cancelled", "--since", "10m", "--limit", "1")
     assert only.out.split()[1:3] == ["cancelled", refs[1].id]
+    created = to_end(server, "tail", "library/*/created", "--since", "10m", "--limit", "2")
+    assert [line.split()[2] for line in created.out.splitlines()] == [refs[1].id, refs[2].id]
     narrow = at_terminal(
         *("jobs", "tail", "--since", "10m", "--limit", "1"), env={"NATS_URL": server.url}
     )
     (line,) = narrow.plain.splitlines()
-    assert refs[0].id in line
+    assert refs[1].id in line
     assert len(line) <= 80
+
+
+async def test_a_tail_with_a_limit_waits_for_what_is_missing(
+    server: EmbeddedServer, service: Service[LibraryJobs], tmp_path: Path
+) -> None:
+    before = await service.jobs.lend.create(Book(title="before"))
+    with jobs(server, tmp_path, "tail", "--since", "10m", "--limit", "2") as tail:
+        await tail.until_says(before.id)
+        after = await service.jobs.lend.create(Book(title="after"))
+        assert await tail.until_exit() == 0
+        assert [line.split()[2] for line in tail.said.splitlines()] == [before.id, after.id]
 
 
 async def test_a_tail_whose_reader_has_had_enough_ends_quietly(

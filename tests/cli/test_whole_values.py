@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterator
 from typing import Final
 
 import orjson
 import pytest
 
+from jobs_admin.client import AdminClient
+from tests.admin.admin_lab import until_shown
 from tests.cli.stage import Stage, stage
+from tests.support.lab import Task, producer
+from trellis_jobs.model.states import JobState
 
 ODD: Final = "POST [/vi/x] [type=int_parsing] :key: [bold]no[/bold]"
 LONG: Final = "x" * 25_000
@@ -64,3 +69,22 @@ def test_a_pipe_gets_values_whole_however_long_they_are(there: Stage) -> None:
         piped = there.shell(*command)
         assert LONG in piped.out, command
         assert piped.code == 0
+
+
+def test_a_list_of_large_jobs_is_as_long_as_asked_for(there: Stage) -> None:
+    """`jobs list --limit 4` showed two jobs of 400 kB, because an answer is one message."""
+    asyncio.run(_create_large(there.url, 4))
+    large = ("jobs", "list", "--type", "slow")
+    listed = there.shell(*large, "--limit", "4", "--json").json
+    assert len({each["id"] for each in listed["entries"]}) == 4
+    assert (listed["count"], "nextBefore" in listed, "nextOffset" in listed) == (4, False, False)
+    part = there.shell(*large, "--limit", "3", "--json").json
+    assert part["entries"] == listed["entries"][:3]
+    assert (part["count"], part["nextOffset"], "nextBefore" in part) == (4, 3, True)
+    assert there.shell(*large, "--limit", "3").out.splitlines()[-1] == "3 of 4 jobs"
+
+
+async def _create_large(url: str, many: int) -> None:
+    async with producer(url) as jobs, AdminClient.connect(url) as admin:
+        refs = [await jobs.slow.create(Task(text="x" * 400_000)) for _ in range(many)]
+        await until_shown(admin, [ref.id for ref in refs], JobState.PENDING)

@@ -197,9 +197,9 @@ def test_a_note_after_the_end_does_not_hide_the_end() -> None:
     assert job(created(), started(), completed(), stale_completion_ignored()).is_over
 
 
-def test_of_a_text_that_is_too_long_the_end_is_kept_and_the_cut_is_told() -> None:
+def test_of_a_text_that_is_too_long_both_ends_are_kept_and_the_cut_is_told() -> None:
     assert bounded("abcdef", 6) == "abcdef"
-    assert bounded("abcdef", 4) == "… 2 characters …\ncdef"
+    assert bounded("abcdef", 4) == "ab\n… 2 characters …\nef"
 
 
 def states_along(history: list[e.Event]) -> list[tuple[Job | None, e.Event, Job]]:

@@ -22,7 +22,7 @@ from trellis_jobs.cli.option_groups import grouped
 from trellis_jobs.cli.options import Database, Format, HealthHost, HealthPort, Level
 from trellis_jobs.cli.reach import Reach
 from trellis_jobs.cli.running import collect_rarely, run
-from trellis_jobs.cli.showing.counts import how_many
+from trellis_jobs.cli.showing.counts import count, how_many
 from trellis_jobs.cli.showing.output import JsonOutput, print_json, print_text
 from trellis_jobs.cli.telemetry import set_up_telemetry
 from trellis_jobs.jetstream.access import DEFAULT_SERVER
@@ -184,7 +184,7 @@ async def _due(path: Path, policy: RetentionPolicy, output: JsonOutput) -> None:
         return
     print_text(f"with {policy}, retention would remove {how_many(found.total())} now")
     for state, jobs in sorted(found.items()):
-        print_text(f"{state:<14} {jobs}")
+        print_text(f"{state:<14} {count(jobs)}")
 
 
 def _policy(text: str) -> RetentionPolicy:

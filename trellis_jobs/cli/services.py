@@ -12,6 +12,7 @@ from jobs_admin.views.services import ServiceView, TypeView
 from trellis_jobs.cli.reach import AdminReach
 from trellis_jobs.cli.running import run
 from trellis_jobs.cli.showing.columns import Columns, Row, fitting
+from trellis_jobs.cli.showing.counts import count
 from trellis_jobs.cli.showing.output import Output, console, print_json
 from trellis_jobs.cli.showing.text import Text
 from trellis_jobs.surroundings import utc_now
@@ -42,7 +43,7 @@ async def _services(reach: AdminReach, output: Output) -> None:
     console().print(service_table(found, output, utc_now()))
     unattended = sum(of.unattended for service in found for of in service.types)
     if unattended:
-        types = "1 type has" if unattended == 1 else f"{unattended} types have"
+        types = "1 type has" if unattended == 1 else f"{count(unattended)} types have"
         console().print(f"{types} work and no live worker", style="red")
 
 
@@ -55,10 +56,10 @@ def _row(service: ServiceView, of: TypeView, output: Output, now: datetime) -> R
     told = {
         "service": service.name,
         "type": of.type,
-        "workers": "none" if of.unattended else str(of.live_workers),
-        "pending": f"{of.pending:,}",
-        "retry": f"{of.retry:,}",
-        "active": f"{of.active:,}",
+        "workers": "none" if of.unattended else count(of.live_workers),
+        "pending": count(of.pending),
+        "retry": count(of.retry),
+        "active": count(of.active),
         "oldest pending": output.time(of.oldest_pending_at, now),
     }
     style = "red" if of.unattended else ""

@@ -18,11 +18,12 @@ from trellis_jobs.cli.option_groups import grouped
 from trellis_jobs.cli.reach import AdminReach
 from trellis_jobs.cli.running import run
 from trellis_jobs.cli.showing.columns import Columns, Row, fitting
+from trellis_jobs.cli.showing.counts import count
 from trellis_jobs.cli.showing.output import Output, console, one_line, print_json, say
-from trellis_jobs.cli.showing.times import spell
 from trellis_jobs.errors import NoAnswer, ServiceMissing
 from trellis_jobs.jetstream.connection import Connection
 from trellis_jobs.jetstream.heartbeats import newest_heartbeats
+from trellis_jobs.model.durations import spell
 from trellis_jobs.surroundings import utc_now
 
 _COLUMNS: Final = Columns(
@@ -30,6 +31,7 @@ _COLUMNS: Final = Columns(
     elastic="types",
     shortened="service",
     gives_way=("version", "heard"),
+    cut={"version": 12},
 )
 
 workers = typer.Typer(help="Workers, as their heartbeats tell.", no_args_is_help=True)
@@ -56,14 +58,16 @@ async def _list(reach: AdminReach, output: Output) -> None:
             found, omitted = await heard_in_the_log(connection, utc_now()), 0
             say(f"{as_sentence(error)} These are the heartbeats in the log itself.")
     if omitted:
-        say(f"{omitted:,} heartbeats more than the admin runtime can tell at once are left out")
+        say(
+            f"{count(omitted)} heartbeats more than the admin runtime can tell at once are left out"
+        )
     if output.json:
         print_json({"workers": found})
         return
     rows = worker_table(found, output, utc_now())
     if found:
         console().print(rows)
-    heard = "1 worker" if rows.row_count == 1 else f"{rows.row_count:,} workers"
+    heard = "1 worker" if rows.row_count == 1 else f"{count(rows.row_count)} workers"
     console().print(f"{heard} heard of within {spell(FRESH)}", style="dim")
 
 

@@ -1,7 +1,8 @@
 """What these credentials let one do, tried with requests that can change nothing.
 
-Each is one that the server (or the admin runtime) refuses for another reason than a lack of
-rights: a body that contradicts its subject, a consumer that there is not, a stream it is not for.
+Each is one that the server refuses for another reason than a lack of rights (a body that
+contradicts its subject, a consumer that there is not, a stream it is not for), or one that the
+admin runtime answers without doing anything.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from trellis_jobs.jetstream.connection import ConnectionLost, NoResponders
 from trellis_jobs.model import subjects
 from trellis_jobs.model.events import EventKind
 from trellis_jobs.model.identity import JobAddress
+from trellis_jobs.wire.headers import PERMISSION_CHECK
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -57,7 +59,12 @@ async def abilities(
 def _requests() -> list[_Try]:
     return [
         _Try("ask the admin runtime", subjects.rpc("Jobs.Health"), {}),
-        _Try("change jobs through it", subjects.rpc("Jobs.Cancel"), {}),
+        _Try(
+            "change jobs through it",
+            subjects.rpc("Jobs.Cancel"),
+            {},
+            headers={PERMISSION_CHECK: "true"},
+        ),
     ]
 
 

@@ -39,5 +39,8 @@ class JobError(Value, frozen=True, kw_only=True):
 
 
 def bounded(text: str, limit: int) -> str:
-    """Keep the end, where tracebacks say what happened."""
-    return text if len(text) <= limit else f"… {len(text) - limit} characters …\n{text[-limit:]}"
+    """Keep the beginning, which says what happened, and the end, where tracebacks do."""
+    if len(text) <= limit:
+        return text
+    half = limit // 2
+    return f"{text[:half]}\n… {len(text) - 2 * half} characters …\n{text[-half:]}"

@@ -19,6 +19,8 @@ TTL: Final = "Nats-TTL"
 BATCH_ID: Final = "Nats-Batch-Id"
 BATCH_SEQUENCE: Final = "Nats-Batch-Sequence"
 BATCH_COMMIT: Final = "Nats-Batch-Commit"
+# Of a request to the admin runtime that only asks whether it may be sent.
+PERMISSION_CHECK: Final = "permission-check"
 
 # A stored message that carries these was written by the server itself, answering a request whose
 # reply subject somebody pointed at a job (design D21).

@@ -11,9 +11,11 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 
 from trellis_jobs.cli.dev.news_lines import news_lines
+from trellis_jobs.cli.showing.counts import count, rate
 from trellis_jobs.cli.showing.event_lines import progress_words
 from trellis_jobs.cli.showing.states import STYLES, state_text
 from trellis_jobs.cli.showing.text import Text
+from trellis_jobs.model.durations import spell
 from trellis_jobs.model.states import LIVE, JobState
 
 if TYPE_CHECKING:
@@ -34,13 +36,13 @@ _COUNTED: Final = (
 )
 _OTHERS: Final = tuple(state for state in JobState if state not in _COUNTED)
 _BAR: Final = 14
+_AGE: Final = len("59 min 59 s")
 # From here on there is room for a bar, and for whole ids in every line.
 _WIDE: Final = 110
 # The heading, the hint, two table heads and the blank lines between the parts.
 _FRAME_LINES: Final = 6
 _QUEUES_SHARE: Final = 0.4
 _JOBS_SHARE: Final = 0.55
-_LONGEST_AGE: Final = 60
 _APP_LINES: Final = 3
 
 
@@ -104,14 +106,14 @@ def _queues(board: Board, queues: list[QueueBoard], now: datetime) -> Table:
     table.add_column("/s", justify="right")
     for queue in queues:
         label = board.label(queue.service, queue.name)
-        table.add_row(label, *_counts(queue), f"{queue.ends_per_second(now):.1f}")
+        table.add_row(label, *_counts(queue), rate(queue.ends_per_second(now)))
     return table
 
 
 def _counts(queue: QueueBoard) -> list[Text]:
     counts = [(queue.states[state], STYLES[state]) for state in _COUNTED]
     counts.append((sum(queue.states[state] for state in _OTHERS), "magenta"))
-    return [Text(str(count), style if count else "dim") for count, style in counts]
+    return [Text(count(jobs), style if jobs else "dim") for jobs, style in counts]
 
 
 def _jobs(board: Board, surface: Surface, rows: int) -> Table:
@@ -119,7 +121,7 @@ def _jobs(board: Board, surface: Surface, rows: int) -> Table:
     table = _table("job")
     table.add_column("id", no_wrap=True)
     table.add_column("state", no_wrap=True, width=9)
-    table.add_column("age", justify="right", width=5)
+    table.add_column("age", justify="right", width=_AGE)
     if surface.is_wide:
         table.add_column("try", width=3)
         table.add_column("progress", width=_BAR)
@@ -150,8 +152,7 @@ def _nothing_yet(board: Board) -> Text:
 def _age(job: Job, now: datetime) -> str:
     """While it lives, since its newest run began; afterwards, how long that took."""
     until = job.updated_at if job.is_over else now
-    seconds = max(0.0, (until - job.run.began_at).total_seconds())
-    return f"{seconds:.1f}s" if seconds < _LONGEST_AGE else f"{seconds / _LONGEST_AGE:.0f}m"
+    return spell(until - job.run.began_at)
 
 
 def _bar(job: Job) -> RenderableType:

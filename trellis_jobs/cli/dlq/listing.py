@@ -16,7 +16,7 @@ from trellis_jobs.cli.filters import Filters
 from trellis_jobs.cli.reach import AdminReach
 from trellis_jobs.cli.running import run
 from trellis_jobs.cli.showing.columns import Columns, Row, fitting
-from trellis_jobs.cli.showing.counts import how_many
+from trellis_jobs.cli.showing.counts import count, how_many
 from trellis_jobs.cli.showing.output import Output, console, one_line, print_json
 from trellis_jobs.surroundings import utc_now
 
@@ -63,7 +63,7 @@ async def _list(reach: AdminReach, query: JobQuery, limit: int, output: Output) 
     out = console()
     if page.entries:
         out.print(dead_table(page.entries, output, utc_now(), out.width))
-    out.print(f"{len(page.entries):,} of {how_many(page.count, 'dead')}", style="dim")
+    out.print(f"{count(len(page.entries))} of {how_many(page.count, 'dead')}", style="dim")
 
 
 async def _list_groups(reach: AdminReach, query: JobQuery, limit: int, output: Output) -> None:
@@ -75,7 +75,7 @@ async def _list_groups(reach: AdminReach, query: JobQuery, limit: int, output: O
     out = console()
     if page.entries:
         out.print(group_table(page.entries, output, utc_now(), out.width))
-    shown = f"{len(page.entries):,} of {page.count:,} groups"
+    shown = f"{count(len(page.entries))} of {count(page.count)} groups"
     out.print(f"{shown}, {how_many(page.jobs, 'dead')} in all", style="dim")
 
 
@@ -101,7 +101,7 @@ def group_table(groups: Iterable[DeadGroupView], output: Output, now: datetime, 
 def _group_row(group: DeadGroupView, output: Output, now: datetime) -> Row:
     error = one_line(group.error or "(none)")
     return {
-        "jobs": f"{group.jobs:,}",
+        "jobs": count(group.jobs),
         "queue": f"{group.service}/{group.type}",
         "died": f"{output.time(group.oldest_at, now)}\n{output.time(group.newest_at, now)}",
         "error": error.append("\n").append(group.example_id, "dim"),

@@ -11,13 +11,14 @@ from jobs_admin.health import CONTRACTS, HealthStatus
 from jobs_admin.views.services import CheckView, HealthView, WorkerView
 from trellis_jobs.cli.doctor.findings import Finding, attention, broken, fine, note
 from trellis_jobs.cli.queues.rows import QueueRow
-from trellis_jobs.cli.showing.times import spell
+from trellis_jobs.cli.showing.counts import count
 from trellis_jobs.contract.features import FEATURES, Features
 from trellis_jobs.contract.topology import LOG
 from trellis_jobs.jetstream.abilities import Ability
 from trellis_jobs.jetstream.planning import Act, Change
 from trellis_jobs.jetstream.readers import Reader, counted, pushing
 from trellis_jobs.jetstream.server_facts import Replication
+from trellis_jobs.model.durations import spell
 from trellis_jobs.model.fullness import Level as Fullness
 from trellis_jobs.model.fullness import Usage
 
@@ -46,7 +47,7 @@ MAKE_MISSING: Final = "make what is missing: trellis-jobs infra apply"
 
 
 def judge_round_trip(seconds: float) -> Finding:
-    took = f"round trip {seconds * 1000:.2f} ms"
+    took = f"round trip {spell(timedelta(seconds=seconds))}"
     if seconds < SLOW_ROUND_TRIP:
         return fine(took)
     return attention(took, "run workers nearer to the server: each job takes several round trips")
@@ -135,7 +136,10 @@ def judge_queues(rows: Sequence[QueueRow]) -> list[Finding]:
         return [note("no worker has ever started, so there is no queue")]
     judged = [_judge_queue(row) for row in rows]
     quiet = sum(not found for found in judged)
-    return [fine(f"{quiet} of {len(rows)} queues need nothing"), *chain.from_iterable(judged)]
+    return [
+        fine(f"{count(quiet)} of {count(len(rows))} queues need nothing"),
+        *chain.from_iterable(judged),
+    ]
 
 
 def _judge_queue(row: QueueRow) -> list[Finding]:
@@ -145,9 +149,9 @@ def _judge_queue(row: QueueRow) -> list[Finding]:
         found.append(attention(f"{row.name}: {'; '.join(row.drift)}", remedy))
     if row.queue is not None and row.queue.consumer.is_paused:
         why = f" ({row.queue.consumer.paused_because})" if row.queue.consumer.paused_because else ""
-        found.append(note(f"{row.name}: paused{why}, {row.queue.consumer.pending} waiting"))
+        found.append(note(f"{row.name}: paused{why}, {count(row.queue.consumer.pending)} waiting"))
     if row.is_unattended:
-        waiting = f"{row.waiting} waiting, and no worker asks for them"
+        waiting = f"{count(row.waiting)} waiting, and no worker asks for them"
         found.append(broken(f"{row.name}: {waiting}", f"start workers of {row.name}"))
     return found
 
@@ -162,7 +166,7 @@ def judge_workers(workers: Iterable[WorkerView]) -> list[Finding]:
     return [
         attention(
             f"worker {instance} of {service}: a handler blocked its event loop for "
-            f"{blocked / 1000:.1f} s in the last 10 minutes",
+            f"{spell(timedelta(milliseconds=blocked))} in the last 10 minutes",
             "let handlers that block be plain functions (def instead of async def), or call "
             "asyncio.to_thread in them; the worker's log names the job and the line",
         )

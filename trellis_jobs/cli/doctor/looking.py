@@ -6,6 +6,7 @@ import asyncio
 import platform
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import Final
 
 from jobs_admin.client import AdminClient
@@ -40,6 +41,7 @@ from trellis_jobs.jetstream.connection import Connection, ConnectionLost
 from trellis_jobs.jetstream.planning import survey
 from trellis_jobs.jetstream.readers import list_readers
 from trellis_jobs.jetstream.server import detect_features, level_of, own_report, writes_at_once
+from trellis_jobs.model.durations import spell
 from trellis_jobs.surroundings import own_version, utc_now
 
 _ADMIN_PATIENCE: Final = 1.0
@@ -125,7 +127,7 @@ async def _section(
         return Section(name, (broken(str(error), f"see to this first: {error}"),))
     except TimeoutError:
         inbox = subject.access.inbox_prefix or "_INBOX"
-        silent = f"no answer within {PATIENCE:g} s"
+        silent = f"no answer within {spell(timedelta(seconds=PATIENCE))}"
         remedy = f"see whether these credentials may subscribe to {inbox}.>, and how busy it is"
         return Section(name, (broken(silent, remedy),))
 

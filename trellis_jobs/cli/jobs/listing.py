@@ -18,6 +18,7 @@ from trellis_jobs.cli.exits import Exit
 from trellis_jobs.cli.filters import Filters, States
 from trellis_jobs.cli.reach import AdminReach
 from trellis_jobs.cli.running import run
+from trellis_jobs.cli.showing.counts import count, how_many
 from trellis_jobs.cli.showing.job_table import job_table
 from trellis_jobs.cli.showing.output import Output, console, print_json, print_json_line
 from trellis_jobs.cli.showing.text import Text
@@ -89,7 +90,7 @@ async def _list_all(reach: AdminReach, query: JobQuery, output: Output) -> None:
         found = [job async for job in admin.jobs(query, page=MOST_AT_ONCE)]
     screen = console()
     screen.print(job_table(found, output, datetime.now(UTC)))
-    screen.print(f"{len(found)} jobs", style="dim")
+    screen.print(how_many(len(found)), style="dim")
 
 
 async def _watch(reach: AdminReach, query: JobQuery, limit: int, output: Output) -> None:
@@ -114,8 +115,10 @@ async def _look(
     shown = tuple(islice(page.entries, room))
     table = job_table(shown, output, now)
     at = f"{now.astimezone():%H:%M:%S}   Ctrl-C stops"
-    return Group(table, Text(), Text(f"{len(shown)} of {page.count} jobs   {at}", "dim"))
+    return Group(
+        table, Text(), Text(f"{count(len(shown))} of {how_many(page.count)}   {at}", "dim")
+    )
 
 
 def _footer(page: JobPage) -> str:
-    return f"{len(page.entries)} of {page.count} jobs"
+    return f"{count(len(page.entries))} of {how_many(page.count)}"

@@ -12,11 +12,13 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 
 from jobs_admin.views.jobs import ErrorView, ExplanationView, JobView, RunView
+from trellis_jobs.cli.showing.counts import count
 from trellis_jobs.cli.showing.output import Output
 from trellis_jobs.cli.showing.progress import progress_text
 from trellis_jobs.cli.showing.states import STYLES
 from trellis_jobs.cli.showing.text import Text
-from trellis_jobs.cli.showing.times import NOW, ago, spell, stamp
+from trellis_jobs.cli.showing.times import NOW, ago, stamp
+from trellis_jobs.model.durations import spell
 from trellis_jobs.model.notes import Progress
 from trellis_jobs.model.states import JobState
 
@@ -86,9 +88,9 @@ class Sheet:
 
     def _counts(self, job: JobView) -> Iterator[Field]:
         if job.errors and not self.errors:
-            yield "errors", f"{len(job.errors)}, all of them with --errors"
+            yield "errors", f"{count(len(job.errors))}, all of them with --errors"
         if job.logs:
-            yield "log lines", f"{len(job.logs)}, see `trellis-jobs jobs logs {job.id}`"
+            yield "log lines", f"{count(len(job.logs))}, see `trellis-jobs jobs logs {job.id}`"
         for number, run in enumerate(job.earlier_runs, start=1):
             yield f"run {number}", self._earlier(run)
 

@@ -10,8 +10,8 @@ from trellis_jobs.cli.showing.event_lines import event_words
 from trellis_jobs.cli.showing.output import Output
 from trellis_jobs.cli.showing.states import STYLES
 from trellis_jobs.cli.showing.text import Text
-from trellis_jobs.cli.showing.times import spell
 from trellis_jobs.model import events as e
+from trellis_jobs.model.durations import spell
 from trellis_jobs.model.job_errors import Interruption
 from trellis_jobs.model.timeline import Between, Happened, Phase
 

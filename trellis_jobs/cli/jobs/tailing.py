@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import deque
+from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import aclosing
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -54,7 +56,12 @@ def tail(
         ),
     ] = None,
     limit: Annotated[
-        int | None, typer.Option(help="End after so many events.", min=1, show_default=False)
+        int | None,
+        typer.Option(
+            help="End after that many events; with --since, the most recent of them are shown.",
+            min=1,
+            show_default=False,
+        ),
     ] = None,
 ) -> None:
     """Events of all jobs as they are written, until Ctrl-C; with --json, one a line.
@@ -108,17 +115,34 @@ def _kind(word: str) -> EventKind:
 async def _tail(
     reach: Reach, wanted: Pattern, since: datetime | None, limit: int | None, output: Output
 ) -> None:
-    printed = 0
     watched = subjects.like(wanted.service, wanted.job_type, wanted.kind)
     async with reach.connection(patient=True) as connection:
-        after = 0 if since is not None else await _end_of_log(connection)
+        end = await _end_of_log(connection)
+        after = 0 if since is not None else end
         messages = Histories(connection).follow_messages(watched, after=after, since=since)
-        async with aclosing(messages):
-            async for message in messages:
+        async with aclosing(messages), aclosing(_newest(messages, end, limit)) as newest:
+            async for message in newest:
                 _print(message, wanted, output)
-                printed += 1
-                if printed == limit:
-                    return
+
+
+async def _newest(
+    messages: AsyncIterator[LogMessage], end: int, limit: int | None
+) -> AsyncGenerator[LogMessage, None]:
+    """The last `limit` of what is stored already, then what is added, until there are so many.
+
+    `end` is the end of the log when the command began: a busy log has no other.
+    """
+    stored: deque[LogMessage] = deque(maxlen=limit)
+    printed = 0
+    async for message in messages:
+        stored.append(message)
+        if limit is not None and message.pending and message.sequence < end:
+            continue
+        while stored:
+            yield stored.popleft()
+            printed += 1
+        if printed == limit:
+            return
 
 
 async def _end_of_log(connection: Connection) -> int:

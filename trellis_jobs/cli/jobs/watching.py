@@ -23,7 +23,7 @@ from trellis_jobs.cli.showing.output import Output, console, one_line, print_jso
 from trellis_jobs.cli.showing.progress import progress_text
 from trellis_jobs.cli.showing.states import STYLES
 from trellis_jobs.cli.showing.text import Text
-from trellis_jobs.cli.showing.times import spell
+from trellis_jobs.model.durations import spell
 from trellis_jobs.model.identity import JobAddress
 from trellis_jobs.model.job import Job
 from trellis_jobs.model.redaction import redacted

@@ -15,9 +15,10 @@ from trellis_jobs.cli.keys.names import KeyName, key_named
 from trellis_jobs.cli.reach import AdminReach
 from trellis_jobs.cli.running import run
 from trellis_jobs.cli.showing.columns import Columns, Row, fitting
+from trellis_jobs.cli.showing.counts import count
 from trellis_jobs.cli.showing.output import Output, console, one_line, print_json
 from trellis_jobs.cli.showing.text import Text
-from trellis_jobs.cli.showing.times import spell
+from trellis_jobs.model.durations import spell
 from trellis_jobs.surroundings import utc_now
 
 _WAITING_SHOWN: Final = 20
@@ -67,7 +68,7 @@ def told(key: KeyView, output: Output, now: datetime) -> Iterator[RenderableType
         yield _waiting(key, output, now)
     more = len(key.queued) - _WAITING_SHOWN
     if more > 0:
-        yield Text(f"… and {more:,} more; --json tells each", "dim")
+        yield Text(f"… and {count(more)} more; --json tells each", "dim")
 
 
 def _facts(key: KeyView, output: Output, now: datetime) -> Table:
@@ -75,9 +76,13 @@ def _facts(key: KeyView, output: Output, now: datetime) -> Table:
     facts.add_row("key", Text(key.key))
     facts.add_row("queue", f"{key.service}/{key.type}")
     facts.add_row("hash", one_line(key.key_hash, "dim"))
-    facts.add_row("holds", f"{len(key.active)} of {key.max_active} at once")
-    facts.add_row("waiting", f"{key.queued_depth} of {key.max_queued_per_key} at most")
-    facts.add_row("takeovers", f"{key.stale_takeover_count} of holders that were heard of no more")
+    facts.add_row("holds", f"{count(len(key.active))} of {count(key.max_active)} at once")
+    facts.add_row(
+        "waiting", f"{count(key.queued_depth)} of {count(key.max_queued_per_key)} at most"
+    )
+    facts.add_row(
+        "takeovers", f"{count(key.stale_takeover_count)} of holders that were heard of no more"
+    )
     if key.latest_policy_reason is not None:
         facts.add_row("policy", Text(key.latest_policy_reason))
     if key.updated_at is not None:

@@ -13,6 +13,7 @@ from trellis_jobs.cli.filters import Service, Type
 from trellis_jobs.cli.reach import AdminReach
 from trellis_jobs.cli.running import run
 from trellis_jobs.cli.showing.columns import Columns, Row, fitting
+from trellis_jobs.cli.showing.counts import count
 from trellis_jobs.cli.showing.output import JsonOutput, console, one_line, print_json
 
 _COLUMNS: Final = Columns(
@@ -44,7 +45,7 @@ async def _list(
         return
     if page.entries:
         console().print(key_table(page.entries))
-    console().print(f"{len(page.entries):,} of {page.count:,} keys", style="dim")
+    console().print(f"{count(len(page.entries))} of {count(page.count)} keys", style="dim")
 
 
 def key_table(keys: Iterable[BusyKeyView]) -> Table:
@@ -55,6 +56,6 @@ def _row(key: BusyKeyView) -> Row:
     return {
         "queue": f"{key.service}/{key.type}",
         "key": one_line(key.key),
-        "running": f"{key.active:,}",
-        "waiting": f"{key.waiting:,}",
+        "running": count(key.active),
+        "waiting": count(key.waiting),
     }

@@ -21,6 +21,7 @@ from trellis_jobs.cli.options import Database
 from trellis_jobs.cli.reach import Reach
 from trellis_jobs.cli.running import collect_rarely, run
 from trellis_jobs.cli.showing.columns import Columns, fitting
+from trellis_jobs.cli.showing.counts import count
 from trellis_jobs.cli.showing.output import (
     JsonOutput,
     console,
@@ -96,7 +97,9 @@ async def _rebuild(reach: Reach, path: Path, output: JsonOutput) -> None:
         body = {"path": str(path), "messages": filled.messages, "position": filled.position}
         print_json(body)
     else:
-        print_text(f"{path} holds {filled.messages} messages of the log, up to {filled.position}")
+        print_text(
+            f"{path} holds {count(filled.messages)} messages of the log, up to {filled.position}"
+        )
 
 
 async def _verify(reach: Reach, path: Path, output: JsonOutput) -> None:
@@ -125,7 +128,7 @@ def _show(verdict: Findings) -> None:
     ]
     out = console()
     out.print(fitting(Columns(names=("table", *numbers), right=numbers), rows, out.width))
-    out.print(f"compared with {verdict.messages} messages up to {verdict.position}")
+    out.print(f"compared with {count(verdict.messages)} messages up to {verdict.position}")
     for one in verdict.tables:
         for example in one.examples:
             out.print(f"{example.table} {example.key}", style="bold")

@@ -13,6 +13,7 @@ from trellis_jobs.cli.filters import Service, Type
 from trellis_jobs.cli.reach import AdminReach
 from trellis_jobs.cli.running import run
 from trellis_jobs.cli.showing.columns import Columns, Row, fitting
+from trellis_jobs.cli.showing.counts import count, size
 from trellis_jobs.cli.showing.output import JsonOutput, console, one_line, print_json
 from trellis_jobs.model import subjects
 from trellis_jobs.model.subjects import LifecycleSubject
@@ -51,7 +52,9 @@ async def _list(
         return
     if page.entries:
         console().print(ignored_table(page.entries, console().width))
-    console().print(f"{len(page.entries):,} of {page.count:,} messages did not count", style="dim")
+    console().print(
+        f"{count(len(page.entries))} of {count(page.count)} messages did not count", style="dim"
+    )
 
 
 def ignored_table(ignored: Iterable[IgnoredView], room: int) -> Table:
@@ -60,13 +63,13 @@ def ignored_table(ignored: Iterable[IgnoredView], room: int) -> Table:
 
 def _row(message: IgnoredView) -> Row:
     queue, job, event = _about(message)
-    size = "" if message.size is None else f" ({message.size:,} bytes)"
+    large = "" if message.size is None else f" ({size(message.size)})"
     return {
         "seq": str(message.seq),
         "queue": queue,
         "job": job,
         "event": event,
-        "why": one_line(f"{message.reason}{size}"),
+        "why": one_line(f"{message.reason}{large}"),
     }
 
 

@@ -14,10 +14,12 @@ from trellis_jobs.cli.queues.rows import QueueRow
 from trellis_jobs.cli.reach import Reach
 from trellis_jobs.cli.running import run
 from trellis_jobs.cli.showing.columns import Columns, fitting
+from trellis_jobs.cli.showing.counts import count, rate
 from trellis_jobs.cli.showing.output import Output, console, print_json, say
 from trellis_jobs.cli.showing.text import Text
-from trellis_jobs.cli.showing.times import spell, stamp
+from trellis_jobs.cli.showing.times import stamp
 from trellis_jobs.contract.declaration import ServiceContract
+from trellis_jobs.model.durations import spell
 
 _COLUMNS: Final = (
     "queue",
@@ -84,19 +86,21 @@ def _cells(row: QueueRow, output: Output, now: datetime) -> dict[str, str]:
     done = row.stats.per_minute.get("completed", 0.0) if row.stats else None
     return {
         "queue": row.name,
-        "depth": str(has.pending),
-        "out": str(has.unanswered),
-        "retry": "" if row.retry is None else str(row.retry),
+        "depth": count(has.pending),
+        "out": count(has.unanswered),
+        "retry": "" if row.retry is None else count(row.retry),
         "oldest": _age(row.oldest_at, output, now),
-        "asking": str(has.asking),
+        "asking": count(has.asking),
         "ack wait": spell(has.ack_wait),
-        "done/min": "" if done is None else f"{done:g}",
+        "done/min": "" if done is None else rate(done),
         "limit": str(has.delivery_limit or ""),
     }
 
 
 def _of_jobs_alone(row: QueueRow, output: Output, now: datetime) -> dict[str, str]:
-    known = {} if row.stats is None else {"depth": str(row.waiting), "retry": str(row.retry)}
+    known = (
+        {} if row.stats is None else {"depth": count(row.waiting), "retry": count(row.retry or 0)}
+    )
     return {"queue": row.name, "oldest": _age(row.oldest_at, output, now), **known}
 
 

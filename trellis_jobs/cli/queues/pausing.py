@@ -14,11 +14,13 @@ from trellis_jobs.cli.queue_names import QueueArgument, QueueName, queue_name
 from trellis_jobs.cli.queues.rows import ENDLESS
 from trellis_jobs.cli.reach import Reach
 from trellis_jobs.cli.running import run
+from trellis_jobs.cli.showing.counts import count
 from trellis_jobs.cli.showing.output import JsonOutput, Output, print_json, print_text, say
-from trellis_jobs.cli.showing.times import spell, stamp
+from trellis_jobs.cli.showing.times import stamp
 from trellis_jobs.errors import InfrastructureError
 from trellis_jobs.jetstream import queues as on_server
 from trellis_jobs.jetstream.server import detect_features
+from trellis_jobs.model.durations import spell
 
 
 def pause_queue(
@@ -60,7 +62,9 @@ async def _pause(
         print_json(told if length is ENDLESS else {**told, "pausedUntil": stamp(until)})
         return
     ends = _ends(length, until, output)
-    print_text(f"{name} is paused {ends}; {waiting} waiting, {queue.consumer.unanswered} out")
+    print_text(
+        f"{name} is paused {ends}; {count(waiting)} waiting, {count(queue.consumer.unanswered)} out"
+    )
 
 
 def _ends(length: timedelta, until: datetime, output: Output) -> str:
@@ -77,6 +81,6 @@ async def _resume(reach: Reach, name: QueueName, output: JsonOutput) -> None:
     if output.json:
         print_json({"service": name.service, "type": name.job_type, "paused": False})
     elif queue.consumer.is_paused:
-        print_text(f"{name} is resumed; {queue.consumer.pending} waiting")
+        print_text(f"{name} is resumed; {count(queue.consumer.pending)} waiting")
     else:
         print_text(f"{name} was not paused")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
 from rich.cells import cell_len
@@ -21,6 +21,9 @@ Row = Mapping[str, str | Text]
 class Columns:
     """`elastic` takes the room that is left, `gives_way` are dropped one by one, then `shortened`.
 
+    Before any is dropped, values in `cut` are shortened to so many cells: whoever writes them
+    decides how long they are, and one of them must not cost a column.
+
     Narrower than `least`, what is elastic would say nothing. All others
     are shown whole, whatever they cost. Those in `right` are numbers.
     """
@@ -29,6 +32,7 @@ class Columns:
     elastic: str | None = None
     shortened: str | None = None
     gives_way: Sequence[str] = ()
+    cut: Mapping[str, int] = field(default_factory=dict)
     right: Sequence[str] = ()
     gap: int = GAP
     least: int = 12
@@ -38,6 +42,8 @@ def fitting(columns: Columns, rows: Sequence[Row], room: int) -> Table:
     widths = {name: _width(name, rows) for name in columns.names}
     if columns.elastic is not None:
         widths[columns.elastic] = min(widths[columns.elastic], columns.least)
+    if _total(columns.names, widths, columns.gap) > room:
+        widths |= {name: min(widths[name], most) for name, most in columns.cut.items()}
     shown = shown_in(columns, widths, room)
     lacking = _total(shown, widths, columns.gap) - room
     if lacking > 0 and columns.shortened is not None:

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Final
 
 from trellis_jobs.cli.showing.states import STYLES
 from trellis_jobs.cli.showing.text import Text
-from trellis_jobs.cli.showing.times import clock, spell
+from trellis_jobs.cli.showing.times import clock
 from trellis_jobs.model import events as e
+from trellis_jobs.model.durations import spell
 from trellis_jobs.model.redaction import redacted
 
 if TYPE_CHECKING:

@@ -18,6 +18,7 @@ COLUMNS: Final = Columns(
     elastic="error",
     shortened="queue",
     gives_way=("key", "changed", "tries", "created"),
+    cut={"key": 20},
 )
 
 
@@ -34,6 +35,6 @@ def _row(job: JobView, output: Output, now: datetime) -> Row:
         "tries": f"{job.tries}/{job.max_tries}",
         "created": output.time(job.created_at, now),
         "changed": output.time(job.updated_at, now),
-        "key": job.concurrency.key if job.concurrency else "",
+        "key": one_line(job.concurrency.key if job.concurrency else None),
         "error": one_line(job.last_error),
     }

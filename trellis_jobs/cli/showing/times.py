@@ -1,18 +1,14 @@
-"""Moments and durations as people say them."""
+"""Moments as people say them."""
 
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
+from trellis_jobs.model.durations import spell
+
 NOW: Final = "now"
 _SECOND: Final = timedelta(seconds=1)
-_UNITS: Final = (
-    (timedelta(days=1), "d"),
-    (timedelta(hours=1), "h"),
-    (timedelta(minutes=1), "min"),
-)
-_FINE: Final = timedelta(seconds=10)
 
 
 def ago(at: datetime, now: datetime) -> str:
@@ -21,21 +17,6 @@ def ago(at: datetime, now: datetime) -> str:
     if abs(distance) < _SECOND:
         return NOW
     return f"{spell(distance)} ago" if distance > timedelta() else f"in {spell(-distance)}"
-
-
-def spell(duration: timedelta) -> str:
-    """In its largest unit, with the next one where that says something: `2 h 5 min`."""
-    if duration < _SECOND:
-        return f"{duration / timedelta(milliseconds=1):.0f} ms"
-    if duration < timedelta(minutes=1):
-        return f"{duration / _SECOND:.{1 if duration < _FINE else 0}f} s"
-    for index, (unit, name) in enumerate(_UNITS):
-        if duration >= unit:
-            whole, rest = divmod(duration, unit)
-            finer, finer_name = _UNITS[index + 1] if index + 1 < len(_UNITS) else (_SECOND, "s")
-            more = rest // finer
-            return f"{whole} {name} {more} {finer_name}" if more else f"{whole} {name}"
-    raise AssertionError(duration)
 
 
 def clock(at: datetime) -> str:

@@ -12,10 +12,11 @@ from rich.table import Table
 from jobs_admin.health import HealthStatus
 from jobs_admin.views.services import HealthView
 from trellis_jobs.cli.showing.columns import Columns, fitting
+from trellis_jobs.cli.showing.counts import count, rate
 from trellis_jobs.cli.showing.states import STYLES
 from trellis_jobs.cli.showing.text import Text
-from trellis_jobs.cli.showing.times import spell
 from trellis_jobs.cli.top.sight import FAILURES, Sight, TypeSight
+from trellis_jobs.model.durations import spell
 from trellis_jobs.model.states import JobState
 
 _STATES: Final = {
@@ -42,7 +43,7 @@ def frame(sight: Sight, heading: str, shown: Console) -> RenderableType:
         _totals(sight),
         Text(),
         _table(types, sight, shown.width),
-        Text(f"and {left_out} more, less urgent" if left_out else "", "dim"),
+        Text(f"and {count(left_out)} more, less urgent" if left_out else "", "dim"),
     )
 
 
@@ -68,7 +69,7 @@ def _totals(sight: Sight) -> Text:
     for state in JobState:
         total = sum(each.state(state.value) or 0 for each in sight.types)
         if total:
-            counted.append(f"{total:,} {state.value}  ", STYLES[state])
+            counted.append(f"{count(total)} {state.value}  ", STYLES[state])
     return counted
 
 
@@ -142,11 +143,11 @@ def _name_style(each: TypeSight) -> str:
 
 
 def _count(number: int | None, style: str, zero: str = "dim") -> Text:
-    return Text("" if number is None else f"{number:,}", style if number else zero)
+    return Text("" if number is None else count(number), style if number else zero)
 
 
 def _rate(per_minute: float | None, style: str) -> Text:
-    return Text("" if per_minute is None else f"{per_minute:g}", style if per_minute else "dim")
+    return Text("" if per_minute is None else rate(per_minute), style if per_minute else "dim")
 
 
 def _line(words: str, style: str) -> Text:
