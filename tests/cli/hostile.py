@@ -76,14 +76,20 @@ async def plant(url: str) -> Planted:
     return Planted(done=done.id, dead=dead[0].id, waiting=waiting.id, cancelled=cancelled.id)
 
 
-async def _forge(url: str) -> None:
-    """What a hostile client can send besides jobs: a heartbeat, events, a request."""
-    beat = WorkerHeartbeat(
+async def beat(url: str) -> None:
+    """The heartbeat of a worker that is heard of for a while."""
+    told = WorkerHeartbeat(
         service="hostile", job_type="speak", instance="w1", at=utc_now(), version=HOSTILE
     )
     client = await nats.connect(url)
+    await client.request(presence("hostile", "speak", "w1"), wire.encode(told))
+    await client.close()
+
+
+async def _forge(url: str) -> None:
+    """What a hostile client can send besides jobs: events, a request."""
+    client = await nats.connect(url)
     for subject, body in (
-        (presence("hostile", "speak", "w1"), wire.encode(beat)),
         (f"trellis.jobs.hostile.speak.{IN_A_SUBJECT}.completed", b"no event"),
         (f"trellis.jobs.hostile.speak.x.{IN_A_SUBJECT}", HOSTILE.encode()),
     ):

@@ -63,7 +63,7 @@ def test_what_is_printed_is_what_permissions_takes(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("content", "why"),
-    [("a diary", "no seed of a user"), ("SUABC", "damaged")],
+    [("a diary", "does not hold the seed of a user"), ("SUABC", "does not hold the seed")],
     ids=["diary", "cut"],
 )
 def test_a_file_that_is_something_else_is_left_alone(

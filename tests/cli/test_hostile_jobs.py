@@ -7,7 +7,6 @@ An error with `ESC ] 0 ; pwned BEL`, OSC 52 and cursor movements went through `j
 from __future__ import annotations
 
 import asyncio
-import signal
 from collections.abc import Iterator
 from typing import Final
 
@@ -15,7 +14,7 @@ import orjson
 import pytest
 
 from tests.cli.forbidden import HOSTILE, forbidden_in, forbidden_in_styled, forbidden_on_screen
-from tests.cli.hostile import IN_A_SUBJECT, Planted, plant
+from tests.cli.hostile import IN_A_SUBJECT, Planted, beat, plant
 from tests.cli.stage import Stage, stage
 from tests.cli.terminal import on_a_terminal
 from tests.reference.cli_page import commands
@@ -108,6 +107,7 @@ def words_of(line: str, there: Stage, planted: Planted) -> list[str]:
 def test_no_command_lets_a_job_speak_to_the_terminal(
     there: Stage, planted: Planted, line: str
 ) -> None:
+    asyncio.run(beat(there.url))
     shown = there.at_terminal(*words_of(line, there, planted), columns=250)
     assert shown.code in (0, 1), shown.plain
     if "{dead}" in line and "BECAUSE" not in line:
@@ -117,9 +117,14 @@ def test_no_command_lets_a_job_speak_to_the_terminal(
 
 @pytest.mark.parametrize("line", AS_JSON)
 def test_json_says_the_same_in_escapes(there: Stage, planted: Planted, line: str) -> None:
-    ended = there.shell(*words_of(line, there, planted), "--json")
-    assert forbidden_in(ended.out) == set()
-    assert HOSTILE in texts_in(ended.json)
+    asyncio.run(beat(there.url))
+
+    def is_told() -> bool:
+        ended = there.shell(*words_of(line, there, planted), "--json")
+        assert forbidden_in(ended.out) == set()
+        return HOSTILE in texts_in(ended.json)
+
+    asyncio.run(until(is_told, "the same text is read from it"))
 
 
 def texts_in(value: object) -> set[str]:
@@ -140,7 +145,7 @@ async def test_no_live_screen_lets_a_job_speak_to_the_terminal(
 ) -> None:
     with on_a_terminal(*line.split(), "--nats", there.url, columns=250) as (process, terminal):
         await until(lambda: "hostile" in terminal.text, "jobs are shown")
-        process.send_signal(signal.SIGINT)
+        process.terminate()
         await terminal.until_closed()
     assert forbidden_on_screen(terminal.text) == set()
 
@@ -153,7 +158,7 @@ async def test_dev_lets_no_app_and_no_job_speak_to_the_terminal(
         await until(lambda: "speak" in terminal.text, "the app is up")
         there.shell("jobs", "create", "hostile/speak", PAYLOAD)
         await until(lambda: r"\x1b]0;pwned" in terminal.text, "what the job says is shown")
-        process.send_signal(signal.SIGINT)
+        process.terminate()
         await terminal.until_closed()
     assert forbidden_on_screen(terminal.text) == set()
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
@@ -11,6 +12,7 @@ import pytest
 import trustme
 from nacl.signing import SigningKey
 
+from tests.cli.shell import shell
 from trellis_jobs import (
     Access,
     CredentialsRefused,
@@ -71,6 +73,18 @@ async def test_a_service_works_over_tls_with_a_certificate_of_its_own(
     async with demo.connect(access):
         ref = await demo.jobs.send_email.create(MAIL)
         await ref.wait(timeout=10)
+
+
+async def test_a_command_over_tls_says_nothing_about_tls(
+    tls_server: EmbeddedServer, client_files: TlsFiles
+) -> None:
+    """Each one printed `returning true from eof_received() has no effect when using ssl`."""
+    url = tls_server.url.replace("nats:", "tls:")
+    files = {"NATS_CA": str(client_files.ca), "NATS_CERT": str(client_files.certificate)}
+    applied = await asyncio.to_thread(
+        shell, "infra", "apply", env={"NATS_URL": url, "NATS_KEY": files["NATS_CERT"], **files}
+    )
+    assert (applied.code, applied.err) == (0, "")
 
 
 async def test_a_server_that_nobody_vouches_for_is_not_talked_to(

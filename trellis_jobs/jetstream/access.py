@@ -11,9 +11,10 @@ from urllib.parse import urlsplit
 
 from trellis_jobs.errors import CredentialsUnusable, InvalidToken, without_secrets
 from trellis_jobs.jetstream.addresses import any_encrypted
+from trellis_jobs.jetstream.seed_files import checked_credentials, checked_seed
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
 DEFAULT_SERVER: Final = "nats://127.0.0.1:4222"
 API_PREFIX: Final = "$JS.API"
@@ -129,8 +130,8 @@ class Access:
     def client_options(self) -> dict[str, Any]:
         """As nats-py calls them; what is not given is left to it."""
         options = {
-            "user_credentials": _readable(self.credentials),
-            "nkeys_seed": _readable(self.nkey),
+            "user_credentials": _checked(checked_credentials, self.credentials),
+            "nkeys_seed": _checked(checked_seed, self.nkey),
             "user": self.user,
             "password": self.password,
             "token": self.token,
@@ -146,15 +147,9 @@ def _is_true(text: str | None) -> bool:
     return (text or "").strip().lower() in _TRUE
 
 
-def _readable(file: str | None) -> str | None:
-    """The client would take a missing file for a server that is away."""
-    if file is not None:
-        try:
-            with open(file, "rb"):
-                pass
-        except OSError as error:
-            raise CredentialsUnusable(file, error.strerror or str(error)) from error
-    return file
+def _checked(check: Callable[[str], str], file: str | None) -> str | None:
+    """The client would take a missing file for a server that is away, and fail on a damaged one."""
+    return None if file is None else check(file)
 
 
 def access_to(servers: str | Access, credentials: str | None = None) -> Access:

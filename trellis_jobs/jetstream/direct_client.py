@@ -131,7 +131,8 @@ class DirectClient(Client):
             and isinstance(unread, bytearray)  # without it messages might overtake
         ):
             self._ps = parser = DirectParser(self, left=len(unread))
-            writer.transport.set_protocol(_Shortcut(self, usual, parser))
+            is_encrypted = writer.get_extra_info("sslcontext") is not None
+            writer.transport.set_protocol(_Shortcut(self, usual, parser, is_encrypted))
         await super()._read_loop()
 
     def is_read_by(self, parser: DirectParser) -> bool:
@@ -195,11 +196,16 @@ class _Shortcut(asyncio.Protocol):
     """Messages go to their receivers as they are read, and what is left to nats-py."""
 
     def __init__(
-        self, client: DirectClient, usual: asyncio.StreamReaderProtocol, parser: DirectParser
+        self,
+        client: DirectClient,
+        usual: asyncio.StreamReaderProtocol,
+        parser: DirectParser,
+        is_encrypted: bool,
     ) -> None:
         self._client = client
         self._usual = usual
         self._parser = parser
+        self._is_encrypted = is_encrypted
 
     def data_received(self, data: bytes) -> None:
         if self._client.is_read_by(self._parser):
@@ -208,7 +214,11 @@ class _Shortcut(asyncio.Protocol):
             self._usual.data_received(data)
 
     def eof_received(self) -> bool | None:
-        return self._usual.eof_received()
+        """TLS has no half-open connections, and asyncio warns of a protocol that wants one.
+
+        nats-py starts TLS later, so its own protocol does not know about it.
+        """
+        return self._usual.eof_received() and not self._is_encrypted
 
     def pause_writing(self) -> None:
         self._usual.pause_writing()

@@ -7,6 +7,7 @@ import secrets
 from typing import TYPE_CHECKING, Final
 
 from trellis_jobs.errors import CredentialsUnusable
+from trellis_jobs.jetstream.seed_files import checked_seed
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -46,13 +47,8 @@ def _new_seed() -> bytes:
 
 
 def _public_key(file: Path) -> str:
-    if not is_seed(str(file)):
-        raise CredentialsUnusable(str(file), "it is no seed of a user")
+    checked_seed(str(file))
     import nkeys  # noqa: PLC0415
 
-    try:
-        pair = nkeys.from_seed(bytearray(file.read_bytes().strip()))
-        key: bytes = pair.public_key
-    except (nkeys.NkeysError, ValueError, OSError) as error:
-        raise CredentialsUnusable(str(file), f"its seed is damaged ({error})") from error
+    key: bytes = nkeys.from_seed(bytearray(file.read_bytes().strip())).public_key
     return key.decode()

@@ -1,0 +1,71 @@
+"""Files with the seed of a user, checked before a client reads them: what is wrong, in words.
+
+No message repeats anything of a file's content: it is secret.
+"""
+
+from __future__ import annotations
+
+import binascii
+import re
+from base64 import b32decode
+from itertools import pairwise
+from typing import Final
+
+from trellis_jobs.errors import CredentialsUnusable
+
+_LONGEST: Final = 64 * 1024
+_SEED: Final = re.compile(rb"SU[A-Z2-7]{56}")
+_CHECKSUM_BYTES: Final = 2
+_TOKEN: Final = re.compile(rb"[\w-]+\.[\w-]+\.[\w-]+")
+_TOKEN_BEGINS: Final = b"BEGIN NATS USER JWT"
+_SEED_BEGINS: Final = b"BEGIN USER NKEY SEED"
+
+
+def checked_seed(file: str) -> str:
+    """The file again; raises CredentialsUnusable unless it holds the seed of a user."""
+    return _checked(file, seed_fault(_content(file).strip()))
+
+
+def checked_credentials(file: str) -> str:
+    """The same of a credentials file, which holds a token and a seed."""
+    return _checked(file, credentials_fault(_content(file)))
+
+
+def seed_fault(seed: bytes) -> str | None:
+    """Returns None for the whole seed of a user."""
+    if not _SEED.fullmatch(seed):
+        return "it does not hold the seed of a user, which is SU and 56 more letters and digits"
+    decoded = b32decode(seed + b"=" * (-len(seed) % 8))
+    data, checksum = decoded[:-_CHECKSUM_BYTES], decoded[-_CHECKSUM_BYTES:]
+    if binascii.crc_hqx(data, 0) != int.from_bytes(checksum, "little"):
+        return "its seed is damaged: the checksum does not match"
+    return None
+
+
+def credentials_fault(content: bytes) -> str | None:
+    lines = content.splitlines()
+    token, seed = _after(_TOKEN_BEGINS, lines), _after(_SEED_BEGINS, lines)
+    if token is None or seed is None:
+        missing = "token" if token is None else "seed"
+        return f"it is not a credentials file: the {missing} of a user is missing"
+    if not _TOKEN.fullmatch(token.strip()):
+        return "the token in it is damaged"
+    return seed_fault(seed.strip())
+
+
+def _after(marker: bytes, lines: list[bytes]) -> bytes | None:
+    return next((line for before, line in pairwise(lines) if marker in before), None)
+
+
+def _content(file: str) -> bytes:
+    try:
+        with open(file, "rb") as opened:
+            return opened.read(_LONGEST)
+    except OSError as error:
+        raise CredentialsUnusable(file, error.strerror or str(error)) from error
+
+
+def _checked(file: str, fault: str | None) -> str:
+    if fault is not None:
+        raise CredentialsUnusable(file, fault)
+    return file
