@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from jobs_admin.probes import LOOPBACK
 from jobs_admin.retention.policy import RetentionPolicy, standard
+from trellis_jobs.jetstream.connection import CONNECT_TIMEOUT
 
 if TYPE_CHECKING:
     from trellis_jobs.jetstream.access import Access
@@ -45,6 +46,7 @@ class AdminConfig:
     # Of the thread that fills the projection: above 0 it yields to work on the same machine.
     nice: int = 0
     provision: bool = False
+    connect_timeout: float | None = CONNECT_TIMEOUT
 
 
 def default_path() -> Path:

@@ -39,7 +39,6 @@ from trellis_jobs.contract.rights import inbox_of
 from trellis_jobs.contract.topology import Topology
 from trellis_jobs.errors import InfrastructureMissing
 from trellis_jobs.jetstream.access import access_to
-from trellis_jobs.jetstream.connection import Connection
 from trellis_jobs.jetstream.event_log import EventLog
 from trellis_jobs.jetstream.history import Histories
 from trellis_jobs.jetstream.key_changes import KeyChanges
@@ -48,6 +47,7 @@ from trellis_jobs.jetstream.planning import Act
 from trellis_jobs.jetstream.provision import plan, provision
 from trellis_jobs.jetstream.requests import Desk
 from trellis_jobs.jetstream.server import detect_features
+from trellis_jobs.jetstream.startup import Startup
 from trellis_jobs.model import subjects
 from trellis_jobs.surroundings import Surroundings
 
@@ -59,6 +59,7 @@ if TYPE_CHECKING:
     from jobs_admin.config import AdminConfig
     from jobs_admin.rpc.router import Method
     from trellis_jobs.contract.features import Features
+    from trellis_jobs.jetstream.connection import Connection
 
 log = logging.getLogger(__name__)
 
@@ -108,10 +109,10 @@ async def serving(
     around = surroundings or Surroundings()
     async with AsyncExitStack() as opened:
         access = access_to(config.nats).answered_at(inbox_of(SERVICE_NAME))
-        connection = await Connection.open(access, name="jobs admin")
+        startup = Startup(config.connect_timeout)
+        connection = await startup.open(access, name="jobs admin")
         opened.push_async_callback(connection.close)
-        features = await detect_features(connection)
-        await _require_streams(connection, features, make=config.provision)
+        features = await startup.until_ready(partial(_prepare, connection, make=config.provision))
         parts = await _assemble(opened, config, around, connection, features)
         port = None
         if config.health_port is not None:
@@ -256,6 +257,12 @@ async def _require_file(path: Path, readers: Readers) -> None:
         await position(readers)
     except (ProjectionUnavailable, aiosqlite.DatabaseError, OSError) as error:
         raise ProjectionUnusable(path, str(error)) from error
+
+
+async def _prepare(connection: Connection, *, make: bool) -> Features:
+    features = await detect_features(connection)
+    await _require_streams(connection, features, make=make)
+    return features
 
 
 async def _require_streams(connection: Connection, features: Features, *, make: bool) -> None:

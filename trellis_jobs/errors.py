@@ -32,6 +32,7 @@
         ├── CredentialsRefused      a server answers and does not let us in
         ├── CredentialsUnusable     a file of keys or certificates cannot be used
         ├── InfrastructureMissing   a stream or a consumer is not there
+        │   └── JetStreamNotReady   JetStream does not answer, or has no leader yet
         ├── InfrastructureMismatch  it is there, but different in a way we must not change
         ├── ServiceMissing          nobody answers a request: the admin runtime is not running
         ├── NotPermitted            these credentials may not do that
@@ -42,8 +43,8 @@
         └── StreamFull              a stream takes no more messages: a limit is reached
 
 What a handler raises to choose how its attempt ends is in `handler_errors.py`: Retry, Fail.
-The errors about keys are in `key_errors.py`, NotEncrypted and StreamFull in
-`infrastructure_errors.py`.
+The errors about keys are in `key_errors.py`, NotEncrypted, StreamFull and
+JetStreamNotReady in `infrastructure_errors.py`.
 """
 
 from __future__ import annotations

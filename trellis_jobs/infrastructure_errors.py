@@ -1,13 +1,15 @@
 """Errors of the server side that name what an operator has to change there.
 
 InfrastructureError
-├── NotEncrypted    a server offers no TLS where we must use it
-└── StreamFull      a stream takes no more messages: a limit is reached
+├── NotEncrypted            a server offers no TLS where we must use it
+├── StreamFull              a stream takes no more messages: a limit is reached
+└── InfrastructureMissing
+    └── JetStreamNotReady   JetStream does not answer, or its cluster has no leader yet
 """
 
 from __future__ import annotations
 
-from trellis_jobs.errors import InfrastructureError, without_secrets
+from trellis_jobs.errors import InfrastructureError, InfrastructureMissing, without_secrets
 
 
 class NotEncrypted(InfrastructureError):
@@ -31,3 +33,7 @@ class StreamFull(InfrastructureError):
         self.stream = stream
         self.limit = limit
         self.code = code
+
+
+class JetStreamNotReady(InfrastructureMissing):
+    """JetStream may answer in a moment, unless it is not enabled on the server at all."""

@@ -198,7 +198,8 @@ async def test_it_starts_again_when_its_server_was_away(
 
 
 def test_a_server_that_does_not_answer_has_an_exit_code_of_its_own(tmp_path: Path) -> None:
-    code, said = refused("--nats", "nats://127.0.0.1:1", "--db", str(tmp_path / "jobs.sqlite"))
+    nowhere = ("--nats", "nats://127.0.0.1:1", "--connect-timeout", "0")
+    code, said = refused(*nowhere, "--db", str(tmp_path / "jobs.sqlite"))
     assert code == 4
     assert said.startswith("error: no NATS server answers at nats://127.0.0.1:1")
     assert said.count("\n") == 1

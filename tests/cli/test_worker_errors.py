@@ -80,7 +80,7 @@ def test_a_queue_that_cannot_be_worked_on_is_named(queue: str, words: str) -> No
 
 
 def test_a_server_that_does_not_answer_has_an_exit_code_of_its_own() -> None:
-    code, said = refused("tests.cli.shop:service", "--nats", NOWHERE)
+    code, said = refused("tests.cli.shop:service", "--nats", NOWHERE, "--connect-timeout", "0")
     assert code == 4
     assert f"error: no NATS server answers at {NOWHERE}" in said
     assert "Traceback" not in said

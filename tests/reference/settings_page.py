@@ -73,6 +73,8 @@ _MEANING: Final[Mapping[str, str]] = {
     "replicas": "of streams that are new; else as many as the cluster can hold",
     "system_account": "a URL or a credentials file that may ask how large the cluster is; "
     "without it, new streams get one replica",
+    "connect_timeout": "seconds in which a server and its JetStream must be there; `None` waits "
+    "without end",
 }
 _HEEDED: Final[Mapping[str, str]] = {
     "NO_COLOR": "if it is set to anything, there are no colours, in logs neither",

@@ -61,6 +61,7 @@ RAISED = [
     pytest.param(BaseExceptionGroup("both", [Strange("x")]), "BaseExceptionGroup", id="a group"),
     pytest.param(Mute(), "Mute: a Mute that cannot be shown", id="without words"),
     pytest.param(SystemExit(3), "SystemExit: 3", id="sys.exit"),
+    pytest.param(KeyboardInterrupt("no"), "KeyboardInterrupt: no", id="KeyboardInterrupt"),
 ]
 
 

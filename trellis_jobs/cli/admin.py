@@ -19,7 +19,7 @@ from jobs_admin.retention.dry_run import dry_run
 from jobs_admin.retention.policy import RetentionPolicy, parse, standard
 from trellis_jobs.cli.logs import LogFormat, LogLevel, set_up_logs
 from trellis_jobs.cli.option_groups import grouped
-from trellis_jobs.cli.options import Database, Format, HealthHost, HealthPort, Level
+from trellis_jobs.cli.options import ConnectTimeout, Database, Format, HealthHost, HealthPort, Level
 from trellis_jobs.cli.reach import Reach
 from trellis_jobs.cli.running import collect_rarely, run
 from trellis_jobs.cli.showing.counts import count, how_many
@@ -136,6 +136,7 @@ def serve(
     retention_interval: RetentionInterval = RETENTION,
     nice: Nice = NICE,
     provision: Provision = False,
+    connect_timeout: ConnectTimeout = None,
     log_format: Format = LogFormat.TEXT,
     log_level: Level = LogLevel.INFO,
 ) -> None:
@@ -162,6 +163,7 @@ def serve(
                 health_host=health_host,
                 nice=nice,
                 provision=provision,
+                connect_timeout=connect_timeout,
             )
         )
     )

@@ -24,6 +24,17 @@ Level = Annotated[
         "--log-level", envvar="TRELLIS_JOBS_LOG_LEVEL", help="Log this and what is more urgent."
     ),
 ]
+ConnectTimeout = Annotated[
+    float | None,
+    typer.Option(
+        "--connect-timeout",
+        envvar="TRELLIS_JOBS_CONNECT_TIMEOUT",
+        help="Seconds to wait at the start for a server and its JetStream; 0 tries once. Default: "
+        "wait without end.",
+        min=0,
+        metavar="SECONDS",
+    ),
+]
 HealthPort = Annotated[
     int | None,
     typer.Option(

@@ -17,7 +17,7 @@ import typer
 from jobs_admin.probes import LOOPBACK, Probes
 from trellis_jobs.cli.loading import load_service
 from trellis_jobs.cli.logs import LogFormat, LogLevel, set_up_logs
-from trellis_jobs.cli.options import Format, HealthHost, HealthPort, Level
+from trellis_jobs.cli.options import ConnectTimeout, Format, HealthHost, HealthPort, Level
 from trellis_jobs.cli.reach import Reach
 from trellis_jobs.cli.running import run
 from trellis_jobs.cli.telemetry import set_up_telemetry
@@ -39,6 +39,7 @@ class _Post:
     burst: bool
     health_port: int | None
     health_host: str
+    connect_timeout: float | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,12 +109,14 @@ def worker(
     share: Share,
     health_port: HealthPort = None,
     health_host: HealthHost = LOOPBACK,
+    connect_timeout: ConnectTimeout = None,
     log_format: Format = LogFormat.TEXT,
     log_level: Level = LogLevel.INFO,
 ) -> None:
     """Run the handlers of a service.
 
-    SIGTERM and Ctrl-C finish or hand back what runs, SIGTSTP takes no new work until SIGCONT.
+    It may be started before its server. SIGTERM and Ctrl-C finish or hand back what runs, SIGTSTP
+    takes no new work until SIGCONT.
     """
     set_up_logs(log_format, log_level)
     if share.reload:
@@ -124,9 +127,16 @@ def worker(
     # What is there now stays until the end: the collector need not look at it again and again.
     gc.collect()
     gc.freeze()
-    run(
-        _work(_Post(loaded, reach.access(), share.workers(), share.burst, health_port, health_host))
+    post = _Post(
+        service=loaded,
+        access=reach.access(),
+        workers=share.workers(),
+        burst=share.burst,
+        health_port=health_port,
+        health_host=health_host,
+        connect_timeout=connect_timeout,
     )
+    run(_work(post))
 
 
 async def _work(post: _Post) -> None:
@@ -146,7 +156,10 @@ async def _serve(post: _Post) -> None:
     service = post.service
     # Unheard, it would stop the process: it waits until the service listens to it.
     signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTSTP})
-    async with service.connect(post.access, workers=post.workers), _probed(post):
+    connected = service.connect(
+        post.access, workers=post.workers, connect_timeout=post.connect_timeout
+    )
+    async with _probed(post), connected:
         ends = {asyncio.create_task(service.wait())}
         await asyncio.sleep(0)
         signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGTSTP})

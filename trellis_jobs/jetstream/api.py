@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 import orjson
 
 from trellis_jobs.errors import InfrastructureMissing, NotConfirmed, RequestRefused
+from trellis_jobs.infrastructure_errors import JetStreamNotReady
 from trellis_jobs.jetstream.connection import Connection, ConnectionLost, NoResponders
 
 if TYPE_CHECKING:
@@ -32,6 +33,8 @@ CONSUMER_EXISTS: Final = 10148
 CONSUMER_NAME_IN_USE: Final = 10013
 OVERLAPPING_CONSUMER: Final = frozenset({10099, 10100})
 _NOT_ENABLED: Final = frozenset({10039, 10076})
+_NO_LEADER: Final = 10008
+_REMEDY: Final = "start nats-server with --jetstream, and enable JetStream for this account"
 
 
 async def request(
@@ -49,7 +52,10 @@ async def request(
         code = int(refusal.get("err_code", refusal.get("code", 0)))
         description = str(refusal.get("description", "no description"))
         if code in _NOT_ENABLED:
-            raise _no_jetstream(description)
+            raise InfrastructureMissing(f"JetStream ({description})", _REMEDY)
+        if code == _NO_LEADER:
+            wait = "wait until the servers of its cluster have elected a leader"
+            raise JetStreamNotReady(f"JetStream ({description})", wait)
         raise RequestRefused(call, code, description)
     return answer
 
@@ -95,7 +101,7 @@ async def _answer(connection: Connection, call: str, data: bytes) -> bytes:
         try:
             return (await connection.ask(connection.api(call), data, timeout=timeout)).data
         except NoResponders:
-            raise _no_jetstream("nobody answers on its API") from None
+            raise JetStreamNotReady("JetStream (nobody answers on its API)", _REMEDY) from None
         except ConnectionLost as error:
             if connection.is_closed:
                 raise NotConfirmed(call, None) from error
@@ -109,8 +115,3 @@ def _manners(connection: Connection) -> tuple[int, float]:
     if connection.patience is None:
         return _ASK_TIMES, TIMEOUT
     return _ASK_TIMES_IN_A_HURRY, connection.patience / _ASK_TIMES_IN_A_HURRY
-
-
-def _no_jetstream(why: str) -> InfrastructureMissing:
-    remedy = "start nats-server with --jetstream, and enable JetStream for this account"
-    return InfrastructureMissing(f"JetStream ({why})", remedy)

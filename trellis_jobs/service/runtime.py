@@ -12,7 +12,6 @@ from trellis_jobs.errors import (
     NotConnected,
     PayloadInvalid,
 )
-from trellis_jobs.jetstream.connection import Connection
 from trellis_jobs.jetstream.own_loop import require_running
 from trellis_jobs.model.identity import JobAddress, check_given_token
 from trellis_jobs.producer.job_ref import JobAccess, JobRef
@@ -30,8 +29,10 @@ if TYPE_CHECKING:
 
     from trellis_jobs.contract.declaration import JobType
     from trellis_jobs.jetstream.access import Access
+    from trellis_jobs.jetstream.connection import Connection
     from trellis_jobs.jetstream.event_log import EventLog
     from trellis_jobs.jetstream.queue_keys import QueueKeys
+    from trellis_jobs.jetstream.startup import Startup
     from trellis_jobs.producer.submission import Producer
     from trellis_jobs.surroundings import Surroundings
     from trellis_jobs.worker.host import WorkerHost
@@ -74,9 +75,9 @@ class Runtime:
         return self._bound.get(declared.name, declared)
 
     @asynccontextmanager
-    async def connection(self, access: Access) -> AsyncIterator[Connection]:
+    async def connection(self, access: Access, startup: Startup) -> AsyncIterator[Connection]:
         with self.taken():
-            connection = await Connection.open(access, name=f"{self.service} jobs")
+            connection = await startup.open(access, name=f"{self.service} jobs")
             try:
                 yield connection
             finally:

@@ -7,18 +7,21 @@ import logging
 import signal
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING, Final, Generic, TypeVar, overload
 
 from trellis_jobs.contract.rights import inbox_of
 from trellis_jobs.contract.topology import Topology
 from trellis_jobs.errors import DeclarationError, NotPermitted
 from trellis_jobs.jetstream.access import Access, access_to
+from trellis_jobs.jetstream.connection import CONNECT_TIMEOUT
 from trellis_jobs.jetstream.event_log import EventLog
 from trellis_jobs.jetstream.key_bucket import KeyBucket
 from trellis_jobs.jetstream.presence import Presence
 from trellis_jobs.jetstream.provision import provision, require_log
 from trellis_jobs.jetstream.queue_keys import QueueKeys
 from trellis_jobs.jetstream.server import detect_features, detect_replicas
+from trellis_jobs.jetstream.startup import Startup
 from trellis_jobs.producer.submission import Producer
 from trellis_jobs.service.jobs import Jobs
 from trellis_jobs.service.runtime import Connected, Runtime
@@ -115,6 +118,7 @@ class Service(Generic[J]):
         credentials: str | None = None,
         replicas: int | None = None,
         system_account: str | None = None,
+        connect_timeout: float | None = CONNECT_TIMEOUT,
     ) -> AsyncIterator[Service[J]]:
         """Connect, provision or check, and start a worker for each handled queue.
 
@@ -123,6 +127,8 @@ class Service(Generic[J]):
         not provision, an operator has to; then a start without the streams fails at once.
         New streams get `replicas`, else as many as the cluster can hold if `system_account` (a
         URL with user and password, or a credentials file) lets us ask, else one.
+        `connect_timeout`: the seconds in which a server, and its JetStream, must be there; None
+        waits for them without end.
         """
         if self._runtime.is_inline:
             yield self
@@ -135,10 +141,12 @@ class Service(Generic[J]):
             self._warn_of_unhandled_queues()
         detected = 1
         access = access_to(url, credentials).answered_at(inbox_of(self.name))
-        async with self._runtime.connection(access) as connection:
+        startup = Startup(connect_timeout)
+        async with self._runtime.connection(access, startup) as connection:
             if replicas is None and system_account is not None:
                 detected = await detect_replicas(access, system_account)
-            doors = await self._prepare(connection, replicas, detected)
+            prepare = partial(self._prepare, connection, replicas, detected)
+            doors = await startup.until_ready(prepare)
             async with self._running(self._wire(doors, handlers, wanted)):
                 yield self
 

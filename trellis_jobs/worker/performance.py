@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import signal
+import threading
 import traceback
 from dataclasses import dataclass
 from datetime import timedelta
@@ -29,6 +31,7 @@ from trellis_jobs.model.settlement import (
 from trellis_jobs.worker.active_job import ActiveJob, AttemptFacts
 from trellis_jobs.worker.current_job import CURRENT
 from trellis_jobs.worker.running_job import RunningJob, StopReason
+from trellis_jobs.worker.sync_handlers import RaisedInThread
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -52,9 +55,12 @@ async def perform(handler: Handler, running: RunningJob, surroundings: Surroundi
         value = await _call(handler, active, running, timeout)
         result = handler.queue.result
         return Succeeded(result.to_json(value), result.secrets)
-    except (KeyboardInterrupt, GeneratorExit):
+    except GeneratorExit:
         raise
-    except BaseException as raised:
+    except BaseException as error:
+        raised = error.raised if isinstance(error, RaisedInThread) else error
+        if raised is error and _may_be_ctrl_c(raised):
+            raise
         witness = _Witness(running, surroundings.now())
         if running.stop_reason is not None:
             return _stopped(running.stop_reason, witness)
@@ -146,6 +152,19 @@ async def _call(
     finally:
         CURRENT.reset(before)
         running.leave_handler()
+
+
+def _may_be_ctrl_c(raised: BaseException) -> bool:
+    """Whether Python itself may have raised it, in the middle of the handler.
+
+    While a service waits for signals, and in asyncio.run(), a Ctrl-C raises nothing: then a
+    handler has raised it, and it ends this attempt like any other exception.
+    """
+    return (
+        isinstance(raised, KeyboardInterrupt)
+        and signal.getsignal(signal.SIGINT) is signal.default_int_handler
+        and threading.current_thread() is threading.main_thread()
+    )
 
 
 def _is_cancelled_from_outside() -> bool:

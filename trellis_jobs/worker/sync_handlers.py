@@ -12,6 +12,15 @@ from typing import Any
 
 from trellis_jobs.worker.active_job import ActiveJob
 
+
+class RaisedInThread(RuntimeError):
+    """Wraps what an event loop would take for its own: a Ctrl-C, or the end of a generator."""
+
+    def __init__(self, raised: BaseException) -> None:
+        super().__init__(f"the handler raised {type(raised).__name__}: {raised}")
+        self.raised = raised
+
+
 AnyHandler = Callable[[ActiveJob[Any]], Any]
 
 
@@ -47,8 +56,7 @@ async def _run_in_thread(call: Callable[[], Any]) -> Any:
         try:
             result = context.run(call)
         except (StopIteration, KeyboardInterrupt, GeneratorExit) as raised:
-            # In a thread they are nobody's signal, and an event loop would take them for one.
-            error = RuntimeError(f"the handler raised {type(raised).__name__}: {raised}")
+            error = RaisedInThread(raised)
         except BaseException as raised:
             error = raised
         if not loop.is_closed():
