@@ -134,11 +134,7 @@ class Service(Generic[J]):
             yield self
             return
         wanted = workers if isinstance(workers, Workers) else Workers()
-        handlers = self._chosen(wanted) if workers else []
-        if isinstance(workers, Workers) and not handlers:
-            raise DeclarationError(f"service {self.name!r} has no handlers: nothing to work on")
-        if workers and wanted.queues is None:
-            self._warn_of_unhandled_queues()
+        handlers = self._handlers_for(wanted, demanded=workers is not True) if workers else []
         detected = 1
         access = access_to(url, credentials).answered_at(inbox_of(self.name))
         startup = Startup(connect_timeout)
@@ -149,6 +145,14 @@ class Service(Generic[J]):
             doors = await startup.until_ready(prepare)
             async with self._running(self._wire(doors, handlers, wanted)):
                 yield self
+
+    def _handlers_for(self, wanted: Workers, *, demanded: bool) -> list[Handler]:
+        handlers = self._chosen(wanted)
+        if demanded and not handlers:
+            raise DeclarationError(f"service {self.name!r} has no handlers: nothing to work on")
+        if wanted.queues is None:
+            self._warn_of_unhandled_queues()
+        return handlers
 
     def connect_sync(
         self, url: str | Access = "nats://127.0.0.1:4222", *, credentials: str | None = None
