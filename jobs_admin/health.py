@@ -176,6 +176,9 @@ class Health:
         missing = [name for name, size in zip(STREAMS, sizes, strict=True) if size is None]
         problems = [f"not there: {', '.join(missing)}"] if missing else []
         problems += [
+            problem for size in sizes if size is not None for problem in size.replication.problems
+        ]
+        problems += [
             str(usage) for usage in await usages(self.connection) if usage.level is not Level.FINE
         ]
         facts: dict[str, Any] = {"streams": listed}

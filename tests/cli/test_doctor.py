@@ -38,7 +38,7 @@ from trellis_jobs.jetstream.presence import Presence
 from trellis_jobs.jetstream.provision import provision
 from trellis_jobs.jetstream.queues import ServerQueue
 from trellis_jobs.jetstream.readers import Reader, list_readers
-from trellis_jobs.jetstream.server_facts import Replication
+from trellis_jobs.jetstream.replication import Replication
 from trellis_jobs.model.presence import WorkerHeartbeat
 from trellis_jobs.surroundings import own_version
 
@@ -303,9 +303,13 @@ def test_clocks_may_differ_by_a_second(ahead: timedelta, level: Level) -> None:
 def test_replicas_that_lag_behind_and_too_few_in_a_cluster_want_attention() -> None:
     healthy = Replication("JOBS", 3, "n1", ())
     assert [f.level for f in judging.judge_replication([healthy], "c")] == [Level.FINE]
-    lagging = Replication("JOBS", 3, "n1", ("n2",))
-    assert "n2" in judging.judge_replication([lagging], "c")[0].says
-    single = Replication("JOBS", 1, None, ())
+    away = Replication("JOBS", 3, "n1", ("n2",))
+    assert "n2" in judging.judge_replication([away], "c")[0].says
+    lagging = Replication("JOBS", 3, "n1", (), ("n3",))
+    assert "replica on n3 lags behind" in judging.judge_replication([lagging], "c")[0].says
+    headless = Replication("JOBS", 3, None, ())
+    assert judging.judge_replication([headless], "c")[0].level is Level.BROKEN
+    single = Replication("JOBS", 1, None, (), is_clustered=False)
     [few] = judging.judge_replication([single], "c")
     assert "--replicas 3" in str(few.remedy)
     assert judging.judge_replication([single], None)[0].level is Level.NOTE

@@ -15,6 +15,7 @@ from trellis_jobs.errors import InfrastructureError, NotConfirmed
 from trellis_jobs.jetstream import api
 from trellis_jobs.jetstream.access import Access
 from trellis_jobs.jetstream.connection import Connection, ConnectionLost, NoResponders
+from trellis_jobs.jetstream.replication import is_live
 from trellis_jobs.jetstream.user_keys import is_seed
 
 if TYPE_CHECKING:
@@ -25,7 +26,6 @@ log = logging.getLogger(__name__)
 _JSZ: Final = "$SYS.REQ.SERVER.PING.JSZ"
 _JSZ_TIMEOUT: Final = 2.0
 _LOOKS: Final = (0.0, 0.02, 0.05, 0.1, 0.2)
-_ACTIVE_WITHIN_NS: Final = 5_000_000_000
 _REPLICATED: Final = 3
 _LEVEL_BY_MINOR: Final = {11: LEVEL_2_11, 12: LEVEL_2_12, 13: LEVEL_2_12}
 
@@ -108,13 +108,7 @@ async def _jsz(system: Connection, wanted: bytes = b"") -> dict[str, Any]:
 
 def replicas_from_jsz(answer: dict[str, Any]) -> int:
     """The leader counts itself and the peers that are current, online and recently active."""
-    live = [
-        peer
-        for peer in _peers(answer)
-        if peer.get("current")
-        and not peer.get("offline")
-        and peer.get("active", 0) < _ACTIVE_WITHIN_NS
-    ]
+    live = [peer for peer in _peers(answer) if peer.get("current") and is_live(peer)]
     return _REPLICATED if 1 + len(live) >= _REPLICATED else 1
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final
 
@@ -12,24 +11,16 @@ from trellis_jobs.contract.topology import LOG, WORK
 from trellis_jobs.errors import InfrastructureMissing, NotPermitted, RequestRefused
 from trellis_jobs.jetstream import api
 from trellis_jobs.jetstream.connection import ConnectionLost, NoResponders
+from trellis_jobs.jetstream.replication import read_replication
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from trellis_jobs.jetstream.connection import Connection
+    from trellis_jobs.jetstream.replication import Replication
 
 _WHO_AM_I: Final = "$SYS.REQ.USER.INFO"
 _PATIENCE: Final = 1.0
-
-
-@dataclass(frozen=True, slots=True)
-class Replication:
-    """How many copies of a stream there should be, and which of them lag behind or are away."""
-
-    stream: str
-    replicas: int
-    leader: str | None
-    behind: tuple[str, ...]
 
 
 async def account_of(connection: Connection) -> str | None:
@@ -45,17 +36,8 @@ async def account_of(connection: Connection) -> str | None:
 
 async def replication_of(connection: Connection, stream: str) -> Replication | None:
     """None when there is no such stream."""
-    try:
-        info = await api.request(connection, f"STREAM.INFO.{stream}")
-    except RequestRefused as refusal:
-        if refusal.code == api.STREAM_NOT_FOUND:
-            return None
-        raise
-    cluster: dict[str, Any] = info.get("cluster") or {}
-    peers: list[dict[str, Any]] = cluster.get("replicas") or []
-    behind = [str(p.get("name")) for p in peers if p.get("offline") or not p.get("current")]
-    replicas = int(info["config"]["num_replicas"])
-    return Replication(stream, replicas, cluster.get("leader"), tuple(behind))
+    info = await api.find(connection, f"STREAM.INFO.{stream}")
+    return None if info is None else read_replication(info)
 
 
 async def clock_difference(connection: Connection, now: Callable[[], datetime]) -> timedelta:

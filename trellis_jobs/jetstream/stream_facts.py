@@ -7,12 +7,14 @@ from typing import TYPE_CHECKING, Any
 
 from trellis_jobs.contract.topology import ADVISORIES, ADVISORY_CONSUMER, LOG
 from trellis_jobs.jetstream import api, stored_messages
+from trellis_jobs.jetstream.replication import read_replication
 from trellis_jobs.model import subjects
 
 if TYPE_CHECKING:
     from datetime import datetime
 
     from trellis_jobs.jetstream.connection import Connection
+    from trellis_jobs.jetstream.replication import Replication
     from trellis_jobs.jetstream.stored_messages import StoredMessage
 
 
@@ -24,6 +26,7 @@ class StreamSize:
     first_sequence: int
     last_sequence: int
     consumers: int
+    replication: Replication
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +48,7 @@ async def stream_size(connection: Connection, name: str) -> StreamSize | None:
         int(state["first_seq"]),
         int(state["last_seq"]),
         int(state["consumer_count"]),
+        read_replication(info),
     )
 
 

@@ -17,7 +17,7 @@ from trellis_jobs.contract.topology import LOG
 from trellis_jobs.jetstream.abilities import Ability
 from trellis_jobs.jetstream.planning import Act, Change
 from trellis_jobs.jetstream.readers import Reader, counted, pushing
-from trellis_jobs.jetstream.server_facts import Replication
+from trellis_jobs.jetstream.replication import Replication
 from trellis_jobs.model.durations import spell
 from trellis_jobs.model.fullness import Level as Fullness
 from trellis_jobs.model.fullness import Usage
@@ -42,6 +42,10 @@ _ONE_CONTRACT: Final = (
     "finish the deploy; or, if these are two services with the same name, give one another name: "
     "their workers fail or put back each other's jobs (`trellis-jobs contract diff` shows what "
     "differs)"
+)
+_SEE_TO_SERVERS: Final = (
+    "see to the servers that hold the streams: while replicas are missing, the loss of one more "
+    "server can stop all jobs"
 )
 MAKE_MISSING: Final = "make what is missing: trellis-jobs infra apply"
 
@@ -87,12 +91,9 @@ def judge_replication(streams: Sequence[Replication], cluster: str | None) -> li
     if not streams:
         return []
     found = [
-        attention(
-            f"{stream.stream}: {', '.join(stream.behind)} lag behind or are away",
-            "see to the servers that lag behind or are away",
-        )
+        (attention if stream.leader else broken)(problem, _SEE_TO_SERVERS)
         for stream in streams
-        if stream.behind
+        for problem in stream.problems
     ]
     few = [stream.stream for stream in streams if stream.replicas < _REPLICATED]
     if cluster is None:
