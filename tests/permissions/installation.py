@@ -22,7 +22,8 @@ SERVICES: Final = tuple(f"tests.permissions.services:{name}" for name in ("house
 WHO: Final = (
     *(word for service in SERVICES for word in ("--service", service)),
     *("--operator", "reader=read", "--operator", "changer=mutate", "--operator", "watcher=stream"),
-    *("--admin", "--provisioner"),
+    *("--operator", "keeper=read,queues", "--operator", "both=read,mutate"),
+    *("--admin", "--provisioner", "--backup"),
 )
 # Those whom nobody holds to anything: one sees it all, one is alone in the account of the garden.
 ROOT_USER: Final = "root"

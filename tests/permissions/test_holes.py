@@ -159,6 +159,48 @@ async def test_in_one_account_answers_go_anywhere(scratch: Installation) -> None
             await at.root.ask("$JS.API.STREAM.DELETE.VICTIM")
 
 
+PAUSED: Final = b'{"pause_until":"2999-01-01T00:00:00Z"}'
+STOPPING: Final = (
+    ("$JS.API.CONSUMER.PAUSE.JOBS_WORK.house-work", PAUSED, "JOBS_WORK.house-work"),
+    ("$JS.API.CONSUMER.PAUSE.JOBS.to-work", PAUSED, "JOBS.to-work"),
+    ("$JS.API.CONSUMER.DELETE.JOBS.to-work", b"", "JOBS.to-work"),
+)
+every_reader = pytest.mark.parametrize("who", ["garden", "watcher"])
+
+
+async def is_stopped(root: Connection, consumer: str) -> bool:
+    info = json.loads((await root.ask(f"$JS.API.CONSUMER.INFO.{consumer}")).data)
+    return "error" in info or bool(info.get("paused"))
+
+
+@every_reader
+async def test_in_one_account_readers_of_the_log_can_stop_queues_and_all_job_starts(
+    scratch: Installation, who: str
+) -> None:
+    """Services, and operators who read the log: as docs/operate/permissions.md says."""
+    async with scratch.connection(ROOT_USER) as root, scratch.connection(who) as reader:
+        for target, body, consumer in STOPPING:
+            await root.ask(OWN, body)
+            await reader.publish(f"$JS.API.DIRECT.GET.JOBS.{OWN}", b"", reply=target)
+
+            async def is_done(consumer: str = consumer) -> bool:
+                return await is_stopped(root, consumer)
+
+            await until(is_done, f"{who} reached {target}")
+            await root.ask("$JS.API.CONSUMER.PAUSE.JOBS.to-work", b"{}")
+
+
+@every_reader
+async def test_with_accounts_no_reader_of_the_log_can(in_accounts: Installation, who: str) -> None:
+    async with in_accounts.connection(ROOT_USER) as root, in_accounts.connection(who) as reader:
+        for target, body, consumer in STOPPING:
+            await root.ask(OWN, body)
+            read = f"{in_accounts.prefixes[who]}.DIRECT.GET.JOBS.{OWN}"
+            await reader.publish(read, b"", reply=target)
+            await reader.ask(read)
+            assert not await is_stopped(root, consumer)
+
+
 async def test_an_event_that_was_forged_so_is_no_event(in_one_account: Installation) -> None:
     async with (
         staff(in_one_account.access("house"), "work") as at_work,

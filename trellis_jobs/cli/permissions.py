@@ -39,6 +39,7 @@ _CAPABILITIES: Final = {
     "secrets": Capability.SECRETS,
 }
 _STREAM: Final = "stream"
+_QUEUES: Final = "queues"
 _WHO: Final = "Who"
 
 
@@ -66,8 +67,9 @@ class Who:
         list[str] | None,
         typer.Option(
             help="Somebody who asks the admin runtime (read), changes jobs through it (mutate), is "
-            "told what is secret in them (secrets) or reads the log (stream). May be repeated.",
-            metavar="[NAME=]read|mutate|secrets|stream[,…]",
+            "told what is secret in them (secrets), pauses queues (queues) or reads the log "
+            "(stream). May be repeated.",
+            metavar="[NAME=]read|mutate|secrets|queues|stream[,…]",
             rich_help_panel=_WHO,
         ),
     ] = None
@@ -84,6 +86,14 @@ class Who:
         typer.Option(
             "--system",
             help="Who may ask the servers themselves, for `doctor` and `infra`: the user sys.",
+            rich_help_panel=_WHO,
+        ),
+    ] = False
+    backup: Annotated[
+        bool,
+        typer.Option(
+            "--backup",
+            help="Who takes backups of the streams (`nats stream backup`).",
             rich_help_panel=_WHO,
         ),
     ] = False
@@ -111,13 +121,13 @@ class Who:
         everybody = (
             *map(_of_service, contracts),
             *self._hosts(contracts),
-            *self._operators(),
+            *self._operators(contracts),
             *self._system_users(),
         )
         found = [replace(user, nkey=keys.pop(user.name, None)) for user in everybody]
         names = [user.name for user in found]
         if not names:
-            who = "--service, --admin, --operator, --provisioner or --system"
+            who = "--service, --admin, --operator, --provisioner, --backup or --system"
             raise typer.BadParameter(f"say who: {who}")
         for name in names:
             if names.count(name) > 1:
@@ -137,19 +147,22 @@ class Who:
         if self.provisioner:
             name = _named(self.name or "provisioner")
             yield NatsUser(name, rights.of_provisioner(name, contracts))
+        if self.backup:
+            name = _named(self.name or "backup")
+            yield NatsUser(name, rights.of_backup(name))
 
     def _system_users(self) -> Iterator[NatsUser]:
         if self.system:
             yield NatsUser("sys", rights.of_system_user(), SYSTEM)
 
-    def _operators(self) -> Iterator[NatsUser]:
+    def _operators(self, contracts: Sequence[ServiceContract]) -> Iterator[NatsUser]:
         wanted: dict[str, list[str]] = {}
         for each in self.operator or ():
             name, equals, capabilities = each.rpartition("=")
             who = _named(name if equals else self.name or "operator")
             wanted.setdefault(who, []).extend(capabilities.split(","))
         for name, granted in wanted.items():
-            yield NatsUser(name, _of_operator(name, granted), OPERATORS)
+            yield NatsUser(name, _of_operator(name, granted, contracts), OPERATORS)
 
 
 def permissions(
@@ -180,17 +193,21 @@ def permissions(
     print_text(text_of(settings).removesuffix("\n"))
 
 
-def _of_operator(name: str, capabilities: Sequence[str]) -> Rights:
+def _of_operator(
+    name: str, capabilities: Sequence[str], contracts: Sequence[ServiceContract]
+) -> Rights:
     parts = []
     for capability in capabilities:
         if capability == _STREAM:
             parts.append(rights.of_log_reader(name))
+        elif capability == _QUEUES:
+            parts.append(rights.of_queue_keeper(name, contracts))
         elif capability in _CAPABILITIES:
             needed = _CAPABILITIES[capability]
             asked = [method for method, rpc in RPCS.items() if rpc.needs is needed]
             parts.append(rights.of_operator(name, asked))
         else:
-            known = ", ".join((*_CAPABILITIES, _STREAM))
+            known = ", ".join((*_CAPABILITIES, _QUEUES, _STREAM))
             raise typer.BadParameter(f"{capability!r} is none of {known}", param_hint="--operator")
     return reduce(Rights.__or__, parts)
 

@@ -154,6 +154,34 @@ def of_log_reader(name: str) -> Rights:
     )
 
 
+def of_queue_keeper(name: str, contracts: Iterable[ServiceContract] = ()) -> Rights:
+    """To list, pause and resume every queue; reasons are kept with the queues of these services."""
+    calls = ["INFO", f"CONSUMER.LIST.{WORK}", f"CONSUMER.INFO.{WORK}.*", f"CONSUMER.PAUSE.{WORK}.*"]
+    reasons = [
+        _making(contract.service, queue)[0]
+        for contract in contracts
+        for queue in contract.queues.values()
+    ]
+    return Rights(
+        (
+            _inbox(name),
+            Grant("to list, pause and resume queues", _api(calls)),
+            *([Grant("to keep the reason of a pause", _api(reasons))] if reasons else []),
+        )
+    )
+
+
+def of_backup(name: str) -> Rights:
+    """To take backups of the streams, so it reads everything; it changes nothing."""
+    calls = [f"STREAM.{verb}.{each}" for each in _STREAMS for verb in ("INFO", "SNAPSHOT")]
+    return Rights(
+        (
+            _inbox(name),
+            Grant("to take backups of the streams", (*_api(calls), "$JS.SNAPSHOT.ACK.>")),
+        )
+    )
+
+
 def of_system_user() -> Rights:
     """In the system account: how large the cluster is, and how its servers store."""
     return Rights(
