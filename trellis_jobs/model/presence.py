@@ -35,6 +35,10 @@ class WorkerHeartbeat(Value, frozen=True, kw_only=True):
     contract: str | None = None
 
 
+def in_milliseconds(span: timedelta | None) -> int | None:
+    return None if span is None else round(span / timedelta(milliseconds=1))
+
+
 def death_of(newest: WorkerHeartbeat, age: timedelta) -> str | None:
     """Why a worker counts as dead, given its newest heartbeat; None while it counts as alive.
 

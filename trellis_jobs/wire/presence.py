@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Final
 
-from trellis_jobs.model.presence import WorkerHeartbeat
+from trellis_jobs.model.presence import WorkerHeartbeat, in_milliseconds
 from trellis_jobs.wire.fields import BadField, count, dumps, loads, moment, optional, required
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ def encode(beat: WorkerHeartbeat) -> bytes:
         body["stopping"] = True
     for name, span in (("intervalMs", beat.interval), ("loopBlockedMs", beat.loop_blocked)):
         if span is not None:
-            body[name] = round(span / timedelta(milliseconds=1))
+            body[name] = in_milliseconds(span)
     return dumps(body)
 
 

@@ -27,8 +27,10 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 PING_INTERVAL: Final = 0.25
-# A block begins up to one interval before the ping that finds it: one of a second is always found.
-REPORT_AFTER: Final = 0.95 - PING_INTERVAL
+_LOOK_INTERVAL: Final = 0.05
+# A block begins up to one interval before its ping, which is looked at one interval later: what
+# blocks for a second is always found.
+REPORT_AFTER: Final = 0.95 - 2 * PING_INTERVAL
 # For how long a block is part of the worker's heartbeats.
 REMEMBERED: Final = 600.0
 _JOBS_NAMED: Final = 3
@@ -68,9 +70,6 @@ class LoopWatch:
         while not self._loop.is_closed():
             begun = self._ping()
             await asyncio.sleep(PING_INTERVAL)
-            if time.monotonic() - begun > 2 * PING_INTERVAL:
-                # This thread was late too: the whole process stood still, and no job is to blame.
-                continue
             if not self._answered:
                 await self._until_answered(begun)
 
@@ -87,24 +86,32 @@ class LoopWatch:
 
     async def _until_answered(self, begun: float) -> None:
         found: _Block | None = None
+        watched, before = 0.0, time.monotonic()
         while not self._answered and not self._loop.is_closed():
-            await asyncio.sleep(PING_INTERVAL / 5)
-            length = time.monotonic() - begun
-            if length >= REPORT_AFTER:
-                self._remember(length)
-                if found is None and not self._answered:
-                    found = self._find()
-                    log.warning(
-                        "the event loop has been blocked for %.1f s by %s, at %s",
-                        length,
-                        found.by,
-                        found.where,
-                        extra={"stack": self._stack()},
-                    )
+            await asyncio.sleep(_LOOK_INTERVAL)
+            now = time.monotonic()
+            # Where this thread was late too, the whole process stood still: no job is to blame.
+            watched, before = watched + min(now - before, 2 * _LOOK_INTERVAL), now
+            if watched < REPORT_AFTER or self._answered:
+                continue
+            self._remember(now - begun)
+            if found is None:
+                found = self._find()
+                self._report(found, now - begun)
         if found is not None:
             length = time.monotonic() - begun
+            self._remember(length)
             self._telemetry.loop_blocked(found.job, length)
             log.warning("the event loop was blocked for %.1f s by %s", length, found.by)
+
+    def _report(self, found: _Block, length: float) -> None:
+        log.warning(
+            "the event loop has been blocked for %.1f s by %s, at %s",
+            length,
+            found.by,
+            found.where,
+            extra={"stack": self._stack()},
+        )
 
     def _remember(self, length: float) -> None:
         now = time.monotonic()
