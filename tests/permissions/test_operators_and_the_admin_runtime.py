@@ -118,6 +118,34 @@ async def test_who_changes_jobs_need_not_read_them(
         assert (await ref.get()).state is JobState.CANCELLED
 
 
+async def test_who_may_only_change_jobs_can_use_every_command_that_does(
+    installation: Installation, tmp_path: Path
+) -> None:
+    """`--operator NAME=mutate` alone could not: commands look a job up before they change it."""
+    refused = installation.violations("changer")
+    async with household(installation.access("house")) as jobs, admin(installation, tmp_path):
+        refs = [await jobs.unattended.create(Chore()) for _ in range(3)]
+        async with operator(installation, "reader") as reader:
+            for ref in refs:
+                await until_seen(reader, ref, JobState.PENDING)
+        by_filter = ("--service", "house", "--type", "unattended", "--state", "pending", "--yes")
+        for command, code in (
+            (("jobs", "cancel", refs[0].id, "--dry-run"), 0),
+            (("jobs", "cancel", refs[0].id, "--yes"), 0),
+            (("jobs", "cancel", *by_filter), 0),
+            (("jobs", "retry", refs[0].id, "--yes"), 1),
+            (("dlq", "replay", refs[0].id, "--yes"), 1),
+            (("dlq", "dismiss", refs[0].id, "--yes"), 1),
+            (("keys", "release", "house/keyed", "room:none", refs[0].id, "--yes"), 3),
+        ):
+            ended = await asyncio.to_thread(installation.command, "changer", *command)
+            assert ended.returncode == code, (command, ended.stdout, ended.stderr)
+            assert "permi" not in ended.stderr, (command, ended.stderr)
+        states = {(await ref.get()).state for ref in refs}
+        assert states == {JobState.CANCELLED}
+    assert installation.violations("changer") == refused
+
+
 async def test_a_dead_job_is_replayed_and_another_dismissed(
     installation: Installation, tmp_path: Path
 ) -> None:

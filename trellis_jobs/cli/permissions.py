@@ -33,6 +33,8 @@ from trellis_jobs.contract.rights import Rights, inbox_of
 from trellis_jobs.errors import InvalidToken
 from trellis_jobs.model.identity import check_token
 
+# What commands that change jobs ask first: which jobs these are, and whether anybody answers.
+_ASKED_BEFORE_CHANGES: Final = ("Jobs.Get", "Jobs.Health", "Jobs.List")
 _CAPABILITIES: Final = {
     "read": Capability.READ,
     "mutate": Capability.MUTATE,
@@ -205,6 +207,7 @@ def _of_operator(
         elif capability in _CAPABILITIES:
             needed = _CAPABILITIES[capability]
             asked = [method for method, rpc in RPCS.items() if rpc.needs is needed]
+            asked += _ASKED_BEFORE_CHANGES if needed is Capability.MUTATE else ()
             parts.append(rights.of_operator(name, asked))
         else:
             known = ", ".join((*_CAPABILITIES, _QUEUES, _STREAM))
