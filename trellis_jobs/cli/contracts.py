@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Final
@@ -19,6 +20,7 @@ from trellis_jobs.jetstream.connection import Connection
 from trellis_jobs.jetstream.queues import ServerQueue, find_queue, list_queues
 
 _PANEL: Final = "Contract"
+_DEEPEST: Final = 60
 _OTHERWISE: Final = "give --app MODULE:SERVICE, or --contract FILE"
 
 App = Annotated[
@@ -69,9 +71,27 @@ def read_contract(file: Path) -> ServiceContract:
 def read_manifest(file: Path) -> dict[str, Any]:
     """As it would be written here, and what it says beyond that; raises DeclarationError."""
     try:
-        return restated(orjson.loads(file.read_bytes()))
+        document = orjson.loads(file.read_bytes())
+        check_depth(document)
+        return restated(document)
     except (OSError, orjson.JSONDecodeError, DeclarationError) as error:
         raise DeclarationError(f"{file}: {error}") from error
+
+
+def check_depth(document: object) -> None:
+    """What reads schemas goes down with them, and Python ends a program that goes too deep."""
+    level = [document]
+    for _ in range(_DEEPEST):
+        if not level:
+            return
+        level = [inner for each in level for inner in _inside(each)]
+    raise DeclarationError(f"it is nested more than {_DEEPEST} levels deep")
+
+
+def _inside(value: object) -> Iterable[object]:
+    if isinstance(value, dict):
+        return value.values()
+    return value if isinstance(value, list) else ()
 
 
 async def known_queue(connection: Connection, name: QueueName) -> ServerQueue:

@@ -11,10 +11,11 @@ from typing import Annotated, Any, Final
 import typer
 
 from trellis_jobs.cli.contract.documents import OutFile, write
-from trellis_jobs.cli.contracts import read_contract
+from trellis_jobs.cli.contracts import read_manifest
 from trellis_jobs.contract.changes import ContractChange, Weight, changes
+from trellis_jobs.contract.facade.inert import check_inert
 from trellis_jobs.contract.facade.module import facade
-from trellis_jobs.contract.manifest import to_manifest
+from trellis_jobs.contract.manifest import from_manifest, to_manifest
 from trellis_jobs.errors import DeclarationError
 from trellis_jobs.service.jobs import Jobs
 
@@ -31,10 +32,21 @@ def generate(
 
     What a manifest says and Python cannot is refused, by its place.
     """
-    document = to_manifest(read_contract(manifest))
-    source = facade(document)
-    check_stable(document, manifest_of(source))
-    write(source, out)
+    write(generated(read_manifest(manifest)), out)
+
+
+def generated(manifest: Mapping[str, Any]) -> str:
+    """Python source that was tried; raises DeclarationError, whatever the manifest says."""
+    try:
+        document = to_manifest(from_manifest(manifest))
+        source = facade(document)
+        check_inert(source)
+        check_stable(document, manifest_of(source))
+    except DeclarationError:
+        raise
+    except Exception as error:
+        raise DeclarationError(f"no module can be made of it: {error}") from error
+    return source
 
 
 def manifest_of(source: str) -> Mapping[str, Any]:
@@ -42,13 +54,9 @@ def manifest_of(source: str) -> Mapping[str, Any]:
     module = ModuleType(_TRIAL)
     sys.modules[_TRIAL] = module  # where models look for the classes that they name
     try:
-        exec(compile(source, _TRIAL, "exec"), vars(module))  # noqa: S102 - it was written just now
+        exec(compile(source, _TRIAL, "exec"), vars(module))  # noqa: S102 - it only declares
         found = [each for each in vars(module).values() if _is_jobs(each)]
         return to_manifest(found[0].contract)
-    except DeclarationError:
-        raise
-    except Exception as error:
-        raise DeclarationError(f"no module can be made of it: {error}") from error
     finally:
         del sys.modules[_TRIAL]
 
