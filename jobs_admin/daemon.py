@@ -25,6 +25,7 @@ from jobs_admin.projection.projector import Projector
 from jobs_admin.reads.position import FilePosition, position
 from jobs_admin.reads.readers import Readers
 from jobs_admin.retention.archive import FolderArchive, NoArchive
+from jobs_admin.retention.junk import JunkRemoval
 from jobs_admin.retention.retention import Doors, Retention
 from jobs_admin.rpc.catching_up import LogProgress
 from jobs_admin.rpc.insight_methods import InsightMethods
@@ -64,6 +65,7 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 RETENTION: Final = "retention"
+JUNK: Final = "junk"
 _REMEDY: Final = (
     "start one service with rights to provision, or run `trellis-jobs admin serve --provision`"
 )
@@ -186,7 +188,17 @@ def _loops(parts: _Parts) -> Mapping[str, Coroutine[Any, Any, None]]:
         **upkeep.loops(parts.loops, parts.config),
         PROJECTOR: parts.loops.keep(PROJECTOR, parts.projector.run),
         RETENTION: parts.loops.repeat(RETENTION, every, _retention(parts, parts.projector)),
+        JUNK: parts.loops.repeat(JUNK, every, _junk(parts, parts.projector)),
     }
+
+
+def _junk(parts: _Parts, projector: Projector) -> Callable[[], Awaitable[object]]:
+    return JunkRemoval(
+        age=parts.config.retention.junk,
+        doors=Doors(parts.connection, parts.readers, projector),
+        now=parts.clock.now,
+        went_on=partial(parts.loops.went_on, JUNK),
+    ).sweep
 
 
 def _retention(parts: _Parts, projector: Projector) -> Callable[[], Awaitable[object]]:

@@ -11,7 +11,7 @@ from jobs_admin.projection.known_rows import KnownRows
 from jobs_admin.projection.writer import Writer
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Mapping
+    from collections.abc import Awaitable, Callable, Mapping, Sequence
 
     from jobs_admin.projection.store import Projection
     from trellis_jobs.jetstream.log_feed import LogMessage, Place
@@ -73,6 +73,10 @@ class Intake:
             if rows:
                 again = refold(taken_in, self.place)
                 await self._projection.do(Writer.forget, rows.values(), up_to, again)
+
+    async def forget_undecodable(self, sequences: Sequence[int]) -> None:
+        async with self._writing:
+            await self._projection.do(Writer.forget_undecodable, sequences)
 
     def _take_in(self, writer: Writer, batch: list[LogMessage]) -> None:
         """In several transactions where the rows of its jobs are too large for one."""

@@ -20,7 +20,7 @@ from jobs_admin.projection.writer import Writer
 from trellis_jobs.jetstream.log_feed import LogReplaced
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Coroutine, Mapping
+    from collections.abc import AsyncIterator, Coroutine, Mapping, Sequence
     from pathlib import Path
     from typing import Any
 
@@ -101,6 +101,14 @@ class Projector:
         if file is not None:
             file.watch.wrote()
             await file.intake.forget(up_to, read_job)
+            file.watch.wrote()
+
+    async def forget_undecodable(self, sequences: Sequence[int]) -> None:
+        """Take out messages that are no events, and that have left the log."""
+        file = self._file
+        if file is not None and sequences:
+            file.watch.wrote()
+            await file.intake.forget_undecodable(sequences)
             file.watch.wrote()
 
     async def _run(self, until: int | None) -> bool:

@@ -61,4 +61,5 @@ FORGET_ASIDE: Final = (
     "DELETE FROM undecodable_messages WHERE subject > ?1 || '.' AND subject < ?1 || '/' "
     "AND sequence <= ?2"
 )
+FORGET_UNDECODABLE: Final = "DELETE FROM undecodable_messages WHERE sequence = ?"
 SET_METADATA: Final = ManyRows("INSERT OR REPLACE INTO projection_metadata", 2)

@@ -120,6 +120,10 @@ class Writer:
             self._count(_written(rows), [])
             self._write(left)
 
+    def forget_undecodable(self, sequences: Sequence[int]) -> None:
+        with self._transaction():
+            self._database.executemany(sql.FORGET_UNDECODABLE, [(each,) for each in sequences])
+
     def add_indexes(self) -> None:
         """At the end of a bulk load: sorting once is cheaper than keeping sorted."""
         self._database.executescript(indexes_script())

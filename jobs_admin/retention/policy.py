@@ -20,6 +20,7 @@ SHORTEST: Final = timedelta(hours=1)
 LONGEST: Final = timedelta(days=36_500)
 KEEP_ALL: Final = "keep-all"
 _OTHERS: Final = "others"
+_JUNK: Final = "junk"
 _DEFAULT: Final = timedelta(days=7)
 _DEFAULTS: Final[Mapping[JobState, timedelta]] = {
     JobState.FAILED: timedelta(days=30),
@@ -34,10 +35,13 @@ _SHOWN_IN: Final = "dhms"
 class RetentionPolicy:
     """`ages` names every state in which a job is over; None keeps its jobs for ever.
 
+    `junk`: how long messages are kept that are under the log's subjects and are no events.
+
     As a string it is what parse() takes.
     """
 
     ages: Mapping[JobState, timedelta | None]
+    junk: timedelta | None = _DEFAULT
 
     def is_due(self, state: JobState, ended_at: datetime, now: datetime) -> bool:
         age = self.ages.get(state)
@@ -49,7 +53,7 @@ class RetentionPolicy:
 
     def __str__(self) -> str:
         kept = [state for state, age in self.ages.items() if age is None]
-        if len(kept) == len(self.ages):
+        if len(kept) == len(self.ages) and self.junk is None:
             return KEEP_ALL
         [(usual, states)] = Counter(self.ages.values()).most_common(1)
         named = [
@@ -57,7 +61,9 @@ class RetentionPolicy:
             for state, age in sorted(self.ages.items())
             if states == 1 or age != usual
         ]
-        return ",".join(named if states == 1 else [*named, f"{_OTHERS}={_shown(usual)}"])
+        named += [] if states == 1 else [f"{_OTHERS}={_shown(usual)}"]
+        named += [] if self.junk == _DEFAULT else [f"{_JUNK}={_shown(self.junk)}"]
+        return ",".join(named)
 
 
 def standard() -> RetentionPolicy:
@@ -65,24 +71,28 @@ def standard() -> RetentionPolicy:
 
 
 def parse(text: str) -> RetentionPolicy:
-    """`keep-all`, or `completed=7d,failed=30d,others=12h`; what is not named keeps its default."""
+    """`keep-all`, or `completed=7d,failed=30d,others=12h,junk=1d`.
+
+    What is not named keeps its default; `others` are the other states.
+    """
     if text.strip() == KEEP_ALL:
-        return RetentionPolicy(dict.fromkeys(sorted(OVER)))
+        return RetentionPolicy(dict.fromkeys(sorted(OVER)), junk=None)
     ages: dict[JobState, timedelta | None] = dict(standard().ages)
     named: dict[str, timedelta | None] = {}
     for part in filter(None, (part.strip() for part in text.split(","))):
         name, _, value = (each.strip() for each in part.partition("="))
         if name in named:
             raise ConfigError(f"retention {part!r}: {name!r} is named twice")
-        named[name if name == _OTHERS else _state(part, name)] = _age(part, value)
+        named[name if name in (_OTHERS, _JUNK) else _state(part, name)] = _age(part, value)
+    junk = named.pop(_JUNK, _DEFAULT)
     if _OTHERS in named:
         ages = dict.fromkeys(ages, named.pop(_OTHERS))
-    return RetentionPolicy(ages | {JobState(name): age for name, age in named.items()})
+    return RetentionPolicy(ages | {JobState(name): age for name, age in named.items()}, junk)
 
 
 def _state(part: str, name: str) -> JobState:
     if name not in OVER:
-        known = ", ".join([*sorted(OVER), _OTHERS])
+        known = ", ".join([*sorted(OVER), _OTHERS, _JUNK])
         raise ConfigError(
             f"retention {part!r}: {name!r} is no state in which a job is over; {known}"
         )

@@ -23,12 +23,13 @@ from tests.support.facts import until
 from trellis_jobs import JobRef, Service, Workers
 from trellis_jobs.contract.topology import ADVISORIES, LOG, WORK, Topology
 from trellis_jobs.errors import ServiceMissing
-from trellis_jobs.jetstream import api
+from trellis_jobs.jetstream import api, stored_messages
 from trellis_jobs.jetstream.log_feed import LogFeed
 from trellis_jobs.jetstream.provision import provision
 from trellis_jobs.model import subjects
 
 RUBBISH: Final = b"no database" * 1000
+JUNK: Final = ("trellis.jobs.mill.plain.none.unknown", "trellis.jobs.workers.mill.x.created")
 
 
 async def projecting(stage: Stage) -> None:
@@ -164,18 +165,28 @@ async def look_around(admin: AdminClient, held: JobRef[Done]) -> None:
 
 
 async def forgetting(stage: Stage) -> None:
-    """Jobs that are over leave the log as soon as they can."""
+    """Jobs that are over leave the log as soon as they can, and so does what is no event."""
     async with people(stage) as p:
         refs = [await p.create(queue) for queue in (p.jobs.plain, p.jobs.keyed)]
         async with mill(stage.folder, calm=True).connect(stage.url):
             await p.until_over(*refs)
             async with serving(parts.config(stage.url, stage.folder)):
                 await projected(p)
+            for junk in JUNK:
+                await p.raw.connection.ask(junk, b"no event", timeout=PATIENCE)
         await stage.begin(parts.serve_and_forget)
+        await stage.until(partial(is_rid_of_junk, p), "what is no event has left both streams")
         for ref in refs:
             await stage.until(partial(has_left, p, ref), f"{ref} has left the log")
         await stage.until(partial(says, stage, "jobs were removed"), "a sweep is over")
         await stage.end()
+
+
+async def is_rid_of_junk(p: People) -> bool:
+    connection = p.raw.connection
+    left = [await stored_messages.newest(connection, LOG, subject) for subject in JUNK]
+    work = await stored_messages.newest(connection, WORK, subjects.WORK_OF_NO_SERVICE)
+    return not any([*left, work])
 
 
 def pulling(stage: Stage) -> AbstractAsyncContextManager[Service[MillJobs]]:

@@ -28,7 +28,7 @@ OFTEN: Final = {
     "reconcile_grace": timedelta(seconds=0.4),
     "retention_interval": timedelta(seconds=0.2),
 }
-AT_ONCE: Final = RetentionPolicy(dict.fromkeys(OVER, timedelta(0)))
+AT_ONCE: Final = RetentionPolicy(dict.fromkeys(OVER, timedelta(0)), junk=timedelta(0))
 FILE: Final = "jobs.sqlite"
 # More than are under way at once.
 IN_A_ROW: Final = 600
@@ -81,7 +81,7 @@ async def serve_as_provisioned(url: str, folder: Path) -> None:
 
 
 async def serve_and_forget(url: str, folder: Path) -> None:
-    """Jobs leave as soon as they are over."""
+    """Jobs leave as soon as they are over, and what is no event at once."""
     await _serve(config(url, folder, retention=AT_ONCE, archive=folder / ARCHIVE), folder)
 
 

@@ -84,6 +84,9 @@ NEVER: Final[Mapping[str, tuple[str, ...]]] = {
         "jobs_admin.upkeep.advisories:Advisories.run:self._feed.later",
         "trellis_jobs.jetstream.advisory_feed:AdvisoryFeed.later:self._answer",
     ),
+    "lost work of a job under whose subjects a stranger wrote: it only reads": (
+        "jobs_admin.upkeep.verdicts:Verdicts.unmoved:self.current",
+    ),
     "more jobs of one state than a sweep checks": (
         "jobs_admin.upkeep.reconciliation:Reconciliation._check_some:self._check",
     ),

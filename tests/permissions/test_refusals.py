@@ -58,6 +58,7 @@ OF_A_SERVICE: Final = (
     Deed("write a note on a job of another", f"{JOB}.logged", EVENT),
     Deed("retry a job of another", f"{JOB}.retried", EVENT),
     Deed("tell presence of another", "trellis.jobs.workers.house.work.i1.heartbeat", "{}"),
+    Deed("make work that no queue takes", "trellis.jobs.workers.garden.work.created", EVENT),
     Deed("enqueue work of another", "trellis.work.house.work.01JHOUSEJOB", EVENT),
     Deed("enqueue its own work past the log", "trellis.work.garden.work.01JGARDENJOB", EVENT),
     Deed("write a key of another", KEY, "{}"),

@@ -15,7 +15,12 @@ if TYPE_CHECKING:
 
 async def purge_job(connection: Connection, job: JobAddress, *, up_to: int) -> int:
     """Remove the job's events up to a sequence: what came after it stays (design D24)."""
-    body = {"filter": subjects.history(job), "seq": up_to + 1}
+    return await purge_subject(connection, subjects.history(job), up_to=up_to)
+
+
+async def purge_subject(connection: Connection, subject: str, *, up_to: int) -> int:
+    """Remove what the log has under a subject, up to a sequence."""
+    body = {"filter": subject, "seq": up_to + 1}
     answer = await api.request(connection, f"STREAM.PURGE.{LOG}", body)
     return int(answer.get("purged", 0))
 

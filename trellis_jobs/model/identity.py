@@ -18,7 +18,8 @@ _FORTY_BITS: Final = (1 << 40) - 1
 _TEN_BITS: Final = [first + second for first in _CROCKFORD for second in _CROCKFORD]
 
 # trellis.jobs.workers.> is the presence family, so no service may take the name.
-RESERVED_SERVICES: Final = frozenset({"workers"})
+PRESENCE_NAME: Final = "workers"
+RESERVED_SERVICES: Final = frozenset({PRESENCE_NAME})
 
 
 class JobAddress(Value, frozen=True):

@@ -13,13 +13,16 @@ from typing import Final
 
 from trellis_jobs.errors import InvalidToken
 from trellis_jobs.model.events import EventKind
-from trellis_jobs.model.identity import JobAddress, check_service, check_token
+from trellis_jobs.model.identity import PRESENCE_NAME, JobAddress, check_service, check_token
 from trellis_jobs.model.key_state import KeyAddress
 from trellis_jobs.model.values import Value
 
 EVERYTHING: Final = "trellis.jobs.>"
 ALL_WORK: Final = "trellis.work.>"
 ALL_PRESENCE: Final = "trellis.jobs.workers.>"
+# After the name of the presence family come service, type, instance and "heartbeat".
+TOKENS_OF_PRESENCE: Final = 4
+WORK_OF_NO_SERVICE: Final = f"trellis.work.{PRESENCE_NAME}.>"
 WORK_FROM_TOKENS: Final = "trellis.work.{{wildcard(1)}}.{{wildcard(2)}}.{{wildcard(3)}}"
 _RPC: Final = "rpc.v1."
 # Inboxes of clients, and what a server puts in their place between accounts.
@@ -79,7 +82,8 @@ def all_of_service(service: str) -> str:
 
 
 def presence_of_service(service: str) -> str:
-    return f"trellis.jobs.workers.{service}.>"
+    """Heartbeats and nothing else: `….workers.<service>.<any>.created` would become work."""
+    return presence(service, "*", "*")
 
 
 def of_kind(service: str, job_type: str, kind: EventKind) -> str:

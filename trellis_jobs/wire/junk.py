@@ -1,0 +1,43 @@
+"""Which messages under the log's subjects no version of ours can have written."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from trellis_jobs.model import identity, subjects
+from trellis_jobs.wire import headers as h
+from trellis_jobs.wire import log
+from trellis_jobs.wire.events import Undecodable
+from trellis_jobs.wire.fields import BadField, loads
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+
+def is_junk(subject: str, data: bytes, headers: Mapping[str, str]) -> bool:
+    """False for every event and heartbeat, and for what could be one of a newer version.
+
+    A newer version may write kinds and fields that this one cannot read. But its body is a JSON
+    object about the job that the subject names, and it never carries the headers of a server's
+    reply (design D21).
+    """
+    if not isinstance(log.read(subject, 0, data, headers), Undecodable):
+        return False
+    if h.is_server_reply(headers):
+        return True
+    try:
+        body = loads(data)
+    except BadField:
+        return True
+    return not _may_be_newer(subject.split("."), body)
+
+
+def _may_be_newer(tokens: list[str], body: Mapping[str, object]) -> bool:
+    match tokens:
+        case ["trellis", "jobs", identity.PRESENCE_NAME, *about]:
+            return len(about) == subjects.TOKENS_OF_PRESENCE
+        case ["trellis", "jobs", service, job_type, job_id, _]:
+            named = [body.get(name) for name in ("service", "jobType", "jobId")]
+            return named == [service, job_type, job_id]
+        case _:
+            return False
