@@ -66,8 +66,7 @@ class TextLines(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:
         time = f"{_time_of(record).astimezone():%H:%M:%S.%f}"[:-3]
         level = self._paint(f"{record.levelname.lower():<7}", _COLOURS.get(record.levelname, ""))
-        fields = " ".join(f"{name}={_plain(value)}" for name, value in fields_of(record).items())
-        fields = harmless(fields, one_line=True)
+        fields = harmless(_fields_beside(record), one_line=True)
         # Indented, so that the second line of a message cannot pass for another record.
         message = harmless(record.getMessage()).replace("\n", "\n    ")
         line = f"{self._paint(time, _DIM)} {level} {message:<24}"
@@ -87,6 +86,17 @@ def fields_of(record: logging.LogRecord) -> dict[str, Any]:
         for name, value in vars(record).items()
         if name not in _OF_EVERY_RECORD and value is not None
     }
+
+
+def _fields_beside(record: logging.LogRecord) -> str:
+    """The fields that the message does not tell already."""
+    message = record.getMessage()
+    return " ".join(
+        f"{name}={_plain(value)}"
+        for name, value in fields_of(record).items()
+        if (", ".join(map(str, value)) if isinstance(value, list | tuple) else str(value))
+        not in message
+    )
 
 
 def _time_of(record: logging.LogRecord) -> datetime:

@@ -22,6 +22,7 @@ from trellis_jobs.model.settlement import (
     settle,
     too_late,
 )
+from trellis_jobs.worker.outcome_log import log_outcome
 from trellis_jobs.worker.performance import perform
 from trellis_jobs.worker.running_job import RunningJob, StopReason
 from trellis_jobs.worker.turns import Turns
@@ -111,7 +112,9 @@ class AttemptRunner:
             return await self._settle(running, outcome)
         except _UNWRITABLE as error:
             log.warning(
-                "notes that cannot be written were left out",
+                "the open log lines and progress of job %s cannot be stored and are left out: %s",
+                running.terms.job.job_id,
+                error,
                 extra={"job": running.terms.job.job_id, "error": str(error)},
             )
         try:
@@ -146,7 +149,7 @@ class AttemptRunner:
         settlement, appended = settled
         if settlement.event is not None and not isinstance(appended, Lost):
             self._tools.telemetry.count(settlement.event)
-        self._say(running, outcome, settlement, appended)
+        log_outcome(running, settlement, appended)
         if isinstance(appended, Lost):
             return await self._too_late(running, appended)
         if isinstance(settlement.answer, Silence) and appended.standing.is_over:
@@ -167,24 +170,4 @@ class AttemptRunner:
             message=f"the result cannot be stored: {error}",
             tries=running.terms.tries,
             at=self._tools.surroundings.now(),
-        )
-
-    def _say(
-        self, running: RunningJob, outcome: Outcome, settlement: Settlement, appended: object
-    ) -> None:
-        if not log.isEnabledFor(logging.INFO):
-            return
-        event = settlement.event
-        error = outcome.error if isinstance(outcome, (Retryable, Fatal)) else None
-        log.info(
-            "attempt settled",
-            extra={
-                "queue": self._handler.queue.name,
-                "job": running.terms.job.job_id,
-                "tries": running.terms.tries,
-                "outcome": type(outcome).__name__,
-                "event": event.kind.value if event else None,
-                "error": f"{error.type}: {error.message}" if error else None,
-                "lost": appended.reason if isinstance(appended, Lost) else None,
-            },
         )

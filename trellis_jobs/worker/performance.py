@@ -84,7 +84,7 @@ class _Witness:
     at: datetime
 
     def error(self, kind: str, message: str, raised: BaseException | None = None) -> JobError:
-        scrub = self.running.scrub
+        scrub, self.running.raised = self.running.scrub, raised
         trace = None if raised is None else bounded(scrub(_traceback(raised)), TRACEBACK_LIMIT)
         return JobError(
             type=kind,

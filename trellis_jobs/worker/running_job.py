@@ -57,6 +57,7 @@ class RunningJob:
         "delivery",
         "keyless",
         "lease",
+        "raised",
         "slot",
         "stop_reason",
         "terms",
@@ -85,6 +86,7 @@ class RunningJob:
             self.slot.concurrency if self.slot else None,
         )
         self.stop_reason: StopReason | None = None
+        self.raised: BaseException | None = None
         self.lease = delivery.lease
         self._looked_at = self.lease.renewed_at
         tools.leases.keep(self.lease)
@@ -112,11 +114,19 @@ class RunningJob:
         """The attempt is over; a handler in a thread cannot be stopped, but can look."""
         self._timed_out = True
 
+    @property
+    def has_secrets(self) -> bool:
+        return bool(self._secrets or self._queue.result.secrets)
+
+    @property
+    def _secrets(self) -> tuple[str, ...]:
+        return self.delivery.begun.secrets or self._queue.payload.secrets
+
     def scrub(self, text: str) -> str:
         """A text as it may be stored: without the secrets of the job's payload."""
-        begun = self.delivery.begun
-        places = begun.secrets or self._queue.payload.secrets
-        return scrubbed(text, secret_texts(begun.payload, places)) if places else text
+        if not self._secrets:
+            return text
+        return scrubbed(text, secret_texts(self.delivery.begun.payload, self._secrets))
 
     def note_progress(self, progress: Progress) -> None:
         self._tools.on_loop(self.voice.progress, progress)

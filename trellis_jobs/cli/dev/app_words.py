@@ -8,6 +8,7 @@ from typing import Any, Final
 import orjson
 
 _RUNTIME: Final = "trellis_jobs"
+_OUTCOMES: Final = "trellis_jobs.worker.outcome_log"
 _QUIET: Final = frozenset({"debug", "info"})
 _OF_A_RECORD: Final = ("level", "logger", "message")
 _OF_EVERY_LINE: Final = frozenset({"time", "level", "logger", "message", "exception"})
@@ -35,10 +36,10 @@ def understand(line: str) -> Working | Said | None:
     if record is None:
         return Said(line, is_alarm=line.startswith("error: ")) if line.strip() else None
     queues = record.get("queues")
-    if record["message"] == "worker started" and isinstance(queues, list):
+    if record["message"].startswith("worker started") and isinstance(queues, list):
         return Working(str(record.get("service")), tuple(map(str, queues)))
     is_quiet = record["level"] in _QUIET
-    if is_quiet and record["logger"].startswith(_RUNTIME):
+    if record["logger"] == _OUTCOMES or (is_quiet and record["logger"].startswith(_RUNTIME)):
         return None
     return Said(_words(record), is_alarm=not is_quiet)
 
