@@ -280,7 +280,7 @@ async def _prepare(connection: Connection, *, make: bool) -> Features:
 async def _require_streams(connection: Connection, features: Features, *, make: bool) -> None:
     """All of them, and as they must be: later trouble with one shows in Jobs.Health."""
     for lack in features.lacks():
-        log.warning("this server lacks a feature", extra={"feature": lack})
+        log.warning("this server lacks %s", lack, extra={"feature": lack})
     topology = Topology(features)
     if make:
         await provision(connection, topology)

@@ -130,7 +130,7 @@ class Health:
         except JobsError as error:
             problem = str(error)
         except Exception as error:
-            log.exception("a check of health failed", extra={"check": name})
+            log.exception("health check %s failed", name, extra={"check": name})
             problem = f"{type(error).__name__}: {error}"
         return Check(name, HealthStatus.DEGRADED, {"error": problem})
 

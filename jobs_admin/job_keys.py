@@ -99,7 +99,12 @@ class JobKeys:
         try:
             await self._apply(key, lambda state: slots.withdraw(state, job.job_id))
         except JobsError as error:
-            log.warning("a key was not tidied", extra={"job": job.job_id, "error": str(error)})
+            log.warning(
+                "job %s is over but was not removed from its key; key repair does that: %s",
+                job.job_id,
+                error,
+                extra={"job": job.job_id, "error": str(error)},
+            )
 
     async def let_in_again(self, retried: e.Retried) -> None:
         """Before the event, and beyond the key's depth if need be: an operator wants it.
@@ -120,7 +125,9 @@ class JobKeys:
             await self._apply(key, lambda state: slots.Left(_wait_anew(state, waiting)))
         except JobsError as error:
             log.warning(
-                "a job has no place in its key",
+                "job %s could not be added to its key, and runs without a place in its queue: %s",
+                waiting.job_id,
+                error,
                 extra={"job": waiting.job_id, "error": str(error)},
             )
 

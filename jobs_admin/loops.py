@@ -131,7 +131,10 @@ class Loops:
         is_expected = isinstance(error, JobsError | ConnectionLost | NoResponders)
         log.log(
             logging.WARNING if is_expected else logging.ERROR,
-            "a loop of the admin runtime failed, and goes on",
+            "the %s of the admin runtime failed (%s in a row) and is started again: %s",
+            loop.name,
+            loop.failures,
+            loop.last_error,
             extra={"loop": loop.name, "failures": loop.failures, "error": loop.last_error},
             exc_info=None if is_expected else error,
         )

@@ -40,7 +40,11 @@ class ServerClock:
                 async with asyncio.timeout(_PATIENCE):
                     self._ahead = await self._ask()
             except (JobsError, TimeoutError) as error:
-                log.info("the server's time goes by the last answer", extra={"error": str(error)})
+                log.info(
+                    "server time unavailable, using the last known offset: %s",
+                    error,
+                    extra={"error": str(error)},
+                )
         return self._steady() + self._ahead
 
     async def _ask(self) -> timedelta:

@@ -119,7 +119,9 @@ class Projector:
                 await _first_of(self._follow(file, until), file.watch.until_trouble())
         except FileReplaced as replaced:
             await self._close()
-            log.info("the projection is opened again", extra={"reason": str(replaced)})
+            log.info(
+                "the projection is opened again: %s", replaced, extra={"reason": str(replaced)}
+            )
         except FileDamaged as damage:
             await self._close()
             await self._mend(damage)
@@ -191,7 +193,9 @@ class Projector:
         is_the_first = file_id(self._path) is None and not self._was_open
         log.log(
             logging.INFO if is_the_first else logging.WARNING,
-            "the projection is rebuilt",
+            "the projection %s is rebuilt: %s",
+            self._path,
+            reason,
             extra={"path": str(self._path), "reason": reason},
         )
         self.rebuilding = RebuildProgress(self._path)

@@ -86,7 +86,10 @@ async def rebuild(
             await fill_up(fresh, feed, shown, nice=nice)
             await asyncio.to_thread(put_in_place, fresh, path, keep_old_as=keep_old_as)
     log.info(
-        "the projection was rebuilt",
+        "the projection %s was rebuilt from %s messages, up to position %s",
+        path,
+        filled.messages,
+        filled.position,
         extra={"path": str(path), "messages": filled.messages, "position": filled.position},
     )
     return filled
@@ -176,6 +179,10 @@ async def _held(path: Path, patience: float) -> AsyncIterator[Place]:
                 await database.execute("BEGIN IMMEDIATE")
                 place = await place_of(database)
         except (aiosqlite.DatabaseError, FileDamaged) as error:
-            log.warning("the old projection cannot be read", extra={"error": str(error)})
+            log.warning(
+                "the old projection cannot be read, so the log is read from its start: %s",
+                error,
+                extra={"error": str(error)},
+            )
             place = Place()
         yield place

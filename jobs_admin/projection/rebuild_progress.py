@@ -30,6 +30,9 @@ class RebuildProgress:
         if self._clock() - self._said_at >= _SAID_EVERY:
             self._said_at = self._clock()
             log.info(
-                "the projection is being rebuilt",
+                "rebuilding the projection %s: %s of %s messages",
+                self._path,
+                done,
+                total,
                 extra={"path": str(self._path), "messages": done, "of": total},
             )

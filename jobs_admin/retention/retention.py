@@ -110,7 +110,8 @@ class Retention:
                 if self._went_on is not None:
                     self._went_on()
         if swept.removed:
-            log.info("jobs were removed after their time", extra={"jobs": dict(swept.removed)})
+            counted = ", ".join(f"{n} {state}" for state, n in swept.removed.items())
+            log.info("retention removed jobs: %s", counted, extra={"jobs": dict(swept.removed)})
         return swept
 
     async def _remove(

@@ -93,7 +93,10 @@ class InsightMethods:
         """From the log: the projection does not have them. That they were told is logged."""
         job = await self._job(asked)
         log.info(
-            "the secrets of a job were told",
+            "the secrets of job %s were shown to %s (request %s)",
+            job.id,
+            asker.session or "a caller without a session key",
+            asker.request_id,
             extra={"job": job.id, "by": asker.session, "request": asker.request_id},
         )
         told: dict[str, Any] = {"id": job.id, "service": job.address.service}

@@ -32,7 +32,7 @@ async def until_of_use(connection: Connection, projector: Projector) -> None:
             await projector.until_open()
             return
     if await _others_answer(connection):
-        log.info("others answer requests until the projection is rebuilt")
+        log.info("other admin runtimes answer requests until the projection of this one is rebuilt")
         await projector.until_open()
 
 

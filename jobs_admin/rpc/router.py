@@ -135,7 +135,9 @@ class Router:
         error_id = self._new_id()
         log.log(
             level,
-            "a request was refused",
+            "request %s was refused: %s",
+            name[:_LONGEST_HEADER],
+            fault.message[:_LONGEST_SAID],
             extra={
                 "method": name[:_LONGEST_HEADER],
                 "error_id": error_id,

@@ -73,7 +73,11 @@ class Advisories:
             try:
                 await self._deal_with(advisory)
             except JobsError as error:
-                log.warning("an advisory has to wait", extra={"error": str(error)})
+                log.warning(
+                    "an advisory could not be handled yet and is tried again: %s",
+                    error,
+                    extra={"error": str(error)},
+                )
                 await self._feed.later(advisory)
             else:
                 await self._feed.done(advisory)
@@ -98,4 +102,9 @@ class Advisories:
 
 
 def _ignore(advisory: Advisory, why: str | None) -> None:
-    log.warning("an advisory is ignored", extra={"subject": advisory.subject, "reason": why})
+    log.warning(
+        "an advisory on %s is ignored: %s",
+        advisory.subject,
+        why,
+        extra={"subject": advisory.subject, "reason": why},
+    )

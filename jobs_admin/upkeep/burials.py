@@ -91,8 +91,13 @@ class Burials:
 
         dead = await self.verdicts.append(message.job, latest, plan)
         if dead is not None:
-            log.warning(
-                "a job died because its deliveries are used up",
+            log.error(
+                "job %s of %s/%s died: consumer %s delivered it %s times, which is its limit",
+                message.job.job_id,
+                message.job.service,
+                message.job.job_type,
+                exhausted.consumer,
+                exhausted.deliveries,
                 extra={"job": message.job.job_id, "consumer": exhausted.consumer},
             )
             await self.keys.withdraw(message.job, message.begun.concurrency)

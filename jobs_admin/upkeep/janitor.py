@@ -74,10 +74,21 @@ class Janitor:
                 job, late.seen, lambda latest: plan_expiry(job, latest, now)
             )
         except JobKeepsMoving as busy:
-            log.warning("a late job goes on for now", extra={"job": job.job_id, "why": str(busy)})
+            log.warning(
+                "job %s is past its deadline but could not be expired yet: %s",
+                job.job_id,
+                busy,
+                extra={"job": job.job_id, "why": str(busy)},
+            )
             return
         if ended is None:
             return
-        log.info("a job's deadline passed", extra={"job": job.job_id})
+        log.info(
+            "job %s of %s/%s expired: its deadline passed",
+            job.job_id,
+            job.service,
+            job.job_type,
+            extra={"job": job.job_id},
+        )
         if ended.before.head.standing.state is not JobState.ACTIVE:
             await self._keys.withdraw(job, late.concurrency)

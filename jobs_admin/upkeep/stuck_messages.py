@@ -169,7 +169,9 @@ class StuckMessages:
         if message is None or message.stored_at != suspect.stored_at:
             return
         log.warning(
-            "a work message was given up by the server, and no advisory came",
+            "work message %s of consumer %s has used up its deliveries, and no advisory came",
+            message.sequence,
+            consumer.name,
             extra={"consumer": consumer.name, "sequence": message.sequence},
         )
         exhausted = Exhausted(consumer.name, _limit(consumer), consumer.at)

@@ -304,7 +304,7 @@ async def test_what_is_refused_is_found_again_in_the_log(
     if level == "ERROR":
         monkeypatch.setattr(services, "_COUNTS", "no SQL at all")
     told = await lab.stranger.ask(method, body, **{"request-id": "REQ-18"})
-    [said] = [each for each in caplog.records if each.message == "a request was refused"]
+    [said] = [each for each in caplog.records if "was refused: " in each.message]
     found = vars(said)
     assert (found["error_id"], found["request_id"]) == (told["id"], "REQ-18")
     assert (found["method"], said.levelname) == (method, level)

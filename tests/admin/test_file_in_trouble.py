@@ -142,7 +142,7 @@ async def test_a_reader_that_meets_damage_tells_the_projector(
 
         await until(refused, "somebody is refused")
         await until(lambda: file_id(lab.path) not in (None, before), "there is another file")
-    [rebuilt] = [each for each in caplog.records if each.message == "the projection is rebuilt"]
+    [rebuilt] = [each for each in caplog.records if "is rebuilt: " in each.message]
     assert rebuilt.levelname == "WARNING"
 
 

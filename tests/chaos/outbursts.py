@@ -10,6 +10,8 @@ from tests.chaos.actors import Actor, Kind
 
 _BEGINS: Final = re.compile(r"(?:\d{4}-\d\d-\d\d )?\d\d:\d\d:\d\d[.,]\d{3} ")
 _MARKS: Final = ("Traceback (most recent call last)", "Task was destroyed but it is pending")
+# A job that failed or died: its traceback is the handler's.
+_OUTCOME: Final = re.compile(r" job \S+ of \S+/\S+ (?:died|failed) ")
 # How SQLite, and the system, say that no byte can be written any more.
 _FULL: Final = ("disk I/O error", "database or disk is full", "File too large")
 
@@ -31,7 +33,7 @@ def outbursts_in(output: str) -> list[str]:
     return [
         f"{lines[0]} … {lines[-1]}"
         for lines in _records(output)
-        if any(mark in line for line in lines for mark in _MARKS)
+        if any(mark in line for line in lines for mark in _MARKS) and not _OUTCOME.search(lines[0])
     ]
 
 

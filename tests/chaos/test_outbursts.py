@@ -38,13 +38,13 @@ async def _log_with(formatter: logging.Formatter) -> str:
 
 async def test_an_error_that_only_a_log_tells_of_is_found_in_the_output_of_workers() -> None:
     [said] = outbursts_in(await _log_with(AS_WORKERS_LOG))
-    assert "a task of the worker failed" in said
+    assert "of the worker failed" in said
     assert said.endswith("KeyError: 'x'")
 
 
 async def test_an_error_that_only_a_log_tells_of_is_found_in_the_output_of_daemons() -> None:
     [said] = outbursts_in(await _log_with(TextLines(coloured=False)))
-    assert "a task of the worker failed" in said
+    assert "of the worker failed" in said
     assert said.endswith("KeyError: 'x'")
 
 
@@ -52,3 +52,14 @@ def test_warnings_are_no_errors() -> None:
     assert (
         outbursts_in("2026-01-01 10:00:00,000 WARNING disconnected\n12:00:00.000 info    x\n") == []
     )
+
+
+def test_the_death_of_a_job_is_no_error_of_the_worker() -> None:
+    died = "ERROR job 01J of lab/work died after 2 of 2 tries: KeyError: 'x'"
+    trace = "Traceback (most recent call last):\nKeyError: 'x'"
+    first, second = (
+        f"2026-03-28 12:00:00,000 {died}",
+        f"2026-03-28 12:00:01,000 ERROR other\n{trace}",
+    )
+    assert outbursts_in(f"{first}\n{trace}") == []
+    assert len(outbursts_in(f"{first}\n{trace}\n{second}")) == 1

@@ -181,9 +181,10 @@ async def test_it_starts_again_when_its_server_was_away(
     with running(tmp_path, *SERVE, "--nats", server.url, "--db", db) as admin:
         await admin.until_says(STARTED)
         server.kill()
-        await admin.until_says("disconnected, reconnecting")
+        await admin.until_says(f"disconnected from {server.url}: ")
+        await admin.until_says("; reconnecting")
         server.restart()
-        await admin.until_says("reconnected")
+        await admin.until_says(f"reconnected to {server.url}")
         ref = await jobs.work.create(Task())
         async with AdminClient.connect(server.url) as client:
 

@@ -29,7 +29,7 @@ async def test_a_worker_logs_one_json_object_per_line(
     with running(tmp_path, *command, "--log-format", "json") as worker:
         assert await worker.until_exit() == 0
         lines = [json.loads(line) for line in worker.said.splitlines()]
-    started = next(line for line in lines if line["message"] == "worker started")
+    started = next(line for line in lines if line["message"].startswith("worker started"))
     assert started["queues"] == ["greet", "nap", "shrug"]
     assert started["level"] == "info"
     assert all(datetime.fromisoformat(line["time"]).tzinfo == UTC for line in lines)
@@ -50,6 +50,12 @@ def test_json_keeps_every_field_and_writes_times_as_rfc_3339() -> None:
 def test_json_takes_values_that_json_does_not_know() -> None:
     line = JsonLines().format(record("odd", path=Path("/tmp/x"), ids={1: "a"}))  # noqa: S108
     assert json.loads(line)["path"] == "/tmp/x"  # noqa: S108
+
+
+def test_text_leaves_out_fields_that_the_message_has() -> None:
+    said = record("job 01J of shop runs on a, b", job="01J", queues=["a", "b"], instance="X7")
+    line = TextLines(coloured=False).format(said)
+    assert line.endswith("job 01J of shop runs on a, b instance=X7")
 
 
 def test_text_shows_fields_as_key_value_and_quotes_what_has_blanks() -> None:

@@ -260,7 +260,7 @@ async def losing_the_keys(stage: Stage) -> None:
         ref = await p.create(p.jobs.keyed)
         await api.request(p.raw.connection, f"STREAM.DELETE.{KEYS}")
         stage.signal(signal.SIGCONT)
-        await stage.until(lambda: says(stage, "a key is in trouble"), "the worker notices")
+        await stage.until(lambda: says(stage, "cannot be read or changed"), "the worker notices")
         await provision(p.raw.connection, Topology(p.raw.features))
         await p.until_over(ref)
         await stage.end()

@@ -181,7 +181,7 @@ async def _probed(post: _Post) -> AsyncIterator[None]:
         yield
         return
     async with Probes(report).open(post.health_port, post.health_host) as port:
-        log.info("probes are answered", extra={"port": port})
+        log.info("health probes are answered on port %s", port, extra={"port": port})
         yield
 
 

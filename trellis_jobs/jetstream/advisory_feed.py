@@ -86,4 +86,8 @@ class AdvisoryFeed:
         try:
             await self._connection.publish(advisory.reply, data or b"")
         except ConnectionLost as error:
-            log.warning("an advisory will come once more", extra={"error": str(error)})
+            log.warning(
+                "an advisory was not acknowledged and will be delivered again: %s",
+                error,
+                extra={"error": str(error)},
+            )

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import logging
-import re
 import time
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
 from functools import partial
@@ -15,18 +13,16 @@ from nats.errors import Error as NatsError
 from nats.errors import OutboundBufferLimitError
 
 from trellis_jobs.errors import (
-    CredentialsRefused,
     InboxNotPermitted,
-    InfrastructureError,
     InvalidToken,
     NotPermitted,
     PayloadTooLarge,
     Unreachable,
 )
-from trellis_jobs.infrastructure_errors import NotEncrypted
 from trellis_jobs.jetstream.access import Access, access_to
 from trellis_jobs.jetstream.addresses import addresses_in
-from trellis_jobs.jetstream.direct_client import DirectClient, NotEncryptedError
+from trellis_jobs.jetstream.connection_events import ConnectionEvents
+from trellis_jobs.jetstream.direct_client import DirectClient
 from trellis_jobs.jetstream.messages import read_headers
 from trellis_jobs.jetstream.questions import ConnectionLost, NoResponders, Questions
 from trellis_jobs.wire import headers as h
@@ -40,17 +36,12 @@ if TYPE_CHECKING:
 
 __all__ = ["Connection", "ConnectionLost", "NoResponders", "plain_version"]
 
-log = logging.getLogger(__name__)
-
 CONNECT_TIMEOUT: Final = 5.0
 DRAIN_TIMEOUT: Final = 2.0
 PING_INTERVAL: Final = 10
 RECONNECT_WAIT: Final[Any] = 0.25  # nats-py says int and takes any number
-_LATE: Final = "it did not answer in time"
 # With a reply of ours it must fit into one line of the protocol (max_control_line, 4096 bytes).
 _LONGEST_SUBJECT: Final = 2048
-_DEAF: Final = re.compile(r'permissions violation for subscription to "([^"]+)"')
-_DENIED: Final = re.compile(r'permissions violation for publish(?:ing)? to "([^"]+)"')
 
 Observer = Callable[[], None]
 
@@ -66,7 +57,7 @@ class Connection:
         self.open_another = open_another
         self.patience = patience
         self._client = client
-        self._servers = str(access)
+        self.servers = str(access)
         self._api_prefix = access.api_prefix
         self.loop = asyncio.get_running_loop()
         self._questions = Questions(client.new_inbox())
@@ -98,7 +89,7 @@ class Connection:
             **access.client_options(),
         }
         client = DirectClient(requires_encryption=access.requires_encryption)
-        relay = _Relay()
+        relay = ConnectionEvents()
         try:
             async with asyncio.timeout(timeout):
                 await client.connect(
@@ -179,7 +170,7 @@ class Connection:
             async with asyncio.timeout(self.patience):
                 await self._up.wait()
         except TimeoutError:
-            raise Unreachable(self._servers, "it went away") from None
+            raise Unreachable(self.servers, "it went away") from None
 
     def on_reconnect(self, observe: Observer) -> Observer:
         """Call `observe` after each reconnect, until the returned function is called."""
@@ -310,11 +301,11 @@ class Connection:
         except NatsError as error:
             raise ConnectionLost(str(error)) from error
 
-    def _lost(self) -> None:
+    def lost(self) -> None:
         self._up.clear()
         self._questions.fail(lambda _: ConnectionLost("the connection to the server was lost"))
 
-    def _deafened(self, subject: str) -> bool:
+    def deafened(self, subject: str) -> bool:
         """No answer will come, to any question; False when it was about another subscription."""
         # nats-py lower-cases what the server says, so compare without case.
         if subject != f"{self._questions.inbox}.>".lower():
@@ -326,13 +317,13 @@ class Connection:
     def _not_answered(self, _: str) -> InboxNotPermitted:
         return InboxNotPermitted(f"{self._questions.inbox.rpartition('.')[0]}.>")
 
-    def _restored(self) -> None:
+    def restored(self) -> None:
         self._is_deaf = False  # rights may be others now; if not, the server says so again
         self._up.set()
         for observe in list(self._on_reconnect.values()):
             observe()
 
-    def _denied(self, subject: str) -> bool:
+    def denied(self, subject: str) -> bool:
         """Fail the questions this is about; False when it was about something else."""
         # nats-py lower-cases what the server says, so compare without case.
         return self._questions.fail(
@@ -352,45 +343,3 @@ def plain_version(version: ServerVersion) -> str:
         return f"{version.major}.{version.minor}.{version.patch}"
     except ValueError:
         return "unknown"
-
-
-class _Relay:
-    """Takes nats-py's callbacks; the connection exists only after the first of them may come."""
-
-    def __init__(self) -> None:
-        self.connection: Connection | None = None
-        self.last_error = ""
-        self.refused = False
-        self.is_plaintext = False
-
-    def why_not_connected(self, servers: str, error: Exception) -> InfrastructureError:
-        if self.refused:
-            return CredentialsRefused(servers)
-        if self.is_plaintext:
-            return NotEncrypted(servers)
-        return Unreachable(servers, self.last_error or str(error) or _LATE)
-
-    async def error(self, error: Exception) -> None:
-        late = _LATE if isinstance(error, TimeoutError) else type(error).__name__
-        self.last_error = str(error) or late
-        self.refused = self.refused or "authorization" in self.last_error.lower()
-        self.is_plaintext = self.is_plaintext or isinstance(error, NotEncryptedError)
-        denied, deaf = _DENIED.search(str(error)), _DEAF.search(str(error))
-        if self.connection is None or (denied and self.connection._denied(denied[1])):
-            return
-        if deaf and self.connection._deafened(deaf[1]):
-            return
-        # While it is down, every attempt to reconnect fails anew; once is enough to say.
-        level = logging.WARNING if self.connection.is_up else logging.DEBUG
-        log.log(level, "connection trouble", extra={"error": self.last_error})
-
-    async def disconnected(self) -> None:
-        if self.connection is not None and not self.connection.is_closed:
-            log.warning("disconnected, reconnecting", extra={"error": self.last_error})
-            self.connection._lost()
-
-    async def reconnected(self) -> None:
-        if self.connection is not None:
-            # As loud as the loss: who heard of that waits for this.
-            log.warning("reconnected")
-            self.connection._restored()

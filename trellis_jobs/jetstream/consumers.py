@@ -49,7 +49,12 @@ async def ensure_consumer(connection: Connection, desired: Config) -> Config:
     behind = drift(desired, found)
     if not behind or not may_create:
         return found
-    log.info("consumer settings updated", extra={"consumer": name, "settings": behind})
+    log.info(
+        "consumer %s is updated: %s",
+        name,
+        ", ".join(behind),
+        extra={"consumer": name, "settings": behind},
+    )
     return await _create(connection, call, "update", _brought_up_to_date(desired, found))
 
 

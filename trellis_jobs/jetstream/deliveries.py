@@ -75,7 +75,9 @@ class Delivery:
             await self._connection.publish(self.reply, data)
         except ConnectionLost as error:
             log.warning(
-                "an answer to the work queue was lost; the job will be delivered once more",
+                "the acknowledgement of job %s was not sent, so it is delivered again: %s",
+                self.job.job_id,
+                error,
                 extra={"job": self.job.job_id, "error": str(error)},
             )
 

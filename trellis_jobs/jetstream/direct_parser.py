@@ -112,4 +112,8 @@ def deliver(receive: Receive, message: Message) -> None:
     try:
         receive(message)
     except Exception:
-        log.exception("a message could not be received", extra={"subject": message.subject})
+        log.exception(
+            "a message on %s could not be processed",
+            message.subject,
+            extra={"subject": message.subject},
+        )

@@ -171,7 +171,10 @@ def _read(message: LogMessage) -> Entry | None:
         return read
     reason = read.reason if isinstance(read, Undecodable) else "a worker's heartbeat"
     log.warning(
-        "not an event, ignored",
+        "message %s on %s is not an event of its job and is ignored: %s",
+        message.sequence,
+        message.subject,
+        reason,
         extra={"subject": message.subject, "sequence": message.sequence, "reason": reason},
     )
     return None

@@ -77,6 +77,8 @@ def _take(message: Message, changed: dict[KeyAddress, KeyState | None]) -> None:
         else:
             # Whoever needs the key reports it, and nobody resets it.
             log.warning(
-                "a key's state cannot be read",
+                "the key state on %s is malformed and was left as it is: %s",
+                message.subject,
+                found.reason,
                 extra={"subject": message.subject, "reason": found.reason},
             )

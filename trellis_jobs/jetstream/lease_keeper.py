@@ -142,7 +142,12 @@ class LeaseKeeper:
             try:
                 connection = await self._connect()
             except InfrastructureError as error:
-                log.warning("leases cannot be renewed yet", extra={"error": str(error)})
+                log.warning(
+                    "leases cannot be renewed, retrying in %g s: %s",
+                    _RETRY_AFTER,
+                    error,
+                    extra={"error": str(error)},
+                )
                 await self._rest(_RETRY_AFTER)
                 continue
             try:
@@ -183,7 +188,7 @@ class LeaseKeeper:
         try:
             await connection.publish(lease.reply, IN_PROGRESS)
         except ConnectionLost as error:
-            log.warning("a lease was not renewed", extra={"error": str(error)})
+            log.warning("a lease was not renewed: %s", error, extra={"error": str(error)})
         else:
             lease.renewed_at = now
 
@@ -192,7 +197,9 @@ class LeaseKeeper:
             await slot.renew(bucket, self._now, self._uptime)
         except JobsError as error:
             log.warning(
-                "a slot was not renewed",
+                "the slot of key %s was not renewed: %s",
+                slot.empty.display,
+                error,
                 extra={"key": slot.empty.display, "token": slot.token, "error": str(error)},
             )
 

@@ -48,6 +48,12 @@ async def through_outages(
             if connection.is_closed or (is_missing and not may_come_back()):
                 raise
             if not is_out and not isinstance(error, PullBroken):
-                log.warning("%s cannot be read right now", what, extra={"error": str(error)})
+                log.warning(
+                    "%s cannot be read, retrying every %g s: %s",
+                    what,
+                    _PAUSE,
+                    error,
+                    extra={"error": str(error)},
+                )
                 is_out = True
             await asyncio.sleep(_PAUSE)

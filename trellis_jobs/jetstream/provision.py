@@ -94,7 +94,10 @@ async def _carry_out(connection: Connection, change: Change, topology: Topology)
         return
     answer = await api.request(connection, change.call, change.body)
     log.info(
-        "infrastructure changed",
+        "%s was %s: %s",
+        change.name,
+        change.act,
+        "; ".join(change.details) or "as planned",
         extra={"act": change.act, "object": change.name, "details": change.details},
     )
     if change.name == WORK and change.act is Act.UPDATED:

@@ -155,7 +155,12 @@ class QueueKeys:
         answers = await asyncio.gather(*(self._is_gone(*entry) for entry in entries))
         gone = [job_id for (job_id, *_), is_gone in zip(entries, answers, strict=True) if is_gone]
         if gone:
-            log.info("a key forgets jobs that are over", extra={"key": key.display, "jobs": gone})
+            log.info(
+                "finished jobs were removed from key %s: %s",
+                key.display,
+                ", ".join(gone),
+                extra={"key": key.display, "jobs": gone},
+            )
             await self._bucket.apply(
                 self.empty(key), lambda state: slots.forget(state, *gone, seen=seen)
             )
@@ -170,7 +175,10 @@ class QueueKeys:
         if isinstance(seen, slots.Lost):
             return False
         log.warning(
-            "a slot whose lease is over is freed",
+            "the slot of job %s in key %s is freed: its lease ended without a renewal by worker %s",
+            slot.job_id,
+            key.display,
+            slot.instance,
             extra={"key": key.display, "job": slot.job_id, "instance": slot.instance},
         )
         is_stale = await self._fence(key, slot)

@@ -101,7 +101,10 @@ class Desk:
             await self._connection.publish(reply_to, reply.data, headers=reply.headers or None)
         except (ConnectionLost, JobsError) as error:
             log.warning(
-                "an answer was not sent", extra={"subject": request.subject, "error": str(error)}
+                "the reply to %s was not sent: %s",
+                request.subject,
+                error,
+                extra={"subject": request.subject, "error": str(error)},
             )
         finally:
             self._bytes -= len(request.data)
@@ -119,7 +122,9 @@ class Desk:
 
     def _drop(self, message: Message, why: str) -> None:
         log.warning(
-            "a request is not answered",
+            "a request to %s gets no reply: %s",
+            message.subject[:_LONGEST_SAID],
+            why,
             extra={
                 "subject": message.subject[:_LONGEST_SAID],
                 "reply": message.reply[:_LONGEST_SAID],

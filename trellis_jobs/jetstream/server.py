@@ -37,7 +37,10 @@ async def detect_features(connection: Connection) -> Features:
         info = await api.request(connection, "INFO")
     except (InfrastructureError, NotConfirmed) as error:
         log.info(
-            "feature level taken from the version", extra={"version": version, "why": str(error)}
+            "the server does not tell its features, so they are those of version %s: %s",
+            version,
+            error,
+            extra={"version": version, "why": str(error)},
         )
         return Features(version, level_of(version))
     return Features(version, int(info.get("api", {}).get("level", 0)))

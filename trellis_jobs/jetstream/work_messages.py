@@ -122,7 +122,10 @@ class WorkMessages:
             or said.kind not in ENQUEUING
         ):
             log.error(
-                "a job cannot be put back: the event that began its run is not in the log",
+                "job %s cannot be put back to work: the event that began its run, %s, is not in "
+                "the log",
+                job.job_id,
+                run,
                 extra={"job": job.job_id, "run": run},
             )
             return False

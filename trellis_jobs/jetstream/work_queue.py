@@ -173,7 +173,9 @@ class WorkQueue:
     def _drop(self, message: Message, reason: str) -> None:
         self.malformed += 1
         log.warning(
-            "a work message that is no job was dropped",
+            "a work message on %s that is no job was dropped: %s",
+            message.subject,
+            reason,
             extra={"subject": message.subject, "reason": reason, "count": self.malformed},
         )
         answer = answer_bytes(Term(reason))

@@ -194,7 +194,11 @@ class Admission:
             await self._keys.take_back(self._key, self._waiting, replaced)
         except JobsError as error:
             log.warning(
-                "a reservation was not taken back; it is forgotten in a minute",
+                "the reservation of job %s in key %s was not taken back; it ends by itself in a "
+                "minute: %s",
+                self._waiting.job_id,
+                self._key.display,
+                error,
                 extra={
                     "key": self._key.display,
                     "job": self._waiting.job_id,

@@ -191,7 +191,10 @@ class JobRef(Generic[R_co]):
                     return
         except JobsError as error:
             log.warning(
-                "a cancelled job was not taken out of its key",
+                "job %s is cancelled but was not removed from its key; the next job of the key "
+                "does that: %s",
+                self.id,
+                error,
                 extra={"job": self.id, "error": str(error)},
             )
 

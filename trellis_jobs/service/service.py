@@ -272,11 +272,20 @@ class Service(Generic[J]):
     ) -> HostDoors:
         features = await detect_features(connection)
         for missing in features.lacks():
-            log.warning("this server lacks %s", missing, extra={"version": features.version})
+            log.warning(
+                "this server (%s) lacks %s",
+                features.version,
+                missing,
+                extra={"version": features.version},
+            )
         try:
             await provision(connection, Topology(features, replicas, detected))
         except NotPermitted as denied:
-            log.info("not permitted to provision, so an operator has", extra={"why": str(denied)})
+            log.info(
+                "these credentials may not provision streams, so an operator has to: %s",
+                denied,
+                extra={"why": str(denied)},
+            )
             await require_log(connection, self.name)
         # Here, not with the module: a program that only declares jobs need not load OpenTelemetry.
         from trellis_jobs.telemetry import Telemetry  # noqa: PLC0415

@@ -44,7 +44,7 @@ class WarmUp:
                 asyncio.run(_provision(url))
             except (JobsError, ConnectionLost) as error:
                 # The test that gets this account provisions it itself, and says what is wrong.
-                log.debug("an account was not made ready", extra={"error": str(error)})
+                log.debug("an account was not prepared: %s", error, extra={"error": str(error)})
 
 
 async def _provision(url: str) -> None:

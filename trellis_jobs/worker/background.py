@@ -31,15 +31,18 @@ class Background:
         if self._tasks:
             _, stubborn = await asyncio.wait(self._tasks, timeout=_LAST_MOMENTS)
             if stubborn:
-                log.error("tasks ignore their cancellation", extra={"count": len(stubborn)})
+                log.error(
+                    "%s background tasks of the worker did not stop when they were cancelled",
+                    len(stubborn),
+                    extra={"count": len(stubborn)},
+                )
 
     async def _said_aloud(self, work: Coroutine[Any, Any, None]) -> None:
         try:
             await work
         except Exception:
-            log.exception(
-                "a task of the worker failed", extra={"task": getattr(work, "__qualname__", "?")}
-            )
+            name = getattr(work, "__qualname__", "?")
+            log.exception("background task %s of the worker failed", name, extra={"task": name})
         finally:
             # Not by a callback of the task: that would be one more turn of the loop a job.
             if (task := asyncio.current_task(self._loop)) is not None:

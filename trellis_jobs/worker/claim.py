@@ -175,7 +175,10 @@ class Claims:
 
     async def _come_again(self, delivery: Delivery, error: JobsError) -> None:
         log.error(
-            "a key is in trouble: its job comes again later",
+            "the key of job %s cannot be read or changed; the job is delivered again in %g s: %s",
+            delivery.job.job_id,
+            _AFTER_TROUBLE.delay.total_seconds(),
+            error,
             extra={"job": delivery.job.job_id, "error": str(error)},
         )
         await delivery.answer(_AFTER_TROUBLE)
@@ -191,6 +194,8 @@ class Claims:
         appended = await self._append(head, step.event)
         if isinstance(appended, Refused) or step.answer is None:
             return appended
+        if isinstance(step.event, e.Dead):
+            _log_death(step.event, head.standing.max_tries)
         await self._answer(delivery, appended, step.answer)
         return None
 
@@ -231,12 +236,18 @@ class Claims:
                 return Nak(delay)
             case Discard(reason):
                 log.info(
-                    "work message dropped", extra={"job": delivery.job.job_id, "reason": reason}
+                    "a work message of job %s was dropped: %s",
+                    delivery.job.job_id,
+                    reason,
+                    extra={"job": delivery.job.job_id, "reason": reason},
                 )
                 return Ack()
             case LeaveAlone(reason):
                 log.info(
-                    "old delivery ignored", extra={"job": delivery.job.job_id, "reason": reason}
+                    "an old delivery of job %s was ignored: %s",
+                    delivery.job.job_id,
+                    reason,
+                    extra={"job": delivery.job.job_id, "reason": reason},
                 )
                 return Silence()
 
@@ -246,7 +257,12 @@ class Claims:
         error = await self._loss(delivery, standing, lost)
         said = self._said(delivery, standing.tries)
         log.warning(
-            "a lost attempt is taken over", extra={"job": delivery.job.job_id, "why": error.type}
+            "job %s is taken over after try %s was lost: %s: %s",
+            delivery.job.job_id,
+            standing.tries,
+            error.type,
+            error.message,
+            extra={"job": delivery.job.job_id, "why": error.type},
         )
         return _Step(e.RetryScheduled(**said, attempt=lost, error=error))
 
@@ -278,3 +294,12 @@ class Claims:
             "at": self._tools.surroundings.now(),
             "tries": tries,
         }
+
+
+def _log_death(dead: e.Dead, max_tries: int) -> None:
+    job, error = dead.job, dead.error
+    log.error(
+        "job %s of %s/%s died after %s of %s tries: %s: %s",
+        *(job.job_id, job.service, job.job_type, dead.tries, max_tries, error.type, error.message),
+        extra={"job": job.job_id, "why": error.type},
+    )

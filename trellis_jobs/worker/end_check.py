@@ -56,7 +56,12 @@ class EndCheck:
             try:
                 return await self._look()
             except JobsError as error:
-                log.warning("a hint cannot be looked into yet", extra={"error": str(error)})
+                log.warning(
+                    "cannot read whether a running job has ended, retrying in %g s: %s",
+                    _AFTER_TROUBLE,
+                    error,
+                    extra={"error": str(error)},
+                )
                 await asyncio.sleep(_AFTER_TROUBLE)
 
     async def _hinted_within(self, seconds: float) -> bool:

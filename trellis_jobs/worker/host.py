@@ -79,7 +79,10 @@ class WorkerHost:
         for worker, lease in zip(self._workers, leases, strict=True):
             worker.start(self._tools(lease, keeper))
         log.info(
-            "worker started",
+            "worker started: instance %s of service %s works on %s",
+            self.instance,
+            self._service,
+            ", ".join(w.handler.queue.name for w in self._workers),
             extra={
                 "service": self._service,
                 "instance": self.instance,
@@ -144,7 +147,7 @@ class WorkerHost:
         await self._background.close()
         if self._keeper is not None:
             await self._keeper.stop()
-        log.info("worker stopped", extra={"instance": self.instance})
+        log.info("worker stopped: instance %s", self.instance, extra={"instance": self.instance})
 
     async def _hand_back(self) -> None:
         """A server that is not there takes nothing back: then the leases run out by themselves."""
@@ -153,7 +156,11 @@ class WorkerHost:
                 for worker in self._workers:
                     await worker.abandon()
         except TimeoutError:
-            log.error("no server takes the jobs back: they start again when their leases run out")
+            log.error(
+                "the server did not take the unfinished jobs back within %g s: they start "
+                "elsewhere when their leases end",
+                _HAND_BACK,
+            )
 
     async def _until_idle(self, seconds: float) -> None:
         """Or until somebody's patience ends; whatever still runs then runs on."""
@@ -172,7 +179,12 @@ class WorkerHost:
     def _follow(self, directive: WorkerState) -> bool:
         before, self.state = self.state, follow(self.state, directive)
         if self.state is not before:
-            log.info(_SAID[self.state], extra={"instance": self.instance})
+            log.info(
+                "%s: instance %s",
+                _SAID[self.state],
+                self.instance,
+                extra={"instance": self.instance},
+            )
         return self.state is directive
 
     def _tools(self, lease: float, keeper: LeaseKeeper) -> Tools:

@@ -69,7 +69,10 @@ class HeldSlot:
             await self._keys.release(self.key, self.lease.token, requeue=requeue)
         except JobsError as error:
             log.warning(
-                "a slot was not released", extra={"key": self.key.display, "error": str(error)}
+                "the slot of key %s was not released and stays taken until its lease ends: %s",
+                self.key.display,
+                error,
+                extra={"key": self.key.display, "error": str(error)},
             )
 
 
@@ -101,7 +104,11 @@ class KeyDesk:
             await self.keys.forget(self.keys.key_of(delivery.begun), delivery.job.job_id)
         except JobsError as error:
             log.warning(
-                "a key was not tidied", extra={"job": delivery.job.job_id, "error": str(error)}
+                "job %s is over but was not removed from its key; the next job of the key does "
+                "that: %s",
+                delivery.job.job_id,
+                error,
+                extra={"job": delivery.job.job_id, "error": str(error)},
             )
 
     def _slot(self, delivery: Delivery, head: Head, attempt: Attempt) -> Slot:

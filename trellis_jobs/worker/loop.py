@@ -135,7 +135,12 @@ class QueueWorker:
     async def abandon(self) -> None:
         """Handlers that ignored their interruption: their jobs go back without them."""
         for running in list(self.running.values()):
-            log.error("a handler ignores its interruption", extra={"job": running.terms.job.job_id})
+            log.error(
+                "the handler of job %s did not stop when the worker did; the job goes back to its "
+                "queue while the handler still runs",
+                running.terms.job.job_id,
+                extra={"job": running.terms.job.job_id},
+            )
             await self._attempts.abandon(running)
 
     async def backlog(self) -> int:
@@ -162,7 +167,9 @@ class QueueWorker:
             await self._work.open()
         except JobsError as error:
             log.error(
-                "the work queue is gone; this goes on as soon as it is back",
+                "queue %s cannot be worked on until its stream or consumer is back: %s",
+                self.handler.queue.name,
+                error,
                 extra={"queue": self.handler.queue.name, "error": str(error)},
             )
             return False

@@ -59,7 +59,12 @@ class NewerVersions:
             return
         self._said.add(version)
         log.warning(
-            "jobs of a newer payload version are put back: a worker of newer code has to run them",
+            "job %s of queue %s has payload version %s, this worker knows up to %s: such jobs go "
+            "back to the queue for workers with newer code",
+            job_id,
+            self._queue.name,
+            version,
+            self._queue.version,
             extra={
                 "queue": self._queue.name,
                 "version": version,

@@ -189,7 +189,13 @@ class Parking:
                 await self._let_in(line, state, turn)
                 return 0.0
         except JobsError as error:
-            log.warning("a key is in trouble", extra={"key": line.key.display, "error": str(error)})
+            log.warning(
+                "the state of key %s cannot be read or changed, retrying in %g s: %s",
+                line.key.display,
+                _AFTER_TROUBLE,
+                error,
+                extra={"key": line.key.display, "error": str(error)},
+            )
             return _AFTER_TROUBLE
         return self._rest_of(line, turn)
 

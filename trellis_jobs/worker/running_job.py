@@ -211,7 +211,11 @@ class RunningJob:
             delivery.lease, self.lease.reply = self.lease, delivery.reply
             self.delivery = delivery
             self.terms = replace(self.terms, is_last_delivery=_is_last(delivery, self._queue))
-            log.info("redelivery adopted", extra={"job": delivery.job.job_id})
+            log.info(
+                "job %s was delivered again while it runs here; its handler goes on",
+                delivery.job.job_id,
+                extra={"job": delivery.job.job_id},
+            )
             await self.verify()
 
     def hint_end(self) -> None:

@@ -36,7 +36,7 @@ async def _play(scene: Scene, jobs: DemoJobs, round_number: int) -> None:
     try:
         await scene(jobs, round_number)
     except JobsError as error:
-        log.warning("a demo job could not be created", extra={"error": str(error)})
+        log.warning("a demo job could not be created: %s", error, extra={"error": str(error)})
 
 
 async def _image(jobs: DemoJobs, round_number: int) -> None:
