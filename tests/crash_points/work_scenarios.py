@@ -279,7 +279,7 @@ async def losing_the_queue(stage: Stage) -> None:
         await p.until_over(await p.create(p.jobs.plain))
         await api.request(p.raw.connection, f"STREAM.DELETE.{WORK}")
         ref = await p.create(p.jobs.plain)
-        await stage.until(lambda: says(stage, "the work queue is gone"), "the worker notices")
+        await stage.until(lambda: says(stage, "cannot be worked on until"), "the worker notices")
         await provision(p.raw.connection, Topology(p.raw.features))
         await p.until_over(ref)
         await stage.end()
