@@ -24,7 +24,7 @@ from benchmarks.scale.server import observed_server, prepare
 from benchmarks.stage import Stage, until, until_over
 from benchmarks.traffic import Messages, Traffic
 from benchmarks.workload import Invoice, Receipt
-from trellis_jobs import ActiveJob, Service
+from trellis_jobs import ActiveJob, Service, Workers
 from trellis_jobs.contract.topology import LOG
 from trellis_jobs.jetstream import api
 from trellis_jobs.jetstream.connection import Connection
@@ -91,7 +91,7 @@ async def work(url: str, last: int, keys: int) -> Worked:
         jobs += 1
         return Receipt(number=job.payload.number)
 
-    async with service.connect(url):
+    async with service.connect(url, workers=Workers(["keyed" if keys else "unkeyed"])):
         await until_over(url, last)
     return Worked(began, ended, jobs)
 

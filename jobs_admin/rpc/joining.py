@@ -7,7 +7,7 @@ import logging
 from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
-from trellis_jobs.errors import NotConfirmed, ServiceMissing
+from trellis_jobs.errors import NotConfirmed, NotPermitted, ServiceMissing
 from trellis_jobs.jetstream.requests import call
 from trellis_jobs.model import subjects
 
@@ -20,6 +20,7 @@ log = logging.getLogger(__name__)
 # Most rebuilds are over so soon that nobody needs to hear of them.
 _A_MOMENT: Final = 1.0
 _PATIENCE: Final = 2.0
+_ASKED: Final = "Jobs.Health"
 
 
 async def until_of_use(connection: Connection, projector: Projector) -> None:
@@ -37,8 +38,9 @@ async def until_of_use(connection: Connection, projector: Projector) -> None:
 
 
 async def _others_answer(connection: Connection) -> bool:
+    """False as well when the credentials are of before the admin runtime had the right to ask."""
     try:
-        await call(connection, subjects.rpc("Jobs.Health"), b"{}", timeout=_PATIENCE)
-    except (ServiceMissing, NotConfirmed):
+        await call(connection, subjects.rpc(_ASKED), b"{}", timeout=_PATIENCE)
+    except (ServiceMissing, NotConfirmed, NotPermitted):
         return False
     return True

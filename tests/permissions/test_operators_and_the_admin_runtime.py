@@ -24,12 +24,14 @@ from jobs_admin.reads.readers import Readers
 from jobs_admin.retention.archive import NoArchive
 from jobs_admin.retention.policy import standard
 from jobs_admin.retention.retention import Doors, Retention
+from jobs_admin.rpc.joining import until_of_use
 from tests import given
 from tests.permissions.installation import ROOT_USER, Installation
 from tests.permissions.services import Chore, HouseJobs, household, staff
 from tests.support.facts import until
 from tests.support.lab import until_state
 from trellis_jobs import JobRef
+from trellis_jobs.contract.rights import inbox_of
 from trellis_jobs.errors import JobsError, NotPermitted
 from trellis_jobs.jetstream import api
 from trellis_jobs.jetstream.connection import Connection
@@ -57,6 +59,21 @@ async def admin(installation: Installation, folder: Path, **changes: Any) -> Asy
     refused = installation.violations("jobs-admin")
     async with serving(dataclasses.replace(config, **changes)) as daemon:
         yield daemon
+    assert installation.violations("jobs-admin") == refused
+
+
+async def test_an_admin_runtime_that_is_slow_to_start_may_ask_whether_others_answer(
+    installation: Installation, tmp_path: Path
+) -> None:
+    """It did not start at all when it had to make its projection for longer than a second."""
+    access = installation.access("jobs-admin")
+    refused = installation.violations("jobs-admin")
+    connection = await Connection.open(access.answered_at(inbox_of("jobs-admin")), name="slow")
+    try:
+        async with Projector.open(LogFeed(connection), tmp_path / "jobs.sqlite") as never_open:
+            await until_of_use(connection, never_open)
+    finally:
+        await connection.close()
     assert installation.violations("jobs-admin") == refused
 
 

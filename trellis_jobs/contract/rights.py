@@ -248,7 +248,11 @@ def _keys(service: str) -> Grant:
 
 def _serving() -> tuple[Grant, ...]:
     return (
-        Grant("to be asked", subscribe=(subjects.rpc("Jobs.*"),)),
+        Grant(
+            "to be asked, and to ask whether others answer",
+            (subjects.rpc("Jobs.Health"),),
+            (subjects.rpc("Jobs.*"),),
+        ),
         Grant("to end, retry and put back jobs", (subjects.EVERYTHING, subjects.ALL_WORK)),
         Grant(
             "to read the log, and to look up events",
