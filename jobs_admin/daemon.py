@@ -34,7 +34,6 @@ from jobs_admin.rpc.joining import until_of_use
 from jobs_admin.rpc.key_methods import KeyMethods
 from jobs_admin.rpc.router import Router
 from jobs_admin.rpc.service_methods import ServiceMethods
-from jobs_admin.server_clock import ServerClock
 from jobs_admin.upkeep.upkeep import Upkeep
 from trellis_jobs.contract.rights import inbox_of
 from trellis_jobs.contract.topology import Topology
@@ -48,6 +47,7 @@ from trellis_jobs.jetstream.planning import Act
 from trellis_jobs.jetstream.provision import plan, provision
 from trellis_jobs.jetstream.requests import Desk
 from trellis_jobs.jetstream.server import detect_features
+from trellis_jobs.jetstream.server_clock import ServerClock
 from trellis_jobs.jetstream.startup import Startup
 from trellis_jobs.model import subjects
 from trellis_jobs.surroundings import Surroundings

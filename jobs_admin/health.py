@@ -29,9 +29,9 @@ if TYPE_CHECKING:
     from jobs_admin.config import Mode
     from jobs_admin.loops import Loop, Loops
     from jobs_admin.reads.readers import Readers
-    from jobs_admin.server_clock import ServerClock
     from trellis_jobs.contract.features import Features
     from trellis_jobs.jetstream.connection import Connection
+    from trellis_jobs.jetstream.server_clock import ServerClock
 
 log = logging.getLogger(__name__)
 

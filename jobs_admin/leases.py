@@ -16,8 +16,8 @@ from trellis_jobs.model.key_sightings import Sightings
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from jobs_admin.server_clock import ServerClock
     from trellis_jobs.jetstream.key_reading import StoredKey
+    from trellis_jobs.jetstream.server_clock import ServerClock
     from trellis_jobs.model.key_state import KeyAddress, KeyState, Slot
 
 

@@ -7,7 +7,7 @@ import os
 import random
 import time
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from importlib import metadata
 from typing import TYPE_CHECKING, Final
 
@@ -55,3 +55,5 @@ class Surroundings:
     new_id: Callable[[], str] = new_id
     new_traceparent: Callable[[], str] = new_traceparent
     spread: Callable[[], float] = random.random
+    # How far the machine's clock is ahead of the server's, where that is measured.
+    clock_ahead: Callable[[], timedelta | None] = lambda: None

@@ -145,6 +145,7 @@ CREATE TABLE worker_presence_projection (
     version      TEXT,
     loop_blocked_ms INTEGER,
     contract     TEXT,
+    clock_offset_ms INTEGER,
     PRIMARY KEY (service, type, instance)
 ) WITHOUT ROWID;
 

@@ -37,10 +37,11 @@ FORGET_HOURS: Final = (
 )
 SIGHT: Final = ManyRows(
     "INSERT INTO worker_presence_projection",
-    9,
+    10,
     "ON CONFLICT (service, type, instance) DO UPDATE SET seen_at = excluded.seen_at, "
     "said_at = excluded.said_at, concurrency = excluded.concurrency, version = excluded.version, "
-    "loop_blocked_ms = excluded.loop_blocked_ms, contract = excluded.contract",
+    "loop_blocked_ms = excluded.loop_blocked_ms, contract = excluded.contract, "
+    "clock_offset_ms = excluded.clock_offset_ms",
 )
 # By the newest of them, also of one that leaves: the same log always leads to the same rows.
 FORGET_SIGHTS: Final = (

@@ -20,11 +20,12 @@ FRESH: Final = timedelta(seconds=90)
 
 # The newest heartbeats: by the time the server stored them, not by what workers say.
 _WORKERS: Final = (
-    "SELECT service, type, instance, seen_at, concurrency, version, loop_blocked_ms, contract "
-    "FROM worker_presence_projection WHERE seen_at >= ? ORDER BY service, type, instance"
+    "SELECT service, type, instance, seen_at, concurrency, version, loop_blocked_ms, contract, "
+    "clock_offset_ms FROM worker_presence_projection WHERE seen_at >= ? "
+    "ORDER BY service, type, instance"
 )
 # What a heartbeat may tell besides, in the order of the query.
-_TOLD: Final = ("concurrency", "version", "loopBlockedMs", "contractDigest")
+_TOLD: Final = ("concurrency", "version", "loopBlockedMs", "contractDigest", "clockOffsetMs")
 # Queues whose live workers do not all have the same contract.
 _CONTRACTS: Final = (
     "SELECT service, type, contract, count(*) FROM worker_presence_projection AS beat "

@@ -38,9 +38,9 @@ if TYPE_CHECKING:
     from jobs_admin.reads.readers import Readers
     from jobs_admin.rpc.catching_up import LogProgress
     from jobs_admin.rpc.router import Asker
-    from jobs_admin.server_clock import ServerClock
     from trellis_jobs.jetstream.connection import Connection
     from trellis_jobs.jetstream.queue_consumers import QueueConsumer
+    from trellis_jobs.jetstream.server_clock import ServerClock
     from trellis_jobs.model.identity import JobAddress
     from trellis_jobs.model.job import Job
 

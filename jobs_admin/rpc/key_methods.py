@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from jobs_admin.reads.readers import Readers
     from jobs_admin.rpc.catching_up import ProjectionProgress
     from jobs_admin.rpc.router import Asker
-    from jobs_admin.server_clock import ServerClock
+    from trellis_jobs.jetstream.server_clock import ServerClock
 
 # One answer holds them; how many there are in all is told besides.
 _MOST_QUEUED: Final = 1_000

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from jobs_admin.reads.readers import Readers
     from jobs_admin.rpc.catching_up import ProjectionProgress
     from jobs_admin.rpc.router import Asker
-    from jobs_admin.server_clock import ServerClock
+    from trellis_jobs.jetstream.server_clock import ServerClock
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,9 +20,9 @@ if TYPE_CHECKING:
 
     from jobs_admin.job_keys import JobKeys
     from jobs_admin.reads.readers import Readers
-    from jobs_admin.server_clock import ServerClock
     from jobs_admin.upkeep.verdicts import Verdicts
     from trellis_jobs.jetstream.event_log import Latest
+    from trellis_jobs.jetstream.server_clock import ServerClock
     from trellis_jobs.model.identity import JobAddress
 
 log = logging.getLogger(__name__)

@@ -31,12 +31,12 @@ if TYPE_CHECKING:
     from datetime import datetime, timedelta
 
     from jobs_admin.reads.readers import Readers
-    from jobs_admin.server_clock import ServerClock
     from jobs_admin.upkeep.absences import Absences
     from jobs_admin.upkeep.pace import Pace
     from jobs_admin.upkeep.verdicts import Verdicts
     from trellis_jobs.jetstream.event_log import Latest
     from trellis_jobs.jetstream.queue_consumers import QueueConsumers
+    from trellis_jobs.jetstream.server_clock import ServerClock
     from trellis_jobs.jetstream.work_messages import WorkMessages
     from trellis_jobs.model.attempts import Attempt
     from trellis_jobs.model.identity import JobAddress

@@ -33,9 +33,9 @@ if TYPE_CHECKING:
     from jobs_admin.loops import Loops
     from jobs_admin.reads.readers import Readers
     from jobs_admin.rpc.catching_up import LogProgress
-    from jobs_admin.server_clock import ServerClock
     from trellis_jobs.jetstream.connection import Connection
     from trellis_jobs.jetstream.event_log import EventLog
+    from trellis_jobs.jetstream.server_clock import ServerClock
     from trellis_jobs.surroundings import Surroundings
 
 

@@ -15,6 +15,7 @@ class WorkerView(View):
 
     `loop_blocked_ms`: the longest that a handler blocked its event loop in the last ten minutes.
     `contract_digest`: workers of one queue with different digests have different contracts.
+    `clock_offset_ms`: how far its clock is ahead of the server's; negative if it is behind.
     """
 
     service: str
@@ -25,6 +26,7 @@ class WorkerView(View):
     version: str | None = None
     loop_blocked_ms: int | None = None
     contract_digest: str | None = None
+    clock_offset_ms: int | None = None
 
 
 class TypeView(View):

@@ -16,7 +16,6 @@ from jobs_admin.chase import Chase
 from jobs_admin.errors import JobKeepsMoving
 from jobs_admin.job_keys import JobKeys
 from jobs_admin.leases import Leases
-from jobs_admin.server_clock import ServerClock
 from jobs_admin.upkeep import janitor
 from jobs_admin.upkeep.janitor import Janitor, plan_expiry
 from jobs_admin.upkeep.verdicts import Verdicts
@@ -28,6 +27,7 @@ from trellis_jobs.embedded import EmbeddedServer
 from trellis_jobs.errors import NotConfirmed
 from trellis_jobs.jetstream.event_log import FOREVER, EventLog, Latest, Lost, Refused
 from trellis_jobs.jetstream.history import Stretch
+from trellis_jobs.jetstream.server_clock import ServerClock
 from trellis_jobs.model import subjects
 from trellis_jobs.model.events import Event, EventKind
 from trellis_jobs.model.identity import JobAddress

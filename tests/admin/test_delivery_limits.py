@@ -15,7 +15,6 @@ import pytest
 
 from jobs_admin.job_keys import JobKeys
 from jobs_admin.leases import Leases
-from jobs_admin.server_clock import ServerClock
 from jobs_admin.upkeep.absences import Absences
 from jobs_admin.upkeep.burials import Burials, Exhausted, plan_death, stands_for
 from jobs_admin.upkeep.stuck_messages import StuckMessages, exhausted_for_certain, may_be_waiting
@@ -46,6 +45,7 @@ from trellis_jobs.jetstream import api
 from trellis_jobs.jetstream.event_log import Latest
 from trellis_jobs.jetstream.presence import Presence
 from trellis_jobs.jetstream.queue_consumers import QueueConsumer, QueueConsumers
+from trellis_jobs.jetstream.server_clock import ServerClock
 from trellis_jobs.jetstream.work_messages import NoWork, WorkMessage, WorkMessages
 from trellis_jobs.model import events as e
 from trellis_jobs.model.attempts import Attempt

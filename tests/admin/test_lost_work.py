@@ -17,7 +17,6 @@ from jobs_admin.reads import candidates
 from jobs_admin.reads.position import FilePosition
 from jobs_admin.reads.readers import Readers
 from jobs_admin.rpc.catching_up import LogProgress
-from jobs_admin.server_clock import ServerClock
 from jobs_admin.upkeep.absences import Absences
 from jobs_admin.upkeep.pace import Pace
 from jobs_admin.upkeep.reconciliation import (
@@ -56,6 +55,7 @@ from trellis_jobs.jetstream.log_feed import LogFeed
 from trellis_jobs.jetstream.presence import Presence
 from trellis_jobs.jetstream.provision import provision
 from trellis_jobs.jetstream.queue_consumers import QueueConsumers
+from trellis_jobs.jetstream.server_clock import ServerClock
 from trellis_jobs.jetstream.work_messages import WorkMessages
 from trellis_jobs.model import events as e
 from trellis_jobs.model import subjects

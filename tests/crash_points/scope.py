@@ -63,7 +63,7 @@ OUTSIDE: Final = {
     "jobs_admin.rpc.insight_methods": _READS,
     "jobs_admin.rpc.joining": _READS,
     "jobs_admin.rpc.service_methods": _READS,
-    "jobs_admin.server_clock": _READS,
+    "trellis_jobs.jetstream.server_clock": _READS,
 }
 
 

@@ -23,15 +23,16 @@ from trellis_jobs.cli.showing.output import Output, console, one_line, print_jso
 from trellis_jobs.errors import NoAnswer, ServiceMissing
 from trellis_jobs.jetstream.connection import Connection
 from trellis_jobs.jetstream.heartbeats import newest_heartbeats
+from trellis_jobs.model.clock_offset import NOTABLE
 from trellis_jobs.model.durations import spell
 from trellis_jobs.model.presence import in_milliseconds
 from trellis_jobs.surroundings import utc_now
 
 _COLUMNS: Final = Columns(
-    names=("worker", "service", "heard", "version", "types"),
+    names=("worker", "service", "heard", "version", "clock", "types"),
     elastic="types",
     shortened="service",
-    gives_way=("version", "heard"),
+    gives_way=("version", "clock", "heard"),
     cut={"version": 12},
 )
 
@@ -90,6 +91,7 @@ async def heard_in_the_log(connection: Connection, now: datetime) -> list[Worker
             version=heard.beat.version,
             loop_blocked_ms=in_milliseconds(heard.beat.loop_blocked),
             contract_digest=heard.beat.contract,
+            clock_offset_ms=_milliseconds(heard.beat.clock_ahead),
         )
         for heard in await newest_heartbeats(connection)
         if heard.at >= now - FRESH
@@ -109,6 +111,7 @@ def _row(of_types: list[WorkerView], output: Output, now: datetime) -> Row:
         "service": of_types[0].service,
         "heard": output.time(max(beat.timestamp for beat in of_types), now),
         "version": of_types[0].version or "",
+        "clock": _clock(of_types),
         "types": one_line(", ".join(map(_type, of_types))),
     }
 
@@ -121,3 +124,12 @@ def _type(worker: WorkerView) -> str:
     """With how many of its jobs it runs at once."""
     most = "" if worker.concurrency is None else f" ×{worker.concurrency}"
     return f"{worker.job_type}{most}"
+
+
+def _clock(of_types: list[WorkerView]) -> str:
+    """How far its clock is ahead of the server's (+) or behind it (-); empty if that is little."""
+    told = [beat.clock_offset_ms for beat in of_types if beat.clock_offset_ms is not None]
+    offset = timedelta(milliseconds=told[-1] if told else 0)
+    if abs(offset) <= NOTABLE:
+        return ""
+    return f"{'+' if offset > timedelta() else '-'}{spell(abs(offset))}"

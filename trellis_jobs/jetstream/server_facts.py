@@ -40,11 +40,16 @@ async def replication_of(connection: Connection, stream: str) -> Replication | N
     return None if info is None else read_replication(info)
 
 
-async def clock_difference(connection: Connection, now: Callable[[], datetime]) -> timedelta:
-    """How far the server's clock is ahead of ours, to about half a round trip."""
+async def clock_difference(
+    connection: Connection, now: Callable[[], datetime], call: str = f"STREAM.INFO.{LOG}"
+) -> timedelta:
+    """How far the server's clock is ahead of ours, to about half a round trip.
+
+    `call` is a request of JetStream's API whose answer has the server's time.
+    """
     before = now()
     try:
-        info = await api.request(connection, f"STREAM.INFO.{LOG}")
+        info = await api.request(connection, call)
     except RequestRefused as refusal:
         if refusal.code == api.STREAM_NOT_FOUND:
             raise InfrastructureMissing(f"stream {LOG}") from None

@@ -21,6 +21,7 @@ class WorkerHeartbeat(Value, frozen=True, kw_only=True):
 
     `loop_blocked`: the longest time that a handler blocked the worker's event loop lately.
     `contract`: a digest of the queue's contract in this worker.
+    `clock_ahead`: how far the worker's clock is ahead of the server's; negative if it is behind.
     """
 
     service: str
@@ -33,6 +34,7 @@ class WorkerHeartbeat(Value, frozen=True, kw_only=True):
     interval: timedelta | None = None
     loop_blocked: timedelta | None = None
     contract: str | None = None
+    clock_ahead: timedelta | None = None
 
 
 def in_milliseconds(span: timedelta | None) -> int | None:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 from contextlib import asynccontextmanager, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from trellis_jobs.contract.topology import LOG, WORK, consumer_of
 from trellis_jobs.errors import (
     DeclarationError,
     KeyUnresolvable,
@@ -13,6 +15,7 @@ from trellis_jobs.errors import (
     PayloadInvalid,
 )
 from trellis_jobs.jetstream.own_loop import require_running
+from trellis_jobs.jetstream.server_clock import CorrectedClock
 from trellis_jobs.model.identity import JobAddress, check_given_token
 from trellis_jobs.producer.job_ref import JobAccess, JobRef
 from trellis_jobs.producer.submission import CreatedJob, Request
@@ -23,7 +26,6 @@ from trellis_jobs.worker.handlers import Handlers
 from trellis_jobs.worker.sync_handlers import as_async
 
 if TYPE_CHECKING:
-    import asyncio
     from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
     from datetime import datetime
 
@@ -68,6 +70,7 @@ class Runtime:
         self.handlers = Handlers()
         self.resources = Resources(service)
         self.live: Connected | None = None
+        self.clock: CorrectedClock | None = None
         self._is_taken = False
         self.is_inline = False
 
@@ -79,10 +82,26 @@ class Runtime:
         with self.taken():
             connection = await startup.open(access, name=f"{self.service} jobs")
             try:
-                yield connection
+                async with self._corrected_by(connection):
+                    yield connection
             finally:
                 self.live = None
                 await connection.close()
+
+    @asynccontextmanager
+    async def _corrected_by(self, connection: Connection) -> AsyncIterator[None]:
+        """Times of jobs are the server's while we are connected, if the clocks differ notably."""
+        own = self.surroundings
+        consumers = [consumer_of(self.service, handler.queue) for handler in self.handlers]
+        of_consumers = (f"CONSUMER.INFO.{WORK}.{consumer}" for consumer in consumers)
+        clock = self.clock = CorrectedClock(own.now, [*of_consumers, f"STREAM.INFO.{LOG}"])
+        self.surroundings = replace(own, now=clock.now, clock_ahead=clock.ahead)
+        measuring = asyncio.create_task(clock.keep_measuring(connection))
+        try:
+            yield
+        finally:
+            measuring.cancel()
+            self.surroundings, self.clock = own, None
 
     @contextmanager
     def taken(self) -> Iterator[None]:

@@ -291,6 +291,8 @@ class Service(Generic[J]):
         from trellis_jobs.telemetry import Telemetry  # noqa: PLC0415
 
         events = EventLog(connection, features)
+        if self._runtime.clock is not None:
+            await self._runtime.clock.measure(connection)
         return HostDoors(
             connection,
             events,

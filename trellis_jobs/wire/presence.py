@@ -30,7 +30,11 @@ def encode(beat: WorkerHeartbeat) -> bytes:
         body["contractDigest"] = beat.contract
     if beat.stopping:
         body["stopping"] = True
-    for name, span in (("intervalMs", beat.interval), ("loopBlockedMs", beat.loop_blocked)):
+    for name, span in (
+        ("intervalMs", beat.interval),
+        ("loopBlockedMs", beat.loop_blocked),
+        ("clockOffsetMs", beat.clock_ahead),
+    ):
         if span is not None:
             body[name] = in_milliseconds(span)
     return dumps(body)
@@ -51,6 +55,7 @@ def decode(data: bytes, *, expected: PresenceSubject) -> WorkerHeartbeat | str:
             interval=_milliseconds(body, "intervalMs"),
             loop_blocked=_milliseconds(body, "loopBlockedMs"),
             contract=optional(body, "contractDigest", str),
+            clock_ahead=_offset(body),
         )
     except BadField as error:
         return str(error)
@@ -67,3 +72,11 @@ def _milliseconds(body: dict[str, Any], name: str) -> timedelta | None:
     if body.get(name) is None:
         return None
     return timedelta(milliseconds=min(count(body, name), _LONGEST_MS))
+
+
+def _offset(body: dict[str, Any]) -> timedelta | None:
+    """Behind the server as well as ahead of it."""
+    told = optional(body, "clockOffsetMs", int)
+    if told is None:
+        return None
+    return timedelta(milliseconds=max(-_LONGEST_MS, min(told, _LONGEST_MS)))

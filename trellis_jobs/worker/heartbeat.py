@@ -57,6 +57,7 @@ class HeartbeatSender:
                 interval=timedelta(seconds=self.interval),
                 loop_blocked=self.loop_watch.longest_block(),
                 contract=worker.contract,
+                clock_ahead=self.surroundings.clock_ahead(),
             )
             try:
                 await presence.beat(beat)

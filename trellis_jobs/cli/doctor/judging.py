@@ -18,6 +18,7 @@ from trellis_jobs.jetstream.abilities import Ability
 from trellis_jobs.jetstream.planning import Act, Change
 from trellis_jobs.jetstream.readers import Reader, counted, pushing
 from trellis_jobs.jetstream.replication import Replication
+from trellis_jobs.model.clock_offset import NOTABLE
 from trellis_jobs.model.durations import spell
 from trellis_jobs.model.fullness import Level as Fullness
 from trellis_jobs.model.fullness import Usage
@@ -172,6 +173,23 @@ def judge_workers(workers: Iterable[WorkerView]) -> list[Finding]:
             "asyncio.to_thread in them; the worker's log names the job and the line",
         )
         for (service, instance), blocked in sorted(longest.items())
+    ]
+
+
+def judge_worker_clocks(workers: Iterable[WorkerView]) -> list[Finding]:
+    offsets = {
+        (worker.service, worker.instance_id): timedelta(milliseconds=worker.clock_offset_ms)
+        for worker in workers
+        if worker.clock_offset_ms is not None
+    }
+    return [
+        attention(
+            f"the clock of worker {instance} of {service} is {spell(abs(ahead))} "
+            f"{'ahead of' if ahead > timedelta() else 'behind'} the server's",
+            "set the clocks (NTP): workers correct the times of jobs, your own code does not",
+        )
+        for (service, instance), ahead in sorted(offsets.items())
+        if abs(ahead) > NOTABLE
     ]
 
 

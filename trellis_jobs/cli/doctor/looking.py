@@ -218,7 +218,8 @@ async def _workers(admin: AdminClient) -> list[Finding]:
         return []
     except NoAnswer as error:
         return [note(f"workers not looked at: {error}")]
-    return judging.judge_workers(worker for each in services for worker in each.workers)
+    workers = [worker for each in services for worker in each.workers]
+    return judging.judge_workers(workers) + judging.judge_worker_clocks(workers)
 
 
 async def _clock(subject: Subject) -> list[Finding]:
