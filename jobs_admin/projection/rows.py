@@ -208,7 +208,7 @@ def sighting_rows(changes: Changes) -> list[tuple[Any, ...]]:
             seen.beat.version,
             in_milliseconds(seen.beat.loop_blocked),
             seen.beat.contract,
-            _milliseconds(seen.beat.clock_ahead),
+            in_milliseconds(seen.beat.clock_ahead),
         )
         for worker, seen in changes.presence.items()
     ]

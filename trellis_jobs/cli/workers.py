@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from datetime import datetime
+from datetime import datetime, timedelta
 from itertools import groupby
 from typing import Final
 
@@ -91,7 +91,7 @@ async def heard_in_the_log(connection: Connection, now: datetime) -> list[Worker
             version=heard.beat.version,
             loop_blocked_ms=in_milliseconds(heard.beat.loop_blocked),
             contract_digest=heard.beat.contract,
-            clock_offset_ms=_milliseconds(heard.beat.clock_ahead),
+            clock_offset_ms=in_milliseconds(heard.beat.clock_ahead),
         )
         for heard in await newest_heartbeats(connection)
         if heard.at >= now - FRESH
