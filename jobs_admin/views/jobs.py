@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Annotated
+from typing import Annotated, Any
 
-from pydantic import Field, JsonValue
+from pydantic import Field, JsonValue, model_validator
 
 from jobs_admin.explaining.explanation import Because
-from jobs_admin.views.shape import Page, View
+from jobs_admin.views.shape import Page, View, with_missing
 from trellis_jobs.model.states import JobState
 
 
@@ -41,6 +41,11 @@ class LogLineView(View):
     level: str
     message: str
     run_seq: int
+
+    @model_validator(mode="before")
+    @classmethod
+    def _complete(cls, told: Any) -> Any:
+        return with_missing(told, run_seq=0)
 
 
 class AttemptView(View):
@@ -119,6 +124,12 @@ class JobView(RunView):
     last_seq: int | None = None
     omitted: tuple[str, ...] = ()
 
+    @model_validator(mode="before")
+    @classmethod
+    def _complete(cls, told: Any) -> Any:
+        created = told.get("createdAt") if isinstance(told, dict) else None
+        return with_missing(told, run_seq=0, **({"began_at": created} if created else {}))
+
 
 class JobPlace(View):
     """A job's place in lists, which nothing changes."""
@@ -152,6 +163,11 @@ class ChangedJob(View):
 
     job: JobView
     seq: int
+
+    @model_validator(mode="before")
+    @classmethod
+    def _complete(cls, told: Any) -> Any:
+        return with_missing(told, seq=0)
 
 
 class LogEntry(View):

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from datetime import datetime
+from typing import Any
 
-from jobs_admin.views.shape import View
+from pydantic import model_validator
+
+from jobs_admin.views.shape import View, with_missing
 
 
 class HolderView(View):
@@ -28,7 +31,8 @@ class KeyView(View):
 
     `queued` are the first 1,000 that wait, `queued_depth` says how many do. `latest_policy_reason`
     is why one of its newest jobs was let in though the key was full: `replace-oldest`. Who was
-    rejected or coalesced was told so, and left nothing in the log.
+    rejected or coalesced was told so, and left nothing in the log. Limits of 0 are not known: the
+    original admin runtime does not send them.
     """
 
     service: str
@@ -44,6 +48,11 @@ class KeyView(View):
     latest_policy_reason: str | None = None
     updated_at: datetime | None = None
     seq: int | None = None
+
+    @model_validator(mode="before")
+    @classmethod
+    def _complete(cls, told: Any) -> Any:
+        return with_missing(told, max_active=0, max_queued_per_key=0)
 
 
 class BusyKeyView(View):

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from datetime import datetime
+from typing import Any
+
+from pydantic import model_validator
 
 from jobs_admin.config import Mode
 from jobs_admin.health import HealthStatus
 from jobs_admin.loops import LoopState
-from jobs_admin.views.shape import View
+from jobs_admin.views.shape import View, with_missing
 
 
 class WorkerView(View):
@@ -49,6 +52,11 @@ class ServiceView(View):
     workers: tuple[WorkerView, ...]
     types: tuple[TypeView, ...]
     omitted_workers: int = 0
+
+    @model_validator(mode="before")
+    @classmethod
+    def _complete(cls, told: Any) -> Any:
+        return with_missing(told, types=())
 
 
 class IgnoredView(View):
@@ -142,6 +150,14 @@ class HealthView(View):
     mode: Mode
     checks: tuple[CheckView, ...]
     version: str | None = None
+
+    @model_validator(mode="before")
+    @classmethod
+    def _complete(cls, told: Any) -> Any:
+        """The original says `healthy`, and nothing of its loops."""
+        if isinstance(told, dict) and told.get("status") == "healthy":
+            told = {**told, "status": HealthStatus.OK}
+        return with_missing(told, mode=Mode.FULL, checks=())
 
     def check(self, name: str) -> CheckView | None:
         return next((check for check in self.checks if check.name == name), None)

@@ -526,9 +526,8 @@ async def test_every_update_of_a_queues_keys_wakes_who_watches_it(server: Embedd
     hints: list[str] = []
     other_type = key_state(address=KeyAddress(KEY.service, "another", KEY.hash))
     async with provisioned(server.url) as one, desk(server.url) as second:
-        watch = await second.bucket.watch(
-            KEY.service, KEY.job_type, lambda key, _: hints.append(key)
-        )
+        whose = (KEY.service, KEY.job_type, KEY.bucket)
+        watch = await second.bucket.watch(whose, lambda key, _: hints.append(key))
         await second.raw.connection.flush()
         for empty in (EMPTY, other_type, OTHER_KEY):
             await one.admit("a", empty)
@@ -551,7 +550,8 @@ async def _follow_each_hint(one: Desk, second: Desk, rounds: int) -> None:
     hinted = {KEY.hash: asyncio.Event(), OTHER_KEY.address.hash: asyncio.Event()}
     # Who wrote last is not refused, and a write that is refused would be hinted too (D22).
     await _replace_all(one, "the last one")
-    await second.bucket.watch(KEY.service, KEY.job_type, lambda key, _: hinted[key].set())
+    whose = (KEY.service, KEY.job_type, KEY.bucket)
+    await second.bucket.watch(whose, lambda key, _: hinted[key].set())
     while not hinted[OTHER_KEY.address.hash].is_set():
         # Servers of a cluster tell each other of a subscription when they get round to it.
         await _replace_all(one, "anything", OTHER_KEY)

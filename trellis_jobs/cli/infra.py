@@ -29,6 +29,7 @@ from trellis_jobs.contract.topology import (
     WORK,
     Config,
     Topology,
+    foreign_buckets,
     queue_consumer,
 )
 from trellis_jobs.errors import JobsError
@@ -45,6 +46,7 @@ PURPOSES: Final[Mapping[str, str]] = {
     ADVISORIES: "the server's notices of exhausted deliveries",
     KEYS: "who holds which key",
 }
+_OF_OTHERS: Final = "who holds which key of queues that are shared with other runtimes"
 _OF_A_QUEUE: Final = "hands work to the queue's workers"
 _STYLES: Final = {"create": "green", "update": "yellow", "refuse": "red", "keep": "dim"}
 _PLANNED: Final = {
@@ -208,7 +210,9 @@ async def _topology(
     if wanted.replicas is None and wanted.system_account is not None:
         detected = await detect_replicas(reach.access(), wanted.system_account)
     features = await detect_features(connection)
-    return Topology(features, wanted.replicas, detected, by_operator)
+    contract = wanted.contract()
+    buckets = () if contract is None else foreign_buckets(contract.queues.values())
+    return Topology(features, wanted.replicas, detected, by_operator, buckets=buckets)
 
 
 def _ask(changes: Iterable[Change]) -> None:
@@ -249,7 +253,8 @@ def _act(change: Change, done: bool) -> str:
 def _why(change: Change) -> str:
     if change.details:
         return "; ".join(change.details)
-    purpose = PURPOSES.get(change.name, _OF_A_QUEUE)
+    of_others = _OF_A_QUEUE if "/" in change.name else _OF_OTHERS
+    purpose = PURPOSES.get(change.name, of_others)
     return f"missing: {purpose}" if change.act is Act.CREATED else purpose
 
 

@@ -44,6 +44,7 @@ class _Document(BaseModel):
 
     namespace: Token
     work_stream: str = WORK
+    keys_bucket: Token | None = None
     queues: Annotated[dict[str, _QueueEntry], Field(min_length=1)]
 
 
@@ -55,10 +56,15 @@ class QueueBinding:
 
 @dataclass(frozen=True, slots=True)
 class Bindings:
-    """`queues` by the names that the service declares."""
+    """`queues` by the names that the service declares.
+
+    `keys_bucket`: where runtimes that share its queues keep their keys, `JOBS_KEYS_<namespace>` for
+    the original ones. Without it a limit for a key holds only among workers of this library.
+    """
 
     namespace: str
     queues: Mapping[str, QueueBinding]
+    keys_bucket: str | None = None
 
     @classmethod
     def from_json(cls, document: object) -> Bindings:
@@ -74,7 +80,7 @@ class Bindings:
             raise DeclarationError("queues: two of them have the same publishPrefix")
         if len({each.consumer for each in queues.values()}) < len(queues):
             raise DeclarationError("queues: two of them have the same consumerName")
-        return cls(check_service(read.namespace), queues)
+        return cls(check_service(read.namespace), queues, read.keys_bucket)
 
     def bound(self, contract: ServiceContract) -> dict[str, JobType[Any, Any]]:
         """By the names they declare, the queues with the names that they have on the server."""
@@ -82,12 +88,13 @@ class Bindings:
             raise DeclarationError(
                 f"service {contract.service!r}: nothing binds {', '.join(missing)}"
             )
-        return {
-            name: replace(
-                queue, name=self.queues[name].job_type, consumer=self.queues[name].consumer
-            )
-            for name, queue in contract.queues.items()
-        }
+        return {name: self._bind(name, queue) for name, queue in contract.queues.items()}
+
+    def _bind(self, name: str, queue: JobType[Any, Any]) -> JobType[Any, Any]:
+        bound, keying = self.queues[name], queue.keying
+        if keying is not None and self.keys_bucket is not None:
+            keying = replace(keying, bucket=self.keys_bucket)
+        return replace(queue, name=bound.job_type, consumer=bound.consumer, keying=keying)
 
     def bind(self, contract: ServiceContract) -> ServiceContract:
         """The same queues, of the service as the server knows it."""

@@ -12,6 +12,7 @@ from typing import Final, TypeVar
 from trellis_jobs.errors import DeclarationError
 from trellis_jobs.model.key_backlog import WhenFull
 from trellis_jobs.model.key_fence import StalePolicy
+from trellis_jobs.model.key_state import KEYS_BUCKET
 from trellis_jobs.model.key_template import KeyTemplate
 
 E = TypeVar("E", bound=StrEnum)
@@ -58,6 +59,7 @@ class Keying:
     stale_policy: StalePolicy
     max_queued: int
     when_full: WhenFull
+    bucket: str = KEYS_BUCKET
 
 
 def resolve(

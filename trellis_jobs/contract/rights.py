@@ -13,14 +13,15 @@ from trellis_jobs.contract.topology import (
     ADVISORIES,
     ADVISORY_CONSUMER,
     KEYS,
-    KEYS_BUCKET,
     LOG,
     TO_WORK,
     WORK,
     consumer_of,
+    foreign_buckets,
 )
 from trellis_jobs.errors import DeclarationError
 from trellis_jobs.model import subjects
+from trellis_jobs.model.key_state import KEYS_BUCKET
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -82,14 +83,17 @@ def of_service(contract: ServiceContract) -> Rights:
     name = contract.service
     grants = [_inbox(name), *_own_jobs(name), _presence(name)]
     grants += [_working(name, queue) for _, queue in sorted(contract.queues.items())]
-    if any(queue.keying is not None for queue in contract.queues.values()):
-        grants.append(_keys(name))
+    buckets = {queue.keying.bucket for queue in contract.queues.values() if queue.keying}
+    grants += [_keys(name, bucket) for bucket in sorted(buckets)]
     return Rights(tuple(grants), denied=_api([f"{_THE_SOURCE}.>"]))
 
 
 def of_provisioner(name: str, contracts: Iterable[ServiceContract] = ()) -> Rights:
     """To make the streams, and bring them up to date; and the consumers of these services."""
-    calls = [f"STREAM.{verb}.{each}" for each in _STREAMS for verb in ("INFO", "CREATE", "UPDATE")]
+    contracts = tuple(contracts)
+    found = foreign_buckets(queue for each in contracts for queue in each.queues.values())
+    streams = (*_STREAMS, *map(subjects.stream_of_bucket, found))
+    calls = [f"STREAM.{verb}.{each}" for each in streams for verb in ("INFO", "CREATE", "UPDATE")]
     source = [
         _THE_SOURCE,
         *(f"CONSUMER.{verb}.{LOG}.{TO_WORK}" for verb in ("INFO", "PAUSE", "DELETE")),
@@ -240,9 +244,9 @@ def _making(service: str, queue: JobType[Any, Any]) -> tuple[str, ...]:
     )
 
 
-def _keys(service: str) -> Grant:
-    own = subjects.keys_of_service(service)
-    read = _api([f"DIRECT.GET.{KEYS}.{own}"])
+def _keys(service: str, bucket: str) -> Grant:
+    own = subjects.keys_of_service(service, bucket)
+    read = _api([f"DIRECT.GET.{subjects.stream_of_bucket(bucket)}.{own}"])
     return Grant("to read and write its own keys, and to hear of them", (own, *read), (own,))
 
 

@@ -8,16 +8,18 @@ from typing import TYPE_CHECKING, Any, Final
 
 from trellis_jobs.model import subjects
 from trellis_jobs.model.events import EventKind
+from trellis_jobs.model.key_state import KEYS_BUCKET
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from trellis_jobs.contract.declaration import JobType
     from trellis_jobs.contract.features import Features
 
 LOG: Final = "JOBS"
 WORK: Final = "JOBS_WORK"
 ADVISORIES: Final = "JOBS_ADVISORIES"
-KEYS_BUCKET: Final = "JOBS_KEYS"
-KEYS: Final = f"KV_{KEYS_BUCKET}"
+KEYS: Final = subjects.stream_of_bucket(KEYS_BUCKET)
 TO_WORK: Final = "to-work"
 # Where `to-work` delivered before the subject was random: any service could slow down all others.
 FIXED_DELIVERY: Final = "_src.jobs.work"
@@ -42,6 +44,8 @@ class Topology:
     tell, nor will be. Without it streams that exist get nothing that older servers, or older
     versions of this library, do not know.
 
+    `buckets` are those of other runtimes in which queues that are shared with them keep keys.
+
     `work_delivery` is where `to-work` delivers. What exists keeps its subject, and a new consumer
     gets a random one, which `jetstream/work_source.py` makes.
     """
@@ -51,10 +55,12 @@ class Topology:
     detected_replicas: int = 1
     by_operator: bool = False
     work_delivery: str = FIXED_DELIVERY
+    buckets: tuple[str, ...] = ()
 
     def streams(self) -> tuple[Config, ...]:
         """In the order in which they must be made: the work queue sources the log."""
-        return (self.log(), self.work(), self.advisories(), self.keys())
+        others = map(self._foreign_keys, self.buckets)
+        return (self.log(), self.work(), self.advisories(), self.keys(), *others)
 
     def log(self) -> Config:
         config = self._stream(LOG, [subjects.EVERYTHING])
@@ -115,6 +121,11 @@ class Topology:
             "allow_rollup_hdrs": False,
         }
 
+    def _foreign_keys(self, bucket: str) -> Config:
+        """Reads go directly to it. Its other settings are for the runtime that made it."""
+        config = self._stream(subjects.stream_of_bucket(bucket), [f"$KV.{bucket}.>"])
+        return config | {"retention": "limits", "max_msgs_per_subject": 1, "allow_direct": True}
+
     def _stream(self, name: str, captured: list[str]) -> Config:
         replicas = self.detected_replicas if self.replicas is None else self.replicas
         return {"name": name, "subjects": captured, "storage": "file", "num_replicas": replicas}
@@ -135,6 +146,10 @@ def consumer_of(service: str, queue: JobType[Any, Any]) -> str:
 def queue_consumer(service: str, queue: JobType[Any, Any]) -> Config:
     """No `backoff`, which would replace ack_wait, and no limit unless asked (design D4, D6).
 
+    Retries that wait count as pending, so there is no bound on `max_ack_pending` either, but on a
+    shared queue: other runtimes fetch ahead, and what lies in their buffers until its lease ends
+    runs twice (8 of 60 jobs). There it is the queue's concurrency, as the others set it.
+
     Its metadata tell operators, who have not the service's code, what the queue takes.
     """
     # Here, because only workers and operators need it, and it takes a while to load.
@@ -150,7 +165,7 @@ def queue_consumer(service: str, queue: JobType[Any, Any]) -> Config:
         "replay_policy": "instant",
         "ack_wait": nanoseconds(queue.ack_wait),
         "max_deliver": queue.delivery_limit or -1,
-        "max_ack_pending": -1,
+        "max_ack_pending": queue.concurrency if queue.shared else -1,
         "metadata": {CONTRACT: note_of(service, queue)},
     }
 
@@ -167,6 +182,12 @@ def advisory_consumer() -> Config:
         "max_deliver": -1,
         "max_ack_pending": 1000,
     }
+
+
+def foreign_buckets(queues: Iterable[JobType[Any, Any]]) -> tuple[str, ...]:
+    """In which these queues keep keys, besides that of the installation."""
+    found = {queue.keying.bucket for queue in queues if queue.keying is not None}
+    return tuple(sorted(found - {KEYS_BUCKET}))
 
 
 def nanoseconds(duration: timedelta) -> int:

@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
 
 import orjson
 
-from trellis_jobs.contract.topology import KEYS
 from trellis_jobs.errors import InfrastructureMissing, NotConfirmed, RequestRefused
 from trellis_jobs.jetstream import api
 from trellis_jobs.jetstream.connection import ConnectionLost, NoResponders
@@ -122,13 +121,15 @@ class KeyBucket:
         return await self.read(empty) if guess is None else guess.state
 
     async def watch(
-        self, service: str, job_type: str, hint: Callable[[str, int | None], None]
+        self, whose: tuple[str, str, str], hint: Callable[[str, int | None], None]
     ) -> Callable[[], Awaitable[None]]:
         """Call `hint` for each update of a queue's keys, with the key's hash and how many run.
 
         Only a hint (D22): it may tell of a write that was refused. Returns what ends the watch.
+        `whose`: service, type and bucket.
         """
-        wanted = subjects.keys_of_type(service, job_type)
+        service, job_type, _ = whose
+        wanted = subjects.keys_of_type(*whose)
 
         def receive(message: Message) -> None:
             headers = message.headers or {}
@@ -196,15 +197,16 @@ class KeyBucket:
     async def _get(self, address: KeyAddress) -> Stored:
         subject = subjects.key_state(address)
         for pause in _LAG:
-            stored = await self._newest(subject)
+            stored = await self._newest(subject, address.bucket)
             if stored.revision >= self._at_least.get(subject, 0):
                 return stored
             await asyncio.sleep(pause)
         self._at_least.pop(subject, None)
-        return await self._newest(subject)
+        return await self._newest(subject, address.bucket)
 
-    async def _newest(self, subject: str) -> Stored:
-        read = self._connection.api(f"DIRECT.GET.{KEYS}.{subject}")
+    async def _newest(self, subject: str, bucket: str) -> Stored:
+        stream = subjects.stream_of_bucket(bucket)
+        read = self._connection.api(f"DIRECT.GET.{stream}.{subject}")
         begun = self._loop.time()
         for _ in range(_UNANSWERED):
             try:
@@ -250,7 +252,7 @@ class KeyBucket:
                 )
             except NoResponders:
                 if self._loop.time() > missing_after:
-                    raise InfrastructureMissing(f"bucket stream {KEYS}") from None
+                    raise InfrastructureMissing(f"bucket stream {_stream_of(subject)}") from None
             await asyncio.sleep(_LOOK)
 
     async def _reconnected(self, what: str, error: ConnectionLost) -> None:
@@ -260,7 +262,7 @@ class KeyBucket:
 
     def _learn_from_refusal(self, subject: str, refusal: dict[str, Any]) -> None:
         """Return if the write is worth another try."""
-        full = full_stream(KEYS, refusal)
+        full = full_stream(_stream_of(subject), refusal)
         if full is not None:
             raise full
         code, description = int(refusal.get("err_code", 0)), str(refusal.get("description", ""))
@@ -287,6 +289,11 @@ class KeyBucket:
         self._known[subject] = known
         if len(self._known) > _STATES_REMEMBERED:
             del self._known[next(iter(self._known))]
+
+
+def _stream_of(subject: str) -> str:
+    """Of the key itself, or of a request about it."""
+    return subjects.stream_of_bucket(subject.partition("$KV.")[2].partition(".")[0])
 
 
 @dataclass(frozen=True, slots=True)

@@ -41,6 +41,10 @@ _WHEN_MADE: Final[Mapping[str, Config]] = {
 # 2.11.11 and 2.15.1, and after going back), and newer servers refuse heartbeats without it.
 _UNKNOWN_BEFORE: Final[Mapping[str, str]] = {"allow_atomic": "2.12", "allow_batched": "2.14"}
 _MISSING: Final = object()
+# Where the original runtimes have the server put work: every job of a queue under one subject.
+_FOREIGN_WORK: Final = frozenset(
+    {"trellis.work.$1.$2", "trellis.work.{{wildcard(1)}}.{{wildcard(2)}}"}
+)
 
 
 class Act(StrEnum):
@@ -114,7 +118,8 @@ def _judge_stream(desired: Config, found: Config | None, topology: Topology) -> 
         if not _same(key, value, found.get(key, _MISSING), topology)
     }
     if dangerous := DANGEROUS.keys() & differing.keys():
-        return Change(Act.REFUSED, name, _dangers(dangerous, desired, found))
+        dangers = _dangers(dangerous, desired, found)
+        return Change(Act.REFUSED, name, (*dangers, *_of_another_runtime(name, found)))
     unknown = [key for key in _UNKNOWN_BEFORE if key in differing]
     if not topology.by_operator:
         for key in unknown:
@@ -166,6 +171,22 @@ def _disconnected(found: WorkSource) -> tuple[str, ...]:
     if found.delivers_to == FIXED_DELIVERY:
         return ("deliver_subject should be random, is known to every service",)
     return ()
+
+
+def _of_another_runtime(name: str, found: Config) -> tuple[str, ...]:
+    transforms = [
+        transform
+        for source in found.get("sources") or ()
+        for transform in source.get("subject_transforms") or ()
+    ]
+    if name != WORK or not any(each["dest"] in _FOREIGN_WORK for each in transforms):
+        return ()
+    return (
+        f"{WORK} was made by another Trellis runtime, whose work subjects have no job id. Both can "
+        f"share {WORK} only as this library makes it: stop all workers, let the other runtime not "
+        f"provision any more, delete {WORK} (every job stays in {LOG}), and run "
+        "`trellis-jobs infra apply`. See docs/operate/provisioning.md",
+    )
 
 
 def _dangers(differing: Iterable[str], desired: Config, found: Config) -> tuple[str, ...]:

@@ -75,7 +75,7 @@ class QueueKeys:
     def empty(self, key: JobKey) -> KeyState:
         """The state of a key that nobody has touched, under the declared limits."""
         return KeyState(
-            address=KeyAddress(self._service, self._queue.name, key.hash),
+            address=KeyAddress(self._service, self._queue.name, key.hash, self.keying.bucket),
             display=key.display,
             max_active=self.keying.max_active,
             max_queued=self.keying.max_queued,
@@ -88,7 +88,8 @@ class QueueKeys:
             if running is None or running < self.keying.max_active:
                 hint(key_hash)
 
-        return await self._bucket.watch(self._service, self._queue.name, told)
+        whose = (self._service, self._queue.name, self.keying.bucket)
+        return await self._bucket.watch(whose, told)
 
     async def look(self, key: JobKey) -> KeyState:
         """What this process knows of the key: all there is, unless a hint was lost."""

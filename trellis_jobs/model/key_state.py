@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from msgspec import field
 
@@ -18,10 +18,16 @@ if TYPE_CHECKING:
 Unknown = Mapping[str, Any]
 
 
+KEYS_BUCKET: Final = "JOBS_KEYS"
+
+
 class KeyAddress(Value, frozen=True):
+    """`bucket`: another one where a queue is shared with runtimes that keep keys elsewhere."""
+
     service: str
     job_type: str
     hash: str
+    bucket: str = KEYS_BUCKET
 
     def __post_init__(self) -> None:
         check_service(self.service)

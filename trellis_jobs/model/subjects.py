@@ -14,7 +14,7 @@ from typing import Final
 from trellis_jobs.errors import InvalidToken
 from trellis_jobs.model.events import EventKind
 from trellis_jobs.model.identity import PRESENCE_NAME, JobAddress, check_service, check_token
-from trellis_jobs.model.key_state import KeyAddress
+from trellis_jobs.model.key_state import KEYS_BUCKET, KeyAddress
 from trellis_jobs.model.values import Value
 
 EVERYTHING: Final = "trellis.jobs.>"
@@ -140,13 +140,13 @@ def service_of(event_filter: str) -> str | None:
 
 
 def key_state(key: KeyAddress) -> str:
-    return f"$KV.JOBS_KEYS.{key.service}.{key.job_type}.{key.hash}"
+    return f"$KV.{key.bucket}.{key.service}.{key.job_type}.{key.hash}"
 
 
 def key_address(subject: str) -> KeyAddress | None:
     """Whose state a subject of the bucket holds."""
     match subject.split("."):
-        case ["$KV", "JOBS_KEYS", service, job_type, key_hash]:
+        case ["$KV", "JOBS_KEYS", service, job_type, key_hash]:  # the one that operators see
             return _key_address(service, job_type, key_hash)
         case _:
             return None
@@ -159,12 +159,16 @@ def _key_address(service: str, job_type: str, key_hash: str) -> KeyAddress | Non
         return None
 
 
-def keys_of_service(service: str) -> str:
-    return f"$KV.JOBS_KEYS.{service}.>"
+def keys_of_service(service: str, bucket: str = KEYS_BUCKET) -> str:
+    return f"$KV.{bucket}.{service}.>"
 
 
-def keys_of_type(service: str, job_type: str) -> str:
-    return f"$KV.JOBS_KEYS.{service}.{job_type}.*"
+def keys_of_type(service: str, job_type: str, bucket: str = KEYS_BUCKET) -> str:
+    return f"$KV.{bucket}.{service}.{job_type}.*"
+
+
+def stream_of_bucket(bucket: str) -> str:
+    return f"KV_{bucket}"
 
 
 def rpc(method: str) -> str:

@@ -11,7 +11,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Final, Generic, TypeVar, overload
 
 from trellis_jobs.contract.rights import inbox_of
-from trellis_jobs.contract.topology import Topology
+from trellis_jobs.contract.topology import Topology, foreign_buckets
 from trellis_jobs.errors import DeclarationError, NotPermitted
 from trellis_jobs.jetstream.access import Access, access_to
 from trellis_jobs.jetstream.connection import CONNECT_TIMEOUT
@@ -22,6 +22,7 @@ from trellis_jobs.jetstream.provision import provision, require_log
 from trellis_jobs.jetstream.queue_keys import QueueKeys
 from trellis_jobs.jetstream.server import detect_features, detect_replicas
 from trellis_jobs.jetstream.startup import Startup
+from trellis_jobs.model.key_state import KEYS_BUCKET
 from trellis_jobs.producer.submission import Producer
 from trellis_jobs.service.jobs import Jobs
 from trellis_jobs.service.runtime import Connected, Runtime
@@ -263,6 +264,18 @@ class Service(Generic[J]):
                 extra={"service": self.name, "queues": unhandled},
             )
 
+    def _warn_of_keys_apart(self) -> None:
+        """Other runtimes do not look into this library's bucket."""
+        for name, queue in self.contract.queues.items():
+            if queue.shared and queue.keying is not None and queue.keying.bucket == KEYS_BUCKET:
+                log.warning(
+                    "queue %s is shared and has a key, but other runtimes keep keys in the bucket "
+                    "JOBS_KEYS_%s: the limit holds only among workers of this library. Name the "
+                    "bucket in the bindings of the service (keysBucket)",
+                    name,
+                    self.name,
+                )
+
     def _name_of(self, queue: str) -> str:
         """On the server, of one that may be named as it is declared."""
         return self._names.get(queue, queue)
@@ -270,6 +283,7 @@ class Service(Generic[J]):
     async def _prepare(
         self, connection: Connection, replicas: int | None, detected: int
     ) -> HostDoors:
+        self._warn_of_keys_apart()
         features = await detect_features(connection)
         for missing in features.lacks():
             log.warning(
@@ -279,7 +293,8 @@ class Service(Generic[J]):
                 extra={"version": features.version},
             )
         try:
-            await provision(connection, Topology(features, replicas, detected))
+            buckets = foreign_buckets(self.contract.queues.values())
+            await provision(connection, Topology(features, replicas, detected, buckets=buckets))
         except NotPermitted as denied:
             log.info(
                 "these credentials may not provision streams, so an operator has to: %s",

@@ -121,6 +121,7 @@ def decode(data: bytes, *, expected: KeyAddress) -> KeyState | Malformed:
             required(body, "service", str),
             required(body, "jobType", str),
             required(body, "keyHash", str),
+            expected.bucket,
         )
         if address != expected:
             raise BadField(f"the value is about {address}, the key about {expected}")

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from trellis_jobs.jetstream.event_log import Lost
 from trellis_jobs.model import events as e
-from trellis_jobs.model.notes import NOTHING_NOTED
+from trellis_jobs.model.notes import NOTHING_NOTED, Notes
 from trellis_jobs.model.standing import Head
 from trellis_jobs.worker.note_pad import SPACING, NotePad
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from trellis_jobs.contract.declaration import JobType
-    from trellis_jobs.model.notes import LogLevel, Notes, Progress
+    from trellis_jobs.model.notes import LogLevel, Progress
     from trellis_jobs.model.settlement import Running, Settlement
     from trellis_jobs.worker.tools import Tools
 
@@ -77,7 +77,7 @@ class Voice:
         async with self._speaking:
             if self.is_silent:
                 return None
-            settlement = decide(NOTHING_NOTED if self._notes is None else self._notes.take())
+            settlement = decide(await self._open_notes())
             appended: Head | Lost = self.head
             if settlement.event is not None:
                 appended = await self._say(settlement.event)
@@ -103,7 +103,7 @@ class Voice:
             while not self._pad.is_empty and not self.is_silent:
                 async with self._speaking:
                     if not self.is_silent:
-                        await self._say(self._note_event(self._pad.take()))
+                        await self._say_notes(self._pad.take())
                 await asyncio.sleep(SPACING)
         finally:
             self._pumping = False
@@ -117,9 +117,20 @@ class Voice:
             self.head = answer
         return answer
 
-    def _note_event(self, notes: Notes) -> e.Event:
-        kind = e.Logged if notes.lines else e.Progressed
-        return kind(**self._said(), notes=notes)
+    async def _open_notes(self) -> Notes:
+        """What rides on the outcome (ADR 1): other runtimes would not find it there."""
+        notes = NOTHING_NOTED if self._notes is None else self._notes.take()
+        if not self._queue.shared:
+            return notes
+        await self._say_notes(notes)
+        return NOTHING_NOTED
+
+    async def _say_notes(self, notes: Notes) -> None:
+        """An event for each: readers that know seed 003 look for progress in `progress` only."""
+        if notes.progress is not None:
+            await self._say(e.Progressed(**self._said(), notes=Notes(notes.progress)))
+        if notes.lines:
+            await self._say(e.Logged(**self._said(), notes=Notes(None, notes.lines)))
 
     def _said(self) -> e.AttemptFields:
         return self._terms.said(self._tools.surroundings.now())

@@ -76,10 +76,12 @@ def _facts(key: KeyView, output: Output, now: datetime) -> Table:
     facts.add_row("key", Text(key.key))
     facts.add_row("queue", f"{key.service}/{key.type}")
     facts.add_row("hash", one_line(key.key_hash, "dim"))
-    facts.add_row("holds", f"{count(len(key.active))} of {count(key.max_active)} at once")
-    facts.add_row(
-        "waiting", f"{count(key.queued_depth)} of {count(key.max_queued_per_key)} at most"
-    )
+    at_once, at_most = "", ""
+    if key.max_active:  # 0: not known
+        at_once = f" of {count(key.max_active)} at once"
+        at_most = f" of {count(key.max_queued_per_key)} at most"
+    facts.add_row("holds", f"{count(len(key.active))}{at_once}")
+    facts.add_row("waiting", f"{count(key.queued_depth)}{at_most}")
     facts.add_row(
         "takeovers", f"{count(key.stale_takeover_count)} of holders that were heard of no more"
     )
