@@ -7,8 +7,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
+from jobs_admin.upkeep import abandoned_readers
+from jobs_admin.upkeep.abandoned_readers import AbandonedReaders
 from jobs_admin.upkeep.absences import Absences
 from jobs_admin.upkeep.advisories import Advisories
 from jobs_admin.upkeep.burials import Burials
@@ -37,6 +39,8 @@ if TYPE_CHECKING:
     from trellis_jobs.jetstream.event_log import EventLog
     from trellis_jobs.jetstream.server_clock import ServerClock
     from trellis_jobs.surroundings import Surroundings
+
+READERS: Final = "abandoned readers"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,7 +91,9 @@ class Upkeep:
             "key repair": self._key_repair(verdicts).sweep,
         }
         every = config.reconcile_interval
+        abandoned = AbandonedReaders(self.connection, partial(loops.went_on, READERS))
         return {
+            READERS: loops.repeat(READERS, abandoned_readers.INTERVAL, abandoned.sweep),
             "janitor": loops.repeat("janitor", config.janitor_interval, janitor.sweep),
             "advisories": loops.keep("advisories", advisories.run),
             **{name: loops.repeat(name, every, sweep) for name, sweep in sweeps.items()},

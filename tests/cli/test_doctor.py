@@ -255,10 +255,7 @@ async def test_push_consumers_that_services_made_are_reported(server: EmbeddedSe
 
 
 def test_a_service_with_very_many_readers_is_reported() -> None:
-    many = [
-        Reader("JOBS", f"r{number}", "garden", None, is_kept=False)
-        for number in range(judging.MOST_READERS + 1)
-    ]
+    many = [Reader("JOBS", f"r{number}", "garden") for number in range(judging.MOST_READERS + 1)]
     [finding] = judging.judge_readers(many)
     assert finding.says.startswith("1001 consumers of JOBS read the jobs of garden")
     [finding] = judging.judge_readers(many[1:])

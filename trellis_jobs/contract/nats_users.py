@@ -26,6 +26,9 @@ RESERVED: Final = frozenset({PLATFORM, OPERATORS, SYSTEM})
 PLATFORM_API: Final = f"$JS.{PLATFORM}.API"
 _PULL: Final = f"{API}.CONSUMER.MSG.NEXT."
 
+# More than a service of hundreds of processes needs, and less than a server can hold.
+SERVICE_LIMITS: Final = {"max_connections": 2_000, "max_subscriptions": 200_000}
+
 Settings = dict[str, Any]
 
 
@@ -81,7 +84,11 @@ def in_accounts(users: Iterable[NatsUser]) -> Settings:
     }
     guests = {
         account: _without_nothing(
-            {"imports": [_imports(grant) for grant in needs[account]], "users": users}
+            {
+                **_limits(account, accounts[account]),
+                "imports": [_imports(grant) for grant in needs[account]],
+                "users": users,
+            }
         )
         for account, users in (
             (account, [_user(_through_imports(each)) for each in members])
@@ -90,6 +97,17 @@ def in_accounts(users: Iterable[NatsUser]) -> Settings:
     }
     settings: Settings = {"accounts": {PLATFORM: _without_nothing(platform), **guests}}
     return settings | ({"system_account": SYSTEM} if SYSTEM in guests else {})
+
+
+def _limits(account: str, members: Iterable[NatsUser]) -> Settings:
+    """Of a service: a worker process has 2 connections, and some subscriptions for each queue.
+
+    What it stores, and how many consumers it makes, counts as PLATFORM's: servers have no limit for
+    one of several accounts that import JetStream.
+    """
+    if account in RESERVED or not any(member.is_service for member in members):
+        return {}
+    return {"limits": dict(SERVICE_LIMITS)}
 
 
 def imported_as(subject: str) -> str:

@@ -8,11 +8,13 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Final
 
 from trellis_jobs.contract.topology import LOG, TO_WORK, WORK
 from trellis_jobs.errors import RequestRefused
 from trellis_jobs.jetstream import api
+from trellis_jobs.jetstream.stored_messages import nanoseconds_of
 from trellis_jobs.model import subjects
 
 if TYPE_CHECKING:
@@ -22,20 +24,23 @@ if TYPE_CHECKING:
 
 _STREAMS: Final = (LOG, WORK)
 EVERYBODY: Final = "all services"
+_USES: Final = ("delivered", "ack_floor")
 
 
 @dataclass(frozen=True, slots=True)
 class Reader:
     """`service`: whose jobs it reads. `deliver_subject`: where it pushes; None for a pull consumer.
 
-    `is_kept`: the server does not remove it when it is not used.
+    `is_durable`: somebody gave it a name to come back to. `unused_for`: since it was made, or
+    delivered anything; zero while somebody listens or waits for messages.
     """
 
     stream: str
     name: str
     service: str
-    deliver_subject: str | None
-    is_kept: bool
+    deliver_subject: str | None = None
+    is_durable: bool = False
+    unused_for: timedelta = timedelta()
 
     @property
     def path(self) -> str:
@@ -74,5 +79,24 @@ def _read(stream: str, info: dict[str, Any]) -> Reader:
         info["name"],
         subjects.service_of(filters[0]) or EVERYBODY,
         config.get("deliver_subject"),
-        is_kept=not config.get("inactive_threshold"),
+        is_durable=bool(config.get("durable_name")),
+        unused_for=_unused_for(info),
     )
+
+
+def _unused_for(info: dict[str, Any]) -> timedelta:
+    """By the server's clock."""
+    if info.get("push_bound") or info.get("num_waiting"):
+        return timedelta()
+    used = [info["created"], *(info.get(each, {}).get("last_active") for each in _USES)]
+    last = max(nanoseconds_of(each) for each in used if each)
+    return timedelta(microseconds=max(0, nanoseconds_of(info["ts"]) - last) // 1000)
+
+
+async def delete_reader(connection: Connection, reader: Reader) -> None:
+    """One that is gone already is as good as deleted."""
+    try:
+        await api.request(connection, f"CONSUMER.DELETE.{reader.stream}.{reader.name}")
+    except RequestRefused as refusal:
+        if refusal.code != api.CONSUMER_NOT_FOUND:
+            raise

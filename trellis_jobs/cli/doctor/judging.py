@@ -208,8 +208,8 @@ def judge_readers(readers: Sequence[Reader]) -> list[Finding]:
     found += [
         attention(
             f"{count} consumers of {LOG} read the jobs of {service}: each costs the server memory",
-            f"find out why {service} makes so many readers; the server removes unused ones by "
-            "itself, and the admin runtime those that were made to stay",
+            f"find out why {service} makes so many readers; the admin runtime deletes those that "
+            "were not used for an hour, unless they are durable",
         )
         for service, count in counted(readers).most_common()
         if count > MOST_READERS

@@ -1,0 +1,46 @@
+"""What one service can use up, where servers have limits: connections and subscriptions."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from tests.permissions.installation import WHO, Installation, printed
+from trellis_jobs.contract.nats_users import SERVICE_LIMITS
+from trellis_jobs.embedded import EmbeddedServer
+from trellis_jobs.errors import InfrastructureError
+from trellis_jobs.jetstream.access import Access
+from trellis_jobs.jetstream.connection import Connection
+
+
+def test_every_account_of_a_service_has_limits() -> None:
+    told = json.loads(printed(*WHO, "--shape", "accounts", "--json"))
+    found = {name: account.get("limits") for name, account in told["config"]["accounts"].items()}
+    assert found == {
+        "PLATFORM": None,
+        "OPERATORS": None,
+        "house": SERVICE_LIMITS,
+        "garden": SERVICE_LIMITS,
+    }
+
+
+async def test_connections_of_one_service_cannot_use_up_those_of_others(
+    in_accounts: Installation, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in in_accounts.prefixes:
+        monkeypatch.setenv(f"{name.replace('-', '_').upper()}_PASSWORD", name)
+    most = f"max_connections: {SERVICE_LIMITS['max_connections']}"
+    config = printed(*WHO, "--shape", "accounts").replace(most, "max_connections: 2")
+    with EmbeddedServer.start(config=config) as server:
+
+        async def connect(name: str) -> Connection:
+            access = Access(servers=server.url, user=name, password=name)
+            return await Connection.open(access, name=name, timeout=2, insist=False)
+
+        opened = [await connect("garden"), await connect("garden")]
+        with pytest.raises(InfrastructureError, match="maximum account active connections"):
+            await connect("garden")
+        opened.append(await connect("house"))
+        for connection in opened:
+            await connection.close()
