@@ -14,6 +14,7 @@ from trellis_jobs.contract.topology import (
     Topology,
 )
 from trellis_jobs.jetstream import api, work_source
+from trellis_jobs.model import subjects
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -41,10 +42,6 @@ _WHEN_MADE: Final[Mapping[str, Config]] = {
 # 2.11.11 and 2.15.1, and after going back), and newer servers refuse heartbeats without it.
 _UNKNOWN_BEFORE: Final[Mapping[str, str]] = {"allow_atomic": "2.12", "allow_batched": "2.14"}
 _MISSING: Final = object()
-# Where the original runtimes have the server put work: every job of a queue under one subject.
-_FOREIGN_WORK: Final = frozenset(
-    {"trellis.work.$1.$2", "trellis.work.{{wildcard(1)}}.{{wildcard(2)}}"}
-)
 
 
 class Act(StrEnum):
@@ -179,7 +176,7 @@ def _of_another_runtime(name: str, found: Config) -> tuple[str, ...]:
         for source in found.get("sources") or ()
         for transform in source.get("subject_transforms") or ()
     ]
-    if name != WORK or not any(each["dest"] in _FOREIGN_WORK for each in transforms):
+    if name != WORK or not any(each["dest"] in subjects.WORK_WITHOUT_IDS for each in transforms):
         return ()
     return (
         f"{WORK} was made by another Trellis runtime, whose work subjects have no job id. Both can "

@@ -24,6 +24,10 @@ ALL_PRESENCE: Final = "trellis.jobs.workers.>"
 TOKENS_OF_PRESENCE: Final = 4
 WORK_OF_NO_SERVICE: Final = f"trellis.work.{PRESENCE_NAME}.>"
 WORK_FROM_TOKENS: Final = "trellis.work.{{wildcard(1)}}.{{wildcard(2)}}.{{wildcard(3)}}"
+# Where the original runtimes have the server put work: every job of a queue under one subject.
+WORK_WITHOUT_IDS: Final = frozenset(
+    {"trellis.work.$1.$2", "trellis.work.{{wildcard(1)}}.{{wildcard(2)}}"}
+)
 _RPC: Final = "rpc.v1."
 # Inboxes of clients, and what a server puts in their place between accounts.
 _INBOXES: Final = ("_INBOX", "_R_.")

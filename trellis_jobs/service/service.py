@@ -22,10 +22,10 @@ from trellis_jobs.jetstream.provision import provision, require_log
 from trellis_jobs.jetstream.queue_keys import QueueKeys
 from trellis_jobs.jetstream.server import detect_features, detect_replicas
 from trellis_jobs.jetstream.startup import Startup
-from trellis_jobs.model.key_state import KEYS_BUCKET
 from trellis_jobs.producer.submission import Producer
 from trellis_jobs.service.jobs import Jobs
 from trellis_jobs.service.runtime import Connected, Runtime
+from trellis_jobs.service.shared_keys import warn_of_keys_apart
 from trellis_jobs.service.sync.bridge import Bridge
 from trellis_jobs.service.sync.client import SyncClient
 from trellis_jobs.surroundings import Surroundings
@@ -264,18 +264,6 @@ class Service(Generic[J]):
                 extra={"service": self.name, "queues": unhandled},
             )
 
-    def _warn_of_keys_apart(self) -> None:
-        """Other runtimes do not look into this library's bucket."""
-        for name, queue in self.contract.queues.items():
-            if queue.shared and queue.keying is not None and queue.keying.bucket == KEYS_BUCKET:
-                log.warning(
-                    "queue %s is shared and has a key, but other runtimes keep keys in the bucket "
-                    "JOBS_KEYS_%s: the limit holds only among workers of this library. Name the "
-                    "bucket in the bindings of the service (keysBucket)",
-                    name,
-                    self.name,
-                )
-
     def _name_of(self, queue: str) -> str:
         """On the server, of one that may be named as it is declared."""
         return self._names.get(queue, queue)
@@ -283,7 +271,7 @@ class Service(Generic[J]):
     async def _prepare(
         self, connection: Connection, replicas: int | None, detected: int
     ) -> HostDoors:
-        self._warn_of_keys_apart()
+        warn_of_keys_apart(self.contract)
         features = await detect_features(connection)
         for missing in features.lacks():
             log.warning(

@@ -1,0 +1,25 @@
+"""Queues whose keys other runtimes do not see, because these look into another bucket."""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING
+
+from trellis_jobs.model.key_state import KEYS_BUCKET
+
+if TYPE_CHECKING:
+    from trellis_jobs.contract.declaration import ServiceContract
+
+log = logging.getLogger(__name__)
+
+
+def warn_of_keys_apart(contract: ServiceContract) -> None:
+    for name, queue in contract.queues.items():
+        if queue.shared and queue.keying is not None and queue.keying.bucket == KEYS_BUCKET:
+            log.warning(
+                "queue %s is shared and has a key, but other runtimes keep keys in the bucket "
+                "JOBS_KEYS_%s: the limit holds only among workers of this library. Name the "
+                "bucket in the bindings of the service (keysBucket)",
+                name,
+                contract.service,
+            )
