@@ -139,11 +139,13 @@ async def test_fifty_jobs_that_wait_send_nothing_but_renewals(server: EmbeddedSe
             said = dict(sent)
             first.go.set()
             await asyncio.gather(*(ref.wait(timeout=20) for ref in waiting))
-        renewals, looks = said.pop("renewals"), said.pop("looks", 0)
+        renewals, looks, beats = (said.pop(each, 0) for each in ("renewals", "looks", "beats"))
         # Each delivery, three times in its lease; a look at the key when its holder renews it
         # and at each renewal.
         assert renewals <= 50 * (intervals + 2)
         assert looks <= 3 * (intervals + 2)
+        # The worker's own heartbeats, six in a lease, however many wait.
+        assert beats <= 2 * (intervals + 2)
         assert sum(said.values()) <= 10, said
 
 
@@ -156,6 +158,8 @@ def messages_of(way: FaultProxy) -> Counter[str]:
 def _kind(subject: str) -> str:
     if subject.startswith("$JS.ACK."):
         return "renewals"
+    if subject.startswith("trellis.jobs.workers."):
+        return "beats"
     return "looks" if subject.startswith("$JS.API.DIRECT.GET.KV_JOBS_KEYS.") else subject
 
 
