@@ -33,6 +33,7 @@ WALK: Final = (
     ("infra apply", "provisioner", "--yes"),
     ("jobs create", "house", "house/unattended", "{}"),
     ("services", "reader"),
+    ("workers list", "reader"),
     ("top", "keeper"),
     ("queues list", "keeper"),
     ("queues pause", "keeper", "house/limited", "--reason", "a bad deploy", "--for", "10m"),
