@@ -147,10 +147,13 @@ async def test_a_start_asks_only_for_its_own_consumers(guarded: EmbeddedServer) 
         await ref.get()
     heard = [subject for subject in heard if "to-work" not in subject]  # the server's own source
     asked = {".".join(subject.split(".")[2:4]) for subject in heard}
-    assert asked == {"CONSUMER.CREATE", "CONSUMER.MSG", "DIRECT.GET"}
+    assert asked == {"CONSUMER.CREATE", "CONSUMER.INFO", "CONSUMER.MSG", "DIRECT.GET"}
     assert not any("STREAM.INFO" in subject for subject in heard)
     about_work = {s for s in heard if ".JOBS_WORK" in s and "MSG.NEXT" not in s}
-    assert about_work == {"$JS.API.CONSUMER.CREATE.JOBS_WORK.lab-work.trellis.work.lab.work.*"}
+    assert about_work == {
+        "$JS.API.CONSUMER.CREATE.JOBS_WORK.lab-work.trellis.work.lab.work.*",
+        "$JS.API.CONSUMER.INFO.JOBS_WORK.lab-work",  # for the server's time
+    }
 
 
 async def test_not_being_allowed_to_provision_costs_no_time(guarded: EmbeddedServer) -> None:
