@@ -43,7 +43,7 @@ class AdminConfig:
     archive: Path | None = None
     health_port: int | None = None
     health_host: str = LOOPBACK
-    # Of the thread that fills the projection: above 0 it yields to work on the same machine.
+    # Of the threads that read the log: above 0 they yield to work on the same machine.
     nice: int = 0
     provision: bool = False
     connect_timeout: float | None = CONNECT_TIMEOUT

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import sqlite3
-import sys
-import threading
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Concatenate, ParamSpec, TypeVar
 
+from jobs_admin.priority import lower_priority
 from jobs_admin.projection.files import made
 from jobs_admin.projection.writer import Writer
 
@@ -42,7 +40,7 @@ class Projection:
         """
         file = made(path)
         database = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
-        with ThreadPoolExecutor(1, "projection", partial(_lower_priority, nice)) as thread:
+        with ThreadPoolExecutor(1, "projection", partial(lower_priority, nice)) as thread:
             projection = cls(Writer(database, path, file), thread)
             try:
                 await projection.do(Writer.prepare, bulk=bulk)
@@ -62,9 +60,3 @@ class Projection:
         except asyncio.CancelledError:
             await asyncio.wait([begun])
             raise
-
-
-def _lower_priority(nice: int) -> None:
-    """Of the calling thread alone, which only Linux can do; elsewhere nothing changes."""
-    if nice and sys.platform == "linux":
-        os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), nice)

@@ -14,6 +14,7 @@ import typer
 from jobs_admin.config import PATH_VARIABLE, SERVICE_NAME, AdminConfig, Mode, default_path
 from jobs_admin.daemon import Daemon, serving
 from jobs_admin.errors import ConfigError
+from jobs_admin.priority import lower_priority
 from jobs_admin.probes import LOOPBACK
 from jobs_admin.retention.dry_run import dry_run
 from jobs_admin.retention.policy import RetentionPolicy, parse, standard
@@ -89,7 +90,7 @@ Nice = Annotated[
     typer.Option(
         "--nice",
         envvar="TRELLIS_JOBS_NICE",
-        help="Niceness of filling the projection: the higher it is, the more it yields to other "
+        help="Niceness once it has started: the higher it is, the more it yields to other "
         "processes of the machine (Linux). 0 is the priority of ordinary processes.",
         min=0,
         max=19,
@@ -212,6 +213,7 @@ async def _serve(config: AdminConfig) -> None:
 async def _answer_until_told(config: AdminConfig) -> None:
     stop = asyncio.Event()
     async with serving(config) as daemon:
+        lower_priority(config.nice)  # not before: a start should not wait for others
         with listening({signal.SIGTERM: stop.set, signal.SIGINT: stop.set}):
             log.info("admin runtime started", extra=_described(config, daemon))
             told = asyncio.create_task(stop.wait())
