@@ -10,7 +10,7 @@ from typing import Final
 
 from rich.console import Console, Group
 
-from benchmarks import beside_admin, commands, keyed_rounds, projection, rounds
+from benchmarks import beside_admin, commands, keyed_rounds, operations, projection, rounds
 from benchmarks.keyed_report import keyed_report, keyed_table
 from benchmarks.report import Report, Say, report, table
 from benchmarks.scale import pieces
@@ -92,7 +92,18 @@ def _commands(url: str, _: Traffic, options: Options, say: Say) -> tuple[Report,
     return {"commands": figures}, Group(commands.table(figures))
 
 
-PARTS: Final = {"jobs": _jobs, "keys": _keys, "projection": _projection, "commands": _commands}
+def _operations(url: str, _: Traffic, options: Options, say: Say) -> tuple[Report, Group]:
+    figures = operations.measure(url, operations.QUICK if options.quick else operations.USUAL, say)
+    return {"operations": figures}, operations.table(figures)
+
+
+PARTS: Final = {
+    "jobs": _jobs,
+    "keys": _keys,
+    "projection": _projection,
+    "commands": _commands,
+    "operations": _operations,
+}
 OTHERS: Final = {"scale": _scale, "admin": _admin}
 
 

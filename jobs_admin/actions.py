@@ -6,17 +6,23 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
 from jobs_admin.chase import PATIENCE, Chase
+from trellis_jobs.contract.topology import LOG
 from trellis_jobs.infrastructure_errors import StreamFull
+from trellis_jobs.jetstream import stored_messages
 from trellis_jobs.model import events as e
+from trellis_jobs.model import subjects
 from trellis_jobs.model.concurrency import Concurrency
+from trellis_jobs.model.job import Entry
 from trellis_jobs.model.reducer import RULES
 from trellis_jobs.model.standing import Head
 from trellis_jobs.model.states import OVER, JobState
+from trellis_jobs.wire import log as wire
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from datetime import datetime
 
+    from jobs_admin.chase import Known
     from jobs_admin.job_keys import JobKeys
     from trellis_jobs.jetstream.connection import Connection
     from trellis_jobs.jetstream.event_log import EventLog
@@ -106,17 +112,21 @@ class Actions:
         order: Order,
         *,
         legal_from: frozenset[JobState],
+        known: Known | None = None,
     ) -> Done | NotLegal | NoSuchJob:
         """Decided on the whole history, and again whenever the job has moved meanwhile.
 
-        Raises JobKeepsMoving and NotConfirmed when that cannot be done in time.
+        `known` saves the read: if the job is not there any more, the guard of the append refuses.
+        Then only the run that was known is changed, and not a later one. Raises JobKeepsMoving
+        and NotConfirmed when that cannot be done in time.
         """
         chase = Chase(self._connection, self._events, address, patience=self._patience)
         raced = False
-        known = await chase.read()
+        run = None if known is None else known.job.standing.run
+        known = known or await chase.read()
         while known is not None:
             job = known.job
-            if job.state not in legal_from:
+            if job.state not in legal_from or run not in (None, job.standing.run):
                 await self._leave_key(job, job.state)
                 return NotLegal(job, tuple(sorted(legal_from)), raced)
             event = plan(job, order, self._now())
@@ -132,6 +142,16 @@ class Actions:
                 return Done(appended)
             raced, known = True, await chase.after(appended)
         return NoSuchJob()
+
+    async def did(self, address: JobAddress, kind: e.EventKind, order: Order) -> bool:
+        """Whether the job's newest event of that kind is of this order, by the leader's word."""
+        subject = subjects.lifecycle(address, kind)
+        newest = await stored_messages.newest(self._connection, LOG, subject)
+        if newest is None:
+            return False
+        read = wire.read(newest.subject, newest.sequence, newest.data, newest.headers)
+        event = read.event if isinstance(read, Entry) else None
+        return isinstance(event, e.Decided | e.Retried) and event.request == order.request
 
     async def _leave_key(self, job: Job, became: JobState) -> None:
         """A job that is over waits for nothing; the slot of one that ran is left to its worker."""

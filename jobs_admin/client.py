@@ -36,6 +36,13 @@ from jobs_admin.views.jobs import (
     OneJob,
 )
 from jobs_admin.views.keys import BusyKeyView, KeyView
+from jobs_admin.views.operations import (
+    OneOperation,
+    Operated,
+    OperationVerb,
+    OperationView,
+    PreviewView,
+)
 from jobs_admin.views.services import HealthView, IgnoredView, ServiceView, StatsView
 from jobs_admin.views.shape import Page
 from trellis_jobs.errors import NoAnswer, NotConfirmed
@@ -62,6 +69,7 @@ _ASK_TIMES: Final = 2
 _SERVICES: Final = TypeAdapter(Page[ServiceView])
 _IGNORED: Final = TypeAdapter(Page[IgnoredView])
 _KEYS: Final = TypeAdapter(Page[BusyKeyView])
+_OPERATIONS: Final = TypeAdapter(Page[OperationView])
 _ENTRIES: Final = TypeAdapter(Page[LogEntry])
 
 
@@ -250,6 +258,39 @@ class AdminClient:
 
     async def dismiss(self, job: str | JobAddress, *, reason: str | None = None) -> ChangedJob:
         return await self._change("Jobs.DismissDLQ", job, reason)
+
+    async def preview(self, verb: OperationVerb, query: JobQuery = ANY) -> PreviewView:
+        """What operate() would change, and what it would refuse."""
+        told = {**_told(query), "verb": verb.value, "dryRun": True}
+        return (await self._one("Jobs.Operate", told, Operated)).preview
+
+    async def operate(
+        self,
+        verb: OperationVerb,
+        query: JobQuery = ANY,
+        *,
+        reason: str | None = None,
+        rate: float | None = None,
+    ) -> OperationView:
+        """Start a change of every job that matches; the daemons carry it out."""
+        told = {**_told(query), "verb": verb.value, "by": self._by, "reason": reason, "rate": rate}
+        answer = await self._order("Jobs.Operate", told, Operated)
+        if answer.operation is None:
+            raise Unexpected("the answer to Jobs.Operate has no operation")
+        return answer.operation
+
+    async def get_operation(self, operation_id: str) -> OperationView:
+        return (await self._one("Jobs.GetOperation", {"id": operation_id}, OneOperation)).operation
+
+    async def stop_operation(self, operation_id: str) -> OperationView:
+        """Jobs that it has changed by then stay changed."""
+        told = {"id": operation_id, "by": self._by}
+        return (await self._order("Jobs.StopOperation", told, OneOperation)).operation
+
+    async def list_operations(self, *, offset: int = 0, limit: int = PAGE) -> Page[OperationView]:
+        """The newest first; those that are over are known for a week."""
+        asked = {"offset": offset, "limit": limit}
+        return await self._page("Jobs.ListOperations", asked, _OPERATIONS)
 
     async def list_keys(
         self,

@@ -38,6 +38,8 @@ class AdminConfig:
     reconcile_interval: timedelta = timedelta(seconds=30)
     # A job that has just been created, or handed back, is in the work queue in a moment.
     reconcile_grace: timedelta = timedelta(seconds=10)
+    # An operation whose record did not change for so long is taken over by another daemon.
+    operation_lease: timedelta = timedelta(seconds=10)
     retention_interval: timedelta = timedelta(minutes=5)
     retention: RetentionPolicy = field(default_factory=standard)
     archive: Path | None = None

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
@@ -20,6 +20,9 @@ from jobs_admin.job_keys import JobKeys
 from jobs_admin.key_names import KeyNames
 from jobs_admin.leases import Leases
 from jobs_admin.loops import Loops
+from jobs_admin.operations.records import OperationRecords
+from jobs_admin.operations.run import Tools
+from jobs_admin.operations.runner import BEATS_A_LEASE, LONGEST_BEAT, Runner
 from jobs_admin.probes import Probes
 from jobs_admin.projection.projector import Projector
 from jobs_admin.reads.position import FilePosition, position
@@ -32,6 +35,7 @@ from jobs_admin.rpc.insight_methods import InsightMethods
 from jobs_admin.rpc.job_methods import JobMethods
 from jobs_admin.rpc.joining import until_of_use
 from jobs_admin.rpc.key_methods import KeyMethods
+from jobs_admin.rpc.operation_methods import OperationMethods
 from jobs_admin.rpc.router import Router
 from jobs_admin.rpc.service_methods import ServiceMethods
 from jobs_admin.upkeep.upkeep import Upkeep
@@ -39,6 +43,7 @@ from trellis_jobs.contract.rights import inbox_of
 from trellis_jobs.contract.topology import Topology
 from trellis_jobs.errors import InfrastructureMissing
 from trellis_jobs.jetstream.access import access_to
+from trellis_jobs.jetstream.control_records import ControlRecords
 from trellis_jobs.jetstream.event_log import EventLog
 from trellis_jobs.jetstream.history import Histories
 from trellis_jobs.jetstream.key_changes import KeyChanges
@@ -66,6 +71,7 @@ log = logging.getLogger(__name__)
 
 RETENTION: Final = "retention"
 JUNK: Final = "junk"
+OPERATIONS: Final = "operations"
 _REMEDY: Final = (
     "start one service with rights to provision, or run `trellis-jobs admin serve --provision`"
 )
@@ -101,6 +107,8 @@ class _Parts:
     projector: Projector | None
     loops: Loops
     health: Health
+    actions: Actions
+    operations: OperationRecords
 
 
 @asynccontextmanager
@@ -120,9 +128,10 @@ async def serving(
         if config.health_port is not None:
             probes = Probes(parts.health.report).open(config.health_port, config.health_host)
             port = await opened.enter_async_context(probes)
-        running = asyncio.create_task(_run(_loops(parts)))
+        runner = _runner(parts)
+        running = asyncio.create_task(_run(_loops(parts, runner)))
         opened.push_async_callback(_end, running)
-        router = Router(_methods(parts), around.new_id, lambda: connection.max_payload)
+        router = Router(_methods(parts, runner), around.new_id, lambda: connection.max_payload)
         if parts.projector is not None:
             await until_of_use(connection, parts.projector)
         desk = Desk(connection, router.answer, router.refuse)
@@ -141,15 +150,23 @@ async def serving(
         )
 
 
-def _methods(parts: _Parts) -> Mapping[str, Method]:
+def _methods(parts: _Parts, runner: Runner) -> Mapping[str, Method]:
     readers, progress, keys = parts.readers, parts.progress, parts.keys
-    actions = Actions(parts.connection, parts.events, keys, parts.around.now)
 
     def largest_answer() -> int:
         return parts.connection.max_payload
 
     return {
-        **JobMethods(readers, progress, actions, largest_answer).table(),
+        **JobMethods(readers, progress, parts.actions, largest_answer).table(),
+        **OperationMethods(
+            readers=readers,
+            progress=progress,
+            records=parts.operations,
+            runner=runner,
+            new_id=parts.around.new_id,
+            now=parts.around.now,
+            largest_answer=largest_answer,
+        ).table(),
         **KeyMethods(
             readers=readers,
             progress=progress,
@@ -170,7 +187,7 @@ def _methods(parts: _Parts) -> Mapping[str, Method]:
     }
 
 
-def _loops(parts: _Parts) -> Mapping[str, Coroutine[Any, Any, None]]:
+def _loops(parts: _Parts, runner: Runner) -> Mapping[str, Coroutine[Any, Any, None]]:
     """By name; with `--mode rpc-only` there are none."""
     if parts.projector is None:
         return {}
@@ -187,6 +204,7 @@ def _loops(parts: _Parts) -> Mapping[str, Coroutine[Any, Any, None]]:
     return {
         **upkeep.loops(parts.loops, parts.config),
         PROJECTOR: parts.loops.keep(PROJECTOR, parts.projector.run),
+        OPERATIONS: parts.loops.keep(OPERATIONS, runner.run),
         RETENTION: parts.loops.repeat(RETENTION, every, _retention(parts, parts.projector)),
         JUNK: parts.loops.repeat(JUNK, every, _junk(parts, parts.projector)),
     }
@@ -199,6 +217,20 @@ def _junk(parts: _Parts, projector: Projector) -> Callable[[], Awaitable[object]
         now=parts.clock.now,
         went_on=partial(parts.loops.went_on, JUNK),
     ).sweep
+
+
+def _runner(parts: _Parts) -> Runner:
+    around, lease = parts.around, parts.config.operation_lease
+    tools = Tools(
+        records=parts.operations,
+        actions=parts.actions,
+        readers=parts.readers,
+        progress=parts.progress.progress,
+        now=around.now,
+        beat=min(LONGEST_BEAT, lease.total_seconds() / BEATS_A_LEASE),
+    )
+    possible = parts.loops.until_possible
+    return Runner(tools, around.new_id(), lease, around.uptime, possible)
 
 
 def _retention(parts: _Parts, projector: Projector) -> Callable[[], Awaitable[object]]:
@@ -228,15 +260,18 @@ async def _assemble(
     events = EventLog(connection, features, Histories(connection, deletes_consumers=True))
     clock = ServerClock(connection, around.uptime)
     await clock.now()
+    keys = JobKeys(connection, events, Leases(clock, around.uptime), around.now)
     return _Parts(
         config=config,
         around=around,
         connection=connection,
         clock=clock,
-        keys=JobKeys(connection, events, Leases(clock, around.uptime), around.now),
+        keys=keys,
         events=events,
         readers=readers,
         progress=LogProgress(projector or FilePosition(readers), connection),
+        actions=Actions(connection, events, keys, around.now),
+        operations=OperationRecords(ControlRecords(connection, expires=features.message_ttl)),
         projector=projector,
         loops=loops,
         health=Health(
@@ -285,7 +320,8 @@ async def _require_streams(connection: Connection, features: Features, *, make: 
     if make:
         await provision(connection, topology)
         return
-    missing = [each.name for each in await plan(connection, topology) if each.act is Act.CREATED]
+    planned = await plan(connection, replace(topology, with_control=False))
+    missing = [each.name for each in planned if each.act is Act.CREATED]
     if missing:
         what = f"what jobs need on the server ({', '.join(missing)})"
         raise InfrastructureMissing(what, _REMEDY)

@@ -122,6 +122,12 @@ def test_each_command_is_told_beside_what_it_takes_to_start(figures: Any) -> Non
     assert all(took > 0 for took in seconds.values())
 
 
+def test_an_operation_is_compared_with_the_bare_appends_of_the_same_run(figures: Any) -> None:
+    operations = figures["operations"]
+    assert set(operations["operated_per_second"]) == {"bare", "operation"}
+    assert operations["operation_ratio"] > 0
+
+
 def test_a_job_that_is_over_weighs_more_in_the_log_and_nothing_in_the_work_queue(
     weights: Any,
 ) -> None:

@@ -23,6 +23,7 @@ from jobs_admin.views.jobs import (
     OneJob,
 )
 from jobs_admin.views.keys import BusyKeyView, KeyView
+from jobs_admin.views.operations import OneOperation, Operated, OperationView
 from jobs_admin.views.services import HealthView, IgnoredView, ServiceView, StatsView
 from jobs_admin.views.shape import Page
 from trellis_jobs.model import subjects
@@ -88,6 +89,10 @@ RPCS: Final[Mapping[str, Rpc]] = {
     "Jobs.ReplayDLQ": _changes(inputs.ActionInput, ChangedJob),
     "Jobs.DismissDLQ": _changes(inputs.ActionInput, ChangedJob),
     "Jobs.ReleaseKey": _changes(inputs.ReleaseInput, KeyView),
+    "Jobs.Operate": Rpc(inputs.OperateInput, Operated, Capability.MUTATE),
+    "Jobs.GetOperation": _finds(inputs.OperationInput, OneOperation),
+    "Jobs.ListOperations": _reads(inputs.PageInput, Page[OperationView]),
+    "Jobs.StopOperation": _changes(inputs.StopInput, OneOperation),
 }
 
 _ISSUE: Final = {

@@ -15,6 +15,7 @@ from pydantic import (
 )
 
 from jobs_admin.reads.jobs import JobFilter, JobPlace
+from jobs_admin.views.operations import OperationVerb
 from trellis_jobs.model.states import JobState
 
 MOST_ENTRIES = 500
@@ -70,7 +71,9 @@ class Before(Nothing):
     first_seq: Annotated[int, Field(alias="firstSeq", ge=0, le=_LARGEST_SEQUENCE)]
 
 
-class FilterInput(PageInput):
+class WhichJobs(ReadInput):
+    """Filters; what is left out does not narrow."""
+
     service: Token | None = None
     type: Token | None = None
     since: Moment | None = None
@@ -92,6 +95,10 @@ class FilterInput(PageInput):
             error=self.error,
             payload=self.payload,
         )
+
+
+class FilterInput(WhichJobs, PageInput):
+    """A page of the jobs that the filters leave."""
 
 
 class DeadInput(FilterInput):
@@ -158,3 +165,22 @@ class ReleaseInput(KeyInput):
     job_id: Annotated[str, Field(alias="jobId", pattern=_ONE_TOKEN)]
     by: Text | None = None
     reason: Annotated[str | None, Field(max_length=4_000)] = None
+
+
+class OperateInput(WhichJobs):
+    """`rate`: at most so many jobs a second. `dryRun`: only tell what would be changed."""
+
+    verb: OperationVerb
+    state: Annotated[list[JobState] | None, Field(max_length=len(JobState))] = None
+    by: Text | None = None
+    reason: Annotated[str | None, Field(max_length=4_000)] = None
+    rate: Annotated[float | None, Field(gt=0, le=1_000_000, allow_inf_nan=False)] = None
+    dry_run: Annotated[bool, Field(alias="dryRun")] = False
+
+
+class OperationInput(Nothing):
+    id: Token
+
+
+class StopInput(OperationInput):
+    by: Text | None = None

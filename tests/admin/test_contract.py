@@ -47,6 +47,8 @@ def test_what_changes_something_needs_the_right_to() -> None:
         "Jobs.ReplayDLQ",
         "Jobs.DismissDLQ",
         "Jobs.ReleaseKey",
+        "Jobs.Operate",
+        "Jobs.StopOperation",
     }
 
 

@@ -43,6 +43,9 @@ class Terminal:
         """By all who had it; then the last thing they drew is here."""
         await until(lambda: not self._collecting.is_alive(), "nobody draws any more")
 
+    def type(self, text: str) -> None:
+        os.write(self._master, text.encode())
+
     def close(self) -> None:
         """Not while somebody reads: the next file to be opened would have the same number."""
         self._collecting.join(DEADLINE)

@@ -17,6 +17,7 @@ from tests.admin.admin_lab import until_shown
 from tests.cli.command import running
 from tests.cli.shell import shell
 from tests.cli.stage import Stage, stage
+from tests.cli.terminal import on_a_terminal
 from tests.support.facts import until
 from tests.support.lab import Task, producer
 from trellis_jobs.model.states import JobState
@@ -183,7 +184,9 @@ def test_an_interruption_finishes_what_is_under_way_and_tells_how_far_it_came(
     assert states == [JobState.DEAD] * (40 - done) + [JobState.PENDING] * done
 
 
-def test_an_admin_runtime_that_dies_in_the_middle_ends_it_with_4(tmp_path: Path) -> None:
+def test_without_an_admin_runtime_the_command_ends_with_4_and_says_that_it_goes_on(
+    tmp_path: Path,
+) -> None:
     here, there = tmp_path / "here", tmp_path / "there"
     here.mkdir()
     there.mkdir()
@@ -194,11 +197,13 @@ def test_an_admin_runtime_that_dies_in_the_middle_ends_it_with_4(tmp_path: Path)
             asyncio.run(_until_some_are_replayed(alone, ids))
             alone.admin.send(signal.SIGKILL)
             assert asyncio.run(command.until_exit()) == 4, command.said
-            told, _, stopped = command.said.partition("}\nstopped: ")
-    assert "left as they were" in stopped
+            started, _, said = command.said.partition("started\n")
+    name = started.split()[1]
+    told, _, rest = said.partition("}\noperation ")
+    assert f"`trellis-jobs operations get {name}` shows it" in rest
     counts = orjson.loads(f"{told}}}")
-    assert 0 < counts["done"] < 40
-    assert counts["done"] + counts["unclear"] < counts["asked"] == 40
+    assert counts["operation"] == name
+    assert counts["done"] < counts["asked"] == 40
 
 
 async def _until_some_are_replayed(there: Stage, ids: list[str]) -> None:
@@ -209,6 +214,61 @@ async def _until_some_are_replayed(there: Stage, ids: list[str]) -> None:
             return (await admin.get(ids[-2])).state is JobState.PENDING
 
         await until(replayed, "some are replayed")
+
+
+def test_operations_are_listed_shown_and_stopped(there: Stage, tmp_path: Path) -> None:
+    ids = there.dead(*["to be stopped"] * 30)
+    replay = ("dlq", "replay", "--error", "to be stopped", "--yes", "--rate", "3")
+    with running(tmp_path, *replay, "--nats", there.url, "--reason", "try it") as command:
+        asyncio.run(_until_some_are_replayed(there, ids))
+        [entry, *_] = there.shell("operations", "list", "--json").json["entries"]
+        assert (entry["verb"], entry["state"], entry["total"]) == ("replay", "running", 30)
+        name = entry["id"]
+        shown = there.shell("operations", "get", name)
+        assert "error=to be stopped" in shown.out
+        assert "try it" in shown.out
+        stopped = there.shell("operations", "stop", name, "--by", "ben", "--json")
+        assert stopped.json["operation"]["state"] == "stopping"
+        assert asyncio.run(command.until_exit()) == 1
+        assert "stopped: by ben; " in command.said
+    ended = there.shell("operations", "get", name, "--json").json["operation"]
+    assert (ended["state"], ended["stoppedBy"]) == ("stopped", "ben")
+    assert 0 < ended["done"] < 30
+    listed = there.shell("operations", "list").out
+    assert name in listed
+    assert there.shell("operations", "stop", name).code == 1
+    assert there.shell("operations", "get", "nothing").code == 3
+
+
+@pytest.mark.parametrize(("answer", "state"), [("n", "running"), ("y", "stopped")])
+def test_at_a_terminal_ctrl_c_asks_whether_to_stop_or_to_leave_it_running(
+    there: Stage, answer: str, state: str
+) -> None:
+    text = f"interrupted at a terminal, {answer}"
+    ids = there.dead(*[text] * 30)
+    replay = ("dlq", "replay", "--error", text, "--yes", "--rate", "3", "--nats", there.url)
+
+    async def interrupt() -> str:
+        with on_a_terminal(*replay) as (process, terminal):
+            await _until_some_are_replayed(there, ids)
+            process.send_signal(signal.SIGINT)
+            await until(lambda: "Stop operation" in terminal.plain_text, "it asks")
+            terminal.type(f"{answer}\n")
+            await terminal.until_closed()
+            return terminal.plain_text
+
+    said = " ".join(asyncio.run(interrupt()).split())
+    [operation] = [
+        entry
+        for entry in there.shell("operations", "list", "--json").json["entries"]
+        if entry["filter"].get("error") == text
+    ]
+    assert operation["state"] == state
+    if state == "running":
+        assert f"trellis-jobs operations stop {operation['id']}" in said
+        there.shell("operations", "stop", operation["id"])
+    else:
+        assert "stopped: interrupted" in said
 
 
 def test_ids_of_no_job_at_all_end_with_3(there: Stage) -> None:

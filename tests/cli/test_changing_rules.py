@@ -6,7 +6,7 @@ import pytest
 
 from jobs_admin.client import JobQuery
 from jobs_admin.errors import Denied, Invalid, NotFound, Unexpected
-from trellis_jobs.cli.changing.pace import Pace
+from jobs_admin.operations.pace import Pace
 from trellis_jobs.cli.changing.tally import Tally, Why, refusal_of
 from trellis_jobs.cli.changing.targets import Choice, ChoiceOfStates, Matching, Named, choose
 from trellis_jobs.cli.changing.telling import left, summary
@@ -78,7 +78,7 @@ def test_a_filter_means_the_states_in_which_a_job_can_be_changed_so(
 
 def test_a_state_narrows() -> None:
     narrow = choose(ChoiceOfStates(state=[JobState.FAILED]), RETRY, [])
-    assert narrow == Matching(JobQuery(state=[JobState.FAILED]))
+    assert narrow == Matching(JobQuery(state=[JobState.FAILED]), has_states=True)
 
 
 def test_a_rate_is_kept_evenly_and_what_was_late_is_not_made_up_for_in_a_burst() -> None:

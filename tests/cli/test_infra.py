@@ -13,7 +13,14 @@ from trellis_jobs.embedded import EmbeddedServer
 from trellis_jobs.jetstream import api
 
 APP = ("--app", "tests.cli.shop:service")
-STREAMS = ["JOBS", "JOBS/to-work", "JOBS_WORK", "JOBS_ADVISORIES", "KV_JOBS_KEYS"]
+STREAMS = [
+    "JOBS",
+    "JOBS/to-work",
+    "JOBS_WORK",
+    "JOBS_ADVISORIES",
+    "KV_JOBS_KEYS",
+    "JOBS_CONTROL",
+]
 QUEUES = [f"JOBS_WORK/shop-{name}" for name in ("greet", "nap", "shrug", "unhandled")]
 
 

@@ -8,16 +8,15 @@ from collections.abc import Iterator
 
 import pytest
 
-from jobs_admin.client import AdminClient, JobQuery
+from jobs_admin.client import AdminClient
+from jobs_admin.operations.pace import Pace
 from tests.cli.stage import Stage, stage
-from trellis_jobs.cli.changing.pace import Pace
 from trellis_jobs.cli.changing.sweep import Sweep
 from trellis_jobs.cli.changing.tally import Tally, Why
-from trellis_jobs.cli.changing.targets import Matching, Named, Targets
+from trellis_jobs.cli.changing.targets import Named
 from trellis_jobs.cli.changing.verbs import REPLAY
 from trellis_jobs.cli.exits import Exit
 from trellis_jobs.errors import NotConfirmed
-from trellis_jobs.model.states import JobState
 
 
 @pytest.fixture(scope="module")
@@ -26,10 +25,10 @@ def there(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
         yield made
 
 
-async def _sweep(there: Stage, targets: Targets, asked: int, *, timeout: float = 10) -> Tally:
+async def _sweep(there: Stage, named: Named, asked: int, *, timeout: float) -> Tally:
     tally = Tally("replay", asked)
     async with AdminClient.connect(there.url, timeout=timeout) as admin:
-        await Sweep(admin, REPLAY, None, Pace(None), tally, lambda: None, page=7).run(targets)
+        await Sweep(admin, REPLAY, None, Pace(None), tally, lambda: None).run(named)
     return tally
 
 
@@ -46,12 +45,3 @@ def test_changes_that_nobody_answers_are_unclear_and_end_it(there: Stage) -> Non
     assert 0 < len(tally.not_done) < 100
     assert isinstance(tally.outage, NotConfirmed)
     assert tally.exit is Exit.UNREACHABLE
-
-
-def test_jobs_that_leave_the_list_hide_no_others(there: Stage) -> None:
-    """More jobs than several pages have, each gone from the list when it is changed."""
-    ids = there.dead(*["one of many"] * 50)
-    query = JobQuery(state=[JobState.DEAD], error="one of many")
-    tally = asyncio.run(_sweep(there, Matching(query), 50))
-    assert (tally.done, tally.not_done, tally.exit) == (50, [], Exit.OK)
-    assert {there.job(each).state for each in ids} == {JobState.PENDING}

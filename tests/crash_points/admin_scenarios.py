@@ -9,9 +9,10 @@ from functools import partial
 from sqlite3 import DatabaseError
 from typing import Final
 
-from jobs_admin.client import AdminClient
+from jobs_admin.client import AdminClient, JobQuery
 from jobs_admin.daemon import serving
 from jobs_admin.errors import Invalid, NotFound, Unexpected
+from jobs_admin.views.operations import OperationVerb, OperationView
 from tests.admin.projection_lab import position_of
 from tests.admin.upkeep_lab import forget_heartbeats, purge
 from tests.crash_points import parts
@@ -129,6 +130,8 @@ async def ordering(stage: Stage) -> None:
             dead = [await p.create(jobs.single, "always fail") for _ in range(2)]
             await p.until_over(*failed, *dead)
         pending = [await p.create(queue) for queue in (jobs.plain, jobs.strict, jobs.newest)]
+        for _ in range(3):
+            await p.create(jobs.single)
         await stage.begin(parts.serve)
         await projected(p)
         async with orders(stage) as admin:
@@ -136,6 +139,7 @@ async def ordering(stage: Stage) -> None:
             await change_all(admin, pending, failed, dead)
             await look_around(admin, held)
             await stage.until(partial(is_released, admin, held), "its lease is over")
+            await change_many(stage, admin)
         await stage.end()
 
 
@@ -151,6 +155,31 @@ async def change_all(admin: AdminClient, pending: Refs, failed: Refs, dead: Refs
     await admin.dismiss(dead[1].id)
     with suppress(Invalid):
         await admin.cancel(dead[1].id)
+
+
+async def change_many(stage: Stage, admin: AdminClient) -> None:
+    """One operation to its end, one that is stopped, and one that outlives its daemon."""
+    some = JobQuery(type="plain")
+    await admin.preview(OperationVerb.CANCEL, some)
+    operation = await admin.operate(OperationVerb.CANCEL, some, reason="not needed")
+    await stage.until(partial(is_over, admin, operation), "the operation is over")
+    other = await admin.operate(OperationVerb.CANCEL, JobQuery(type="newest"), rate=0.5)
+    await stage.until(partial(has_begun, admin, other), "it has begun")
+    for _ in range(2):
+        with suppress(Invalid):  # it is over
+            await admin.stop_operation(other.id)
+        await stage.until(partial(is_over, admin, other), "it is stopped")
+    await admin.list_operations()
+    last = await admin.operate(OperationVerb.CANCEL, JobQuery(type="single"), rate=0.5)
+    await stage.until(partial(has_begun, admin, last), "it has begun")
+
+
+async def is_over(admin: AdminClient, operation: OperationView) -> bool:
+    return (await admin.get_operation(operation.id)).is_over
+
+
+async def has_begun(admin: AdminClient, operation: OperationView) -> bool:
+    return (await admin.get_operation(operation.id)).settled > 0
 
 
 async def look_around(admin: AdminClient, held: JobRef[Done]) -> None:

@@ -12,10 +12,27 @@ _TURNS: Final = "trellis_jobs.jetstream.key_turns:KeyTurns"
 _ADMISSION: Final = "trellis_jobs.producer.admission:Admission"
 _PROVISION: Final = "trellis_jobs.jetstream.provision"
 _RETENTION: Final = "jobs_admin.retention.retention:Retention"
+_RECORDS: Final = "trellis_jobs.jetstream.control_records:ControlRecords"
 _PROJECTOR: Final = "jobs_admin.projection.projector:Projector"
 
 # A reason, and the points that it is given for.
 NEVER: Final[Mapping[str, tuple[str, ...]]] = {
+    "what the next owner of an operation does after a death (tests/admin/test_operations.py)": (
+        "jobs_admin.actions:Actions.did:stored_messages.newest",
+        "jobs_admin.operations.page_work:PageWork._why_not:self._actions.did",
+        "jobs_admin.operations.run:Run._settle_what_was_taken_up:self._work.do",
+        "jobs_admin.operations.run:Run._settle_what_was_taken_up:those",
+    ),
+    "a mistake of ours while an operation runs: what is left is one record": (
+        "jobs_admin.operations.run:Run.fail:self._write",
+        "jobs_admin.operations.runner:Runner._carry_out:run.fail",
+    ),
+    "an outage of the server while an operation runs: nothing is written": (
+        "jobs_admin.operations.runner:Runner._carry_out:run.release",
+        f"{_RECORDS}._write_once:self._connection.until_up",
+        f"{_RECORDS}._write_once:self.read",
+        f"{_RECORDS}.write:asyncio.sleep",
+    ),
     "replicas that lag behind, which one server has not": (
         f"{_READS}.latest:asyncio.sleep",
         f"{_READS}.find:asyncio.sleep",
@@ -98,6 +115,7 @@ NEVER: Final[Mapping[str, tuple[str, ...]]] = {
 # Passed in one run and not in the next, as processes happen to meet.
 BY_CHANCE: Final = frozenset(
     {
+        "jobs_admin.operations.records:OperationRecords.change:self.read",
         "jobs_admin.loops:Loops.keep:asyncio.sleep",
         "jobs_admin.projection.file_watch:FileWatch._look:check_sound",
         f"{_PROJECTOR}._make_fit:self._mend",

@@ -19,7 +19,7 @@ from trellis_jobs.jetstream import api
 from trellis_jobs.jetstream.connection import Connection
 from trellis_jobs.jetstream.server import own_report, writes_at_once
 
-STREAMS = ("JOBS", "JOBS_WORK", "JOBS_ADVISORIES", "KV_JOBS_KEYS")
+STREAMS = ("JOBS", "JOBS_WORK", "JOBS_ADVISORIES", "KV_JOBS_KEYS", "JOBS_CONTROL")
 FAILOVER = 40.0
 
 

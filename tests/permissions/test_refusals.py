@@ -22,6 +22,8 @@ from trellis_jobs.jetstream.connection import Connection, NoResponders
 NOT_ENABLED: Final = 10039
 JOB: Final = "trellis.jobs.house.work.01JHOUSEJOB"
 KEY: Final = "$KV.JOBS_KEYS.house.keyed.0123abcd"
+CONTROL: Final = "trellis.control.jobs"
+OPERATION: Final = f"{CONTROL}.operations.01JOPERATION"
 EVENT: Final = '{"eventType":"cancelled"}'
 READER: Final = {"name": "spy", "ack_policy": "none", "inactive_threshold": 5_000_000_000}
 PULL: Final = '{"batch":1,"no_wait":true}'
@@ -62,6 +64,12 @@ OF_A_SERVICE: Final = (
     Deed("enqueue work of another", "trellis.work.house.work.01JHOUSEJOB", EVENT),
     Deed("enqueue its own work past the log", "trellis.work.garden.work.01JGARDENJOB", EVENT),
     Deed("write a key of another", KEY, "{}"),
+    Deed("start an operation past the admin runtime", OPERATION, "{}"),
+    call("read operations", "STREAM.MSG.GET.JOBS_CONTROL", f'{{"last_by_subj":"{OPERATION}"}}'),
+    call("read an operation at once", f"DIRECT.GET.JOBS_CONTROL.{OPERATION}"),
+    call("list operations", "STREAM.INFO.JOBS_CONTROL"),
+    call("delete operations", "STREAM.PURGE.JOBS_CONTROL", undone=True),
+    Deed("ask for an operation", "rpc.v1.Jobs.Operate", "{}", undone=True),
     Deed("give directives to workers", "trellis.control.jobs.house", "{}", undone=True),
     call("read a job of another", f"DIRECT.GET.JOBS.{JOB}.>"),
     call("read the log of everybody", "DIRECT.GET.JOBS.trellis.jobs.>"),
@@ -153,6 +161,15 @@ OF_OPERATORS: Final = (
     ("reader", Deed("retry", "rpc.v1.Jobs.Retry", "{}", undone=True)),
     ("reader", Deed("replay", "rpc.v1.Jobs.ReplayDLQ", "{}", undone=True)),
     ("reader", Deed("dismiss", "rpc.v1.Jobs.DismissDLQ", "{}", undone=True)),
+    ("reader", Deed("operate", "rpc.v1.Jobs.Operate", "{}", undone=True)),
+    ("reader", Deed("stop an operation", "rpc.v1.Jobs.StopOperation", "{}", undone=True)),
+    ("reader", Deed("write an operation", OPERATION, "{}")),
+    ("changer", Deed("write an operation", OPERATION, "{}")),
+    ("watcher", Deed("write an operation", OPERATION, "{}")),
+    ("watcher", Deed("operate", "rpc.v1.Jobs.Operate", "{}", undone=True)),
+    ("jobs-admin", Deed("write other records", f"{CONTROL}.workers.house.i1", "{}")),
+    ("jobs-admin", call("purge operations", "STREAM.PURGE.JOBS_CONTROL", undone=True)),
+    ("provisioner", Deed("write an operation", OPERATION, "{}")),
     ("reader", Deed("release a key", "rpc.v1.Jobs.ReleaseKey", "{}", undone=True)),
     ("reader", Deed("write an event", f"{JOB}.cancelled", EVENT)),
     ("reader", call("read the log", f"DIRECT.GET.JOBS.{JOB}.>")),

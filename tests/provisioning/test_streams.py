@@ -11,6 +11,7 @@ import pytest
 from tests.support.lab import LabJobs, Probe, Task, bench, probe
 from trellis_jobs.contract.topology import (
     ADVISORIES,
+    CONTROL,
     KEYS,
     LOG,
     WORK,
@@ -25,7 +26,7 @@ from trellis_jobs.jetstream.consumers import ensure_consumer
 from trellis_jobs.jetstream.planning import Act
 from trellis_jobs.jetstream.provision import plan, provision
 
-STREAMS = (LOG, WORK, ADVISORIES, KEYS)
+STREAMS = (LOG, WORK, ADVISORIES, KEYS, CONTROL)
 DESIRED = queue_consumer("lab", LabJobs.contract.queues["work"])
 
 
@@ -55,7 +56,7 @@ async def make_queue(raw: Probe, number: int) -> None:
     await ensure_consumer(raw.connection, config | {"mem_storage": True})
 
 
-async def test_an_empty_server_gets_four_streams_and_the_source_between_two_of_them(
+async def test_an_empty_server_gets_five_streams_and_the_source_between_two_of_them(
     server: EmbeddedServer,
 ) -> None:
     async with probe(server.url) as raw:
@@ -66,8 +67,9 @@ async def test_an_empty_server_gets_four_streams_and_the_source_between_two_of_t
             (Act.CREATED, "JOBS_WORK"),
             (Act.CREATED, "JOBS_ADVISORIES"),
             (Act.CREATED, "KV_JOBS_KEYS"),
+            (Act.CREATED, "JOBS_CONTROL"),
         ]
-        log, work, advisories, keys = [await settings(raw, name) for name in STREAMS]
+        log, work, advisories, keys, control = [await settings(raw, name) for name in STREAMS]
     assert (log["subjects"], log["retention"]) == (["trellis.jobs.>"], "limits")
     assert (log["allow_direct"], log["allow_msg_ttl"]) == (True, True)
     assert (log["allow_atomic"], log["allow_batched"]) == (True, True)
@@ -75,8 +77,11 @@ async def test_an_empty_server_gets_four_streams_and_the_source_between_two_of_t
     assert (work["max_msgs"], work["max_bytes"], work["max_age"]) == (-1, -1, 0)
     assert advisories["subjects"] == ["$JS.EVENT.ADVISORY.CONSUMER.MAX_DELIVERIES.JOBS_WORK.>"]
     assert (keys["max_msgs_per_subject"], keys["discard"]) == (1, "new")
-    assert not any(config["allow_rollup_hdrs"] for config in (log, work, advisories, keys))
-    assert {config["storage"] for config in (log, work, advisories, keys)} == {"file"}
+    assert (control["subjects"], control["allow_msg_ttl"]) == (["trellis.control.jobs.>"], True)
+    assert (control["max_msgs_per_subject"], control["allow_direct"]) == (1, True)
+    every = (log, work, advisories, keys, control)
+    assert not any(config["allow_rollup_hdrs"] for config in every)
+    assert {config["storage"] for config in every} == {"file"}
 
 
 async def test_work_has_one_durable_source_with_a_transform_for_each_way_to_enqueue(
@@ -293,6 +298,7 @@ async def test_a_plan_says_what_would_be_done_and_does_nothing(server: EmbeddedS
             "JOBS_WORK": Act.CREATED,
             "JOBS_ADVISORIES": Act.CREATED,
             "KV_JOBS_KEYS": Act.CREATED,
+            "JOBS_CONTROL": Act.CREATED,
         }
         assert await everything(raw) == before
 

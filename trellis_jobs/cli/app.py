@@ -27,6 +27,7 @@ COMMANDS: Final[Mapping[str, str]] = {
         "doctor",
         "jobs",
         "dlq",
+        "operations",
         "keys",
         "workers",
         "queues",

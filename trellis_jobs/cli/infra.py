@@ -23,6 +23,7 @@ from trellis_jobs.cli.showing.text import Text
 from trellis_jobs.contract.declaration import ServiceContract
 from trellis_jobs.contract.topology import (
     ADVISORIES,
+    CONTROL,
     KEYS,
     LOG,
     TO_WORK,
@@ -45,6 +46,7 @@ PURPOSES: Final[Mapping[str, str]] = {
     WORK: "jobs that wait for a worker",
     ADVISORIES: "the server's notices of exhausted deliveries",
     KEYS: "who holds which key",
+    CONTROL: "changes of many jobs that are under way",
 }
 _OF_OTHERS: Final = "who holds which key of queues that are shared with other runtimes"
 _OF_A_QUEUE: Final = "hands work to the queue's workers"

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 from trellis_jobs.contract.topology import (
     ADVISORIES,
     ADVISORY_CONSUMER,
+    CONTROL,
     KEYS,
     LOG,
     TO_WORK,
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
     from trellis_jobs.contract.declaration import JobType, ServiceContract
 
 API: Final = "$JS.API"
-_STREAMS: Final = (LOG, WORK, ADVISORIES, KEYS)
+_STREAMS: Final = (LOG, WORK, ADVISORIES, KEYS, CONTROL)
 # Who may make readers of the log by any name could give this one another filter, and no job starts.
 _THE_SOURCE: Final = f"CONSUMER.CREATE.{LOG}.{TO_WORK}"
 
@@ -272,6 +273,10 @@ def _serving() -> tuple[Grant, ...]:
         Grant(
             "to read and repair keys",
             (f"$KV.{KEYS_BUCKET}.>", *_api([f"DIRECT.GET.{KEYS}.>", *_reading(KEYS)])),
+        ),
+        Grant(
+            "to record changes of many jobs",
+            (subjects.ALL_OPERATIONS, *_api([f"STREAM.MSG.GET.{CONTROL}"])),
         ),
     )
 

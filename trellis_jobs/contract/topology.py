@@ -20,6 +20,7 @@ LOG: Final = "JOBS"
 WORK: Final = "JOBS_WORK"
 ADVISORIES: Final = "JOBS_ADVISORIES"
 KEYS: Final = subjects.stream_of_bucket(KEYS_BUCKET)
+CONTROL: Final = "JOBS_CONTROL"
 TO_WORK: Final = "to-work"
 # Where `to-work` delivered before the subject was random: any service could slow down all others.
 FIXED_DELIVERY: Final = "_src.jobs.work"
@@ -48,6 +49,9 @@ class Topology:
 
     `work_delivery` is where `to-work` delivers. What exists keeps its subject, and a new consumer
     gets a random one, which `jetstream/work_source.py` makes.
+
+    `with_control`: False for what must be there in any case. Only some features need the stream
+    JOBS_CONTROL, and installations from before it do not have it.
     """
 
     features: Features
@@ -56,11 +60,13 @@ class Topology:
     by_operator: bool = False
     work_delivery: str = FIXED_DELIVERY
     buckets: tuple[str, ...] = ()
+    with_control: bool = True
 
     def streams(self) -> tuple[Config, ...]:
         """In the order in which they must be made: the work queue sources the log."""
         others = map(self._foreign_keys, self.buckets)
-        return (self.log(), self.work(), self.advisories(), self.keys(), *others)
+        needed = (self.log(), self.work(), self.advisories(), self.keys(), *others)
+        return (*needed, self.control()) if self.with_control else needed
 
     def log(self) -> Config:
         config = self._stream(LOG, [subjects.EVERYTHING])
@@ -125,6 +131,20 @@ class Topology:
         """Reads go directly to it. Its other settings are for the runtime that made it."""
         config = self._stream(subjects.stream_of_bucket(bucket), [f"$KV.{bucket}.>"])
         return config | {"retention": "limits", "max_msgs_per_subject": 1, "allow_direct": True}
+
+    def control(self) -> Config:
+        """The newest value of each record that processes coordinate by (design D26)."""
+        config = self._stream(CONTROL, [subjects.ALL_CONTROL])
+        config |= {
+            "retention": "limits",
+            "max_msgs_per_subject": 1,
+            "discard": "new",
+            "allow_direct": True,
+            "allow_rollup_hdrs": False,
+        }
+        if self.features.message_ttl:
+            config["allow_msg_ttl"] = True
+        return config
 
     def _stream(self, name: str, captured: list[str]) -> Config:
         replicas = self.detected_replicas if self.replicas is None else self.replicas

@@ -3,6 +3,7 @@
 trellis.jobs.<service>.<type>.<id>.<event>                   lifecycle, the log
 trellis.jobs.workers.<service>.<type>.<instance>.heartbeat   presence
 trellis.work.<service>.<type>.<id>                           work, sourced from the log
+trellis.control.jobs.operations.<id>                         changes of many jobs, newest value
 rpc.v1.<method>                                              requests to the admin runtime
 """
 
@@ -19,6 +20,8 @@ from trellis_jobs.model.values import Value
 
 EVERYTHING: Final = "trellis.jobs.>"
 ALL_WORK: Final = "trellis.work.>"
+ALL_CONTROL: Final = "trellis.control.jobs.>"
+ALL_OPERATIONS: Final = "trellis.control.jobs.operations.*"
 ALL_PRESENCE: Final = "trellis.jobs.workers.>"
 # After the name of the presence family come service, type, instance and "heartbeat".
 TOKENS_OF_PRESENCE: Final = 4
@@ -173,6 +176,11 @@ def keys_of_type(service: str, job_type: str, bucket: str = KEYS_BUCKET) -> str:
 
 def stream_of_bucket(bucket: str) -> str:
     return f"KV_{bucket}"
+
+
+def operation(operation_id: str) -> str:
+    """The record of a change of many jobs; only the admin runtime reads and writes it."""
+    return f"trellis.control.jobs.operations.{check_token('operation', operation_id)}"
 
 
 def rpc(method: str) -> str:

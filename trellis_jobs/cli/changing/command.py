@@ -10,15 +10,18 @@ from typing import Annotated
 
 import typer
 
+from jobs_admin.operations.pace import Pace
 from trellis_jobs.cli.authorship import By, Reason, person
 from trellis_jobs.cli.changing.look import Look, look
-from trellis_jobs.cli.changing.pace import Pace
+from trellis_jobs.cli.changing.operation import Wanted, carry_out, how_to_go_on, to_json
+from trellis_jobs.cli.changing.operation import summary as operation_summary
 from trellis_jobs.cli.changing.sweep import Sweep
 from trellis_jobs.cli.changing.tally import Tally
-from trellis_jobs.cli.changing.targets import Choice, Named, Targets, choose
+from trellis_jobs.cli.changing.targets import Choice, Matching, Named, Targets, choose
 from trellis_jobs.cli.changing.telling import left, preview, print_to, summary
 from trellis_jobs.cli.changing.verbs import Verb
 from trellis_jobs.cli.consent import PANEL, Yes, ask, check_askable
+from trellis_jobs.cli.exits import Exit
 from trellis_jobs.cli.reach import AdminReach
 from trellis_jobs.cli.running import outcome_of
 from trellis_jobs.cli.showing.counts import how_many
@@ -55,7 +58,7 @@ class Changing:
 
 def change(verb: Verb, choice: Choice, how: Changing, output: Output, reach: AdminReach) -> None:
     targets = choose(choice, verb, sys.stdin)
-    looked = outcome_of(_look(reach, targets))
+    looked = outcome_of(_look(reach, targets, verb))
     check_askable(
         how.yes or how.dry_run or not looked.count, f"{verb.name} {how_many(looked.count)}"
     )
@@ -64,16 +67,35 @@ def change(verb: Verb, choice: Choice, how: Changing, output: Output, reach: Adm
         return
     if looked.count and not how.yes:
         _ask(looked, verb, output)
+    if isinstance(targets, Matching) and looked.count:
+        sys.exit(_operate(targets, verb, how, output, reach))
     tally = Tally(verb.name, looked.count, by_name=isinstance(targets, Named))
-    if looked.count:
+    if isinstance(targets, Named):
         outcome_of(_do(reach, targets, verb, how, tally))
     _show(tally, verb, output)
     sys.exit(tally.exit)
 
 
-async def _look(reach: AdminReach, targets: Targets) -> Look:
+async def _look(reach: AdminReach, targets: Targets, verb: Verb) -> Look:
     async with reach.admin() as admin:
-        return await look(admin, targets)
+        return await look(admin, targets, verb)
+
+
+def _operate(
+    targets: Matching, verb: Verb, how: Changing, output: Output, reach: AdminReach
+) -> Exit:
+    wanted = Wanted(
+        verb=verb, query=targets.query, reason=how.reason, rate=how.rate, by=person(how.by)
+    )
+    followed = carry_out(reach, wanted)
+    if output.json:
+        print_json(to_json(followed, verb))
+    else:
+        print_to(console(), operation_summary(followed.operation, verb))
+    rest = how_to_go_on(followed)
+    if rest is not None:
+        say(rest)
+    return followed.exit
 
 
 def _ask(looked: Look, verb: Verb, output: Output) -> None:
@@ -81,7 +103,7 @@ def _ask(looked: Look, verb: Verb, output: Output) -> None:
     ask(f"{verb.name} {how_many(looked.count)}?")
 
 
-async def _do(reach: AdminReach, targets: Targets, verb: Verb, how: Changing, tally: Tally) -> None:
+async def _do(reach: AdminReach, targets: Named, verb: Verb, how: Changing, tally: Tally) -> None:
     async with reach.admin(by=person(how.by)) as admin:
         with progress_bar(verb.going) as bar:
             sweep = Sweep(

@@ -9,6 +9,7 @@ from typing import Any, Final
 from jobs_admin.client import AdminClient
 from jobs_admin.errors import NotFound
 from jobs_admin.views.jobs import JobView
+from jobs_admin.views.operations import MatchedJobs
 from trellis_jobs.cli.changing.tally import NotDone, refusal_of
 from trellis_jobs.cli.changing.targets import Named, Targets
 from trellis_jobs.cli.changing.verbs import Verb
@@ -19,11 +20,15 @@ SHOWN: Final = 10
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """`count` is of all of them; `jobs` are the first, without those that there are not."""
+    """`count` is of all of them; `jobs` are the first, without those that there are not.
+
+    `others` match too, and cannot be changed so, because of their state.
+    """
 
     count: int
     jobs: tuple[JobView, ...] = ()
     missing: tuple[NotDone, ...] = ()
+    others: tuple[MatchedJobs, ...] = ()
 
     def refusing(self, verb: Verb) -> list[JobView]:
         return [job for job in self.jobs if job.state not in verb.legal_from]
@@ -38,10 +43,10 @@ class Look:
                 for job in self.jobs
             ],
             "notFound": [each.id for each in self.missing],
-        }
+        } | ({"others": list(self.others)} if self.others else {})
 
 
-async def look(admin: AdminClient, targets: Targets) -> Look:
+async def look(admin: AdminClient, targets: Targets, verb: Verb) -> Look:
     if isinstance(targets, Named):
         looked_at = await asyncio.gather(*(_find(admin, job) for job in targets.jobs[:SHOWN]))
         return Look(
@@ -49,8 +54,11 @@ async def look(admin: AdminClient, targets: Targets) -> Look:
             tuple(each for each in looked_at if isinstance(each, JobView)),
             tuple(each for each in looked_at if isinstance(each, NotDone)),
         )
-    page = await admin.list_jobs(targets.query, limit=SHOWN)
-    return Look(page.count, page.entries)
+    page, preview = await asyncio.gather(
+        admin.list_jobs(targets.query, limit=SHOWN),
+        admin.preview(verb.operation, targets.preview),
+    )
+    return Look(preview.count, page.entries, others=preview.refused)
 
 
 async def _find(admin: AdminClient, job: str | JobAddress) -> JobView | NotDone:

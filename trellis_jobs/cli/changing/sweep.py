@@ -1,17 +1,17 @@
-"""Go through the jobs and change each: so many at once, no faster than told, until told to stop."""
+"""Change each of the jobs that were named: so many at once, no faster than asked, until a stop."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Final
 
 from jobs_admin.client import AdminClient
 from jobs_admin.errors import RequestFailed
-from trellis_jobs.cli.changing.pace import Pace
+from jobs_admin.operations.pace import Pace
 from trellis_jobs.cli.changing.tally import Tally, refusal_of
-from trellis_jobs.cli.changing.targets import Named, Targets
+from trellis_jobs.cli.changing.targets import Named
 from trellis_jobs.cli.changing.verbs import Verb
 from trellis_jobs.errors import JobsError, NotConfirmed
 from trellis_jobs.model.identity import JobAddress
@@ -31,31 +31,18 @@ class Sweep:
     tally: Tally
     moved: Callable[[], None]
     stop: asyncio.Event = field(default_factory=asyncio.Event)
-    page: int = 200
 
-    async def run(self, targets: Targets) -> None:
+    async def run(self, named: Named) -> None:
         self.moved()
         free = asyncio.Semaphore(AT_ONCE)
         async with asyncio.TaskGroup() as under_way:
-            try:
-                async for job in self._each(targets):
-                    await self.pace.turn(self.stop)
-                    await free.acquire()
-                    if self.stop.is_set():
-                        return
-                    change = under_way.create_task(self._change(job))
-                    change.add_done_callback(lambda _: free.release())
-            except JobsError as error:
-                self._break_off(error)
-
-    async def _each(self, targets: Targets) -> AsyncIterator[str | JobAddress]:
-        """By place, so that jobs which leave the list hide no others, however many there are."""
-        if isinstance(targets, Named):
-            for name in targets.jobs:
-                yield name
-            return
-        async for job in self.admin.jobs(targets.query, page=self.page):
-            yield JobAddress(job.service, job.type, job.id)
+            for job in named.jobs:
+                await self.pace.turn(self.stop)
+                await free.acquire()
+                if self.stop.is_set():
+                    return
+                change = under_way.create_task(self._change(job))
+                change.add_done_callback(lambda _: free.release())
 
     async def _change(self, job: str | JobAddress) -> None:
         """A change is never sent twice: whether an unanswered one was carried out, nobody knows."""

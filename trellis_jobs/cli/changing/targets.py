@@ -26,7 +26,15 @@ class Named:
 
 @dataclass(frozen=True, slots=True)
 class Matching:
+    """`query` names the states that are meant; `has_states`: so did the command line."""
+
     query: JobQuery
+    has_states: bool = False
+
+    @property
+    def preview(self) -> JobQuery:
+        """Where no state was named, a preview tells of jobs in other states too."""
+        return self.query if self.has_states else self.query.model_copy(update={"state": None})
 
 
 Targets = Named | Matching
@@ -77,7 +85,7 @@ def choose(choice: Choice, verb: Verb, stdin: Iterable[str]) -> Targets:
             f"say which jobs to {verb.name}: their ids (- reads them from stdin), or a filter such "
             f"as --service or --error; --everything means every job that is {_or(verb.states)}"
         )
-    return Matching(choice.query(_legal(states, verb)))
+    return Matching(choice.query(_legal(states, verb)), has_states=bool(states))
 
 
 def _legal(states: list[JobState] | None, verb: Verb) -> list[JobState]:

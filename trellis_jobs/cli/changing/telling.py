@@ -29,8 +29,17 @@ def preview(looked: Look, verb: Verb, output: Output, now: datetime) -> Iterator
         yield Text(f"… and {looked.count - shown:,} more", "dim")
     for state, jobs in Counter(job.state.value for job in looked.refusing(verb)).items():
         yield Text(f"{how_many(jobs)} of these will refuse, being {state}", "yellow")
+    for state, jobs in _by_state(looked).items():
+        yield Text(f"{how_many(jobs)} match and are left as they are, being {state}", "dim")
     for each in looked.missing:
         yield Text(each.message, "yellow")
+
+
+def _by_state(looked: Look) -> Counter[str]:
+    found: Counter[str] = Counter()
+    for each in looked.others:
+        found[each.state.value] += each.jobs
+    return found
 
 
 def summary(tally: Tally, verb: Verb) -> Iterator[RenderableType]:

@@ -9,6 +9,7 @@ from typing import Final
 from jobs_admin.actions import legal_from
 from jobs_admin.client import AdminClient
 from jobs_admin.views.jobs import ChangedJob
+from jobs_admin.views.operations import OperationVerb
 from trellis_jobs.model.events import EventKind
 from trellis_jobs.model.identity import JobAddress
 from trellis_jobs.model.states import JobState
@@ -25,6 +26,7 @@ class Verb:
     going: str
     legal_from: frozenset[JobState]
     change: Change
+    operation: OperationVerb
 
     @property
     def states(self) -> list[JobState]:
@@ -37,6 +39,7 @@ CANCEL: Final = Verb(
     "cancelling",
     legal_from(EventKind.CANCELLED),
     lambda admin, job, reason: admin.cancel(job, reason=reason),
+    OperationVerb.CANCEL,
 )
 RETRY: Final = Verb(
     "retry",
@@ -44,6 +47,7 @@ RETRY: Final = Verb(
     "retrying",
     legal_from(EventKind.RETRIED),
     lambda admin, job, reason: admin.retry(job, reason=reason),
+    OperationVerb.RETRY,
 )
 REPLAY: Final = Verb(
     "replay",
@@ -51,6 +55,7 @@ REPLAY: Final = Verb(
     "replaying",
     frozenset({JobState.DEAD}),
     lambda admin, job, reason: admin.replay(job, reason=reason),
+    OperationVerb.REPLAY,
 )
 DISMISS: Final = Verb(
     "dismiss",
@@ -58,4 +63,6 @@ DISMISS: Final = Verb(
     "dismissing",
     legal_from(EventKind.DISMISSED),
     lambda admin, job, reason: admin.dismiss(job, reason=reason),
+    OperationVerb.DISMISS,
 )
+BY_OPERATION: Final = {verb.operation: verb for verb in (CANCEL, RETRY, REPLAY, DISMISS)}

@@ -15,7 +15,14 @@ import typer
 from pydantic import BaseModel
 from rich import text as rich_text
 from rich.console import Console, ConsoleOptions, RenderableType
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    ProgressColumn,
+    TextColumn,
+    TimeRemainingColumn,
+)
 from rich.segment import Segment
 
 from trellis_jobs.cli.showing.harmless import harmless, harmless_json
@@ -142,9 +149,9 @@ def say(words: str) -> None:
 
 
 @contextmanager
-def progress_bar(what: str) -> Iterator[Bar]:
+def progress_bar(what: str, *more: ProgressColumn) -> Iterator[Bar]:
     """On stderr, and only where somebody watches."""
-    columns = (TextColumn(what), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    columns = (TextColumn(what), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn(), *more)
     watched = stderr_console()
     with Progress(
         *columns, console=watched, transient=True, disable=not watched.is_terminal

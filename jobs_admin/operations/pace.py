@@ -11,7 +11,7 @@ _SLACK: Final = 0.1
 
 
 class Pace:
-    """`rate` is per second; without one nobody waits."""
+    """`rate` is per second; without one there is no delay."""
 
     def __init__(self, rate: float | None) -> None:
         self._between = 0.0 if rate is None else 1 / rate
@@ -24,7 +24,7 @@ class Pace:
         return due
 
     async def turn(self, stop: asyncio.Event) -> None:
-        """Returns when it is time for the next one, or there will be none."""
+        """Returns when it is time for the next one, or `stop` is set."""
         now = asyncio.get_running_loop().time()
         due = self.next_at(now)
         if due > now:

@@ -1,0 +1,105 @@
+"""The jobs that an operation changes, as the projection knows them: page by page, newest first."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+import orjson
+
+from jobs_admin.chase import Known
+from jobs_admin.projection.rows import moment_of
+from jobs_admin.reads.job_counts import count
+from jobs_admin.reads.job_filter import counts, narrowest, standing
+from jobs_admin.reads.jobs import JobPlace, page_query
+from jobs_admin.reads.readers import LONGEST_QUESTION
+from trellis_jobs.wire import jobs as wire
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    import aiosqlite
+
+    from jobs_admin.reads.job_filter import JobFilter
+    from jobs_admin.reads.readers import Readers
+
+# One job may have a megabyte: so much of them is in memory at a time, in characters.
+_ROOM: Final = 32_000_000
+_LOADED_AT_ONCE: Final = 100
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    place: JobPlace
+    known: Known
+
+
+@dataclass(frozen=True, slots=True)
+class Matched:
+    """So many jobs of a queue are in a state."""
+
+    service: str
+    type: str
+    state: str
+    jobs: int
+
+
+async def targets(
+    readers: Readers, wanted: JobFilter, *, before: JobPlace | None, limit: int
+) -> list[Target]:
+    """At most so many that follow a place; fewer where they are large. None are left: []."""
+    async with readers.snapshot() as database:
+        found = await count(database, wanted)
+        if found == 0:
+            return []
+        query, values = await page_query(database, wanted, found=found, reach=limit, before=before)
+        rows = await database.execute_fetchall(query, (*values, limit, 0))
+        return await _load(database, [row[0] for row in rows])
+
+
+async def those(readers: Readers, numbers: Sequence[int]) -> list[Target]:
+    """As many of the first of them as there is room for; what is gone is left out."""
+    async with readers.snapshot() as database:
+        return await _load(database, numbers)
+
+
+async def matched(readers: Readers, wanted: JobFilter) -> list[Matched]:
+    """How many jobs there are of each queue and state. Raises QuestionTooLong."""
+    if wanted.is_impossible:
+        return []
+    of, source, number = standing(wanted), counts(wanted), "sum(jobs)"
+    if not wanted.is_counted:
+        route = narrowest(wanted)
+        of, source, number = route.conditions, route.source, "count(*)"
+    query = (
+        f"SELECT service, type, state, {number} FROM {source}{of.where} "  # noqa: S608
+        "GROUP BY service, type, state ORDER BY service, type, state"
+    )
+    async with readers.snapshot(within=LONGEST_QUESTION) as database:
+        return [Matched(*row) for row in await database.execute_fetchall(query, of.values)]
+
+
+async def _load(database: aiosqlite.Connection, numbers: Sequence[int]) -> list[Target]:
+    loaded: list[Target] = []
+    room = _ROOM
+    for start in range(0, len(numbers), _LOADED_AT_ONCE):
+        some = numbers[start : start + _LOADED_AT_ONCE]
+        marks = ", ".join("?" * len(some))
+        query = (
+            "SELECT job, created_at, last_sequence, document FROM jobs_projection "  # noqa: S608
+            f"WHERE job IN ({marks})"
+        )
+        rows = {row[0]: row for row in await database.execute_fetchall(query, some)}
+        for number in some:
+            if number in rows:
+                loaded.append(_target(rows[number]))
+                room -= len(rows[number][3])
+        if room < 0:
+            break
+    return loaded
+
+
+def _target(row: Any) -> Target:
+    number, created_at, last_sequence, document = row
+    job = wire.from_json(orjson.loads(document))
+    return Target(JobPlace(moment_of(created_at), number), Known(job, last_sequence))
