@@ -126,7 +126,7 @@ async def test_a_dismissed_job_leaves_the_list_of_dead_ones(lab: AdminLab) -> No
     assert (await lab.client.list_dead()).count == 0
 
 
-WITHOUT_TURNS = ("projector", "advisories")
+WITHOUT_TURNS = ("projector", "advisories", "operations")
 Change = Callable[[AdminClient, str], Any]
 
 
