@@ -24,6 +24,7 @@ from pydantic.alias_generators import to_camel
 from jobs_admin.errors import Unexpected
 from jobs_admin.paging import each, each_job, each_of_all, filled, filled_with_jobs
 from jobs_admin.refusals import refusal
+from jobs_admin.request_fields import job_fields, page_fields, place_fields
 from jobs_admin.views.dead_groups import DeadGroups
 from jobs_admin.views.jobs import (
     ChangedJob,
@@ -49,7 +50,6 @@ from trellis_jobs.errors import NoAnswer, NotConfirmed
 from trellis_jobs.jetstream.connection import Connection
 from trellis_jobs.jetstream.requests import call
 from trellis_jobs.model import subjects
-from trellis_jobs.model.identity import JobAddress
 from trellis_jobs.model.states import JobState
 from trellis_jobs.surroundings import new_id
 from trellis_jobs.wire.fields import dumps
@@ -58,6 +58,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, AsyncIterator, Callable
 
     from trellis_jobs.jetstream.access import Access
+    from trellis_jobs.model.identity import JobAddress
 
 T = TypeVar("T")
 V = TypeVar("V", bound=BaseModel)
@@ -180,7 +181,7 @@ class AdminClient:
         min_seq: int = 0,
     ) -> JobPage:
         """Newest first; from an offset, or those that follow a place (`page.next_before`)."""
-        part = _part(offset=offset, before=before, limit=limit, min_seq=min_seq)
+        part = page_fields(offset=offset, before=before, limit=limit, min_seq=min_seq)
         return await self._jobs("Jobs.List", {**_told(query), **part})
 
     def jobs(self, query: JobQuery = ANY, *, page: int = PAGE) -> AsyncIterator[JobView]:
@@ -204,7 +205,7 @@ class AdminClient:
         min_seq: int = 0,
     ) -> JobPage:
         """Jobs that wait for an operator; the query names no states."""
-        part = _part(offset=offset, before=before, limit=limit, min_seq=min_seq)
+        part = page_fields(offset=offset, before=before, limit=limit, min_seq=min_seq)
         return await self._jobs("Jobs.ListDLQ", {**_told(query), **part})
 
     def dead(self, query: JobQuery = ANY, *, page: int = PAGE) -> AsyncIterator[JobView]:
@@ -221,14 +222,14 @@ class AdminClient:
         return await self._one("Jobs.GroupDLQ", asked, DeadGroups)
 
     async def get(self, job: str | JobAddress, *, min_seq: int = 0) -> JobView:
-        asked = {**_named(job), "minSeq": min_seq}
+        asked = {**job_fields(job), "minSeq": min_seq}
         return (await self._one("Jobs.Get", asked, OneJob)).job
 
     async def list_events(
         self, job: str | JobAddress, *, offset: int = 0, limit: int = PAGE, min_seq: int = 0
     ) -> Page[LogEntry]:
         """Oldest first, from the log itself."""
-        asked = {**_named(job), "offset": offset, "limit": limit, "minSeq": min_seq}
+        asked = {**job_fields(job), "offset": offset, "limit": limit, "minSeq": min_seq}
         return await self._page("Jobs.Events", asked, _ENTRIES)
 
     def events(self, job: str | JobAddress, *, page: int = PAGE) -> AsyncIterator[LogEntry]:
@@ -239,10 +240,12 @@ class AdminClient:
 
     async def secrets(self, job: str | JobAddress, *, min_seq: int = 0) -> JobSecrets:
         """Payload and result with what other answers do not show; needs a right of its own."""
-        return await self._one("Jobs.GetSecrets", {**_named(job), "minSeq": min_seq}, JobSecrets)
+        return await self._one(
+            "Jobs.GetSecrets", {**job_fields(job), "minSeq": min_seq}, JobSecrets
+        )
 
     async def explain(self, job: str | JobAddress, *, min_seq: int = 0) -> ExplanationView:
-        asked = {**_named(job), "minSeq": min_seq}
+        asked = {**job_fields(job), "minSeq": min_seq}
         return await self._one("Jobs.Explain", asked, ExplanationView)
 
     async def cancel(self, job: str | JobAddress, *, reason: str | None = None) -> ChangedJob:
@@ -328,7 +331,7 @@ class AdminClient:
         return await self._order("Jobs.ReleaseKey", told, KeyView)
 
     async def _change(self, method: str, job: str | JobAddress, reason: str | None) -> ChangedJob:
-        told = {**_named(job), "by": self._by, "reason": reason}
+        told = {**job_fields(job), "by": self._by, "reason": reason}
         return await self._order(method, told, ChangedJob)
 
     async def _order(self, method: str, told: dict[str, Any], view: type[V]) -> V:
@@ -350,7 +353,7 @@ class AdminClient:
 
     async def _jobs(self, method: str, asked: dict[str, Any]) -> JobPage:
         async def turn(before: JobPlace | None, limit: int) -> JobPage:
-            at = {"offset": 0, "before": _place(before)} if before else {}
+            at = {"offset": 0, "before": place_fields(before)} if before else {}
             return await self._one(method, {**asked, **at, "limit": limit}, JobPage)
 
         return await filled_with_jobs(turn, asked["limit"])
@@ -386,20 +389,5 @@ def _read(method: str, read: Callable[[bytes], T], data: bytes) -> T:
         raise Unexpected(f"the answer to {method} is not what it should be: {error}") from error
 
 
-def _part(*, offset: int, before: JobPlace | None, limit: int, min_seq: int) -> dict[str, Any]:
-    """Which jobs of a list are asked for."""
-    return {"offset": offset, "before": _place(before), "limit": limit, "minSeq": min_seq}
-
-
-def _place(before: JobPlace | None) -> dict[str, Any] | None:
-    return before.model_dump(mode="json", by_alias=True) if before else None
-
-
 def _told(query: JobQuery) -> dict[str, Any]:
     return query.model_dump(mode="json", by_alias=True, exclude_none=True)
-
-
-def _named(job: str | JobAddress) -> dict[str, str]:
-    if isinstance(job, JobAddress):
-        return {"id": job.job_id, "service": job.service, "type": job.job_type}
-    return {"id": job}

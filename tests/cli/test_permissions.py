@@ -60,8 +60,8 @@ def test_every_request_is_for_who_reads_or_for_who_changes_and_for_nobody_else()
     reads, changes = published(document, "ann"), published(document, "bob")
     secrets = published(document, "sue")
     assert reads | changes | secrets == {subjects.rpc(method) for method in RPCS}
-    asked_before_changes = {subjects.rpc(f"Jobs.{name}") for name in ("Get", "Health", "List")}
-    assert reads & changes == asked_before_changes
+    of_both = ("Get", "GetOperation", "Health", "List", "ListOperations")
+    assert reads & changes == {subjects.rpc(f"Jobs.{name}") for name in of_both}
     assert not secrets & (reads | changes)
     assert not any("rpc" in subject for subject in published(document, "eve"))
     both = told("--operator", "read,mutate", "--name", "ann")

@@ -33,8 +33,15 @@ from trellis_jobs.contract.rights import Rights, inbox_of
 from trellis_jobs.errors import InvalidToken
 from trellis_jobs.model.identity import check_token
 
-# What commands that change jobs ask first: which jobs these are, and whether anybody answers.
-_ASKED_BEFORE_CHANGES: Final = ("Jobs.Get", "Jobs.Health", "Jobs.List")
+# What commands that change jobs ask too: which jobs these are, whether anybody answers, and how far
+# an operation is.
+_ASKED_WITH_CHANGES: Final = (
+    "Jobs.Get",
+    "Jobs.GetOperation",
+    "Jobs.Health",
+    "Jobs.List",
+    "Jobs.ListOperations",
+)
 _CAPABILITIES: Final = {
     "read": Capability.READ,
     "mutate": Capability.MUTATE,
@@ -207,7 +214,7 @@ def _of_operator(
         elif capability in _CAPABILITIES:
             needed = _CAPABILITIES[capability]
             asked = [method for method, rpc in RPCS.items() if rpc.needs is needed]
-            asked += _ASKED_BEFORE_CHANGES if needed is Capability.MUTATE else ()
+            asked += _ASKED_WITH_CHANGES if needed is Capability.MUTATE else ()
             parts.append(rights.of_operator(name, asked))
         else:
             known = ", ".join((*_CAPABILITIES, _QUEUES, _STREAM))
