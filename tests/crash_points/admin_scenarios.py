@@ -179,7 +179,8 @@ async def is_over(admin: AdminClient, operation: OperationView) -> bool:
 
 
 async def has_begun(admin: AdminClient, operation: OperationView) -> bool:
-    return (await admin.get_operation(operation.id)).settled > 0
+    now = await admin.get_operation(operation.id)
+    return now.is_over or now.settled > 0
 
 
 async def look_around(admin: AdminClient, held: JobRef[Done]) -> None:
