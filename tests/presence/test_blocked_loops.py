@@ -30,6 +30,10 @@ async def test_a_block_is_logged_once_with_its_job_its_place_and_its_whole_lengt
             assert len(begun) == 1
             assert f"by {by}, at " in begun[0]
             assert re.search(r"tests/support/lab\.py:\d+ in _do$", begun[0])
+            # Below it the calls from the handler on, and none of those that led to the handler.
+            below = blocked.output.partition(begun[0])[2].splitlines()
+            assert "in record" in below[1]
+            assert any("in _do" in line for line in below[2:8])
 
             async def blocked_for() -> int | None:
                 beat = json.loads((await heartbeat(raw)).data)

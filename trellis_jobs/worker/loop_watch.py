@@ -14,6 +14,8 @@ import time
 import traceback
 from dataclasses import dataclass
 from datetime import timedelta
+from itertools import dropwhile
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
@@ -37,6 +39,8 @@ _JOBS_NAMED: Final = 3
 _NOT_THE_USERS: Final = tuple(
     sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib")
 )
+
+_OUR_OWN: Final = str(Path(__file__).parents[1])
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,11 +110,11 @@ class LoopWatch:
 
     def _report(self, found: _Block, length: float) -> None:
         log.warning(
-            "the event loop has been blocked for %.1f s by %s, at %s",
+            "the event loop has been blocked for %.1f s by %s, at %s\n%s",
             length,
             found.by,
             found.where,
-            extra={"stack": self._stack()},
+            _stack(self._frame()),
         )
 
     def _remember(self, length: float) -> None:
@@ -141,9 +145,6 @@ class LoopWatch:
     def _frame(self) -> FrameType | None:
         return sys._current_frames().get(self._thread)
 
-    def _stack(self) -> str:
-        return "".join(traceback.format_stack(self._frame()))
-
 
 def _place(frame: FrameType | None) -> str:
     """The innermost line that is neither Python's nor an installed package's."""
@@ -154,3 +155,12 @@ def _place(frame: FrameType | None) -> str:
     if shown is None:
         return "an unknown place"
     return f"{shown.f_code.co_filename}:{shown.f_lineno} in {shown.f_code.co_name}"
+
+
+def _stack(frame: FrameType | None) -> str:
+    """From the handler on, the innermost call last; not how it came to be called."""
+    frames = traceback.extract_stack(frame)
+    by_loop = [i for i, each in enumerate(frames, 1) if each.filename == asyncio.events.__file__]
+    inside = frames[max(by_loop, default=0) :]
+    shown = list(dropwhile(lambda each: each.filename.startswith(_OUR_OWN), inside)) or inside
+    return "".join(traceback.format_list(shown)).rstrip()
