@@ -91,6 +91,29 @@ async def test_a_keyboard_interrupt_in_a_thread_is_an_error_of_the_job_only(
             await ref.wait(timeout=10)
 
 
+async def test_a_timeout_of_a_library_that_leaves_the_task_cancelled_is_an_error_of_the_job(
+    server: EmbeddedServer,
+) -> None:
+    """HTTP clients from before Python 3.11 end a request by cancelling the task it runs in, and
+    turn that into TimeoutError without taking the cancellation back. Such a job was not settled:
+    it started again only when its lease was over, and its error was lost."""
+
+    async def request(active: ActiveJob[str]) -> str:
+        task = asyncio.current_task()
+        assert task is not None
+        asyncio.get_running_loop().call_soon(task.cancel)
+        try:
+            await asyncio.Event().wait()
+        except asyncio.CancelledError:
+            raise TimeoutError("the request took too long") from None
+        return "never"
+
+    async with handled_by(server.url, request) as service:
+        ref = await service.jobs.work.create("x")
+        with pytest.raises(JobDead, match="TimeoutError: the request took too long"):
+            await ref.wait(timeout=10)
+
+
 @pytest.mark.parametrize("after", ["0.05", 0.05, timedelta(seconds=0.05), -1])
 async def test_retry_takes_a_delay_in_whatever_form_it_comes(
     server: EmbeddedServer, after: Any

@@ -64,7 +64,7 @@ async def perform(handler: Handler, running: RunningJob, surroundings: Surroundi
         witness = _Witness(running, surroundings.now())
         if running.stop_reason is not None:
             return _stopped(running.stop_reason, witness)
-        if _is_cancelled_from_outside():
+        if isinstance(raised, asyncio.CancelledError) and _is_cancelled_from_outside():
             raise
         if timeout is not None and timeout.expired() and not isinstance(raised, Fail | Retry):
             running.time_out()
@@ -168,6 +168,7 @@ def _may_be_ctrl_c(raised: BaseException) -> bool:
 
 
 def _is_cancelled_from_outside() -> bool:
+    """Libraries that cancel the task for a timeout of theirs may leave it so, but raise another."""
     task = asyncio.current_task()
     return task is not None and task.cancelling() > 0
 
