@@ -72,6 +72,17 @@ def test_submit_answers_with_references_for_sync_code(jobs_server: str) -> None:
         assert rejected.existing_job_id == accepted.ref.id
 
 
+def test_watching_a_job_does_not_end_as_if_it_were_over_when_the_client_is_closed(
+    jobs_server: str,
+) -> None:
+    with desk().connect_sync(jobs_server) as client:
+        seen = client.queue(desk().jobs.shout).create("slow").watch()
+        assert next(seen).state == "pending"
+        client.close()
+        with pytest.raises(NotConnected):
+            next(seen)
+
+
 async def test_results_and_failures_are_those_of_the_job(
     connected_service: ConnectService, jobs_server: str
 ) -> None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
+from trellis_jobs.errors import NotConnected
+
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator
 
@@ -51,15 +53,20 @@ class SyncJobRef(Generic[R_co]):
         return self._bridge.run(lambda runtime: self._on(runtime).events(reveal=reveal))
 
     def watch(self, *, reveal: bool = False) -> Iterator[JobSnapshot[R_co]]:
-        """The job after each of its events, from the first one until it is over."""
+        """The job after each of its events, from the first one until it is over.
 
-        async def begin(runtime: Runtime) -> AsyncIterator[JobSnapshot[R_co]]:
-            return self._on(runtime).watch(reveal=reveal)
+        Raises NotConnected if the client is closed meanwhile, and in a process forked meanwhile.
+        """
 
-        async def advance(_: Runtime) -> JobSnapshot[R_co] | None:
+        async def begin(runtime: Runtime) -> tuple[Runtime, AsyncIterator[JobSnapshot[R_co]]]:
+            return runtime, self._on(runtime).watch(reveal=reveal)
+
+        async def advance(runtime: Runtime) -> JobSnapshot[R_co] | None:
+            if runtime is not began_on:
+                raise NotConnected(self._bridge.service)
             return await anext(seen, None)
 
-        seen = self._bridge.run(begin)
+        began_on, seen = self._bridge.run(begin)
         while (job := self._bridge.run(advance)) is not None:
             yield job
 
