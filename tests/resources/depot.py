@@ -37,6 +37,9 @@ async def lift() -> AsyncIterator[None]:
             print("lift hangs", flush=True)
             await asyncio.Event().wait()
     yield
+    if os.environ.get("LIFT") == "hangs at the end":
+        print("lift hangs at the end", flush=True)
+        await asyncio.Event().wait()
 
 
 @service.jobs.store.handle

@@ -55,3 +55,17 @@ async def test_a_signal_while_a_resource_opens_ends_the_worker(
         worker.send(signal.SIGTERM)
         assert await worker.until_exit() == 0, worker.said
     assert "shelf closed" in worker.said
+
+
+async def test_a_second_signal_gives_up_on_a_resource_that_does_not_close(
+    jobs_server: str, tmp_path: Path
+) -> None:
+    """The second signal was ignored, for the 10 s that each resource has to close."""
+    with running(tmp_path, *WORKER, jobs_server, env={"LIFT": "hangs at the end"}) as worker:
+        await worker.until_says("worker started")
+        worker.send(signal.SIGTERM)
+        await worker.until_says("lift hangs at the end")
+        worker.send(signal.SIGTERM)
+        assert await worker.until_exit() == 0, worker.said
+    assert "did not close within" not in worker.said
+    assert "shelf closed" in worker.said
