@@ -208,7 +208,7 @@ async def forgetting(stage: Stage) -> None:
         await stage.until(partial(is_rid_of_junk, p), "what is no event has left both streams")
         for ref in refs:
             await stage.until(partial(has_left, p, ref), f"{ref} has left the log")
-        await stage.until(partial(says, stage, "jobs were removed"), "a sweep is over")
+        await stage.until(partial(says, stage, "retention removed jobs"), "a sweep is over")
         await stage.end()
 
 
