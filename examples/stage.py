@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -14,6 +15,9 @@ from trellis_jobs.embedded import EmbeddedServer
 @asynccontextmanager
 async def on_stage(service: Service[Any]) -> AsyncIterator[None]:
     """With a server of its own it works as well; at NATS_URL it only creates jobs."""
+    # The examples print what their jobs go through. Without this the worker's warnings and errors
+    # would appear on stderr between those lines.
+    logging.getLogger("trellis_jobs").setLevel(logging.CRITICAL)
     if "NATS_URL" in os.environ:
         async with service.connect(Access.from_environment(), workers=False):
             yield

@@ -148,9 +148,11 @@ async def worker(
 ) -> AsyncIterator[Ward]:
     """Of the named queues, by attribute; at its end running handlers are interrupted."""
     made = Ward(service_at(ahead, grace))
-    for name in queues or _queues():
+    handled = queues or _queues()
+    for name in handled:
         getattr(made.jobs, name).handle(made.handle)
-    async with made.service.connect(url, workers=Workers()):
+    named = [name.replace("_", "-") for name in handled]
+    async with made.service.connect(url, workers=Workers(queues=named)):
         yield made
 
 

@@ -165,7 +165,7 @@ def test_a_context_on_the_command_line_comes_before_the_environment(
     elsewhere = {"NATS_URL": NOWHERE, "NATS_CREDS": str(seed), "NATS_API_PREFIX": "not.ours"}
     said = shell("jobs", "list", "--context", "here", env=elsewhere)
     assert "nobody answers rpc.v1.Jobs.List" in said.err
-    assert NOWHERE in shell("jobs", "list", env={**elsewhere, "NATS_CONTEXT": "here"}).err
+    assert NOWHERE in shell("jobs", "list", env={"NATS_URL": NOWHERE, "NATS_CONTEXT": "here"}).err
     both = shell("jobs", "list", "--context", "here", "--nats", NOWHERE, env=elsewhere)
     assert NOWHERE in both.err
 

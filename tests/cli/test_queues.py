@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import re
 from collections.abc import Iterator
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -26,7 +24,7 @@ from trellis_jobs.cli.queues.rows import Numbers, rows
 from trellis_jobs.cli.showing.output import Output
 from trellis_jobs.contract.declaration import ServiceContract
 from trellis_jobs.contract.topology import queue_consumer
-from trellis_jobs.embedded import HOST, EmbeddedServer
+from trellis_jobs.embedded import EmbeddedServer
 from trellis_jobs.jetstream.consumers import ensure_consumer
 from trellis_jobs.jetstream.queue_consumers import QueueConsumer
 from trellis_jobs.jetstream.queues import ServerQueue
@@ -203,36 +201,6 @@ def test_an_older_server_says_that_it_cannot_pause() -> None:
         ended = Place(server.url).shell("queues", "pause", "lab/work", "--reason", "x")
     assert ended.code == 1
     assert "pausing a queue needs nats-server 2.11, this one is 2.10.26" in ended.err
-
-
-PAGE = Path(__file__).parents[2] / "docs" / "operate" / "monitoring.md"
-
-
-def rights_of(command: str) -> list[str]:
-    """As the page has them."""
-    rows_ = [line for line in PAGE.read_text(encoding="utf-8").splitlines() if "| `" in line[:3]]
-    [found] = [row for row in rows_ if row.startswith(f"| {command}") and "$JS" in row]
-    return [right for right in re.findall(r"`(.+?)`", found.split("|")[2]) if right[0] == "$"]
-
-
-def test_the_rights_that_the_page_names_are_enough() -> None:
-    listing, pausing = rights_of("`queues list`"), rights_of("`queues pause`")
-    publish = [*listing, *pausing]
-    rights = json.dumps({"publish": publish, "subscribe": ["_INBOX.>"]})
-    config = f"""authorization {{ users: [
-        {{ user: owner, password: pw }}
-        {{ user: steward, password: pw, permissions: {rights} }}
-    ] }}"""
-    with EmbeddedServer.start(config=config) as server:
-        owner, steward = (f"nats://{who}:pw@{HOST}:{server.port}" for who in ("owner", "steward"))
-        asyncio.run(_start_once(owner))
-        place = Place(steward)
-        paused = place.shell("queues", "pause", "lab/work", "--reason", "x")
-        assert (paused.code, paused.err) == (0, "")
-        work = queues_of(place.shell(*LIST, "--json").json)["lab/work"]
-        assert (work["pauseReason"], work["depth"]) == ("x", 2)
-        assert work["oldestAgeMs"] > 0
-        assert place.shell("queues", "resume", "lab/work").code == 0
 
 
 def consumer(**changes: Any) -> QueueConsumer:

@@ -14,6 +14,7 @@ _PROVISION: Final = "trellis_jobs.jetstream.provision"
 _RETENTION: Final = "jobs_admin.retention.retention:Retention"
 _RECORDS: Final = "trellis_jobs.jetstream.control_records:ControlRecords"
 _PROJECTOR: Final = "jobs_admin.projection.projector:Projector"
+_SOURCE: Final = "trellis_jobs.jetstream.work_source"
 
 # A reason, and the points that it is given for.
 NEVER: Final[Mapping[str, tuple[str, ...]]] = {
@@ -87,11 +88,68 @@ NEVER: Final[Mapping[str, tuple[str, ...]]] = {
         f"{_RETENTION}._is_there:self._read",
         f"{_RETENTION}._left:self._histories.messages",
     ),
+    "an operator moves or repairs the source of the work queue: every step is died after in "
+    "tests/provisioning/test_work_source.py": (
+        f"{_PROVISION}:_carry_out:work_source.connect_work",
+        f"{_SOURCE}:connect_work:look",
+        f"{_SOURCE}:connect_work:_take",
+        f"{_SOURCE}:connect_work:_resume",
+        f"{_SOURCE}:look:api.find",
+        f"{_SOURCE}:look:asyncio.sleep",
+        f"{_SOURCE}:_take:_until_all_is_confirmed",
+        f"{_SOURCE}:_take:_set_sources",
+        f"{_SOURCE}:_take:_set_sources#2",
+        f"{_SOURCE}:_take:_update",
+        f"{_SOURCE}:_take:_update#2",
+        f"{_SOURCE}:_take:api.request",
+        f"{_SOURCE}:_take:api.request#2",
+        f"{_SOURCE}:_update:api.request",
+        f"{_SOURCE}:_set_sources:api.request",
+        f"{_SOURCE}:_set_sources:api.request#2",
+        f"{_SOURCE}:_until_all_is_confirmed:api.request",
+        f"{_SOURCE}:_until_all_is_confirmed:api.request#2",
+        f"{_SOURCE}:_until_all_is_confirmed:api.request#3",
+        f"{_SOURCE}:_until_all_is_confirmed:asyncio.sleep",
+        f"{_SOURCE}:_resume:api.request",
+        f"{_SOURCE}:_resume:api.request#2",
+    ),
+    "a log that is full, or batches that are refused: a death leaves nothing": (
+        f"{_LOG}._confirm_batch:asyncio.sleep",
+        f"{_LOG}._confirm_batch:self._insist",
+        f"{_LOG}._publish_patiently:self._space.wait",
+        f"{_LOG}._publish_patiently:self._unless_stored",
+        f"{_LOG}._unless_stored:asyncio.sleep",
+        f"{_LOG}._unless_stored:self._reads.own_copy",
+        f"{_READS}.own_copy:self.newest",
+        "trellis_jobs.jetstream.full_streams:SpaceWatch.wait:asyncio.sleep",
+    ),
+    "a log that is full while a keyed job is retried: key repair removes the place it has taken": (
+        "jobs_admin.actions:Actions.carry_out:self._leave_key#2",
+    ),
+    "an unused reader is deleted: the next sweep finds it again": (
+        "jobs_admin.upkeep.abandoned_readers:AbandonedReaders.sweep:delete_reader",
+        "trellis_jobs.jetstream.readers:delete_reader:api.request",
+    ),
+    "a server that is not ready when a process starts: nothing has begun": (
+        "trellis_jobs.jetstream.startup:Startup.until_ready:asyncio.sleep",
+    ),
+    "how full the store is: it only reads": (
+        "trellis_jobs.jetstream.storage_facts:_ask:api.request",
+        "trellis_jobs.jetstream.storage_facts:usages:asyncio.gather",
+    ),
+    "a payload that only another worker's contract accepts: it only reads before it puts it back": (
+        "trellis_jobs.jetstream.work_queue:WorkQueue.carried_contract:api.request",
+        "trellis_jobs.worker.other_contracts:OtherContracts._other_contract:self._work.carried_contract",
+        "trellis_jobs.worker.other_contracts:OtherContracts.judge:self._other_contract",
+    ),
     "a job that is purged, and its id used again, while one decides about it: it only reads": (
         "jobs_admin.chase:Chase.after:self._whole#2",
     ),
     "a queue that is shared with foreign runtimes, of which the whole history is read": (
         f"{_READS}._latest_from:self._histories.reaching",
+    ),
+    "a queue that is shared with foreign runtimes, where notes go before the outcome": (
+        "trellis_jobs.worker.voice:Voice.settle:self._say_notes",
     ),
     "a job that another admin runtime has purged: it only reads": (
         f"{_RETENTION}._purged_by_others:self._has_left",

@@ -23,7 +23,7 @@ from trellis_jobs.model.events import Begun
 from trellis_jobs.model.job_errors import Interruption
 from trellis_jobs.testing import run_handler
 
-PUT_BACK = "jobs of a newer payload version are put back"
+PUT_BACK = "such jobs go back to the queue for workers with newer code"
 
 
 @contextmanager

@@ -35,6 +35,7 @@ from trellis_jobs.errors import (
     KeyUnresolvable,
     RequestRefused,
 )
+from trellis_jobs.infrastructure_errors import StreamFull
 from trellis_jobs.jetstream.event_publish import Refused, read_answer
 from trellis_jobs.jetstream.messages import Message
 from trellis_jobs.model import key_slots
@@ -152,7 +153,7 @@ def answers(data: bytes) -> None:
 
 
 def published(data: bytes) -> None:
-    with suppress(RequestRefused):
+    with suppress(RequestRefused, StreamFull):
         answer = read_answer("trellis.jobs.lab.work.J.created", Message("_INBOX.a", data))
         assert answer is None or isinstance(answer, int | Refused)
 

@@ -77,7 +77,12 @@ class Voice:
         async with self._speaking:
             if self.is_silent:
                 return None
-            settlement = decide(await self._open_notes())
+            notes = NOTHING_NOTED if self._notes is None else self._notes.take()
+            if self._queue.shared:
+                # Other runtimes do not look for notes in the outcome, where ADR 1 puts them.
+                await self._say_notes(notes)
+                notes = NOTHING_NOTED
+            settlement = decide(notes)
             appended: Head | Lost = self.head
             if settlement.event is not None:
                 appended = await self._say(settlement.event)
@@ -116,14 +121,6 @@ class Voice:
         else:
             self.head = answer
         return answer
-
-    async def _open_notes(self) -> Notes:
-        """What rides on the outcome (ADR 1): other runtimes would not find it there."""
-        notes = NOTHING_NOTED if self._notes is None else self._notes.take()
-        if not self._queue.shared:
-            return notes
-        await self._say_notes(notes)
-        return NOTHING_NOTED
 
     async def _say_notes(self, notes: Notes) -> None:
         """An event for each: readers that know seed 003 look for progress in `progress` only."""
