@@ -24,6 +24,7 @@ from trellis_jobs import (
     KeyUnresolvable,
     PayloadInvalid,
     Service,
+    Unreachable,
     Workers,
     WrongEventLoop,
     job,
@@ -244,6 +245,39 @@ async def test_a_queue_without_a_handler_is_named_when_the_service_connects(
     assert await warned(Workers(concurrency=2)) == [warning]
     assert await warned(Workers(queues=["work"])) == []
     assert await warned(False) == []
+
+
+@pytest.mark.parametrize(
+    ("wrong", "complaint"),
+    [
+        ({"workers": "work"}, r"workers must be True, False or Workers\(queues="),
+        ({"workers": ["work"]}, r"workers must be True, False or Workers\(queues="),
+        ({"workers": Workers(queues="work")}, r"a list of names: queues=\['work'\]"),
+        ({"url": 4222}, "as text, as in 'nats://127.0.0.1:4222', or as an Access, not as int"),
+    ],
+)
+async def test_connect_refuses_what_it_would_misunderstand(wrong: Any, complaint: str) -> None:
+    """`workers="work"` started the workers of all queues."""
+    service = Service(ShopJobs)
+    for queue in (service.jobs.work, service.jobs.other):
+        queue.handle(ignore)
+    with pytest.raises(DeclarationError, match=complaint):
+        async with service.connect(**wrong):
+            pass
+
+
+async def ignore(_: ActiveJob[Task]) -> None:
+    pass
+
+
+async def test_an_address_that_is_none_is_not_tried_again() -> None:
+    """A start that may wait for its server tried such an address without end."""
+    async with asyncio.timeout(10):
+        with pytest.raises(Unreachable, match="an address reads nats://host:port"):
+            async with Service(ShopJobs).connect(
+                "http://127.0.0.1:4222", workers=False, connect_timeout=None
+            ):
+                pass
 
 
 def on_another_loop(make: Callable[[], Coroutine[Any, Any, Any]]) -> Any:

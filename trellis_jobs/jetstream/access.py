@@ -9,7 +9,12 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urlsplit
 
-from trellis_jobs.errors import CredentialsUnusable, InvalidToken, without_secrets
+from trellis_jobs.errors import (
+    CredentialsUnusable,
+    DeclarationError,
+    InvalidToken,
+    without_secrets,
+)
 from trellis_jobs.jetstream.addresses import any_encrypted
 from trellis_jobs.jetstream.seed_files import checked_credentials, checked_seed
 
@@ -156,4 +161,9 @@ def access_to(servers: str | Access, credentials: str | None = None) -> Access:
     """The short form, a URL and perhaps a credentials file, as the long one."""
     if isinstance(servers, Access):
         return servers
+    if not isinstance(servers, str):
+        raise DeclarationError(
+            f"a server is given as text, as in 'nats://127.0.0.1:4222', or as an Access, not as "
+            f"{type(servers).__name__}"
+        )
     return Access(servers=servers, credentials=credentials)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final, TypeVar
 
 from trellis_jobs.errors import NotConfirmed, Unreachable
 from trellis_jobs.infrastructure_errors import JetStreamNotReady
+from trellis_jobs.jetstream.addresses import addresses_in
 from trellis_jobs.jetstream.connection import CONNECT_TIMEOUT, Connection
 
 if TYPE_CHECKING:
@@ -35,6 +36,8 @@ class Startup:
         self._logged_at = -_LOG_INTERVAL
 
     async def open(self, access: Access, *, name: str) -> Connection:
+        addresses_in(access.servers)  # raises at once: waiting does not correct an address
+
         async def connect() -> Connection:
             return await Connection.open(access, name=name, timeout=self._for_one_try())
 

@@ -134,6 +134,10 @@ class Service(Generic[J]):
         if self._runtime.is_inline:
             yield self
             return
+        if not isinstance(workers, bool | Workers):
+            raise DeclarationError(
+                f"workers must be True, False or Workers(queues=[...]), is {workers!r}"
+            )
         wanted = workers if isinstance(workers, Workers) else Workers()
         handlers = self._handlers_for(wanted, demanded=workers is not True) if workers else []
         detected = 1
@@ -240,6 +244,8 @@ class Service(Generic[J]):
         """A wish that cannot be met is an error before anything starts."""
         if wanted.concurrency is not None and wanted.concurrency < 1:
             raise DeclarationError(f"concurrency must be at least 1, is {wanted.concurrency}")
+        if isinstance(wanted.queues, str):
+            raise DeclarationError(f"queues are a list of names: queues=[{wanted.queues!r}]")
         names = None if wanted.queues is None else set(map(self._name_of, wanted.queues))
         for queue in names or ():
             if queue not in self.contract.queues:
