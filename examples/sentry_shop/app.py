@@ -43,10 +43,11 @@ class JobOfLine(logging.Filter):
     """Adds the job to every line that is written below a handler, whatever library writes it."""
 
     def filter(self, record: logging.LogRecord) -> bool:
-        try:
-            record.job = current_job().id
-        except NoCurrentJob:
-            record.job = "-"
+        if not hasattr(record, "job"):  # the worker's own lines have theirs
+            try:
+                record.job = current_job().id
+            except NoCurrentJob:
+                record.job = "-"
         return True
 
 

@@ -70,6 +70,7 @@ async def test_lines_below_a_handler_name_their_job(
     jobs = {record.getMessage(): getattr(record, "job", None) for record in caplog.records}
     assert jobs["shipping order 1"] == ref.id
     assert jobs["no job here"] == "-"
+    assert jobs[f"job {ref.id} of shop/ship completed on try 1"] == ref.id
 
 
 async def test_the_lifespan_sets_sentry_up_without_an_address(
