@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 import signal
+
+import pytest
 
 from tests.support.facts import until
 from tests.support.fault_proxy import fault_proxy
@@ -28,6 +31,24 @@ async def test_who_asked_twice_and_took_one_back_is_told_once(server: EmbeddedSe
         way.cut()
         await until(lambda: "last" in told, "the connection is back")
         assert told == ["observer", "last"]
+
+
+async def test_a_loss_is_one_line_of_the_log_and_so_is_its_end(
+    server: EmbeddedServer, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A loss was two lines with the same reason, for each connection."""
+    async with probe(server.url) as raw:
+        back = asyncio.Event()
+        raw.connection.on_reconnect(back.set)
+        await asyncio.to_thread(server.kill)
+        await until(lambda: not raw.connection.is_up, "the loss is noticed")
+        await asyncio.to_thread(server.restart)
+        await asyncio.wait_for(back.wait(), 30)
+    warnings = [r.getMessage() for r in caplog.records if r.levelno >= logging.WARNING]
+    lost, found = warnings
+    assert lost.startswith(f"disconnected from {server.url}: ")
+    assert lost.endswith("; reconnecting")
+    assert found == f"reconnected to {server.url}"
 
 
 async def test_a_connection_that_was_thrown_out_comes_back_when_it_may() -> None:

@@ -6,6 +6,8 @@ import logging
 import re
 from typing import TYPE_CHECKING, Final, Protocol
 
+from nats.errors import UnexpectedEOF
+
 from trellis_jobs.errors import CredentialsRefused, Unreachable
 from trellis_jobs.infrastructure_errors import NotEncrypted
 from trellis_jobs.jetstream.direct_client import NotEncryptedError
@@ -66,8 +68,9 @@ class ConnectionEvents:
             return
         if deaf and self.connection.deafened(deaf[1]):
             return
-        # While it is down, every attempt to reconnect fails anew; once is enough to say.
-        level = logging.WARNING if self.connection.is_up else logging.DEBUG
+        # disconnected() logs why a connection ended, once for all attempts to reconnect that fail.
+        is_known = isinstance(error, UnexpectedEOF) or not self.connection.is_up
+        level = logging.DEBUG if is_known else logging.WARNING
         log.log(
             level,
             "connection to %s: %s",
