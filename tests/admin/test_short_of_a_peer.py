@@ -46,7 +46,8 @@ def test_a_server_that_is_alone_has_no_leader_and_no_problem() -> None:
 
 
 def test_a_peer_that_is_away_is_named_though_it_is_called_current() -> None:
-    for away in ({"active": 6 * SECOND}, {"offline": True}):
+    never_heard = {"active": 0, "current": False, "lag": 2}  # it led the stream until it was killed
+    for away in ({"active": 6 * SECOND}, {"offline": True}, never_heard):
         found = read_replication(info(peer("node-1"), peer("node-2", **away)))
         assert found.problems == ["JOBS: no sign of its replica on node-2"]
 

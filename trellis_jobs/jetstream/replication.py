@@ -9,7 +9,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 # Peers hear from each other every second. A peer that was killed is called current for as long as
-# nothing is written that it could miss.
+# nothing is written that it could miss. If it was the leader, the next leader has never heard from
+# it: then `active` is 0 and it is not current.
 _ACTIVE_WITHIN_NS: Final = 5_000_000_000
 
 
@@ -69,4 +70,6 @@ def read_replication(info: Mapping[str, Any]) -> Replication:
 
 def is_live(peer: Mapping[str, Any]) -> bool:
     """Whether the leader hears from it; it may lag behind."""
-    return not peer.get("offline") and int(peer.get("active", 0)) < _ACTIVE_WITHIN_NS
+    silent_ns = int(peer.get("active", 0))
+    was_heard = silent_ns > 0 or bool(peer.get("current"))
+    return not peer.get("offline") and was_heard and silent_ns < _ACTIVE_WITHIN_NS
