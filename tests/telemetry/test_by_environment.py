@@ -5,6 +5,7 @@ Nothing is sent before: all intervals are an hour.
 
 from __future__ import annotations
 
+import os
 import signal
 import sys
 from collections.abc import Iterator
@@ -17,6 +18,7 @@ from tests.cli.command import running
 from tests.telemetry.collector import Collector, collecting
 from tests.telemetry.sluggish import SluggishJobs
 from trellis_jobs import Service
+from trellis_jobs.cli.telemetry import set_up_telemetry
 from trellis_jobs.embedded import EmbeddedServer
 
 SLUGGISH = "tests.telemetry.sluggish:service"
@@ -88,6 +90,29 @@ async def test_without_the_sdk_one_warning_says_what_to_install(
     said = await said_after_one_job(server, tmp_path, env)
     assert said.count("pip install 'trellis-jobs[otel]'") == 1
     assert not collector.bodies
+
+
+async def test_an_exporter_that_is_not_installed_is_logged_and_jobs_run(
+    server: EmbeddedServer, collector: Collector, tmp_path: Path
+) -> None:
+    """The worker ended with a traceback."""
+    said = await said_after_one_job(server, tmp_path, to(collector, OTEL_TRACES_EXPORTER="absent"))
+    assert "nothing is exported: OpenTelemetry's SDK could not be set up" in said
+    assert "'absent' not found" in said
+    assert "Traceback" not in said
+
+
+@pytest.mark.parametrize("value", ["", "none"])
+def test_a_variable_that_asks_for_nothing_turns_nothing_on(
+    monkeypatch: pytest.MonkeyPatch, value: str
+) -> None:
+    """`OTEL_TRACES_EXPORTER=none` alone turned metrics on, to a collector on this machine."""
+    for name in list(os.environ):
+        if name.startswith("OTEL_"):
+            monkeypatch.delenv(name)
+    monkeypatch.setenv("OTEL_TRACES_EXPORTER", value)
+    set_up_telemetry("shop")
+    assert "OTEL_METRICS_EXPORTER" not in os.environ
 
 
 async def test_opentelemetry_instrument_runs_a_worker(

@@ -20,6 +20,8 @@ _EXPORTERS: Final = ("OTEL_TRACES_EXPORTER", "OTEL_METRICS_EXPORTER")
 # One of these says that somebody wants telemetry; without them nothing is set up.
 _ASKS: Final = (*_EXPORTERS, "OTEL_LOGS_EXPORTER", "OTEL_CONFIG_FILE")
 _ASKS_TOO: Final = "OTEL_EXPORTER_"
+# By OpenTelemetry's specification an empty variable counts as one that is not set.
+_NOTHING: Final = ("", "none")
 
 
 def set_up_telemetry(service: str) -> None:
@@ -42,14 +44,26 @@ def set_up_telemetry(service: str) -> None:
         )
         return
     _set_defaults(service)
-    found[wanted].load()().configure()
+    try:
+        found[wanted].load()().configure()
+    except Exception as error:
+        # Whatever a configurator or an exporter raises: jobs run without telemetry too.
+        log.error(
+            "nothing is exported: OpenTelemetry's SDK could not be set up from the OTEL_* "
+            "variables: %s. Correct them, or install the exporter that they name",
+            error,
+        )
 
 
 def _asked_by() -> str | None:
     """The variable that asks for telemetry; None where none does, or OTEL_SDK_DISABLED is true."""
     if os.environ.get("OTEL_SDK_DISABLED", "").strip().lower() == "true":
         return None
-    named = sorted(name for name in os.environ if name in _ASKS or name.startswith(_ASKS_TOO))
+    named = sorted(
+        name
+        for name, value in os.environ.items()
+        if (name in _ASKS or name.startswith(_ASKS_TOO)) and value.strip().lower() not in _NOTHING
+    )
     return named[0] if named else None
 
 
