@@ -5,11 +5,12 @@ from __future__ import annotations
 import logging
 from dataclasses import dataclass
 from datetime import timedelta
-from importlib.metadata import PackageNotFoundError, version
+from importlib.metadata import PackageNotFoundError
 from typing import TYPE_CHECKING, Final
 
 from trellis_jobs.jetstream.connection import ConnectionLost
 from trellis_jobs.model.presence import WorkerHeartbeat
+from trellis_jobs.surroundings import own_version
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -69,6 +70,6 @@ class HeartbeatSender:
 
 def _version() -> str | None:
     try:
-        return version("trellis-jobs")
+        return own_version()
     except PackageNotFoundError:
         return None
