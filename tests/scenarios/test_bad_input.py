@@ -59,7 +59,10 @@ async def test_a_payload_larger_than_the_server_takes_is_refused_before_it_is_se
             assert log["state"]["messages"] == 1
 
 
-async def test_a_result_too_large_to_store_fails_the_job_and_says_so() -> None:
+async def test_a_result_too_large_to_store_fails_the_job_and_says_so(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """A warning said that log lines and progress were left out, of which there were none."""
     with EmbeddedServer.start(config="max_payload: 4096") as server:
         service = Service(OddJobs)
 
@@ -71,6 +74,7 @@ async def test_a_result_too_large_to_store_fails_the_job_and_says_so() -> None:
             ref = await service.jobs.big.create("x" * 100)
             with pytest.raises(JobFailed, match=r"cannot be stored.*at most 4096"):
                 await ref.wait(timeout=10)
+    assert "left out" not in caplog.text
 
 
 async def test_numbers_that_json_does_not_have_are_refused(server: EmbeddedServer) -> None:

@@ -111,16 +111,18 @@ class AttemptRunner:
         try:
             return await self._settle(running, outcome)
         except _UNWRITABLE as error:
-            log.warning(
-                "the open log lines and progress of job %s cannot be stored and are left out: %s",
-                running.terms.job.job_id,
-                error,
-                extra={"job": running.terms.job.job_id, "error": str(error)},
-            )
+            reason = str(error)
         try:
-            return await self._settle(running, outcome, bare=True)
+            answer = await self._settle(running, outcome, bare=True)
         except _UNWRITABLE as error:
             return await self._settle(running, Fatal(self._unwritable(running, error)), bare=True)
+        log.warning(
+            "the open log lines and progress of job %s cannot be stored and are left out: %s",
+            running.terms.job.job_id,
+            reason,
+            extra={"job": running.terms.job.job_id, "error": reason},
+        )
+        return answer
 
     async def _perform(self, running: RunningJob) -> Outcome:
         surroundings, telemetry = self._tools.surroundings, self._tools.telemetry
