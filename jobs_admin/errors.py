@@ -23,13 +23,17 @@ AdminError
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from trellis_jobs.errors import JobsError
 
 if TYPE_CHECKING:
     from datetime import datetime
     from pathlib import Path
+
+
+# How an admin runtime begins its refusal of a method that only newer ones have.
+NO_METHOD: Final = "there is no method"
 
 
 class AdminError(JobsError):

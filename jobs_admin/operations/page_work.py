@@ -29,6 +29,9 @@ if TYPE_CHECKING:
 
 AT_ONCE: Final = 200
 NOT_FOUND: Final = "not found"
+# Messages of errors may name their job: so many reasons are told apart, as all are in one record.
+MOST_REASONS: Final = 20
+OTHER_REASONS: Final = "other reasons"
 _LONGEST_REASON: Final = 200
 
 
@@ -45,7 +48,8 @@ class Settled:
         self.refusals = list(before.refusals)
 
     def refuse(self, job: JobAddress | None, reason: str) -> None:
-        self.refused[reason] += 1
+        is_counted = reason in self.refused or len(self.refused) < MOST_REASONS
+        self.refused[reason if is_counted else OTHER_REASONS] += 1
         if job is not None and len(self.refusals) < EXAMPLES:
             self.refusals.append(
                 RefusalView(id=job.job_id, service=job.service, type=job.job_type, reason=reason)

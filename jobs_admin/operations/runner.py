@@ -26,6 +26,8 @@ POLL_INTERVAL: Final = 2.0
 BEATS_A_LEASE: Final = 5
 LONGEST_BEAT: Final = 1.0
 AT_ONCE: Final = 4
+# A daemon that stops waits no longer than this, in seconds, for a server that does not answer.
+RELEASE_TIMEOUT: Final = 2.0
 
 
 class Runner:
@@ -108,7 +110,10 @@ class Runner:
             await run.go()
             _tell(f"is {run.operation.state.value}:", run.operation)
         except asyncio.CancelledError:
-            await asyncio.shield(run.release())
+            # Without a server the record stays as it is: another daemon claims it after the lease.
+            with suppress(TimeoutError, *OUTAGES):
+                async with asyncio.timeout(RELEASE_TIMEOUT):
+                    await run.release()
             raise
         except OUTAGES as error:
             log.warning("operation %s pauses: %s", run.operation.id, error)

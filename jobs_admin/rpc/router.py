@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 from pydantic import BaseModel, ValidationError
 
 from jobs_admin.config import SERVICE_NAME
-from jobs_admin.errors import Issue, ProjectionRebuilding
+from jobs_admin.errors import NO_METHOD, Issue, ProjectionRebuilding
 from jobs_admin.rpc.faults import Busy, Fault, Full, Invalid
 from trellis_jobs.errors import InvalidToken, JobsError
 from trellis_jobs.infrastructure_errors import StreamFull
@@ -105,7 +105,7 @@ class Router:
         method = self._methods.get(name)
         if method is None:
             known = ", ".join(sorted(self._methods))
-            raise Invalid(f"there is no method {name}", [Issue("/", f"known are {known}")])
+            raise Invalid(f"{NO_METHOD} {name}", [Issue("/", f"known are {known}")])
         if len(data) > _LARGEST_REQUEST:
             problem = f"a request has at most {_LARGEST_REQUEST} bytes, this one {len(data)}"
             raise Invalid(problem, [Issue("/", problem)])

@@ -6,9 +6,11 @@ import pytest
 
 from jobs_admin.operations import operation as moves
 from jobs_admin.operations.operation import Operation, Progress, Request
+from jobs_admin.operations.page_work import MOST_REASONS, Settled
 from jobs_admin.views.jobs import JobPlace
 from jobs_admin.views.operations import OperationFilter, OperationState, OperationVerb, RefusalView
 from tests.given import NOON, after
+from trellis_jobs.model.identity import JobAddress
 
 S = OperationState
 
@@ -102,3 +104,15 @@ def test_one_that_is_released_is_free_at_once() -> None:
     released = moves.release(claimed(), after(2))
     assert released.state is S.RUNNING
     assert moves.claim(released, "two", after(2), lease_is_over=False) is not None
+
+
+def test_the_reasons_in_a_record_are_bounded() -> None:
+    """Messages that name their job would make as many reasons as jobs, and too large a record."""
+    settled = Settled(started())
+    job = JobAddress("shop", "charge", "j")
+    for number in range(1_000):
+        settled.refuse(job, f"the event of job-{number} is too large")
+    settled.refuse(job, "the event of job-0 is too large")
+    assert len(settled.refused) == MOST_REASONS + 1
+    assert settled.refused["the event of job-0 is too large"] == 2
+    assert settled.refused.total() == 1_001

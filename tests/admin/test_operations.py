@@ -266,6 +266,26 @@ async def test_a_daemon_that_ends_hands_its_operation_over_at_once(
         assert await times_changed(raw, jobs) == {1: len(jobs)}
 
 
+async def test_a_daemon_that_runs_an_operation_stops_without_a_server(
+    server: EmbeddedServer, tmp_path: Path
+) -> None:
+    """SIGTERM during an outage: it waited for the server, to say that it leaves the operation."""
+    async with AdminClient.connect(server.url, by="ann") as client:
+        async with probe(server.url) as raw:
+            running = daemon_at(server.url, tmp_path / "a", provision=True)
+            daemon = await running.__aenter__()
+            await die(raw, 60)
+            await until_projected(daemon, 180)
+            operation = await client.operate(REPLAY, rate=30)
+            await until_done(client, operation, 3)
+        server.kill()
+        async with asyncio.timeout(15):
+            await running.__aexit__(None, None, None)
+        server.restart()
+        async with daemon_at(server.url, tmp_path / "a", operation_lease=SOON):
+            assert (await until_over(client, operation)).done == 60
+
+
 async def test_a_daemon_that_only_answers_leaves_the_work_to_another(
     server: EmbeddedServer, tmp_path: Path
 ) -> None:

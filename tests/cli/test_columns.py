@@ -8,6 +8,7 @@ from dataclasses import replace
 import pytest
 from rich.console import Console
 
+from trellis_jobs.cli.operations import list as operations
 from trellis_jobs.cli.showing.columns import Columns, Row, fitting, shown_in
 from trellis_jobs.cli.showing.output import one_line
 
@@ -81,3 +82,23 @@ def test_one_long_value_is_cut_and_costs_no_column(room: int) -> None:
     whole = io.StringIO()
     Console(file=whole, width=2_000).print(fitting(columns, [row], 2_000))
     assert "x" * 500 in whole.getvalue(), "where there is room nothing is cut"
+
+
+@pytest.mark.parametrize("room", [61, 80, 130])
+def test_the_numbers_of_an_operation_are_whole_whatever_else_is_cut(room: int) -> None:
+    row: Row = {
+        "id": "01JQEXAMP1E0000000000000AA",
+        "what": "dismiss",
+        "state": "stopped",
+        "done": "20,664",
+        "refused": "1",
+        "of": "20,665",
+        "started": "1 min 22 s ago",
+        "by": "a-service-account-with-a-name",
+        "reason": "the bank is back",
+    }
+    drawn = io.StringIO()
+    Console(file=drawn, width=room).print(fitting(operations.COLUMNS, [row], room))
+    line = drawn.getvalue().splitlines()[1]
+    assert line.split()[:4] == ["01JQEXAMP1E0000000000000AA", "dismiss", "stopped", "20,664"]
+    assert "20,665" in line.split()

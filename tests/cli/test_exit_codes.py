@@ -85,6 +85,7 @@ def test_what_went_wrong_has_a_code(
         (NotPermitted("rpc.v1.Jobs.List"), "`trellis-jobs doctor` lists what these may"),
         (ProjectionMissing(Path("x.sqlite")), "say which with --db or TRELLIS_JOBS_DB"),
         (InfrastructureMissing("stream JOBS"), "`trellis-jobs infra apply` makes it"),
+        (Invalid("there is no method Jobs.Operate"), "is older than this command: upgrade it"),
     ],
     ids=lambda it: type(it).__name__,
 )

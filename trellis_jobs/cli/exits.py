@@ -17,7 +17,7 @@ from types import TracebackType
 from typing import Final
 
 from jobs_admin.config import PATH_VARIABLE
-from jobs_admin.errors import NotFound, ProjectionMissing
+from jobs_admin.errors import NO_METHOD, Invalid, NotFound, ProjectionMissing
 from trellis_jobs.cli.showing.harmless import harmless
 from trellis_jobs.errors import (
     JobNotFound,
@@ -99,6 +99,8 @@ def remedy_of(error: JobsError) -> str | None:
             )
         case ProjectionMissing():
             return ANOTHER_FILE
+        case Invalid() if str(error).startswith(NO_METHOD):
+            return "the admin runtime is older than this command: upgrade it"
         case NoAnswer():
             return (
                 "narrow the question with --service, --type or --since, or wait longer with "

@@ -166,7 +166,10 @@ def _disconnected(found: WorkSource) -> tuple[str, ...]:
     if not found.is_bound:
         return (f"no job starts: the source of {WORK} does not listen to it",)
     if found.delivers_to == FIXED_DELIVERY:
-        return ("deliver_subject should be random, is known to every service",)
+        return (
+            "deliver_subject should be random, is known to every service; older versions of this "
+            "library do not start any more afterwards",
+        )
     return ()
 
 

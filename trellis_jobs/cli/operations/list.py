@@ -14,11 +14,11 @@ from trellis_jobs.cli.showing.columns import Columns, Row, fitting
 from trellis_jobs.cli.showing.output import Output, console, one_line, print_json
 from trellis_jobs.surroundings import utc_now
 
-_COLUMNS: Final = Columns(
+COLUMNS: Final = Columns(
     names=("id", "what", "state", "done", "refused", "of", "started", "by", "reason"),
     elastic="reason",
-    shortened="by",
-    gives_way=("refused", "started", "by"),
+    gives_way=("refused", "started", "by", "reason"),
+    cut={"by": 16},
     right=("done", "refused", "of"),
     least=10,
 )
@@ -42,7 +42,7 @@ async def _list(reach: AdminReach, limit: int, output: Output) -> None:
     out, now = console(), utc_now()
     if page.entries:
         rows = [_row(operation, output, now) for operation in page.entries]
-        out.print(fitting(_COLUMNS, rows, out.width))
+        out.print(fitting(COLUMNS, rows, out.width))
     out.print(f"{len(page.entries):,} of {page.count:,} operations", style="dim")
 
 
