@@ -28,6 +28,9 @@ _FAILURES: Final = (e.RetryScheduled, e.Failed, e.Dead)
 
 
 def log_outcome(running: RunningJob, settlement: Settlement, appended: Head | Lost) -> None:
+    is_usual = isinstance(settlement.event, e.Completed) and not isinstance(appended, Lost)
+    if is_usual and not log.isEnabledFor(logging.INFO):
+        return  # How most jobs end: it costs nothing where it is not logged.
     level, text, *values = _told(running, settlement, appended)
     if log.isEnabledFor(level):
         event, job, template = settlement.event, running.terms.job, f"job %s of %s/%s {text}%s"
