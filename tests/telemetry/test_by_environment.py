@@ -60,7 +60,9 @@ async def said_after_one_job(
 async def test_a_worker_sends_what_it_did(
     server: EmbeddedServer, collector: Collector, tmp_path: Path
 ) -> None:
-    await said_after_one_job(server, tmp_path, to(collector), seconds=2.5)
+    said = await said_after_one_job(server, tmp_path, to(collector), seconds=2.5)
+    below = said.partition("the event loop has been blocked")[2].splitlines()[1]
+    assert "tests/telemetry/sluggish.py" in below, "the stack begins with the handler"
     assert collector.has("traces", "trellis_jobs.process", "trellis_jobs.append", "sluggish")
     assert collector.has("metrics", "trellis_jobs.completed", "trellis_jobs.duration")
     assert collector.has("metrics", "trellis_jobs.loop_blocked")

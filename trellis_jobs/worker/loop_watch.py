@@ -40,6 +40,12 @@ _NOT_THE_USERS: Final = tuple(
     sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib")
 )
 
+# Their frames are outside of everything that a loop runs; uvloop has none but the runner's.
+_RUN_LOOPS: Final = (
+    asyncio.events.__file__,
+    asyncio.base_events.__file__,
+    asyncio.runners.__file__,
+)
 _OUR_OWN: Final = str(Path(__file__).parents[1])
 
 
@@ -160,7 +166,7 @@ def _place(frame: FrameType | None) -> str:
 def _stack(frame: FrameType | None) -> str:
     """From the handler on, the innermost call last; not how it came to be called."""
     frames = traceback.extract_stack(frame)
-    by_loop = [i for i, each in enumerate(frames, 1) if each.filename == asyncio.events.__file__]
+    by_loop = [i for i, each in enumerate(frames, 1) if each.filename in _RUN_LOOPS]
     inside = frames[max(by_loop, default=0) :]
     shown = list(dropwhile(lambda each: each.filename.startswith(_OUR_OWN), inside)) or inside
     return "".join(traceback.format_list(shown)).rstrip()
