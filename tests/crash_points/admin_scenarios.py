@@ -209,6 +209,9 @@ async def forgetting(stage: Stage) -> None:
         for ref in refs:
             await stage.until(partial(has_left, p, ref), f"{ref} has left the log")
         await stage.until(partial(says, stage, "retention removed jobs"), "a sweep is over")
+        # The streams are rid of it before the projection is.
+        junk_is_forgotten = partial(says, stage, "messages that are no events")
+        await stage.until(junk_is_forgotten, "the projection has forgotten what is no event")
         await stage.end()
 
 
