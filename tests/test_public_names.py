@@ -16,6 +16,7 @@ PUBLIC = [
     "Bindings",
     "CallNext",
     "CalledInEventLoop",
+    "CertificateRefused",
     "Coalesced",
     "CredentialsRefused",
     "CredentialsUnusable",

@@ -44,7 +44,7 @@ from trellis_jobs.errors import (
     WrongEventLoop,
 )
 from trellis_jobs.handler_errors import Fail, Retry
-from trellis_jobs.infrastructure_errors import NotEncrypted, StreamFull
+from trellis_jobs.infrastructure_errors import CertificateRefused, NotEncrypted, StreamFull
 from trellis_jobs.jetstream.access import Access, TlsFiles
 from trellis_jobs.key_errors import (
     KeyBusy,
@@ -77,6 +77,7 @@ __all__ = [
     "Bindings",
     "CallNext",
     "CalledInEventLoop",
+    "CertificateRefused",
     "Coalesced",
     "CredentialsRefused",
     "CredentialsUnusable",

@@ -40,10 +40,11 @@
         ├── RequestRefused          JetStream refused a request for another reason
         ├── ServerTooOld            the server lacks a feature this call needs
         ├── NotEncrypted            a server offers no TLS where we must use it
+        ├── CertificateRefused      a server's certificate cannot be verified
         └── StreamFull              a stream takes no more messages: a limit is reached
 
 What a handler raises to choose how its attempt ends is in `handler_errors.py`: Retry, Fail.
-The errors about keys are in `key_errors.py`, NotEncrypted, StreamFull and
+The errors about keys are in `key_errors.py`, NotEncrypted, CertificateRefused, StreamFull and
 JetStreamNotReady in `infrastructure_errors.py`.
 """
 

@@ -2,6 +2,7 @@
 
 InfrastructureError
 ├── NotEncrypted            a server offers no TLS where we must use it
+├── CertificateRefused      a server's certificate cannot be verified
 ├── StreamFull              a stream takes no more messages: a limit is reached
 └── InfrastructureMissing
     └── JetStreamNotReady   JetStream does not answer, or its cluster has no leader yet
@@ -18,6 +19,16 @@ class NotEncrypted(InfrastructureError):
             f"the NATS server at {without_secrets(servers)} offers no TLS, so no credentials were "
             "sent to it: enable TLS on the server; if an unencrypted connection is meant, use an "
             "address that begins with nats:// and give no TLS files"
+        )
+        self.servers = without_secrets(servers)
+
+
+class CertificateRefused(InfrastructureError):
+    def __init__(self, servers: str, reason: str) -> None:
+        super().__init__(
+            f"the certificate of the NATS server at {without_secrets(servers)} cannot be verified "
+            f"({reason}), so no credentials were sent to it: give the certificate of the authority "
+            "that issued it (--tlsca, NATS_CA, TlsFiles(ca=...)), and use an address that it names"
         )
         self.servers = without_secrets(servers)
 

@@ -15,12 +15,12 @@ from nacl.signing import SigningKey
 from tests.cli.shell import shell
 from trellis_jobs import (
     Access,
+    CertificateRefused,
     CredentialsRefused,
     CredentialsUnusable,
     InfrastructureError,
     Service,
     TlsFiles,
-    Unreachable,
 )
 from trellis_jobs.cli.reach import Reach
 from trellis_jobs.demo import DemoJobs, Email
@@ -91,10 +91,20 @@ async def test_a_server_that_nobody_vouches_for_is_not_talked_to(
     tls_server: EmbeddedServer, client_files: TlsFiles
 ) -> None:
     unknown = TlsFiles(certificate=client_files.certificate)
-    with pytest.raises(Unreachable, match=r"CERTIFICATE_VERIFY_FAILED|certificate verify failed"):
+    with pytest.raises(CertificateRefused, match=r"give the certificate of the authority"):
         await Connection.open(
             Access(servers=tls_server.url, tls=unknown), name="test", insist=False
         )
+
+
+async def test_a_worker_does_not_wait_for_a_certificate_that_cannot_be_verified(
+    tls_server: EmbeddedServer,
+) -> None:
+    """`trellis-jobs worker` with the wrong NATS_CA said that no server answers, and waited on."""
+    address = tls_server.url.replace("nats:", "tls:")
+    with pytest.raises(CertificateRefused):
+        async with Service(DemoJobs).connect(address, workers=False, connect_timeout=None):
+            pass
 
 
 async def test_an_nkey_opens_the_door_and_another_does_not(tmp_path: Path) -> None:

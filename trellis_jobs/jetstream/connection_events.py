@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import logging
 import re
+from ssl import SSLCertVerificationError
 from typing import TYPE_CHECKING, Final, Protocol
 
 from nats.errors import UnexpectedEOF
 
 from trellis_jobs.errors import CredentialsRefused, Unreachable
-from trellis_jobs.infrastructure_errors import NotEncrypted
+from trellis_jobs.infrastructure_errors import CertificateRefused, NotEncrypted
 from trellis_jobs.jetstream.direct_client import NotEncryptedError
 
 if TYPE_CHECKING:
@@ -50,12 +51,15 @@ class ConnectionEvents:
         self.last_error = ""
         self.refused = False
         self.is_plaintext = False
+        self.unverified: str | None = None
 
     def why_not_connected(self, servers: str, error: Exception) -> InfrastructureError:
         if self.refused:
             return CredentialsRefused(servers)
         if self.is_plaintext:
             return NotEncrypted(servers)
+        if self.unverified is not None:
+            return CertificateRefused(servers, self.unverified)
         return Unreachable(servers, self.last_error or str(error) or _LATE)
 
     async def error(self, error: Exception) -> None:
@@ -63,6 +67,8 @@ class ConnectionEvents:
         self.last_error = str(error) or late
         self.refused = self.refused or "authorization" in self.last_error.lower()
         self.is_plaintext = self.is_plaintext or isinstance(error, NotEncryptedError)
+        if isinstance(error, SSLCertVerificationError):
+            self.unverified = error.verify_message
         denied, deaf = _DENIED.search(str(error)), _DEAF.search(str(error))
         if self.connection is None or (denied and self.connection.denied(denied[1])):
             return
