@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from tests.support.facts import DEADLINE
+from tests.support.facts import DEADLINE, until
 from tests.support.lab import probe
 from trellis_jobs.embedded import EmbeddedServer
 from trellis_jobs.errors import CredentialsRefused, InfrastructureError, InfrastructureMissing
@@ -80,3 +80,30 @@ async def test_a_keeper_can_be_hurried_in_the_moment_in_which_its_thread_ends() 
     ended.seen_open = 1
     keeper.hurry()
     ended.seen_open = 0
+
+
+class PulseThatFailsOnce:
+    interval = 0.05
+
+    def __init__(self) -> None:
+        self.beats = 0
+
+    async def beat(self, connection: Connection, *, stopping: bool = False) -> None:
+        self.beats += 1
+        if self.beats == 1:
+            raise ValueError("a mistake in a heartbeat")
+
+
+async def test_an_unexpected_error_does_not_end_the_thread_that_renews_leases(
+    server: EmbeddedServer, caplog: pytest.LogCaptureFixture
+) -> None:
+    pulse = PulseThatFailsOnce()
+
+    async def connect() -> Connection:
+        return await Connection.open(server.url, name="leases")
+
+    keeper = LeaseKeeper(connect, utc_now, time.monotonic, 0.1, pulse)
+    keeper.start()
+    await until(lambda: pulse.beats > 1, "the thread goes on after the error")
+    await keeper.stop()
+    assert "renewing leases failed unexpectedly" in caplog.text

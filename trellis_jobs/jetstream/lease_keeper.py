@@ -152,6 +152,10 @@ class LeaseKeeper:
                 continue
             try:
                 await self._renew_over(connection)
+            except Exception:
+                # A thread that ended would cost every running job of this worker its lease.
+                log.exception("renewing leases failed unexpectedly; connecting again")
+                await self._rest(_RETRY_AFTER)
             finally:
                 await connection.close()
 
