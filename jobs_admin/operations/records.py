@@ -87,7 +87,9 @@ def _stored(record: Record) -> Stored | None:
         return Stored(Operation.model_validate_json(record.data), record.revision)
     except ValidationError as error:
         log.warning(
-            "cannot read the record of an operation",
+            "cannot read the record %s of an operation: %s",
+            record.subject,
+            error,
             extra={"subject": record.subject, "reason": str(error)},
         )
         return None

@@ -62,6 +62,9 @@ ENDING: Final[tuple[str, ...]] = (
     "jobs retry {dead} BECAUSE",
     "dlq replay --error pwned BECAUSE",
     "dlq dismiss --error pwned BECAUSE",
+    "operations list",
+    "operations get OPERATION",
+    "operations stop OPERATION",
 )
 AS_JSON: Final = ("jobs list", "jobs get {dead}", "jobs events {dead}", "workers list")
 LIVE: Final = ("top", "dev", "jobs list --watch")
@@ -99,6 +102,8 @@ def test_every_command_is_tried_here_or_named_with_a_reason() -> None:
 def words_of(line: str, there: Stage, planted: Planted) -> list[str]:
     given = {"HOSTILE": [HOSTILE], "APP": [APP], "DB": [str(there.db)], "PAYLOAD": [PAYLOAD]}
     given["BECAUSE"] = list(BECAUSE)
+    if "OPERATION" in line:
+        given["OPERATION"] = [there.shell("operations", "list", "--json").json["entries"][0]["id"]]
     words = line.format(**planted.model_dump()).split(" ")
     return [each for word in words for each in given.get(word, [word])]
 

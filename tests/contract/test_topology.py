@@ -87,6 +87,23 @@ KEYS: Final = {
     "allow_direct": True,
     "allow_rollup_hdrs": False,
 }
+
+
+def control(level: int) -> dict[str, Any]:
+    return {
+        "name": "JOBS_CONTROL",
+        "subjects": ["trellis.control.jobs.>"],
+        "storage": "file",
+        "num_replicas": 1,
+        "retention": "limits",
+        "max_msgs_per_subject": 1,
+        "discard": "new",
+        "allow_direct": True,
+        "allow_rollup_hdrs": False,
+        **({"allow_msg_ttl": True} if level >= 1 else {}),
+    }
+
+
 TO_WORK: Final = {
     "name": "to-work",
     "durable_name": "to-work",
@@ -102,7 +119,13 @@ TO_WORK: Final = {
 
 @pytest.mark.parametrize("level", VERSIONS)
 def test_the_streams_of_each_server_are_exactly_these_in_this_order(level: int) -> None:
-    assert topology(level).streams() == (log(level), work(level), ADVISORIES, KEYS)
+    assert topology(level).streams() == (
+        log(level),
+        work(level),
+        ADVISORIES,
+        KEYS,
+        control(level),
+    )
 
 
 @pytest.mark.parametrize("level", VERSIONS)

@@ -30,7 +30,6 @@ from trellis_jobs.jetstream.provision import provision
 from trellis_jobs.model import subjects
 
 RUBBISH: Final = b"no database" * 1000
-JUNK: Final = ("trellis.jobs.mill.plain.none.unknown", "trellis.jobs.workers.mill.x.created")
 
 
 async def projecting(stage: Stage) -> None:
@@ -202,7 +201,7 @@ async def forgetting(stage: Stage) -> None:
             await p.until_over(*refs)
             async with serving(parts.config(stage.url, stage.folder)):
                 await projected(p)
-            for junk in JUNK:
+            for junk in parts.JUNK:
                 await p.raw.connection.ask(junk, b"no event", timeout=PATIENCE)
         await stage.begin(parts.serve_and_forget)
         await stage.until(partial(is_rid_of_junk, p), "what is no event has left both streams")
@@ -217,7 +216,7 @@ async def forgetting(stage: Stage) -> None:
 
 async def is_rid_of_junk(p: People) -> bool:
     connection = p.raw.connection
-    left = [await stored_messages.newest(connection, LOG, subject) for subject in JUNK]
+    left = [await stored_messages.newest(connection, LOG, subject) for subject in parts.JUNK]
     work = await stored_messages.newest(connection, WORK, subjects.WORK_OF_NO_SERVICE)
     return not any([*left, work])
 

@@ -34,6 +34,8 @@ FILE: Final = "jobs.sqlite"
 # More than are under way at once.
 IN_A_ROW: Final = 600
 ARCHIVE: Final = "archive"
+# What scenarios write that is no event. A daemon removes it after a week, unless told otherwise.
+JUNK: Final = ("trellis.jobs.mill.plain.none.unknown", "trellis.jobs.workers.mill.x.created")
 _PATIENCE: Final = 300.0
 
 

@@ -29,7 +29,7 @@ from tests.chaos.evidence import (
 from tests.chaos.notebook import notes_in
 from tests.chaos.observed import Observed
 from tests.crash_points.mill import LIMITS, mill
-from tests.crash_points.parts import ARCHIVE, FILE, config
+from tests.crash_points.parts import ARCHIVE, FILE, JUNK, config
 from tests.crash_points.stage import PATIENCE, Stage
 from tests.support.lab import Probe, probe
 from trellis_jobs.errors import JobsError
@@ -81,7 +81,7 @@ async def _observe(raw: Probe, folder: Path) -> Observed:
     every = archived | {entry.sequence: entry for entry in entries_in(messages)}
     return Observed(
         entries=[every[sequence] for sequence in sorted(every)],
-        unreadable=unreadable_in(messages),
+        unreadable=unreadable_in(each for each in messages if each.subject not in JUNK),
         acknowledged=frozenset(job_id for [job_id] in notes_in(folder / "promised")),
         effects=effects_in(_notes(folder)),
         limits=LIMITS,

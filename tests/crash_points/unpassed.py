@@ -29,7 +29,7 @@ NEVER: Final[Mapping[str, tuple[str, ...]]] = {
         "jobs_admin.operations.runner:Runner._carry_out:run.fail",
     ),
     "an outage of the server while an operation runs: nothing is written": (
-        "jobs_admin.operations.runner:Runner._carry_out:run.release",
+        "jobs_admin.operations.runner:Runner._carry_out:run.release#2",
         f"{_RECORDS}._write_once:self._connection.until_up",
         f"{_RECORDS}._write_once:self.read",
         f"{_RECORDS}.write:asyncio.sleep",
@@ -129,6 +129,9 @@ NEVER: Final[Mapping[str, tuple[str, ...]]] = {
     "an unused reader is deleted: the next sweep finds it again": (
         "jobs_admin.upkeep.abandoned_readers:AbandonedReaders.sweep:delete_reader",
         "trellis_jobs.jetstream.readers:delete_reader:api.request",
+    ),
+    "a mistake of ours in the thread that renews leases": (
+        "trellis_jobs.jetstream.lease_keeper:LeaseKeeper._keep_renewing:self._rest#2",
     ),
     "a server that is not ready when a process starts: nothing has begun": (
         "trellis_jobs.jetstream.startup:Startup.until_ready:asyncio.sleep",

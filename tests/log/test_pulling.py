@@ -124,6 +124,12 @@ async def test_what_is_deleted_breaks_a_pull_under_way_and_every_later_one(
             assert [number_of(each) async for each in pull.what_is_there()] == list(range(MESSAGES))
             await pull.ask(1, wait=True)
             consumer = await only_consumer(connection)
+
+            async def waits() -> bool:
+                info = await api.request(connection, f"CONSUMER.INFO.{STREAM}.{consumer}")
+                return bool(info["num_waiting"] == 1)
+
+            await until(waits, "the server has the pull")
             what = f"STREAM.DELETE.{STREAM}"
             if gone == "consumer":
                 what = f"CONSUMER.DELETE.{STREAM}.{consumer}"

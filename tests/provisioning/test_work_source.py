@@ -208,8 +208,8 @@ async def are_there(raw: Probe, count: int) -> bool:
 
 
 async def has_nothing_left(raw: Probe) -> bool:
-    info = await consumer(raw)
-    return bool(info["num_pending"] == 0 == info["num_ack_pending"])
+    """Unconfirmed events may remain: the source confirms nothing of what it skips."""
+    return bool((await consumer(raw))["num_pending"] == 0)
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ import pytest
 from tests.support.facts import until
 from tests.support.lab import probe
 from tests.testing.troupe import Part, Troupe
-from trellis_jobs.contract.topology import ADVISORIES, KEYS, LOG, WORK
+from trellis_jobs.contract.topology import ADVISORIES, CONTROL, KEYS, LOG, WORK
 from trellis_jobs.jetstream import api
 from trellis_jobs.testing import Accounts, assert_enqueued, drain, refute_enqueued
 
@@ -76,7 +76,7 @@ async def test_streams_are_there_before_a_test_asks_for_its_account(accounts: Ac
 
             async def names() -> bool:
                 listed = await api.request(raw.connection, "STREAM.NAMES")
-                return {LOG, WORK, KEYS, ADVISORIES} == set(listed["streams"] or ())
+                return {LOG, WORK, KEYS, ADVISORIES, CONTROL} == set(listed["streams"] or ())
 
             await until(names, "all streams are there")
 

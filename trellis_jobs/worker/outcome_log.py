@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 
+_NO_TRY_USED: Final = frozenset({Interruption.SHUTDOWN, Interruption.OTHER_CONTRACT})
 _FAILURES: Final = (e.RetryScheduled, e.Failed, e.Dead)
 
 
@@ -58,7 +59,7 @@ def _told(
             return logging.INFO, "was stopped, because it had ended elsewhere"
         case e.Completed():
             return logging.INFO, "completed on try %s", tries
-        case e.RetryScheduled(error=error) if error.type == Interruption.SHUTDOWN:
+        case e.RetryScheduled(error=error) if error.type in _NO_TRY_USED:
             return logging.INFO, "goes back to its queue: %s", error.message
         case e.RetryScheduled(error=error):
             text = "failed on try %s of %s, next try %s: %s"
