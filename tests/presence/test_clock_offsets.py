@@ -18,9 +18,9 @@ from jobs_admin.views.services import WorkerView
 from tests.cli.shell import shell
 from tests.support.facts import until
 from tests.support.lab import Bench, Task, bench, probe, until_state
-from trellis_jobs import Workers
+from trellis_jobs import Service, Workers
 from trellis_jobs.cli.doctor.judging import judge_worker_clocks
-from trellis_jobs.embedded import EmbeddedServer
+from trellis_jobs.embedded import HOST, EmbeddedServer
 from trellis_jobs.jetstream.heartbeats import newest_heartbeats
 from trellis_jobs.jetstream.server_clock import CorrectedClock
 from trellis_jobs.model.clock_offset import correction
@@ -70,6 +70,25 @@ async def test_deadlines_and_delays_are_by_the_servers_time(
         assert abs(job.deadline - utc_now() - timedelta(hours=1)) < timedelta(minutes=1)
         retried = await until_state(ref, JobState.COMPLETED)
         assert retried.tries == 2
+
+
+async def test_a_producer_without_handlers_is_corrected_with_the_rights_of_a_service() -> None:
+    """It may not ask about streams, only about the consumers of its service."""
+    denied = json.dumps({"deny": ["$JS.API.INFO", "$JS.API.STREAM.INFO.>"]})
+    config = f"""authorization {{ users: [
+        {{ user: owner, password: pw }}
+        {{ user: lab, password: pw, permissions: {{ publish: {denied} }} }}
+    ] }}"""
+    with EmbeddedServer.start(config=config) as server:
+        owner, lab = (f"nats://{who}:pw@{HOST}:{server.port}" for who in ("owner", "lab"))
+        async with with_clock(owner, seconds(0), "work"):
+            pass  # the consumer of the queue exists from now on
+        producer = Service(type(bench().jobs))
+        producer._runtime.surroundings = Surroundings(now=lambda: utc_now() + HOURS)
+        async with producer.connect(lab, workers=False):
+            ref = await producer.jobs.work.create(Task())
+            [created] = await ref.events()
+        assert abs(created.at - utc_now()) < timedelta(minutes=1)
 
 
 async def test_heartbeats_tell_and_operators_see_it(server: EmbeddedServer) -> None:

@@ -94,10 +94,10 @@ async def _carry_out(connection: Connection, change: Change, topology: Topology)
         return
     answer = await api.request(connection, change.call, change.body)
     log.info(
-        "%s was %s: %s",
+        "%s was %s%s",
         change.name,
         change.act,
-        "; ".join(change.details) or "as planned",
+        "".join(f"; {detail}" for detail in change.details),
         extra={"act": change.act, "object": change.name, "details": change.details},
     )
     if change.name == WORK and change.act is Act.UPDATED:

@@ -63,10 +63,12 @@ class Runtime:
         service: str,
         surroundings: Surroundings,
         bound: Mapping[str, JobType[Any, Any]] | None = None,
+        declared: Iterable[JobType[Any, Any]] = (),
     ) -> None:
         self.service = service
         self.surroundings = surroundings
         self._bound = bound or {}
+        self._declared = tuple(declared)
         self.handlers = Handlers()
         self.resources = Resources(service)
         self.live: Connected | None = None
@@ -92,9 +94,7 @@ class Runtime:
     async def _corrected_by(self, connection: Connection) -> AsyncIterator[None]:
         """Times of jobs are the server's while we are connected, if the clocks differ notably."""
         own = self.surroundings
-        consumers = [consumer_of(self.service, handler.queue) for handler in self.handlers]
-        of_consumers = (f"CONSUMER.INFO.{WORK}.{consumer}" for consumer in consumers)
-        clock = self.clock = CorrectedClock(own.now, [*of_consumers, f"STREAM.INFO.{LOG}"])
+        clock = self.clock = CorrectedClock(own.now, self._calls_with_time())
         self.surroundings = replace(own, now=clock.now, clock_ahead=clock.ahead)
         measuring = asyncio.create_task(clock.keep_measuring(connection))
         try:
@@ -102,6 +102,20 @@ class Runtime:
         finally:
             measuring.cancel()
             self.surroundings, self.clock = own, None
+
+    def _calls_with_time(self) -> list[str]:
+        """A service may ask for its own consumers, and perhaps for nothing else (permissions).
+
+        Those of queues without a handler here come last: their consumers may not exist.
+        """
+        handled = [handler.queue for handler in self.handlers]
+        names = {queue.name for queue in handled}
+        others = [queue for queue in self._declared if queue.name not in names]
+        first, last = (
+            [f"CONSUMER.INFO.{WORK}.{consumer_of(self.service, queue)}" for queue in queues]
+            for queues in (handled, others)
+        )
+        return [*first, f"STREAM.INFO.{LOG}", *last]
 
     @contextmanager
     def taken(self) -> Iterator[None]:

@@ -77,7 +77,9 @@ class Service(Generic[J]):
         if grace < 0:
             raise DeclarationError(f"grace cannot be negative, is {grace}")
         self.grace = grace
-        self._runtime = Runtime(self.contract.service, Surroundings(), bound)
+        self._runtime = Runtime(
+            self.contract.service, Surroundings(), bound, self.contract.queues.values()
+        )
         self._stopping: asyncio.Task[None] | None = None
         self.jobs: J = jobs(self._runtime)
 
