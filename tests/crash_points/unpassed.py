@@ -88,8 +88,8 @@ NEVER: Final[Mapping[str, tuple[str, ...]]] = {
         f"{_RETENTION}._is_there:self._read",
         f"{_RETENTION}._left:self._histories.messages",
     ),
-    "an operator moves or repairs the source of the work queue: every step is died after in "
-    "tests/provisioning/test_work_source.py": (
+    "an operator moves or repairs the source of the work queue. No process is killed there: "
+    "tests/provisioning/test_work_source.py makes the states after three of the steps by hand": (
         f"{_PROVISION}:_carry_out:work_source.connect_work",
         f"{_SOURCE}:connect_work:look",
         f"{_SOURCE}:connect_work:_take",
@@ -113,7 +113,8 @@ NEVER: Final[Mapping[str, tuple[str, ...]]] = {
         f"{_SOURCE}:_resume:api.request",
         f"{_SOURCE}:_resume:api.request#2",
     ),
-    "a log that is full, or batches that are refused: a death leaves nothing": (
+    "a log that is full, or batches that are refused: nothing is stored meanwhile. What a death "
+    "leaves, a reservation in a key or a lease, ends by itself": (
         f"{_LOG}._confirm_batch:asyncio.sleep",
         f"{_LOG}._confirm_batch:self._insist",
         f"{_LOG}._publish_patiently:self._space.wait",

@@ -201,6 +201,8 @@ async def test_a_deleted_consumer_is_made_again_and_every_job_arrives_once(
             await until(lambda: are_there(raw, 1600), "the others are there as well")
             await until(lambda: has_nothing_left(raw), "everything is read")
             assert (await work(raw))["state"]["last_seq"] == 1600
+            await jobs.work.create(Task())
+            await until(lambda: are_there(raw, 1601), "the source goes on after what it skipped")
 
 
 async def are_there(raw: Probe, count: int) -> bool:
