@@ -34,14 +34,19 @@ ADMIN: Final = "jobs admin"
 
 
 class Admin(StrEnum):
-    """`CAUGHT_UP`: it has projected every job before the work begins.
+    """`FRESH`: it starts together with the workers, with no projection.
 
-    `FRESH`: it starts together with the workers, with no projection.
+    `CAUGHT_UP`: it has projected every job before the work begins. `ENDED`: the same, but it is
+    stopped before the work begins: a server whose log was just read drains more slowly.
     """
 
     NONE = "none"
-    CAUGHT_UP = "caught up"
     FRESH = "fresh"
+    ENDED = "caught up, then stopped"
+    CAUGHT_UP = "caught up"
+
+
+COMPARED: Final = {Admin.FRESH: Admin.NONE, Admin.CAUGHT_UP: Admin.ENDED}
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,9 +118,8 @@ def measure(size: Size, say: Say) -> Report:
                 "keys": keys,
                 "variants": {admin: asdict(_median(found[keys, admin])) for admin in Admin},
                 "ratios": {
-                    admin: _ratio(found[keys, Admin.NONE], found[keys, admin])
-                    for admin in Admin
-                    if admin is not Admin.NONE
+                    admin: _ratio(found[keys, without], found[keys, admin])
+                    for admin, without in COMPARED.items()
                 },
             }
             for jobs, keys in loads
@@ -153,9 +157,13 @@ def _run(admin: Admin, jobs: int, keys: int) -> Figures:
         traffic, admins = Traffic(server.store), list[int]()
         stage.do(create_many, jobs, keys)
         stage.until_queued(jobs)
-        if admin is Admin.CAUGHT_UP:
-            admins.append(opened.enter_context(_serving(server.url)))
+        if admin in (Admin.CAUGHT_UP, Admin.ENDED):
+            serving = opened.enter_context(ExitStack())
+            admins.append(serving.enter_context(_serving(server.url)))
             uvloop.run(until(server.url, _is_read_to_the_end))
+            if admin is Admin.ENDED:
+                serving.close()
+                admins.clear()
         before = (cpu_of([server.pid]), cpu_of(admins), _admin(traffic))
         if admin is Admin.FRESH:
             admins.append(opened.enter_context(_serving(server.url)))

@@ -6,6 +6,7 @@ import asyncio
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
+from jobs_admin.priority import CpuTime, measure_cpu
 from jobs_admin.projection.batch import project, read, refold
 from jobs_admin.projection.known_rows import KnownRows
 from jobs_admin.projection.writer import Writer
@@ -43,9 +44,9 @@ class Intake:
     def bytes_known(self) -> int:
         return self._rows.bytes
 
-    async def take_in(self, batch: list[LogMessage]) -> None:
+    async def take_in(self, batch: list[LogMessage]) -> CpuTime:
         async with self._writing:
-            await self._projection.do(self._take_in, batch)
+            return await self._projection.do(self._take_in_measured, batch)
 
     async def complete(self, position: int) -> None:
         """Everything up to there is in, though the last messages may be gone from the log."""
@@ -77,6 +78,10 @@ class Intake:
     async def forget_undecodable(self, sequences: Sequence[int]) -> None:
         async with self._writing:
             await self._projection.do(Writer.forget_undecodable, sequences)
+
+    def _take_in_measured(self, writer: Writer, batch: list[LogMessage]) -> CpuTime:
+        _, used = measure_cpu(lambda: self._take_in(writer, batch))
+        return used
 
     def _take_in(self, writer: Writer, batch: list[LogMessage]) -> None:
         """In several transactions where the rows of its jobs are too large for one."""

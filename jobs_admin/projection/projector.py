@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from jobs_admin.errors import ProjectionRebuilding
+from jobs_admin.priority import Throttle
 from jobs_admin.projection.file_watch import FileWatch
 from jobs_admin.projection.files import FileDamaged, FileReplaced, beside, file_id
 from jobs_admin.projection.fitness import naming_trouble, why_unfit
@@ -50,7 +51,7 @@ class Projector:
         self.rebuilding: RebuildProgress | None = None
         self._feed = feed
         self._path = path
-        self._nice = nice
+        self._throttle = Throttle(nice)
         self._opened = AsyncExitStack()
         self._file: _OpenFile | None = None
         self._is_open = asyncio.Event()
@@ -82,9 +83,12 @@ class Projector:
 
         Raises ProjectionRebuilding rather than wait for that.
         """
-        while self.position < sequence:
-            self.refuse_while_rebuilding()
-            await self._moved.wait()
+        if self.position >= sequence:
+            return
+        with self._throttle:
+            while self.position < sequence:
+                self.refuse_while_rebuilding()
+                await self._moved.wait()
 
     def refuse_while_rebuilding(self) -> None:
         if self.rebuilding is not None:
@@ -141,11 +145,12 @@ class Projector:
         async with aclosing(self._feed.batches(file.intake.place)) as batches:
             async for batch in batches:
                 file.watch.wrote()
-                await file.intake.take_in(batch)
+                used = await file.intake.take_in(batch)
                 file.watch.wrote()
                 self._announce(batch[-1].sequence)
                 if until is not None and self.position >= until:
                     return
+                await self._throttle.rest(used, pending=batch[-1].pending)
 
     async def _open_if_fit(self) -> None:
         """Raises ProjectionUnusable for a database that is somebody else's."""
@@ -160,7 +165,7 @@ class Projector:
     async def _open(self) -> _OpenFile:
         await self._make_fit()
         with naming_trouble():
-            opening = Projection.open(self._path, nice=self._nice)
+            opening = Projection.open(self._path, nice=self._throttle.nice)
             projection = await self._opened.enter_async_context(opening)
             intake = Intake(projection, await projection.do(Writer.place))
         file = self._file = _OpenFile(intake, FileWatch(self._path))
@@ -201,7 +206,13 @@ class Projector:
         self.rebuilding = RebuildProgress(self._path)
         self._announce(self.position)
         tell = self.rebuilding.tell
-        await rebuild(self._path, self._feed, tell, keep_old_as=keep_old_as, nice=self._nice)
+        await rebuild(
+            self._path,
+            self._feed,
+            tell,
+            keep_old_as=keep_old_as,
+            throttle=self._throttle,
+        )
 
     def _announce(self, position: int) -> None:
         self.position = position

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator
     from pathlib import Path
 
+    from jobs_admin.priority import Throttle
     from trellis_jobs.jetstream.log_feed import LogFeed, LogMessage
 
 log = logging.getLogger(__name__)
@@ -74,16 +75,16 @@ async def rebuild(
     *,
     keep_old_as: Path | None = None,
     patience: float = _PATIENCE,
-    nice: int = 0,
+    throttle: Throttle | None = None,
 ) -> Filled:
     """Raises RebuildUnderWay when another process does the same for this file, and CopyFailed.
 
     FileLocked: somebody who writes into the old file does not let go of it for so many seconds.
     """
     with beside_it(path, "rebuilding") as fresh:
-        filled = await fill(fresh, feed, tell, nice=nice)
+        filled = await fill(fresh, feed, tell, throttle=throttle)
         async with _held(path, patience) as shown:
-            await fill_up(fresh, feed, shown, nice=nice)
+            await fill_up(fresh, feed, shown, throttle=throttle)
             await asyncio.to_thread(put_in_place, fresh, path, keep_old_as=keep_old_as)
     log.info(
         "the projection %s was rebuilt from %s messages, up to position %s",
@@ -116,28 +117,40 @@ def beside_it(path: Path, what: str) -> Iterator[Path]:
 
 
 async def fill(
-    fresh: Path, feed: LogFeed, tell: TellProgress | None = None, *, nice: int = 0
+    fresh: Path,
+    feed: LogFeed,
+    tell: TellProgress | None = None,
+    *,
+    throttle: Throttle | None = None,
 ) -> Filled:
     """A whole projection of the log as it is now, indexes included, in a file of its own."""
     extent = await feed.extent()
     if tell is not None:
         tell(0, extent.messages)
-    async with Projection.open(fresh, bulk=True, nice=nice) as projection:
+    async with Projection.open(
+        fresh, bulk=True, nice=throttle.nice if throttle else 0
+    ) as projection:
         intake = Intake(projection, Place(created=extent.created))
         done = 0
         async for batch in _heaped(feed.up_to(intake.place, extent.last_sequence)):
-            await intake.take_in(batch)
+            used = await intake.take_in(batch)
             done += len(batch)
             if tell is not None:
                 tell(done, done + batch[-1].pending)
+            if throttle is not None:
+                await throttle.rest(used, pending=batch[-1].pending)
         await intake.complete(extent.last_sequence)
         await projection.do(Writer.add_indexes)
     return Filled(extent.last_sequence, done)
 
 
-async def fill_up(fresh: Path, feed: LogFeed, shown: Place, *, nice: int = 0) -> None:
+async def fill_up(
+    fresh: Path, feed: LogFeed, shown: Place, *, throttle: Throttle | None = None
+) -> None:
     """Take in what another projection of the same log has shown meanwhile."""
-    async with Projection.open(fresh, bulk=True, nice=nice) as projection:
+    async with Projection.open(
+        fresh, bulk=True, nice=throttle.nice if throttle else 0
+    ) as projection:
         intake = Intake(projection, await projection.do(Writer.place))
         begin = intake.place
         if shown.created == begin.created and shown.sequence > begin.sequence:
