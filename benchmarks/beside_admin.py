@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import statistics
 import subprocess
 import sys
@@ -21,13 +22,12 @@ from benchmarks.measure import now
 from benchmarks.peers.usage import cpu_of
 from benchmarks.report import Report, Say
 from benchmarks.scale.server import observed_server, prepare
-from benchmarks.stage import Stage, until, until_over
+from benchmarks.stage import LOOK, Stage, until_over
 from benchmarks.traffic import Messages, Traffic
 from benchmarks.workload import Invoice, Receipt
+from jobs_admin.client import AdminClient
 from trellis_jobs import ActiveJob, Service, Workers
-from trellis_jobs.contract.topology import LOG
-from trellis_jobs.jetstream import api
-from trellis_jobs.jetstream.connection import Connection
+from trellis_jobs.errors import NoAnswer, ServiceMissing
 
 WORKERS: Final = 2
 ADMIN: Final = "jobs admin"
@@ -160,7 +160,7 @@ def _run(admin: Admin, jobs: int, keys: int) -> Figures:
         if admin in (Admin.CAUGHT_UP, Admin.ENDED):
             serving = opened.enter_context(ExitStack())
             admins.append(serving.enter_context(_serving(server.url)))
-            uvloop.run(until(server.url, _is_read_to_the_end))
+            uvloop.run(_until_projected(server.url))
             if admin is Admin.ENDED:
                 serving.close()
                 admins.clear()
@@ -202,13 +202,21 @@ def _serving(url: str) -> Iterator[int]:
             process.wait()
 
 
-async def _is_read_to_the_end(connection: Connection) -> bool:
-    """Some reader of the log has been given all of it, and has asked for more."""
-    listed = await api.request(connection, f"CONSUMER.LIST.{LOG}")
-    return any(
-        each["num_pending"] == 0 and each["num_waiting"] > 0
-        for each in listed.get("consumers") or []
-    )
+async def _until_projected(url: str) -> None:
+    """Wait until the admin runtime answers, and its projection has every event of the log."""
+    async with AdminClient.connect(url) as client:
+        while True:
+            if await _is_projected(client):
+                return
+            await asyncio.sleep(LOOK)
+
+
+async def _is_projected(client: AdminClient) -> bool:
+    try:
+        projection = (await client.health()).check("projection")
+    except (NoAnswer, ServiceMissing):
+        return False
+    return projection is not None and projection.lag_events == 0
 
 
 def _admin(traffic: Traffic) -> Messages:

@@ -20,8 +20,8 @@ _SCHEDULE: Final = Path("/proc/thread-self/schedstat")
 
 # A thread that waited for a CPU this long, per second that it ran, competes with other work.
 _CONTENDED: Final = 0.2
-# Seconds of rest for each second of CPU time: while others want the CPU, a ninth of one core.
-_REST: Final = 8.0
+# Seconds of rest for each second of CPU time: while others want the CPU, a sixteenth of one core.
+_REST: Final = 15.0
 # A projection that has been behind for this long takes its share of the CPU again.
 MAX_SECONDS_BEHIND: Final = 60.0
 

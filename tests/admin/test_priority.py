@@ -21,7 +21,7 @@ class Clock:
 
 
 def test_a_batch_that_waited_for_a_cpu_is_followed_by_a_rest() -> None:
-    assert Throttle(10).rest_after(CONTENDED, pending=9) == pytest.approx(0.8)
+    assert Throttle(10).rest_after(CONTENDED, pending=9) == pytest.approx(1.5)
 
 
 def test_a_batch_that_had_a_cpu_to_itself_is_followed_by_the_next_at_once() -> None:
