@@ -19,13 +19,13 @@ import orjson
 from benchmarks.measure import Drained, Entries, Measured, Moments, Stopwatch, now
 from benchmarks.workload import BARE, CONCURRENCY, QUEUE, templates
 from trellis_jobs.contract.topology import WORK, Topology, queue_consumer
-from trellis_jobs.jetstream.connection import Connection
-from trellis_jobs.jetstream.consumers import ensure_consumer
-from trellis_jobs.jetstream.event_publish import Publish
-from trellis_jobs.jetstream.event_rows import Row
-from trellis_jobs.jetstream.messages import Message
-from trellis_jobs.jetstream.provision import provision
-from trellis_jobs.jetstream.server import detect_features
+from trellis_jobs.jetstream.client.connection import Connection
+from trellis_jobs.jetstream.client.message import Message
+from trellis_jobs.jetstream.log.fast_batch import Row
+from trellis_jobs.jetstream.log.prepared_event import Publish
+from trellis_jobs.jetstream.setup.features import detect_features
+from trellis_jobs.jetstream.setup.provision import provision
+from trellis_jobs.jetstream.work.consumer_setup import ensure_consumer
 from trellis_jobs.model import subjects
 from trellis_jobs.model.events import EventKind
 from trellis_jobs.model.identity import JobAddress

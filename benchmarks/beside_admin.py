@@ -25,7 +25,7 @@ from benchmarks.scale.server import observed_server, prepare
 from benchmarks.stage import LOOK, Stage, until_over
 from benchmarks.traffic import Messages, Traffic
 from benchmarks.workload import Invoice, Receipt
-from jobs_admin.client import AdminClient
+from jobs_admin.api.client import AdminClient
 from trellis_jobs import ActiveJob, Service, Workers
 from trellis_jobs.errors import NoAnswer, ServiceMissing
 
@@ -184,7 +184,7 @@ def _run(admin: Admin, jobs: int, keys: int) -> Figures:
 def _serving(url: str) -> Iterator[int]:
     """The command, at its defaults, with a projection of its own; its process id."""
     with tempfile.TemporaryDirectory() as folder:
-        command = ["-m", "trellis_jobs.cli", "admin", "serve", "--nats", url]
+        command = ["-m", "jobs_admin.cli", "admin", "serve", "--nats", url]
         process = subprocess.Popen(
             [
                 sys.executable,

@@ -16,12 +16,13 @@ from rich.table import Table
 
 from benchmarks import projected_reads
 from benchmarks.report import Report, Say
-from jobs_admin.config import AdminConfig, Mode
+from jobs_admin.api.views.health import Mode
+from jobs_admin.config import AdminConfig
 from jobs_admin.daemon import serving
 from trellis_jobs.contract.topology import Topology
-from trellis_jobs.jetstream.connection import Connection
-from trellis_jobs.jetstream.provision import provision
-from trellis_jobs.jetstream.server import detect_features
+from trellis_jobs.jetstream.client.connection import Connection
+from trellis_jobs.jetstream.setup.features import detect_features
+from trellis_jobs.jetstream.setup.provision import provision
 
 START: Final = "--version"
 ASKED: Final = (
@@ -72,7 +73,7 @@ async def _measure(url: str, size: Size, path: Path, say: Say) -> Report:
 async def _seconds(url: str, command: str) -> float:
     began = time.perf_counter()
     process = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-m", "trellis_jobs.cli", *command.split()),
+        *(sys.executable, "-m", "jobs_admin.cli", *command.split()),
         env={"NATS_URL": url},
         stdout=asyncio.subprocess.DEVNULL,
     )

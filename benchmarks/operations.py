@@ -17,19 +17,19 @@ from rich.table import Table
 
 from benchmarks import projected_log
 from benchmarks.report import Report, Say
-from jobs_admin.client import AdminClient, JobQuery
+from jobs_admin.api.client import AdminClient, JobQuery
+from jobs_admin.api.views.operations import OperationVerb, OperationView
+from jobs_admin.cli.run import collect_rarely
 from jobs_admin.config import AdminConfig
 from jobs_admin.daemon import serving
 from jobs_admin.operations.page_work import AT_ONCE
 from jobs_admin.projection.rebuild import rebuild
-from jobs_admin.views.operations import OperationVerb, OperationView
-from trellis_jobs.cli.running import collect_rarely
 from trellis_jobs.contract.topology import Topology
-from trellis_jobs.jetstream.connection import Connection
-from trellis_jobs.jetstream.event_log import EventLog
-from trellis_jobs.jetstream.log_feed import LogFeed
-from trellis_jobs.jetstream.provision import provision
-from trellis_jobs.jetstream.server import detect_features
+from trellis_jobs.jetstream.client.connection import Connection
+from trellis_jobs.jetstream.log.event_log import EventLog
+from trellis_jobs.jetstream.log.feed import LogFeed
+from trellis_jobs.jetstream.setup.features import detect_features
+from trellis_jobs.jetstream.setup.provision import provision
 from trellis_jobs.model import events as e
 from trellis_jobs.model.identity import JobAddress
 from trellis_jobs.model.job_errors import JobError

@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 from itertools import islice
 from typing import Final
 
-from trellis_jobs.jetstream.connection import Connection
+from trellis_jobs.jetstream.client.connection import Connection
 from trellis_jobs.model import events as e
 from trellis_jobs.model import subjects
 from trellis_jobs.model.attempts import Attempt

@@ -13,18 +13,18 @@ from typing import Any, Final
 
 from benchmarks import projected_log
 from benchmarks.report import Report
+from jobs_admin.api.job_filter import JobFilter
 from jobs_admin.projection.batch import Changes, JobRow
 from jobs_admin.projection.rows import microseconds
 from jobs_admin.projection.store import Projection
 from jobs_admin.projection.writer import Writer
 from jobs_admin.reads import jobs as reads
 from jobs_admin.reads.dead_groups import dead_groups
-from jobs_admin.reads.jobs import JobFilter
 from jobs_admin.reads.keys import busy
 from jobs_admin.reads.readers import Readers
 from jobs_admin.reads.services import page as services
 from jobs_admin.reads.stats import stats
-from trellis_jobs.jetstream.log_feed import Place
+from trellis_jobs.jetstream.log.feed import Place
 from trellis_jobs.model.job import Job
 from trellis_jobs.model.states import JobState
 

@@ -20,15 +20,15 @@ from benchmarks import ours, projected_log, projected_reads, requested_reads
 from benchmarks.measure import Stopwatch
 from benchmarks.report import Report, Say
 from benchmarks.stage import Stage
-from jobs_admin.projection.intake import Intake
+from jobs_admin.cli.run import collect_rarely
+from jobs_admin.projection.ingest import Intake
 from jobs_admin.projection.rebuild import rebuild
 from jobs_admin.projection.store import Projection
-from trellis_jobs.cli.running import collect_rarely
 from trellis_jobs.contract.topology import Topology
-from trellis_jobs.jetstream.connection import Connection
-from trellis_jobs.jetstream.log_feed import LogFeed, Place
-from trellis_jobs.jetstream.provision import provision
-from trellis_jobs.jetstream.server import detect_features
+from trellis_jobs.jetstream.client.connection import Connection
+from trellis_jobs.jetstream.log.feed import LogFeed, Place
+from trellis_jobs.jetstream.setup.features import detect_features
+from trellis_jobs.jetstream.setup.provision import provision
 
 MILLION: Final = 1_000_000
 

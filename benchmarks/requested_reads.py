@@ -10,8 +10,9 @@ from typing import Any
 from benchmarks import projected_log
 from benchmarks.projected_reads import keys_of, latencies
 from benchmarks.report import Report
-from jobs_admin.client import AdminClient, JobQuery
-from jobs_admin.config import AdminConfig, Mode
+from jobs_admin.api.client import AdminClient, JobQuery
+from jobs_admin.api.views.health import Mode
+from jobs_admin.config import AdminConfig
 from jobs_admin.daemon import serving
 from trellis_jobs.model.states import JobState
 

@@ -17,8 +17,8 @@ import uvloop
 from benchmarks.measure import Measured
 from benchmarks.traffic import Traffic
 from trellis_jobs.contract.topology import WORK, consumer_name
-from trellis_jobs.jetstream import api
-from trellis_jobs.jetstream.connection import Connection
+from trellis_jobs.jetstream.client import api
+from trellis_jobs.jetstream.client.connection import Connection
 
 if TYPE_CHECKING:
     from typing import Self

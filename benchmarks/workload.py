@@ -9,6 +9,7 @@ from pydantic import BaseModel
 
 from trellis_jobs import Jobs, job
 from trellis_jobs.contract.declaration import JobType
+from trellis_jobs.environment import Surroundings
 from trellis_jobs.model import events as e
 from trellis_jobs.model.attempts import Attempt, work_identity
 from trellis_jobs.model.context import JobContext
@@ -16,7 +17,6 @@ from trellis_jobs.model.events import Event, EventKind
 from trellis_jobs.model.identity import JobAddress
 from trellis_jobs.model.reducer import Illegal, advance
 from trellis_jobs.model.standing import Standing
-from trellis_jobs.surroundings import Surroundings
 from trellis_jobs.wire import events as wire
 from trellis_jobs.wire import headers as h
 

@@ -5,28 +5,21 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass, field
 from datetime import timedelta
-from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from jobs_admin.probes import LOOPBACK
-from jobs_admin.retention.policy import RetentionPolicy, standard
-from trellis_jobs.jetstream.connection import CONNECT_TIMEOUT
+from jobs_admin.api.views.health import Mode
+from jobs_admin.http.probes import LOOPBACK
+from jobs_admin.retention_policy import RetentionPolicy, standard
+from trellis_jobs.jetstream.client.connection import CONNECT_TIMEOUT
 
 if TYPE_CHECKING:
-    from trellis_jobs.jetstream.access import Access
+    from trellis_jobs.jetstream.client.connect_options import Access
 
 # As it is called in answers, and where replicas share the requests.
 SERVICE_NAME: Final = "jobs-admin"
 SYSTEM_PATH: Final = Path("/var/lib/trellis/jobs.sqlite")
 PATH_VARIABLE: Final = "TRELLIS_JOBS_DB_PATH"
-
-
-class Mode(StrEnum):
-    """`full` projects the log and looks after jobs; `rpc-only` answers from another's file."""
-
-    FULL = "full"
-    RPC_ONLY = "rpc-only"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -11,51 +11,52 @@ from typing import TYPE_CHECKING, Final
 
 import aiosqlite
 
-from jobs_admin.actions import Actions
-from jobs_admin.config import SERVICE_NAME, Mode
-from jobs_admin.errors import ProjectionMissing, ProjectionUnavailable, ProjectionUnusable
+from jobs_admin.actions.job_actions import Actions
+from jobs_admin.actions.job_keys import JobKeys
+from jobs_admin.actions.key_leases import Leases
+from jobs_admin.actions.key_names import KeyNames
+from jobs_admin.api.errors import ProjectionMissing, ProjectionUnavailable, ProjectionUnusable
+from jobs_admin.api.views.health import Mode
+from jobs_admin.config import SERVICE_NAME
 from jobs_admin.file_lock import only_writer
 from jobs_admin.health import PROJECTOR, Health
-from jobs_admin.job_keys import JobKeys
-from jobs_admin.key_names import KeyNames
-from jobs_admin.leases import Leases
+from jobs_admin.http.probes import Probes
 from jobs_admin.loops import Loops
+from jobs_admin.maintenance.maintenance import Upkeep
+from jobs_admin.maintenance.retention.archive import FolderArchive, NoArchive
+from jobs_admin.maintenance.retention.junk import JunkRemoval
+from jobs_admin.maintenance.retention.retention import Doors, Retention
 from jobs_admin.operations.records import OperationRecords
 from jobs_admin.operations.run import Tools
 from jobs_admin.operations.runner import BEATS_A_LEASE, LONGEST_BEAT, Runner
-from jobs_admin.probes import Probes
 from jobs_admin.projection.projector import Projector
 from jobs_admin.reads.position import FilePosition, position
+from jobs_admin.reads.read_your_writes import LogProgress
 from jobs_admin.reads.readers import Readers
-from jobs_admin.retention.archive import FolderArchive, NoArchive
-from jobs_admin.retention.junk import JunkRemoval
-from jobs_admin.retention.retention import Doors, Retention
-from jobs_admin.rpc.catching_up import LogProgress
 from jobs_admin.rpc.insight_methods import InsightMethods
 from jobs_admin.rpc.job_methods import JobMethods
-from jobs_admin.rpc.joining import until_of_use
 from jobs_admin.rpc.key_methods import KeyMethods
 from jobs_admin.rpc.operation_methods import OperationMethods
 from jobs_admin.rpc.router import Router
 from jobs_admin.rpc.service_methods import ServiceMethods
-from jobs_admin.upkeep.upkeep import Upkeep
-from trellis_jobs.contract.rights import inbox_of
+from jobs_admin.rpc.startup import until_of_use
+from trellis_jobs.contract.permissions.grants import inbox_of
 from trellis_jobs.contract.topology import Topology
+from trellis_jobs.environment import Surroundings
 from trellis_jobs.errors import InfrastructureMissing
-from trellis_jobs.jetstream.access import access_to
-from trellis_jobs.jetstream.control_records import ControlRecords
-from trellis_jobs.jetstream.event_log import EventLog
-from trellis_jobs.jetstream.history import Histories
-from trellis_jobs.jetstream.key_changes import KeyChanges
-from trellis_jobs.jetstream.log_feed import LogFeed
-from trellis_jobs.jetstream.planning import Act
-from trellis_jobs.jetstream.provision import plan, provision
-from trellis_jobs.jetstream.requests import Desk
-from trellis_jobs.jetstream.server import detect_features
-from trellis_jobs.jetstream.server_clock import ServerClock
-from trellis_jobs.jetstream.startup import Startup
+from trellis_jobs.jetstream.client.connect_options import access_to
+from trellis_jobs.jetstream.client.rpc import Desk
+from trellis_jobs.jetstream.client.server_clock import ServerClock
+from trellis_jobs.jetstream.client.startup import Startup
+from trellis_jobs.jetstream.control.records import ControlRecords
+from trellis_jobs.jetstream.keys.scan import KeyChanges
+from trellis_jobs.jetstream.log.event_log import EventLog
+from trellis_jobs.jetstream.log.feed import LogFeed
+from trellis_jobs.jetstream.log.history import Histories
+from trellis_jobs.jetstream.setup.features import detect_features
+from trellis_jobs.jetstream.setup.plan import Act
+from trellis_jobs.jetstream.setup.provision import plan, provision
 from trellis_jobs.model import subjects
-from trellis_jobs.surroundings import Surroundings
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping
@@ -65,7 +66,7 @@ if TYPE_CHECKING:
     from jobs_admin.config import AdminConfig
     from jobs_admin.rpc.router import Method
     from trellis_jobs.contract.features import Features
-    from trellis_jobs.jetstream.connection import Connection
+    from trellis_jobs.jetstream.client.connection import Connection
 
 log = logging.getLogger(__name__)
 

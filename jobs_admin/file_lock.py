@@ -7,7 +7,7 @@ import sys
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from jobs_admin.errors import ProjectionTaken
+from jobs_admin.api.errors import ProjectionTaken
 from jobs_admin.private_files import make_folder, open_lock
 
 if sys.platform != "win32":

@@ -6,32 +6,31 @@ import asyncio
 import logging
 from dataclasses import dataclass
 from datetime import timedelta
-from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Final
 
+from jobs_admin.api.errors import ProjectionRebuilding
+from jobs_admin.api.views.health import HealthStatus, LoopState
 from jobs_admin.config import SERVICE_NAME
-from jobs_admin.errors import ProjectionRebuilding
-from jobs_admin.loops import LoopState
 from jobs_admin.reads.position import position
 from jobs_admin.reads.services import contract_conflicts
 from trellis_jobs.contract.topology import LOG
+from trellis_jobs.environment import own_version
 from trellis_jobs.errors import JobsError
-from trellis_jobs.jetstream.storage_facts import STREAMS, usages
-from trellis_jobs.jetstream.stream_facts import advisory_backlog, next_in_log, stream_size
+from trellis_jobs.jetstream.client.stream_info import advisory_backlog, next_in_log, stream_size
+from trellis_jobs.jetstream.setup.storage_info import STREAMS, usages
 from trellis_jobs.model.fullness import Level
-from trellis_jobs.surroundings import own_version
 from trellis_jobs.wire.fields import add_present
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
     from datetime import datetime
 
-    from jobs_admin.config import Mode
+    from jobs_admin.api.views.health import Mode
     from jobs_admin.loops import Loop, Loops
     from jobs_admin.reads.readers import Readers
     from trellis_jobs.contract.features import Features
-    from trellis_jobs.jetstream.connection import Connection
-    from trellis_jobs.jetstream.server_clock import ServerClock
+    from trellis_jobs.jetstream.client.connection import Connection
+    from trellis_jobs.jetstream.client.server_clock import ServerClock
 
 log = logging.getLogger(__name__)
 
@@ -41,11 +40,6 @@ PATIENCE: Final = 4.0
 # Events come in all the time: only one that has waited for so long means falling behind.
 LAG_ALLOWED: Final = timedelta(seconds=10)
 ADVISORY_ALLOWED: Final = timedelta(minutes=5)
-
-
-class HealthStatus(StrEnum):
-    OK = "ok"
-    DEGRADED = "degraded"
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,12 +6,12 @@ import asyncio
 import logging
 from dataclasses import dataclass, field
 from datetime import timedelta
-from enum import StrEnum
 from typing import TYPE_CHECKING, Final
 
-from jobs_admin.errors import AdminError
+from jobs_admin.api.errors import AdminError
+from jobs_admin.api.views.health import LoopState
 from trellis_jobs.errors import JobsError
-from trellis_jobs.jetstream.connection import ConnectionLost, NoResponders
+from trellis_jobs.jetstream.client.connection import ConnectionLost, NoResponders
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -24,14 +24,6 @@ LONGEST_PAUSE: Final = 30.0
 _LONGEST_REST: Final = timedelta(minutes=10)
 # A loop that runs for so long after its last error has recovered from it.
 _SETTLED: Final = timedelta(seconds=10)
-
-
-class LoopState(StrEnum):
-    """`recovering`: it runs again, but not for long enough to say that all is well."""
-
-    RUNNING = "running"
-    RECOVERING = "recovering"
-    FAILING = "failing"
 
 
 @dataclass(slots=True)

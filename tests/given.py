@@ -19,7 +19,7 @@ from trellis_jobs.model.events import EventKind
 from trellis_jobs.model.identity import JobAddress
 from trellis_jobs.model.job import Entry, Job, fold
 from trellis_jobs.model.job_errors import JobError
-from trellis_jobs.model.key_state import KeyAddress, KeyState, Slot, Waiting
+from trellis_jobs.model.keys.state import KeyAddress, KeyState, Slot, Waiting
 from trellis_jobs.model.notes import LogLevel, LogLine, Notes, Progress
 from trellis_jobs.model.reducer import Illegal, advance
 from trellis_jobs.model.retry import RetryPolicy

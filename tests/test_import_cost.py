@@ -37,7 +37,7 @@ NOT_FOR_PRODUCERS: Final = (
     "referencing",
     "rich",
     "sqlite3",
-    "trellis_jobs.cli",
+    "jobs_admin.cli",
     "trellis_jobs.contract.manifest",
     "trellis_jobs.embedded",
     "trellis_jobs.testing",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from trellis_jobs.contract.bindings import Bindings
-from trellis_jobs.contract.keying import KeyConcurrency, QueueDepth
+from trellis_jobs.contract.key_policy import KeyConcurrency, QueueDepth
 from trellis_jobs.contract.secret_fields import Secret
 from trellis_jobs.contract.versions import upgraded_elsewhere
 from trellis_jobs.errors import (
@@ -45,7 +45,7 @@ from trellis_jobs.errors import (
 )
 from trellis_jobs.handler_errors import Fail, Retry
 from trellis_jobs.infrastructure_errors import CertificateRefused, NotEncrypted, StreamFull
-from trellis_jobs.jetstream.access import Access, TlsFiles
+from trellis_jobs.jetstream.client.connect_options import Access, TlsFiles
 from trellis_jobs.key_errors import (
     KeyBusy,
     KeyContention,

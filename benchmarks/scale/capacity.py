@@ -9,7 +9,7 @@ from typing import Final
 
 from benchmarks.report import Report
 from benchmarks.scale.sheets import Sheet, sheet
-from jobs_admin.retention.policy import standard
+from jobs_admin.retention_policy import standard
 from trellis_jobs.contract.topology import LOG
 from trellis_jobs.model.states import JobState
 

@@ -19,7 +19,7 @@ from tests.support.cluster import SIZE as NODES
 from tests.support.cluster import cluster
 from trellis_jobs.contract.topology import WORK, queue_consumer
 from trellis_jobs.embedded import EmbeddedServer
-from trellis_jobs.jetstream.consumers import ensure_consumer
+from trellis_jobs.jetstream.work.consumer_setup import ensure_consumer
 
 SYNCED: Final = "jetstream { sync_interval: always }\n"
 

@@ -16,8 +16,8 @@ from benchmarks.scale.server import prepare
 from benchmarks.stage import Look, connected, until, work_state
 from benchmarks.workload import OURS, QUEUE, templates
 from trellis_jobs.contract.topology import LOG, WORK
-from trellis_jobs.jetstream import api
-from trellis_jobs.jetstream.connection import Connection
+from trellis_jobs.jetstream.client import api
+from trellis_jobs.jetstream.client.connection import Connection
 from trellis_jobs.model import subjects
 from trellis_jobs.model.events import EventKind
 from trellis_jobs.model.identity import JobAddress

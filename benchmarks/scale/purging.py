@@ -21,8 +21,8 @@ from benchmarks.scale.size import Size
 from benchmarks.scale.sweeping import sweep
 from benchmarks.stage import Stage, connected
 from trellis_jobs.embedded import EmbeddedServer
-from trellis_jobs.jetstream.connection import Connection
-from trellis_jobs.jetstream.purging import purge_job
+from trellis_jobs.jetstream.client.connection import Connection
+from trellis_jobs.jetstream.log.purge import purge_job
 
 STREAM, BACKLOG = "stream", "backlog"
 TITLES: Final = {

@@ -15,8 +15,8 @@ from benchmarks.stage import connected
 from benchmarks.traffic import LOOK, MONITORED, Traffic, announced, fetch
 from trellis_jobs.contract.topology import Topology
 from trellis_jobs.embedded import EmbeddedServer
-from trellis_jobs.jetstream.provision import provision
-from trellis_jobs.jetstream.server import detect_features
+from trellis_jobs.jetstream.setup.features import detect_features
+from trellis_jobs.jetstream.setup.provision import provision
 
 OBSERVED: Final = f"{MONITORED}\nprof_port: -1\n"
 _COLLECTED: Final = "/debug/pprof/heap?gc=1&debug=1"

@@ -20,8 +20,8 @@ from benchmarks.workload import Invoice, Receipt
 from jobs_admin.projection.rebuild import rebuild
 from trellis_jobs.contract.topology import KEYS, LOG, WORK
 from trellis_jobs.embedded import EmbeddedServer
-from trellis_jobs.jetstream import api
-from trellis_jobs.jetstream.log_feed import LogFeed
+from trellis_jobs.jetstream.client import api
+from trellis_jobs.jetstream.log.feed import LogFeed
 
 ROWS: Final = {
     "waiting": "job that waits: its event, and the copy in the work queue",

@@ -13,13 +13,13 @@ from typing import Final
 
 from benchmarks.measure import now
 from benchmarks.stage import connected, until_over
+from jobs_admin.cli.run import collect_rarely
+from jobs_admin.maintenance.retention.archive import NoArchive
+from jobs_admin.maintenance.retention.retention import Doors, Retention
 from jobs_admin.projection.projector import Projector
 from jobs_admin.reads.readers import Readers
-from jobs_admin.retention.archive import NoArchive
-from jobs_admin.retention.policy import standard
-from jobs_admin.retention.retention import Doors, Retention
-from trellis_jobs.cli.running import collect_rarely
-from trellis_jobs.jetstream.log_feed import LogFeed
+from jobs_admin.retention_policy import standard
+from trellis_jobs.jetstream.log.feed import LogFeed
 
 KEPT: Final = timedelta(days=7)  # how long completed jobs are
 

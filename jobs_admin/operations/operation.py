@@ -14,14 +14,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from jobs_admin.views.jobs import JobPlace
-from jobs_admin.views.operations import OperationState, OperationView, RefusalView
+from jobs_admin.api.views.jobs import JobPlace
+from jobs_admin.api.views.operations import OperationState, OperationView, RefusalView
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from datetime import datetime
 
-    from jobs_admin.views.operations import OperationFilter, OperationVerb
+    from jobs_admin.api.views.operations import OperationFilter, OperationVerb
 
 EXAMPLES: Final = 20
 _ALIVE: Final = (OperationState.RUNNING, OperationState.STOPPING)

@@ -11,16 +11,16 @@ import asyncio
 from collections import Counter
 from typing import TYPE_CHECKING, Final
 
-from jobs_admin.actions import Done, NoSuchJob, NotLegal, Order
+from jobs_admin.actions.job_actions import Done, NoSuchJob, NotLegal, Order
+from jobs_admin.api.views.operations import RefusalView
 from jobs_admin.operations.operation import EXAMPLES
 from jobs_admin.operations.verbs import CHANGES
-from jobs_admin.views.operations import RefusalView
 from trellis_jobs.errors import InfrastructureError, JobsError, NotConfirmed
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from jobs_admin.actions import Actions
+    from jobs_admin.actions.job_actions import Actions
     from jobs_admin.operations.operation import Operation
     from jobs_admin.operations.pace import Pace
     from jobs_admin.reads.targets import Target
@@ -122,7 +122,7 @@ class PageWork:
             self.settled.done += 1
         else:
             self.settled.refuse(job, reason)
-        self.pending.discard(target.place.number)
+        self.pending.discard(target.place.first_seq)
 
     async def _why_not(self, target: Target) -> str | None:
         """Changes the job. None: it is changed."""

@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Final
 from pydantic import ValidationError
 
 from jobs_admin.operations.operation import Operation
-from trellis_jobs.jetstream.control_records import Record
+from trellis_jobs.jetstream.control.records import Record
 from trellis_jobs.model import subjects
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection
 
-    from trellis_jobs.jetstream.control_records import ControlRecords
+    from trellis_jobs.jetstream.control.records import ControlRecords
 
 log = logging.getLogger(__name__)
 

@@ -8,27 +8,25 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from jobs_admin.api.job_filter import JobFilter
+from jobs_admin.api.views.operations import OperationFilter, OperationState, OperationVerb
 from jobs_admin.operations import operation as moves
 from jobs_admin.operations.operation import Operation, Progress
 from jobs_admin.operations.pace import Pace
 from jobs_admin.operations.page_work import PageWork
 from jobs_admin.operations.verbs import CHANGES
-from jobs_admin.reads.job_filter import JobFilter
-from jobs_admin.reads.jobs import JobPlace
 from jobs_admin.reads.targets import targets, those
-from jobs_admin.views import jobs as views
-from jobs_admin.views.operations import OperationFilter, OperationState, OperationVerb
 from trellis_jobs.errors import JobsError
-from trellis_jobs.jetstream.connection import ConnectionLost, NoResponders
+from trellis_jobs.jetstream.client.connection import ConnectionLost, NoResponders
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from datetime import datetime
 
-    from jobs_admin.actions import Actions
+    from jobs_admin.actions.job_actions import Actions
     from jobs_admin.operations.records import OperationRecords, Stored
+    from jobs_admin.reads.read_your_writes import ProjectionProgress
     from jobs_admin.reads.readers import Readers
-    from jobs_admin.rpc.catching_up import ProjectionProgress
 
 log = logging.getLogger(__name__)
 
@@ -118,7 +116,7 @@ class Run:
         while self._work.pending and not self._stop.is_set():
             some = sorted(self._work.pending, reverse=True)
             found = await those(self._tools.readers, some)
-            numbers = {target.place.number for target in found}
+            numbers = {target.place.first_seq for target in found}
             # Of those up to the last one that was found, the others are gone.
             last = min(numbers, default=0)
             self._work.give_up(number for number in some if number > last and number not in numbers)
@@ -130,7 +128,7 @@ class Run:
         found = await targets(
             self._tools.readers,
             wanted(operation.verb, operation.filter),
-            before=_place(self._cursor),
+            before=self._cursor,
             limit=self._page_size(),
         )
         if not found:
@@ -141,8 +139,8 @@ class Run:
             for target in found
             if change.is_meant(target.known.job, target.known.up_to, operation.bound)
         ]
-        self._work.pending.update(target.place.number for target in meant)
-        self._cursor = views.JobPlace(created_at=place.created_at, first_seq=place.number)
+        self._work.pending.update(target.place.first_seq for target in meant)
+        self._cursor = place
         await self._write()
         await self._work.do(meant)
         return True
@@ -197,7 +195,3 @@ class Run:
             refused=dict(settled.refused),
             refusals=tuple(settled.refusals),
         )
-
-
-def _place(cursor: views.JobPlace | None) -> JobPlace | None:
-    return None if cursor is None else JobPlace(cursor.created_at, cursor.first_seq)

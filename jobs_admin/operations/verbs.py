@@ -5,16 +5,16 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from jobs_admin import actions
-from jobs_admin.actions import legal_from
-from jobs_admin.views.operations import OperationVerb
+from jobs_admin.actions import job_actions
+from jobs_admin.actions.job_actions import legal_from
+from jobs_admin.api.views.operations import OperationVerb
 from trellis_jobs.model.events import EventKind
 from trellis_jobs.model.states import LIVE, JobState
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from jobs_admin.actions import Plan
+    from jobs_admin.actions.job_actions import Plan
     from trellis_jobs.model.job import Job
 
 
@@ -40,12 +40,14 @@ class Change:
 
 
 CHANGES: Final[Mapping[OperationVerb, Change]] = {
-    OperationVerb.RETRY: Change(actions.retry, EventKind.RETRIED, legal_from(EventKind.RETRIED)),
-    OperationVerb.REPLAY: Change(actions.retry, EventKind.RETRIED, frozenset({JobState.DEAD})),
+    OperationVerb.RETRY: Change(
+        job_actions.retry, EventKind.RETRIED, legal_from(EventKind.RETRIED)
+    ),
+    OperationVerb.REPLAY: Change(job_actions.retry, EventKind.RETRIED, frozenset({JobState.DEAD})),
     OperationVerb.CANCEL: Change(
-        actions.cancel, EventKind.CANCELLED, legal_from(EventKind.CANCELLED)
+        job_actions.cancel, EventKind.CANCELLED, legal_from(EventKind.CANCELLED)
     ),
     OperationVerb.DISMISS: Change(
-        actions.dismiss, EventKind.DISMISSED, legal_from(EventKind.DISMISSED)
+        job_actions.dismiss, EventKind.DISMISSED, legal_from(EventKind.DISMISSED)
     ),
 }

@@ -6,7 +6,7 @@ from collections import Counter, defaultdict
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final
 
-from trellis_jobs.jetstream.log_feed import Place
+from trellis_jobs.jetstream.log.feed import Place
 from trellis_jobs.model import values
 from trellis_jobs.model.events import AttemptEvent, Begun, Event, EventKind
 from trellis_jobs.model.job import Entry, Ignored, Job, reduce
@@ -17,7 +17,7 @@ from trellis_jobs.wire import log as wire
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from trellis_jobs.jetstream.log_feed import LogMessage
+    from trellis_jobs.jetstream.log.feed import LogMessage
     from trellis_jobs.model.identity import JobAddress
     from trellis_jobs.model.json_values import Json
     from trellis_jobs.model.notes import LogLine

@@ -6,8 +6,8 @@ import asyncio
 from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
+from jobs_admin.projection.compatibility import check_sound
 from jobs_admin.projection.files import FileDamaged, FileReplaced, file_id, stamp
-from jobs_admin.projection.fitness import check_sound
 
 if TYPE_CHECKING:
     from pathlib import Path

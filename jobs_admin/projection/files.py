@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 from urllib.parse import quote
 
-from jobs_admin.errors import AdminError
+from jobs_admin.api.errors import AdminError
 from jobs_admin.private_files import make_file
 
 if TYPE_CHECKING:

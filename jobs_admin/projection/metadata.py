@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 import aiosqlite
 
-from trellis_jobs.jetstream.log_feed import Place
+from trellis_jobs.jetstream.log.feed import Place
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

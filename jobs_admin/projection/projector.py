@@ -8,25 +8,25 @@ from contextlib import AsyncExitStack, aclosing, asynccontextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from jobs_admin.errors import ProjectionRebuilding
+from jobs_admin.api.errors import ProjectionRebuilding
 from jobs_admin.priority import Throttle
+from jobs_admin.projection.compatibility import naming_trouble, why_unfit
 from jobs_admin.projection.file_watch import FileWatch
 from jobs_admin.projection.files import FileDamaged, FileReplaced, beside, file_id
-from jobs_admin.projection.fitness import naming_trouble, why_unfit
-from jobs_admin.projection.intake import Intake
+from jobs_admin.projection.ingest import Intake
 from jobs_admin.projection.rebuild import rebuild
 from jobs_admin.projection.rebuild_progress import RebuildProgress
 from jobs_admin.projection.store import Projection
 from jobs_admin.projection.writer import Writer
-from trellis_jobs.jetstream.log_feed import LogReplaced
+from trellis_jobs.jetstream.log.feed import LogReplaced
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Coroutine, Mapping, Sequence
     from pathlib import Path
     from typing import Any
 
-    from jobs_admin.projection.intake import ReadJob
-    from trellis_jobs.jetstream.log_feed import LogFeed
+    from jobs_admin.projection.ingest import ReadJob
+    from trellis_jobs.jetstream.log.feed import LogFeed
     from trellis_jobs.model.identity import JobAddress
 
 log = logging.getLogger(__name__)

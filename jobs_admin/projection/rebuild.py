@@ -16,22 +16,22 @@ from typing import TYPE_CHECKING, Final
 
 import aiosqlite
 
-from jobs_admin.errors import AdminError, ProjectionTaken
+from jobs_admin.api.errors import AdminError, ProjectionTaken
 from jobs_admin.file_lock import only_writer
+from jobs_admin.projection.compatibility import naming_trouble
 from jobs_admin.projection.files import FileDamaged, beside, file_id, put_in_place, remove
-from jobs_admin.projection.fitness import naming_trouble
-from jobs_admin.projection.intake import Intake
+from jobs_admin.projection.ingest import Intake
 from jobs_admin.projection.metadata import place_of
 from jobs_admin.projection.store import Projection
 from jobs_admin.projection.writer import Writer
-from trellis_jobs.jetstream.log_feed import Place
+from trellis_jobs.jetstream.log.feed import Place
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator
     from pathlib import Path
 
     from jobs_admin.priority import Throttle
-    from trellis_jobs.jetstream.log_feed import LogFeed, LogMessage
+    from trellis_jobs.jetstream.log.feed import LogFeed, LogMessage
 
 log = logging.getLogger(__name__)
 

@@ -19,12 +19,12 @@ from trellis_jobs.wire import job_errors, jobs
 from trellis_jobs.wire.fields import dumps
 
 if TYPE_CHECKING:
+    from jobs_admin.api.job_filter import Scalar
     from jobs_admin.projection.batch import Changes, Columns
     from trellis_jobs.model.job import Job
     from trellis_jobs.model.job_errors import JobError
     from trellis_jobs.model.json_values import Json
 
-Scalar = str | int | float | bool
 
 COLUMNS: Final = (
     "job",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from jobs_admin.projection.many_rows import ManyRows
+from jobs_admin.projection.bulk_statement import ManyRows
 from jobs_admin.projection.rows import COLUMNS
 
 JOBS: Final = f"SELECT {', '.join(COLUMNS)} FROM jobs_projection"  # noqa: S608 - our own column names

@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING, Any, Final
 
 import aiosqlite
 
-from jobs_admin.errors import ProjectionUnusable
+from jobs_admin.api.errors import ProjectionUnusable
+from jobs_admin.projection.compatibility import naming_trouble, why_unfit
 from jobs_admin.projection.files import FileDamaged, file_id, read_only
-from jobs_admin.projection.fitness import naming_trouble, why_unfit
 from jobs_admin.projection.metadata import metadata, place_in
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from trellis_jobs.jetstream.log_feed import LogExtent, LogFeed
+    from trellis_jobs.jetstream.log.feed import LogExtent, LogFeed
 
 _COUNTS: Final = {
     "jobs": "SELECT coalesce(sum(jobs), 0) FROM job_counts",

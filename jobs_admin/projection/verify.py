@@ -13,15 +13,15 @@ from typing import TYPE_CHECKING, Any, Final
 
 import aiosqlite
 
-from jobs_admin.errors import ProjectionMissing
+from jobs_admin.api.errors import ProjectionMissing
+from jobs_admin.projection.compatibility import fit_place, naming_trouble
 from jobs_admin.projection.files import file_id, read_only
-from jobs_admin.projection.fitness import fit_place, naming_trouble
 from jobs_admin.projection.metadata import place_of
 from jobs_admin.projection.rebuild import beside_it, fill, fill_up
 from jobs_admin.projection.rows import minute
 from jobs_admin.projection.tables import ACTIVITY, PRESENCE, TABLES
-from jobs_admin.retention.policy import SHORTEST
-from trellis_jobs.jetstream.log_feed import check_log
+from jobs_admin.retention_policy import SHORTEST
+from trellis_jobs.jetstream.log.feed import check_log
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterable, Sequence
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     from jobs_admin.projection.rebuild import TellProgress
     from jobs_admin.projection.tables import Table
-    from trellis_jobs.jetstream.log_feed import LogFeed
+    from trellis_jobs.jetstream.log.feed import LogFeed
 
 EXAMPLES: Final = 20
 # Retention leaves a job alone as long after its newest event was stored.

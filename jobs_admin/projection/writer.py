@@ -6,8 +6,9 @@ from contextlib import contextmanager
 from math import inf
 from typing import TYPE_CHECKING, Final
 
-from jobs_admin.errors import ProjectionOutdated
+from jobs_admin.api.errors import ProjectionOutdated
 from jobs_admin.projection import statements as sql
+from jobs_admin.projection.counters import TALLIES
 from jobs_admin.projection.files import FileDamaged, FileReplaced, file_id
 from jobs_admin.projection.metadata import ALL_METADATA, place_in, place_rows
 from jobs_admin.projection.rows import (
@@ -24,7 +25,6 @@ from jobs_admin.projection.rows import (
     to_row,
 )
 from jobs_admin.projection.schema import SCHEMA_VERSION, indexes_script, tables_script
-from jobs_admin.projection.tallies import TALLIES
 from trellis_jobs.errors import JobsError
 from trellis_jobs.model import subjects
 
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
     from jobs_admin.projection.batch import Changes, Columns, JobRow
     from jobs_admin.projection.files import FileId
-    from trellis_jobs.jetstream.log_feed import Place
+    from trellis_jobs.jetstream.log.feed import Place
     from trellis_jobs.model.identity import JobAddress
 
 ACTIVITY_MINUTES: Final = 24 * 60

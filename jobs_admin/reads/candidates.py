@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 import orjson
 
 from jobs_admin.projection.rows import microseconds
-from trellis_jobs.jetstream.event_log import Latest
+from trellis_jobs.jetstream.log.event_log import Latest
 from trellis_jobs.model.identity import JobAddress
 from trellis_jobs.model.standing import Head
 from trellis_jobs.model.states import JobState

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     import aiosqlite
 
-    from jobs_admin.reads.job_filter import JobFilter
+    from jobs_admin.api.job_filter import JobFilter
     from jobs_admin.reads.readers import Readers
 
 T = TypeVar("T")

@@ -5,15 +5,17 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
+from jobs_admin.projection.counters import SLOT
 from jobs_admin.projection.rows import microseconds, moment_of
-from jobs_admin.projection.tallies import SLOT
-from jobs_admin.reads.job_filter import Conditions, JobFilter, counts, narrowest, standing
+from jobs_admin.reads.job_filter import Conditions, counts, narrowest, standing
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from datetime import datetime
 
     import aiosqlite
+
+    from jobs_admin.api.job_filter import JobFilter
 
 
 # A service and a type, or all of them.

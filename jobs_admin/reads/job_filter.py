@@ -14,10 +14,9 @@ from jobs_admin.projection.rows import microseconds, value_hash
 from trellis_jobs.model.states import JobState
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-    from datetime import datetime
+    from collections.abc import Iterator, Sequence
 
-    from jobs_admin.projection.rows import Scalar
+    from jobs_admin.api.job_filter import JobFilter, Scalar
 
 # A prefix as long as a ULID's time leaves few jobs.
 _NARROW_PREFIX: Final = 10
@@ -25,45 +24,6 @@ _HAS_VALUE: Final = (
     "EXISTS (SELECT 1 FROM payload_values AS v WHERE v.hash IN (?, ?) AND v.job = j.job)"
 )
 _OF_VALUE: Final = "j.job IN (SELECT job FROM payload_values WHERE hash IN (?, ?))"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class JobFilter:
-    """What is left out does not narrow.
-
-    `since` and `until` are about the last change: jobs that changed since then, and jobs of which
-    everything happened before. A number, true or false of a payload is found as text too: who
-    looks for one may not know which it is. Text is only text.
-    """
-
-    service: str | None = None
-    type: str | None = None
-    states: Sequence[JobState] | None = None
-    since: datetime | None = None
-    until: datetime | None = None
-    key: str | None = None
-    id_prefix: str | None = None
-    error: str | None = None
-    payload: Mapping[str, Scalar] | None = None
-
-    @property
-    def is_impossible(self) -> bool:
-        is_no_time = self.since is not None and self.until is not None and self.since >= self.until
-        return is_no_time or (self.states is not None and not self.states)
-
-    @property
-    def is_counted(self) -> bool:
-        """Only service, type, state and error: those are counted as jobs move."""
-        return not (self.since or self.until or self._is_looked_up)
-
-    @property
-    def is_counted_by_change(self) -> bool:
-        """Beside service, type and state only when they last changed, which is counted too."""
-        return self.error is None and not self._is_looked_up
-
-    @property
-    def _is_looked_up(self) -> bool:
-        return bool(self.key or self.id_prefix or self.payload)
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING, Any, Final
 
 import orjson
 
+from jobs_admin.api.job_filter import JobFilter
+from jobs_admin.api.views.jobs import JobPlace
 from jobs_admin.projection.rows import microseconds, moment_of
 from jobs_admin.reads.job_counts import count
 from jobs_admin.reads.job_filter import (
     Conditions,
-    JobFilter,
     Route,
     by_age,
     counts,
@@ -23,7 +24,6 @@ from jobs_admin.reads.readers import LONGEST_QUESTION
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from datetime import datetime
 
     import aiosqlite
 
@@ -32,8 +32,6 @@ if TYPE_CHECKING:
 __all__ = [
     "AmbiguousId",
     "FoundJobs",
-    "JobFilter",
-    "JobPlace",
     "StoredJob",
     "find",
     "lines",
@@ -47,14 +45,6 @@ _ERRORS_CLUSTER: Final = 10
 _DOCUMENTS_AT_ONCE: Final = 32
 _JOBS: Final = "jobs_projection AS j"
 _NEWEST_FIRST: Final = "ORDER BY j.created_at DESC, j.job DESC"
-
-
-@dataclass(frozen=True, slots=True)
-class JobPlace:
-    """Where a job is in every list, whatever becomes of it; `number` is of its first event."""
-
-    created_at: datetime
-    number: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,7 +135,10 @@ async def page(
             )
             rows = list(await database.execute_fetchall(query, (*values, limit + 1, offset)))
         documents = await _documents(database, [number for number, _ in rows[:limit]], room)
-    places = [JobPlace(moment_of(created), number) for number, created in rows[: len(documents)]]
+    places = [
+        JobPlace(created_at=moment_of(created), first_seq=number)
+        for number, created in rows[: len(documents)]
+    ]
     return FoundJobs(documents, found, offset, limit, places, is_last=len(rows) == len(documents))
 
 
@@ -204,7 +197,7 @@ def _older(before: JobPlace | None) -> Conditions:
         return Conditions()
     created = microseconds(before.created_at)
     part = "j.created_at <= ? AND (j.created_at < ? OR j.job < ?)"
-    return Conditions((part,), (created, created, before.number))
+    return Conditions((part,), (created, created, before.first_seq))
 
 
 async def _streams(database: aiosqlite.Connection, wanted: JobFilter) -> list[Route] | None:

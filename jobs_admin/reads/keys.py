@@ -5,11 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from jobs_admin.reads.job_filter import Conditions, JobFilter, standing
+from jobs_admin.api.job_filter import JobFilter
+from jobs_admin.reads.job_filter import Conditions, standing
 
 if TYPE_CHECKING:
     from jobs_admin.reads.readers import Readers
-    from trellis_jobs.model.key_state import KeyState
+    from trellis_jobs.model.keys.state import KeyState
 
 # Of a key with a million jobs the newest say enough.
 _NEWEST: Final = 1_000

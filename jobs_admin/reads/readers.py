@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 import aiosqlite
 
-from jobs_admin.errors import ProjectionOutdated, ProjectionUnavailable, QuestionTooLong
+from jobs_admin.api.errors import ProjectionOutdated, ProjectionUnavailable, QuestionTooLong
+from jobs_admin.projection.compatibility import naming_trouble, require_whole, schema_version
 from jobs_admin.projection.files import FileDamaged, FileMissing, file_id, read_only
-from jobs_admin.projection.fitness import naming_trouble, require_whole, schema_version
 from jobs_admin.projection.schema import SCHEMA_VERSION, lacking
 
 if TYPE_CHECKING:

@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING, Any, Final
 
 import orjson
 
-from jobs_admin.chase import Known
+from jobs_admin.actions.job_follower import Known
+from jobs_admin.api.views.jobs import JobPlace
 from jobs_admin.projection.rows import moment_of
 from jobs_admin.reads.job_counts import count
 from jobs_admin.reads.job_filter import counts, narrowest, standing
-from jobs_admin.reads.jobs import JobPlace, page_query
+from jobs_admin.reads.jobs import page_query
 from jobs_admin.reads.readers import LONGEST_QUESTION
 from trellis_jobs.wire import jobs as wire
 
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 
     import aiosqlite
 
-    from jobs_admin.reads.job_filter import JobFilter
+    from jobs_admin.api.job_filter import JobFilter
     from jobs_admin.reads.readers import Readers
 
 # One job may have a megabyte: so much of them is in memory at a time, in characters.
@@ -102,4 +103,6 @@ async def _load(database: aiosqlite.Connection, numbers: Sequence[int]) -> list[
 def _target(row: Any) -> Target:
     number, created_at, last_sequence, document = row
     job = wire.from_json(orjson.loads(document))
-    return Target(JobPlace(moment_of(created_at), number), Known(job, last_sequence))
+    return Target(
+        JobPlace(created_at=moment_of(created_at), first_seq=number), Known(job, last_sequence)
+    )

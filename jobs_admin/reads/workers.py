@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from jobs_admin.explaining.explanation import Worker
+from jobs_admin.explain.explanation import Worker
 from jobs_admin.projection.rows import moment_of
 from trellis_jobs.model.states import JobState
 

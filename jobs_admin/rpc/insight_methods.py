@@ -9,22 +9,22 @@ from typing import TYPE_CHECKING, Any, Final
 
 import orjson
 
-from jobs_admin.explaining.explain import explain
-from jobs_admin.explaining.explanation import Facts
-from jobs_admin.explaining.telling import told_explanation, told_log
-from jobs_admin.job_keys import key_of
+from jobs_admin.actions.job_keys import key_of
+from jobs_admin.api import inputs
+from jobs_admin.api.error_envelope import NotFound
+from jobs_admin.explain.explain import explain
+from jobs_admin.explain.explanation import Facts
+from jobs_admin.explain.to_json import told_explanation, told_log
 from jobs_admin.reads.services import FRESH
 from jobs_admin.reads.workers import running, workers_of
-from jobs_admin.rpc import inputs
-from jobs_admin.rpc.faults import NotFound
-from jobs_admin.rpc.finding import address_of
+from jobs_admin.rpc.job_lookup import address_of
 from jobs_admin.rpc.pages import page_json
 from jobs_admin.rpc.router import Method
-from trellis_jobs.contract.contract_note import read_note
+from trellis_jobs.contract.consumer_metadata import read_note
 from trellis_jobs.errors import DeclarationError
-from trellis_jobs.jetstream.history import Histories
-from trellis_jobs.jetstream.queue_consumers import QueueConsumers
-from trellis_jobs.jetstream.work_messages import WorkMessages
+from trellis_jobs.jetstream.log.history import Histories
+from trellis_jobs.jetstream.work.consumer_info import QueueConsumers
+from trellis_jobs.jetstream.work.messages import WorkMessages
 from trellis_jobs.key_errors import KeyStateMalformed
 from trellis_jobs.model.job import fold
 from trellis_jobs.model.states import JobState
@@ -32,15 +32,15 @@ from trellis_jobs.model.states import JobState
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from jobs_admin.actions.job_keys import JobKeys
+    from jobs_admin.actions.key_leases import HeldKey
     from jobs_admin.health import Health
-    from jobs_admin.job_keys import JobKeys
-    from jobs_admin.leases import HeldKey
+    from jobs_admin.reads.read_your_writes import LogProgress
     from jobs_admin.reads.readers import Readers
-    from jobs_admin.rpc.catching_up import LogProgress
     from jobs_admin.rpc.router import Asker
-    from trellis_jobs.jetstream.connection import Connection
-    from trellis_jobs.jetstream.queue_consumers import QueueConsumer
-    from trellis_jobs.jetstream.server_clock import ServerClock
+    from trellis_jobs.jetstream.client.connection import Connection
+    from trellis_jobs.jetstream.client.server_clock import ServerClock
+    from trellis_jobs.jetstream.work.consumer_info import QueueConsumer
     from trellis_jobs.model.identity import JobAddress
     from trellis_jobs.model.job import Job
 

@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING, Any, Final
 
 import orjson
 
-from jobs_admin import actions
-from jobs_admin.actions import Done, NotLegal, Order
-from jobs_admin.errors import Issue
+from jobs_admin.actions import job_actions
+from jobs_admin.actions.job_actions import Done, NotLegal, Order
+from jobs_admin.api import inputs
+from jobs_admin.api.error_envelope import Invalid, NotFound
+from jobs_admin.api.errors import Issue
 from jobs_admin.reads import jobs as reads
 from jobs_admin.reads.dead_groups import dead_groups
-from jobs_admin.rpc import inputs
-from jobs_admin.rpc.catching_up import caught_up, showing_what_was_done
-from jobs_admin.rpc.faults import Invalid, NotFound
-from jobs_admin.rpc.finding import address_of, find
+from jobs_admin.reads.read_your_writes import caught_up, showing_what_was_done
+from jobs_admin.rpc.job_lookup import address_of, find
 from jobs_admin.rpc.pages import job_page_json, page_json, without_the_large
 from jobs_admin.rpc.router import Method
 from trellis_jobs.model.events import EventKind
@@ -25,11 +25,11 @@ from trellis_jobs.wire.fields import add_present, dumps
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from jobs_admin.actions import Actions, Plan
+    from jobs_admin.actions.job_actions import Actions, Plan
     from jobs_admin.reads.dead_groups import DeadGroup
     from jobs_admin.reads.jobs import StoredJob
+    from jobs_admin.reads.read_your_writes import LogProgress
     from jobs_admin.reads.readers import Readers
-    from jobs_admin.rpc.catching_up import LogProgress
     from jobs_admin.rpc.router import Asker
 
 _DEAD: Final = frozenset({JobState.DEAD})
@@ -80,18 +80,20 @@ class JobMethods:
 
     async def cancel(self, asked: inputs.ActionInput, asker: Asker) -> dict[str, Any]:
         return await self._act(
-            actions.cancel, asked, asker, actions.legal_from(EventKind.CANCELLED)
+            job_actions.cancel, asked, asker, job_actions.legal_from(EventKind.CANCELLED)
         )
 
     async def retry(self, asked: inputs.ActionInput, asker: Asker) -> dict[str, Any]:
-        return await self._act(actions.retry, asked, asker, actions.legal_from(EventKind.RETRIED))
+        return await self._act(
+            job_actions.retry, asked, asker, job_actions.legal_from(EventKind.RETRIED)
+        )
 
     async def replay(self, asked: inputs.ActionInput, asker: Asker) -> dict[str, Any]:
-        return await self._act(actions.retry, asked, asker, _DEAD)
+        return await self._act(job_actions.retry, asked, asker, _DEAD)
 
     async def dismiss(self, asked: inputs.ActionInput, asker: Asker) -> dict[str, Any]:
         return await self._act(
-            actions.dismiss, asked, asker, actions.legal_from(EventKind.DISMISSED)
+            job_actions.dismiss, asked, asker, job_actions.legal_from(EventKind.DISMISSED)
         )
 
     async def _page(self, asked: inputs.DeadInput, states: list[JobState] | None) -> bytes:

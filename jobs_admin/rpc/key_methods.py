@@ -8,29 +8,29 @@ from typing import TYPE_CHECKING, Any, Final
 
 import orjson
 
-from jobs_admin.errors import Issue
-from jobs_admin.job_keys import NoSlot, Released, StillRenewed, is_key_hash
+from jobs_admin.actions.job_keys import NoSlot, Released, StillRenewed, is_key_hash
+from jobs_admin.api import inputs
+from jobs_admin.api.error_envelope import Invalid, NotFound
+from jobs_admin.api.errors import Issue
 from jobs_admin.reads import keys as reads
-from jobs_admin.rpc import inputs
-from jobs_admin.rpc.catching_up import caught_up, showing_what_was_done
-from jobs_admin.rpc.faults import Invalid, NotFound
+from jobs_admin.reads.read_your_writes import caught_up, showing_what_was_done
 from jobs_admin.rpc.pages import page_json
 from jobs_admin.rpc.router import Method
 from trellis_jobs.model.durations import spell
-from trellis_jobs.model.key_state import KeyAddress, KeyState, Slot
+from trellis_jobs.model.keys.state import KeyAddress, KeyState, Slot
 from trellis_jobs.wire.fields import add_present
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from datetime import datetime
 
-    from jobs_admin.job_keys import JobKeys
-    from jobs_admin.key_names import KeyNames
+    from jobs_admin.actions.job_keys import JobKeys
+    from jobs_admin.actions.key_names import KeyNames
     from jobs_admin.reads.keys import BusyKey
+    from jobs_admin.reads.read_your_writes import ProjectionProgress
     from jobs_admin.reads.readers import Readers
-    from jobs_admin.rpc.catching_up import ProjectionProgress
     from jobs_admin.rpc.router import Asker
-    from trellis_jobs.jetstream.server_clock import ServerClock
+    from trellis_jobs.jetstream.client.server_clock import ServerClock
 
 # One answer holds them; how many there are in all is told besides.
 _MOST_QUEUED: Final = 1_000

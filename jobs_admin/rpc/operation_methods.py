@@ -6,37 +6,37 @@ import logging
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from jobs_admin.errors import Issue
-from jobs_admin.operations import operation as moves
-from jobs_admin.operations.operation import Request
-from jobs_admin.operations.run import wanted
-from jobs_admin.operations.verbs import CHANGES
-from jobs_admin.reads.targets import matched
-from jobs_admin.rpc import inputs
-from jobs_admin.rpc.catching_up import caught_up
-from jobs_admin.rpc.faults import Invalid, NotFound
-from jobs_admin.rpc.pages import page_json
-from jobs_admin.rpc.router import Method
-from jobs_admin.views.operations import (
+from jobs_admin.api import inputs
+from jobs_admin.api.error_envelope import Invalid, NotFound
+from jobs_admin.api.errors import Issue
+from jobs_admin.api.views.operations import (
     MatchedJobs,
     Operated,
     OperationFilter,
     OperationView,
     PreviewView,
 )
+from jobs_admin.operations import operation as moves
+from jobs_admin.operations.operation import Request
+from jobs_admin.operations.run import wanted
+from jobs_admin.operations.verbs import CHANGES
+from jobs_admin.reads.read_your_writes import caught_up
+from jobs_admin.reads.targets import matched
+from jobs_admin.rpc.pages import page_json
+from jobs_admin.rpc.router import Method
 from trellis_jobs.model.states import JobState
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from datetime import datetime
 
+    from jobs_admin.api.job_filter import JobFilter
     from jobs_admin.operations.operation import Operation
     from jobs_admin.operations.records import OperationRecords, Stored
     from jobs_admin.operations.runner import Runner
-    from jobs_admin.reads.job_filter import JobFilter
+    from jobs_admin.reads.read_your_writes import LogProgress
     from jobs_admin.reads.readers import Readers
     from jobs_admin.reads.targets import Matched
-    from jobs_admin.rpc.catching_up import LogProgress
     from jobs_admin.rpc.router import Asker
 
 log = logging.getLogger(__name__)

@@ -11,7 +11,8 @@ from trellis_jobs.wire.fields import dumps
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from jobs_admin.reads.jobs import FoundJobs, JobPlace
+    from jobs_admin.api.views.jobs import JobPlace
+    from jobs_admin.reads.jobs import FoundJobs
 
 _AROUND_THE_ENTRIES: Final = 1024
 # Whatever may be large in a job or an event; the rest of it is small.
@@ -45,7 +46,7 @@ def job_page_json(page: FoundJobs, *, before: JobPlace | None, room: int) -> byt
         body["nextOffset"] = page.offset + told
     if fitting and not (page.is_last and told == len(page.documents)):
         last = page.places[told - 1]
-        body["nextBefore"] = {"createdAt": last.created_at, "firstSeq": last.number}
+        body["nextBefore"] = {"createdAt": last.created_at, "firstSeq": last.first_seq}
     return dumps(body)
 
 

@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING, Any, Final
 
 from pydantic import BaseModel, ValidationError
 
+from jobs_admin.api.error_envelope import Busy, Fault, Full, Invalid
+from jobs_admin.api.errors import NO_METHOD, Issue, ProjectionRebuilding
 from jobs_admin.config import SERVICE_NAME
-from jobs_admin.errors import NO_METHOD, Issue, ProjectionRebuilding
-from jobs_admin.rpc.faults import Busy, Fault, Full, Invalid
 from trellis_jobs.errors import InvalidToken, JobsError
 from trellis_jobs.infrastructure_errors import StreamFull
-from trellis_jobs.jetstream.connection import ConnectionLost, NoResponders
-from trellis_jobs.jetstream.requests import Reply, Request
+from trellis_jobs.jetstream.client.connection import ConnectionLost, NoResponders
+from trellis_jobs.jetstream.client.rpc import Reply, Request
 from trellis_jobs.model import subjects
 from trellis_jobs.telemetry import RequestTelemetry
 from trellis_jobs.wire.fields import dumps

@@ -8,20 +8,20 @@ from typing import TYPE_CHECKING, Any
 
 import orjson
 
+from jobs_admin.api import inputs
 from jobs_admin.reads import ignored, services
+from jobs_admin.reads.read_your_writes import caught_up
 from jobs_admin.reads.stats import stats
-from jobs_admin.rpc import inputs
-from jobs_admin.rpc.catching_up import caught_up
 from jobs_admin.rpc.pages import page_json, services_json
 from jobs_admin.rpc.router import Method
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+    from jobs_admin.reads.read_your_writes import ProjectionProgress
     from jobs_admin.reads.readers import Readers
-    from jobs_admin.rpc.catching_up import ProjectionProgress
     from jobs_admin.rpc.router import Asker
-    from trellis_jobs.jetstream.server_clock import ServerClock
+    from trellis_jobs.jetstream.client.server_clock import ServerClock
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,16 +11,17 @@ from typing import Any
 
 import orjson
 
-from jobs_admin.client import AdminClient
-from jobs_admin.config import AdminConfig, Mode
+from jobs_admin.api.client import AdminClient
+from jobs_admin.api.views.health import Mode
+from jobs_admin.config import AdminConfig
 from jobs_admin.daemon import Daemon, serving
 from tests.support.facts import until
 from tests.support.lab import LabJobs, producer
-from trellis_jobs.jetstream.connection import Connection
-from trellis_jobs.jetstream.requests import Reply, call
+from trellis_jobs.environment import Surroundings, utc_now
+from trellis_jobs.jetstream.client.connection import Connection
+from trellis_jobs.jetstream.client.rpc import Reply, call
 from trellis_jobs.model import subjects
 from trellis_jobs.model.states import JobState
-from trellis_jobs.surroundings import Surroundings, utc_now
 
 
 @dataclass

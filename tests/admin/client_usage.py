@@ -5,12 +5,12 @@ from __future__ import annotations
 from datetime import datetime
 from typing import assert_type
 
-from jobs_admin.client import AdminClient, JobQuery
-from jobs_admin.errors import Invalid, Issue, NotFound
-from jobs_admin.explaining.explanation import Because
-from jobs_admin.health import HealthStatus
-from jobs_admin.views.jobs import ChangedJob, JobPage, JobPlace, JobView, LogEntry
-from jobs_admin.views.services import CheckView, ServiceView
+from jobs_admin.api.client import AdminClient, JobQuery
+from jobs_admin.api.errors import Invalid, Issue, NotFound
+from jobs_admin.api.reasons import Because
+from jobs_admin.api.views.health import CheckView, HealthStatus
+from jobs_admin.api.views.jobs import ChangedJob, JobPage, JobPlace, JobView, LogEntry
+from jobs_admin.api.views.services import ServiceView
 from trellis_jobs.model.identity import JobAddress
 from trellis_jobs.model.states import JobState
 

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from jobs_admin.projection.rows import microseconds
 from tests.given import NOON, REPORT, created, histories, standing_in
-from trellis_jobs.jetstream.log_feed import LogMessage
+from trellis_jobs.jetstream.log.feed import LogMessage
 from trellis_jobs.model import events as e
 from trellis_jobs.model import subjects
 from trellis_jobs.model.concurrency import Concurrency

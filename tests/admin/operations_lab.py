@@ -8,12 +8,12 @@ from collections.abc import Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
-from jobs_admin.client import AdminClient
-from jobs_admin.views.operations import OperationView
+from jobs_admin.api.client import AdminClient
+from jobs_admin.api.views.operations import OperationView
 from tests.given import NOON, created, dead, started
 from tests.support.facts import until
 from tests.support.lab import Probe
-from trellis_jobs.jetstream.event_log import EventLog
+from trellis_jobs.jetstream.log.event_log import EventLog
 from trellis_jobs.model import events as e
 from trellis_jobs.model.identity import JobAddress
 from trellis_jobs.model.standing import Head

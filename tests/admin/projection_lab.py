@@ -29,11 +29,11 @@ from tests.given import (
 from tests.support.facts import until
 from tests.support.worker_process import ROOT
 from trellis_jobs.contract.topology import LOG, Topology
-from trellis_jobs.jetstream import api
-from trellis_jobs.jetstream.connection import Connection
-from trellis_jobs.jetstream.log_feed import LogFeed
-from trellis_jobs.jetstream.provision import provision
-from trellis_jobs.jetstream.server import detect_features
+from trellis_jobs.jetstream.client import api
+from trellis_jobs.jetstream.client.connection import Connection
+from trellis_jobs.jetstream.log.feed import LogFeed
+from trellis_jobs.jetstream.setup.features import detect_features
+from trellis_jobs.jetstream.setup.provision import provision
 from trellis_jobs.model import subjects
 from trellis_jobs.model.concurrency import Concurrency
 from trellis_jobs.model.events import EventKind

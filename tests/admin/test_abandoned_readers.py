@@ -7,14 +7,14 @@ from typing import Any
 
 import pytest
 
-from jobs_admin.upkeep import abandoned_readers
-from jobs_admin.upkeep.abandoned_readers import ABANDONED_AFTER, AbandonedReaders, is_abandoned
+from jobs_admin.maintenance import abandoned_readers
+from jobs_admin.maintenance.abandoned_readers import ABANDONED_AFTER, AbandonedReaders, is_abandoned
 from tests.support.lab import Probe, probe
 from trellis_jobs.contract.topology import Topology
 from trellis_jobs.embedded import EmbeddedServer
-from trellis_jobs.jetstream import api
-from trellis_jobs.jetstream.provision import provision
-from trellis_jobs.jetstream.readers import Reader, list_readers
+from trellis_jobs.jetstream.client import api
+from trellis_jobs.jetstream.setup.provision import provision
+from trellis_jobs.jetstream.setup.readers import Reader, list_readers
 
 OLD = ABANDONED_AFTER + timedelta(seconds=1)
 

@@ -12,11 +12,10 @@ from pathlib import Path
 
 import pytest
 
-from jobs_admin.client import AdminClient
-from jobs_admin.errors import Unexpected
-from jobs_admin.health import HealthStatus
+from jobs_admin.api.client import AdminClient
+from jobs_admin.api.errors import Unexpected
+from jobs_admin.api.views.health import HealthStatus, HealthView
 from jobs_admin.projection.rebuild_progress import RebuildProgress
-from jobs_admin.views.services import HealthView
 from tests.admin.admin_lab import daemon_at, until_projected
 from tests.admin.test_health import get
 from tests.support.facts import until

@@ -9,11 +9,11 @@ from typing import Any
 import orjson
 import pytest
 
+from jobs_admin.api.views.health import HealthView
 from jobs_admin.reads import services
-from jobs_admin.views.services import HealthView
 from tests.admin.admin_lab import AdminLab, Stranger
 from tests.support.lab import Task
-from trellis_jobs.jetstream import api
+from trellis_jobs.jetstream.client import api
 from trellis_jobs.model.states import JobState
 
 METHODS = (

@@ -11,23 +11,23 @@ from typing import Any
 
 import pytest
 
-from jobs_admin.actions import Order, retry
-from jobs_admin.client import AdminClient
+from jobs_admin.actions.job_actions import Order, retry
+from jobs_admin.api.client import AdminClient
+from jobs_admin.api.errors import Invalid
+from jobs_admin.api.views.jobs import ChangedJob
 from jobs_admin.config import AdminConfig
 from jobs_admin.daemon import Daemon, serving
-from jobs_admin.errors import Invalid
-from jobs_admin.views.jobs import ChangedJob
 from tests.admin.admin_lab import AdminLab
 from tests.given import after, created, failed, log, started
 from tests.support.facts import until
 from tests.support.lab import Bench, Task, producer, until_state, worker
 from trellis_jobs import JobRef
 from trellis_jobs.embedded import EmbeddedServer
+from trellis_jobs.environment import Surroundings, utc_now
 from trellis_jobs.model.events import EventKind, Retried
 from trellis_jobs.model.identity import JobAddress
 from trellis_jobs.model.job import fold
 from trellis_jobs.model.states import JobState
-from trellis_jobs.surroundings import Surroundings, utc_now
 
 
 @pytest.mark.parametrize(("at", "kept"), [(59, after(60)), (60, None), (61, None)])

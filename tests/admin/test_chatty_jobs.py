@@ -11,29 +11,29 @@ from pathlib import Path
 
 import pytest
 
-from jobs_admin.actions import Actions, Order, cancel, legal_from
-from jobs_admin.chase import Chase
-from jobs_admin.errors import JobKeepsMoving
-from jobs_admin.job_keys import JobKeys
-from jobs_admin.leases import Leases
-from jobs_admin.upkeep import janitor
-from jobs_admin.upkeep.janitor import Janitor, plan_expiry
-from jobs_admin.upkeep.verdicts import Verdicts
+from jobs_admin.actions.guarded_append import Verdicts
+from jobs_admin.actions.job_actions import Actions, Order, cancel, legal_from
+from jobs_admin.actions.job_follower import Chase
+from jobs_admin.actions.job_keys import JobKeys
+from jobs_admin.actions.key_leases import Leases
+from jobs_admin.api.errors import JobKeepsMoving
+from jobs_admin.maintenance import janitor
+from jobs_admin.maintenance.janitor import Janitor, plan_expiry
 from tests.admin.admin_lab import AdminLab, daemon_at, time_passes, until_projected
 from tests.admin.upkeep_lab import purge
 from tests.given import progressed, started
 from tests.support.lab import Probe, Task, probe, producer
 from trellis_jobs.embedded import EmbeddedServer
+from trellis_jobs.environment import Surroundings, utc_now
 from trellis_jobs.errors import NotConfirmed
-from trellis_jobs.jetstream.event_log import FOREVER, EventLog, Latest, Lost, Refused
-from trellis_jobs.jetstream.history import Stretch
-from trellis_jobs.jetstream.server_clock import ServerClock
+from trellis_jobs.jetstream.client.server_clock import ServerClock
+from trellis_jobs.jetstream.log.event_log import FOREVER, EventLog, Latest, Lost, Refused
+from trellis_jobs.jetstream.log.history import Stretch
 from trellis_jobs.model import subjects
 from trellis_jobs.model.events import Event, EventKind
 from trellis_jobs.model.identity import JobAddress
 from trellis_jobs.model.standing import Head
 from trellis_jobs.model.states import JobState
-from trellis_jobs.surroundings import Surroundings, utc_now
 from trellis_jobs.wire import events as wire
 
 NOTES = 15_000

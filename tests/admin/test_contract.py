@@ -8,7 +8,7 @@ from typing import Any
 import orjson
 import pytest
 
-from jobs_admin.rpc.contract import RPCS, Capability, contract
+from jobs_admin.api.contract import RPCS, Capability, contract
 from tests.admin.admin_lab import AdminLab
 from tests.admin.write_contract import FILE, text
 from tests.support.lab import Task

@@ -13,15 +13,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from jobs_admin.client import JobQuery
-from jobs_admin.errors import QuestionTooLong
+from jobs_admin.api.client import JobQuery
+from jobs_admin.api.errors import QuestionTooLong
+from jobs_admin.api.job_filter import JobFilter
 from jobs_admin.projection.error_patterns import pattern_of
-from jobs_admin.projection.intake import Intake
+from jobs_admin.projection.ingest import Intake
 from jobs_admin.projection.rows import microseconds
 from jobs_admin.projection.store import Projection
 from jobs_admin.reads import jobs as reads
 from jobs_admin.reads.dead_groups import dead_groups
-from jobs_admin.reads.job_filter import JobFilter
 from jobs_admin.reads.readers import Readers
 from tests.admin.admin_lab import AdminLab, until_shown
 from tests.admin.made_log import Scribe, split
@@ -36,7 +36,7 @@ from tests.given import (
     started,
 )
 from tests.support.lab import Task, dead_jobs
-from trellis_jobs.jetstream.log_feed import LogMessage, Place
+from trellis_jobs.jetstream.log.feed import LogMessage, Place
 from trellis_jobs.model.identity import JobAddress
 from trellis_jobs.model.states import JobState
 

@@ -9,10 +9,10 @@ from pathlib import Path
 import orjson
 import pytest
 
+from jobs_admin.maintenance.janitor import plan_expiry
 from jobs_admin.projection.store import Projection
 from jobs_admin.reads import candidates
 from jobs_admin.reads.readers import Readers
-from jobs_admin.upkeep.janitor import plan_expiry
 from tests import given
 from tests.admin.upkeep_lab import (
     Care,
@@ -28,7 +28,7 @@ from tests.support.facts import until
 from tests.support.lab import Probe, probe
 from trellis_jobs import JobRef
 from trellis_jobs.embedded import EmbeddedServer
-from trellis_jobs.jetstream.event_log import Latest
+from trellis_jobs.jetstream.log.event_log import Latest
 from trellis_jobs.model import events as e
 from trellis_jobs.model import subjects
 from trellis_jobs.model.events import EventKind

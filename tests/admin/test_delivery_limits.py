@@ -13,12 +13,16 @@ from typing import Any
 import orjson
 import pytest
 
-from jobs_admin.job_keys import JobKeys
-from jobs_admin.leases import Leases
-from jobs_admin.upkeep.absences import Absences
-from jobs_admin.upkeep.burials import Burials, Exhausted, plan_death, stands_for
-from jobs_admin.upkeep.stuck_messages import StuckMessages, exhausted_for_certain, may_be_waiting
-from jobs_admin.upkeep.verdicts import Verdicts
+from jobs_admin.actions.guarded_append import Verdicts
+from jobs_admin.actions.job_keys import JobKeys
+from jobs_admin.actions.key_leases import Leases
+from jobs_admin.maintenance.exhausted_jobs import Burials, Exhausted, plan_death, stands_for
+from jobs_admin.maintenance.stuck_messages import (
+    StuckMessages,
+    exhausted_for_certain,
+    may_be_waiting,
+)
+from jobs_admin.maintenance.worker_liveness import Absences
 from tests import given
 from tests.admin.upkeep_lab import (
     Care,
@@ -41,20 +45,20 @@ from tests.support.facts import until
 from tests.support.lab import Probe, probe
 from trellis_jobs import JobRef
 from trellis_jobs.embedded import EmbeddedServer
-from trellis_jobs.jetstream import api
-from trellis_jobs.jetstream.event_log import Latest
-from trellis_jobs.jetstream.presence import Presence
-from trellis_jobs.jetstream.queue_consumers import QueueConsumer, QueueConsumers
-from trellis_jobs.jetstream.server_clock import ServerClock
-from trellis_jobs.jetstream.work_messages import NoWork, WorkMessage, WorkMessages
+from trellis_jobs.environment import uptime, utc_now
+from trellis_jobs.jetstream.client import api
+from trellis_jobs.jetstream.client.server_clock import ServerClock
+from trellis_jobs.jetstream.log.event_log import Latest
+from trellis_jobs.jetstream.log.presence import Presence
+from trellis_jobs.jetstream.work.consumer_info import QueueConsumer, QueueConsumers
+from trellis_jobs.jetstream.work.messages import NoWork, WorkMessage, WorkMessages
 from trellis_jobs.model import events as e
 from trellis_jobs.model.attempts import Attempt
 from trellis_jobs.model.events import EventKind
 from trellis_jobs.model.identity import JobAddress
-from trellis_jobs.model.key_state import Slot
+from trellis_jobs.model.keys.state import Slot
 from trellis_jobs.model.standing import Head
 from trellis_jobs.model.states import LIVE, OVER, JobState
-from trellis_jobs.surroundings import uptime, utc_now
 
 QUEUE = QueueConsumer(
     name="ward-once",

@@ -8,8 +8,9 @@ from typing import Any
 
 import pytest
 
-from jobs_admin.explaining.explain import explain
-from jobs_admin.explaining.explanation import Because, Explanation, Facts, Worker
+from jobs_admin.api.reasons import Because
+from jobs_admin.explain.explain import explain
+from jobs_admin.explain.explanation import Explanation, Facts, Worker
 from tests.given import (
     KEY,
     LEADING_TO,
@@ -27,7 +28,7 @@ from tests.given import (
     started,
     waiting,
 )
-from trellis_jobs.jetstream.queue_consumers import PAUSE_REASON, PAUSED_BY, QueueConsumer
+from trellis_jobs.jetstream.work.consumer_info import PAUSE_REASON, PAUSED_BY, QueueConsumer
 from trellis_jobs.model.concurrency import Concurrency
 from trellis_jobs.model.durations import spell
 from trellis_jobs.model.job_errors import Interruption, JobError

@@ -12,10 +12,11 @@ from pathlib import Path
 
 import pytest
 
-from jobs_admin.client import AdminClient
-from jobs_admin.config import AdminConfig, Mode
+from jobs_admin.api.client import AdminClient
+from jobs_admin.api.errors import Unexpected
+from jobs_admin.api.views.health import Mode
+from jobs_admin.config import AdminConfig
 from jobs_admin.daemon import serving
-from jobs_admin.errors import Unexpected
 from jobs_admin.projection.files import file_id
 from jobs_admin.reads.position import position
 from jobs_admin.reads.readers import Readers
@@ -25,8 +26,8 @@ from tests.admin.projection_lab import log_lab, projecting
 from tests.support.facts import until
 from tests.support.lab import LabJobs, Task, producer
 from trellis_jobs.embedded import EmbeddedServer
+from trellis_jobs.environment import Surroundings, utc_now
 from trellis_jobs.model.states import JobState
-from trellis_jobs.surroundings import Surroundings, utc_now
 
 JOBS = 120
 

@@ -13,14 +13,16 @@ from typing import Any
 import orjson
 import pytest
 
-from jobs_admin.projection.intake import Intake
+from jobs_admin.api.job_filter import JobFilter
+from jobs_admin.api.views.jobs import JobPlace
+from jobs_admin.projection.ingest import Intake
 from jobs_admin.projection.store import Projection
 from jobs_admin.reads import jobs as reads
-from jobs_admin.reads.job_filter import JobFilter, by_age, narrowest
+from jobs_admin.reads.job_filter import by_age, narrowest
 from jobs_admin.reads.readers import Readers
 from tests.admin.made_log import Scribe, of
 from tests.given import after, completed, created, dead, error, started
-from trellis_jobs.jetstream.log_feed import Place
+from trellis_jobs.jetstream.log.feed import Place
 from trellis_jobs.model import events as e
 from trellis_jobs.model.concurrency import Concurrency
 from trellis_jobs.model.identity import JobAddress
@@ -146,7 +148,7 @@ async def test_pages_follow_each_other_by_the_place_of_the_last_job(
 ) -> None:
     wanted, is_wanted = FILTERS[name]
     told: list[int] = []
-    before: reads.JobPlace | None = None
+    before: JobPlace | None = None
     for _ in range(JOBS):
         page = await reads.page(readers, wanted, offset=0, limit=7, before=before)
         told += [int(orjson.loads(each)["id"].removeprefix("job-")) for each in page.documents]
@@ -166,7 +168,7 @@ async def test_jobs_of_the_same_moment_are_told_apart_by_their_number(tmp_path: 
     async with Readers.open(tmp_path / "jobs.sqlite") as opened:
         page = await reads.page(opened, JobFilter(), offset=0, limit=2)
         while True:
-            told += [place.number for place in page.places]
+            told += [place.first_seq for place in page.places]
             if page.is_last:
                 break
             page = await reads.page(opened, JobFilter(), offset=0, limit=2, before=page.places[-1])
@@ -207,9 +209,9 @@ async def test_no_filter_looks_through_the_whole_table(path: Path, name: str) ->
         JobFilter(service="s1", type="t2"),
     ],
 )
-@pytest.mark.parametrize("before", [None, reads.JobPlace(after(30), 60)])
+@pytest.mark.parametrize("before", [None, JobPlace(created_at=after(30), first_seq=60)])
 async def test_lists_by_service_type_and_state_are_never_sorted(
-    readers: Readers, wanted: JobFilter, before: reads.JobPlace | None
+    readers: Readers, wanted: JobFilter, before: JobPlace | None
 ) -> None:
     async with readers.snapshot() as database:
         query, values = await reads.page_query(database, wanted, found=60, reach=50, before=before)

@@ -10,12 +10,10 @@ from pathlib import Path
 import orjson
 import pytest
 
-from jobs_admin.client import AdminClient
-from jobs_admin.config import Mode
-from jobs_admin.errors import PortTaken
-from jobs_admin.health import HealthStatus
-from jobs_admin.loops import Loop, LoopState
-from jobs_admin.views.services import CheckView, HealthView
+from jobs_admin.api.client import AdminClient
+from jobs_admin.api.errors import PortTaken
+from jobs_admin.api.views.health import CheckView, HealthStatus, HealthView, LoopState, Mode
+from jobs_admin.loops import Loop
 from tests.admin.admin_lab import AdminLab, daemon_at, stranger_at, time_passes
 from tests.support.facts import until
 from tests.support.fetch_servers import OLDER_VERSIONS
@@ -23,7 +21,7 @@ from tests.support.lab import Task, producer
 from tests.support.servers import server_binary
 from trellis_jobs.contract.topology import LOG
 from trellis_jobs.embedded import EmbeddedServer
-from trellis_jobs.jetstream import api
+from trellis_jobs.jetstream.client import api
 
 OLD = OLDER_VERSIONS[-1]
 

@@ -10,7 +10,7 @@ import pytest
 from tests.admin.admin_lab import AdminLab
 from tests.given import started
 from tests.support.lab import Task, probe, worker
-from trellis_jobs.jetstream import api
+from trellis_jobs.jetstream.client import api
 from trellis_jobs.model import subjects
 from trellis_jobs.model.events import EventKind
 from trellis_jobs.model.identity import JobAddress

@@ -15,13 +15,13 @@ import pytest
 from hypothesis import given as for_all
 from hypothesis import strategies as st
 
-from jobs_admin.retention.policy import RetentionPolicy, parse, standard
+from jobs_admin.retention_policy import RetentionPolicy, parse, standard
 from tests import given
 from tests.admin.upkeep_lab import Care, looking_after, producer, until_swept, worker
 from tests.support.facts import until
 from tests.support.lab import Probe, probe
 from trellis_jobs.embedded import EmbeddedServer
-from trellis_jobs.jetstream import api
+from trellis_jobs.jetstream.client import api
 from trellis_jobs.model import subjects
 from trellis_jobs.model.events import EventKind
 from trellis_jobs.model.reducer import Illegal, advance

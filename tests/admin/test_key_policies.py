@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 from pydantic import BaseModel
 
-from jobs_admin.client import AdminClient
-from jobs_admin.views.keys import KeyView
+from jobs_admin.api.client import AdminClient
+from jobs_admin.api.views.keys import KeyView
 from tests.admin.admin_lab import daemon_at, until_projected
 from trellis_jobs import JobRef, Jobs, KeyConcurrency, QueueDepth, QueueFull, Service, job
 from trellis_jobs.embedded import EmbeddedServer

@@ -10,12 +10,13 @@ from typing import Any
 import orjson
 import pytest
 
-from jobs_admin.client import AdminClient
+from jobs_admin.api.client import AdminClient
+from jobs_admin.api.job_filter import JobFilter
+from jobs_admin.maintenance.key_repair import judgeable, plan_repair
 from jobs_admin.projection.store import Projection
-from jobs_admin.reads.job_filter import JobFilter, standing
+from jobs_admin.reads.job_filter import standing
 from jobs_admin.reads.keys import busy_query
 from jobs_admin.reads.readers import Readers
-from jobs_admin.upkeep.key_repair import judgeable, plan_repair
 from tests import given
 from tests.admin.admin_lab import until_projected
 from tests.admin.upkeep_lab import (

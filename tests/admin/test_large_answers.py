@@ -6,7 +6,7 @@ import asyncio
 from datetime import UTC, datetime
 from pathlib import Path
 
-from jobs_admin.client import AdminClient
+from jobs_admin.api.client import AdminClient
 from jobs_admin.rpc.pages import services_json
 from tests.admin.upkeep_lab import SERVICE, Care, looking_after, producer
 from tests.support.lab import probe

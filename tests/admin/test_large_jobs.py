@@ -14,21 +14,21 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from jobs_admin.client import AdminClient
-from jobs_admin.projection.intake import Intake
+from jobs_admin.api.client import AdminClient
+from jobs_admin.api.job_filter import JobFilter
+from jobs_admin.projection.ingest import Intake
 from jobs_admin.projection.rebuild import rebuild
 from jobs_admin.projection.store import Projection
 from jobs_admin.reads import candidates
 from jobs_admin.reads import jobs as reads
 from jobs_admin.reads.candidates import PageEnd
-from jobs_admin.reads.job_filter import JobFilter
 from jobs_admin.reads.readers import Readers
 from tests.admin.admin_lab import daemon_at, until_projected
 from tests.admin.made_log import large_job, large_jobs, logs, of, rows_of
 from tests.admin.projection_lab import LogLab, log_lab
 from tests.given import NOON, started
 from trellis_jobs.embedded import EmbeddedServer
-from trellis_jobs.jetstream.log_feed import LogMessage, Place
+from trellis_jobs.jetstream.log.feed import LogMessage, Place
 from trellis_jobs.model.states import JobState
 
 LARGE: Final = 200_000

@@ -10,11 +10,12 @@ from datetime import datetime, timedelta
 
 import pytest
 
-from jobs_admin.loops import FIRST_PAUSE, LONGEST_PAUSE, Loop, Loops, LoopState, pause_after
+from jobs_admin.api.views.health import LoopState
+from jobs_admin.loops import FIRST_PAUSE, LONGEST_PAUSE, Loop, Loops, pause_after
 from tests.given import NOON, after
 from tests.support.facts import until
+from trellis_jobs.environment import utc_now
 from trellis_jobs.errors import Unreachable
-from trellis_jobs.surroundings import utc_now
 
 SOON = timedelta(milliseconds=1)
 

@@ -11,15 +11,9 @@ from typing import Any
 
 import pytest
 
-from jobs_admin.projection.projector import Projector
-from jobs_admin.projection.store import Projection
-from jobs_admin.reads import candidates
-from jobs_admin.reads.position import FilePosition
-from jobs_admin.reads.readers import Readers
-from jobs_admin.rpc.catching_up import LogProgress
-from jobs_admin.upkeep.absences import Absences
-from jobs_admin.upkeep.pace import Pace
-from jobs_admin.upkeep.reconciliation import (
+from jobs_admin.actions.guarded_append import Verdicts
+from jobs_admin.maintenance.pace import Pace
+from jobs_admin.maintenance.reconciliation import (
     PAGE,
     GiveUpOn,
     Leave,
@@ -28,7 +22,13 @@ from jobs_admin.upkeep.reconciliation import (
     course,
     plan_loss,
 )
-from jobs_admin.upkeep.verdicts import Verdicts
+from jobs_admin.maintenance.worker_liveness import Absences
+from jobs_admin.projection.projector import Projector
+from jobs_admin.projection.store import Projection
+from jobs_admin.reads import candidates
+from jobs_admin.reads.position import FilePosition
+from jobs_admin.reads.read_your_writes import LogProgress
+from jobs_admin.reads.readers import Readers
 from tests import given
 from tests.admin.upkeep_lab import (
     Care,
@@ -49,20 +49,20 @@ from tests.support.lab import Probe, probe
 from trellis_jobs import JobRef
 from trellis_jobs.contract.topology import Topology
 from trellis_jobs.embedded import EmbeddedServer
-from trellis_jobs.jetstream import api
-from trellis_jobs.jetstream.event_log import Latest
-from trellis_jobs.jetstream.log_feed import LogFeed
-from trellis_jobs.jetstream.presence import Presence
-from trellis_jobs.jetstream.provision import provision
-from trellis_jobs.jetstream.queue_consumers import QueueConsumers
-from trellis_jobs.jetstream.server_clock import ServerClock
-from trellis_jobs.jetstream.work_messages import WorkMessages
+from trellis_jobs.environment import Surroundings
+from trellis_jobs.jetstream.client import api
+from trellis_jobs.jetstream.client.server_clock import ServerClock
+from trellis_jobs.jetstream.log.event_log import Latest
+from trellis_jobs.jetstream.log.feed import LogFeed
+from trellis_jobs.jetstream.log.presence import Presence
+from trellis_jobs.jetstream.setup.provision import provision
+from trellis_jobs.jetstream.work.consumer_info import QueueConsumers
+from trellis_jobs.jetstream.work.messages import WorkMessages
 from trellis_jobs.model import events as e
 from trellis_jobs.model import subjects
 from trellis_jobs.model.events import EventKind
 from trellis_jobs.model.standing import Head
 from trellis_jobs.model.states import OVER, JobState
-from trellis_jobs.surroundings import Surroundings
 from trellis_jobs.wire import headers as h
 
 ENDINGS = {"completed", "failed", "dead", "cancelled", "expired", "stale", "skipped"}

@@ -17,18 +17,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from benchmarks.traffic import MONITORED, announced
+from jobs_admin.maintenance.gather_limited import AT_ONCE
+from jobs_admin.maintenance.missing_work import missing_messages
+from jobs_admin.maintenance.pace import Pace
+from jobs_admin.maintenance.reconciliation import PAGE
 from jobs_admin.projection.projector import Projector
 from jobs_admin.reads.readers import Readers
-from jobs_admin.upkeep.abreast import AT_ONCE
-from jobs_admin.upkeep.missing_work import missing_messages
-from jobs_admin.upkeep.pace import Pace
-from jobs_admin.upkeep.reconciliation import PAGE
 from tests.admin.test_lost_work import reconciliation
 from tests.admin.upkeep_lab import Care, producer, purge, until_sourced, worker
 from tests.support.lab import Probe, probe
 from trellis_jobs.embedded import EmbeddedServer
-from trellis_jobs.jetstream.log_feed import LogFeed
-from trellis_jobs.jetstream.work_messages import WorkExtent
+from trellis_jobs.jetstream.log.feed import LogFeed
+from trellis_jobs.jetstream.work.messages import WorkExtent
 from trellis_jobs.model import subjects
 
 

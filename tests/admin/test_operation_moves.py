@@ -4,11 +4,16 @@ from __future__ import annotations
 
 import pytest
 
+from jobs_admin.api.views.jobs import JobPlace
+from jobs_admin.api.views.operations import (
+    OperationFilter,
+    OperationState,
+    OperationVerb,
+    RefusalView,
+)
 from jobs_admin.operations import operation as moves
 from jobs_admin.operations.operation import Operation, Progress, Request
 from jobs_admin.operations.page_work import MOST_REASONS, Settled
-from jobs_admin.views.jobs import JobPlace
-from jobs_admin.views.operations import OperationFilter, OperationState, OperationVerb, RefusalView
 from tests.given import NOON, after
 from trellis_jobs.model.identity import JobAddress
 

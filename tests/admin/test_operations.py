@@ -13,14 +13,14 @@ from pathlib import Path
 
 import pytest
 
-from jobs_admin.client import AdminClient, JobQuery
-from jobs_admin.config import Mode
-from jobs_admin.errors import Invalid, NotFound, Unexpected
+from jobs_admin.api.client import AdminClient, JobQuery
+from jobs_admin.api.errors import Invalid, NotFound, Unexpected
+from jobs_admin.api.views.health import Mode
+from jobs_admin.api.views.jobs import JobPlace
+from jobs_admin.api.views.operations import OperationFilter, OperationState, OperationVerb
 from jobs_admin.operations import operation as moves
 from jobs_admin.operations.operation import Progress, Request
 from jobs_admin.operations.records import OperationRecords
-from jobs_admin.views.jobs import JobPlace
-from jobs_admin.views.operations import OperationFilter, OperationState, OperationVerb
 from tests.admin.admin_lab import AdminLab, daemon_at, until_projected
 from tests.admin.operations_lab import (
     changes_of,
@@ -39,8 +39,8 @@ from tests.support.lab import Probe, probe
 from trellis_jobs.contract.topology import CONTROL
 from trellis_jobs.embedded import EmbeddedServer
 from trellis_jobs.errors import ServiceMissing
-from trellis_jobs.jetstream import api
-from trellis_jobs.jetstream.control_records import ControlRecords
+from trellis_jobs.jetstream.client import api
+from trellis_jobs.jetstream.control.records import ControlRecords
 from trellis_jobs.model import subjects
 from trellis_jobs.model.events import Cancelled, EventKind, Retried
 from trellis_jobs.model.states import JobState

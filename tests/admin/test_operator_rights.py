@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from jobs_admin.client import AdminClient
-from jobs_admin.rpc.contract import RPCS, Capability
+from jobs_admin.api.client import AdminClient
+from jobs_admin.api.contract import RPCS, Capability
 from tests.admin.admin_lab import daemon_at
 from tests.support.lab import LabJobs, Task, producer
 from trellis_jobs.embedded import HOST, EmbeddedServer

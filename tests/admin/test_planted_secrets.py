@@ -7,9 +7,9 @@ import json
 from pathlib import Path
 from typing import Any
 
-from jobs_admin.client import AdminClient
-from jobs_admin.retention.archive import FolderArchive
-from jobs_admin.rpc.contract import RPCS
+from jobs_admin.api.client import AdminClient
+from jobs_admin.api.contract import RPCS
+from jobs_admin.maintenance.retention.archive import FolderArchive
 from tests.admin.admin_lab import daemon_at, stranger_at, until_shown
 from tests.support.lab import probe
 from tests.support.planted import (

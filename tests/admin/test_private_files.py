@@ -17,16 +17,16 @@ from typing import Any
 
 import pytest
 
-from jobs_admin.errors import ProjectionUnusable
+from jobs_admin.api.errors import ProjectionUnusable
 from jobs_admin.file_lock import only_writer
+from jobs_admin.maintenance.retention.archive import FolderArchive
 from jobs_admin.private_files import make_folder
 from jobs_admin.projection.rebuild import rebuild
-from jobs_admin.retention.archive import FolderArchive
 from tests import given
 from tests.admin.admin_lab import daemon_at, until_projected
 from tests.support.lab import Task, probe, producer
 from trellis_jobs.embedded import EmbeddedServer
-from trellis_jobs.jetstream.log_feed import LogFeed
+from trellis_jobs.jetstream.log.feed import LogFeed
 
 
 @pytest.fixture(autouse=True)

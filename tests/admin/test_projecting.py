@@ -14,7 +14,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 
 from jobs_admin.projection.batch import read
-from jobs_admin.projection.intake import Intake
+from jobs_admin.projection.ingest import Intake
 from jobs_admin.projection.store import Projection
 from jobs_admin.projection.writer import Writer
 from tests.admin.made_log import BILLING, Scribe, logs, of, rows_of, split
@@ -33,7 +33,7 @@ from tests.given import (
     retried,
     started,
 )
-from trellis_jobs.jetstream.log_feed import LogMessage
+from trellis_jobs.jetstream.log.feed import LogMessage
 from trellis_jobs.model import events as e
 from trellis_jobs.model import subjects
 from trellis_jobs.model.concurrency import Concurrency

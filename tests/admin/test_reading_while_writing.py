@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from jobs_admin.api.job_filter import JobFilter
 from jobs_admin.reads import jobs as reads
-from jobs_admin.reads.jobs import JobFilter
 from jobs_admin.reads.readers import Readers
 from tests.admin.projection_lab import LogLab, log_lab, projecting, until_at
 from trellis_jobs.embedded import EmbeddedServer

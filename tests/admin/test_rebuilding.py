@@ -11,11 +11,11 @@ from pathlib import Path
 
 import pytest
 
-from jobs_admin.errors import ProjectionUnusable
+from jobs_admin.api.errors import ProjectionUnusable
+from jobs_admin.api.job_filter import JobFilter
 from jobs_admin.projection.files import FileLocked, file_id
 from jobs_admin.projection.rebuild import RebuildUnderWay, beside_it, rebuild
 from jobs_admin.reads import jobs as reads
-from jobs_admin.reads.jobs import JobFilter
 from jobs_admin.reads.position import position
 from jobs_admin.reads.readers import Readers
 from tests.admin.admin_lab import daemon_at, until_projected
@@ -23,9 +23,9 @@ from tests.admin.made_log import rows_of
 from tests.admin.projection_lab import LogLab, log_lab, projecting, until_at
 from tests.support.facts import DEADLINE, until
 from trellis_jobs.embedded import EmbeddedServer
-from trellis_jobs.jetstream import api
-from trellis_jobs.jetstream.log_feed import LogExtent, LogFeed
-from trellis_jobs.jetstream.pulling import PULL_SECONDS
+from trellis_jobs.jetstream.client import api
+from trellis_jobs.jetstream.client.pull_consumer import PULL_SECONDS
+from trellis_jobs.jetstream.log.feed import LogExtent, LogFeed
 
 
 @pytest.fixture

@@ -10,10 +10,8 @@ from typing import Any
 
 import pytest
 
-from jobs_admin.client import AdminClient
-from jobs_admin.config import Mode
-from jobs_admin.daemon import Daemon
-from jobs_admin.errors import (
+from jobs_admin.api.client import AdminClient
+from jobs_admin.api.errors import (
     Invalid,
     NotFound,
     ProjectionMissing,
@@ -21,14 +19,16 @@ from jobs_admin.errors import (
     ProjectionUnusable,
     Unexpected,
 )
+from jobs_admin.api.views.health import Mode
+from jobs_admin.daemon import Daemon
 from jobs_admin.projection.projector import Projector
 from tests.admin.admin_lab import daemon_at, stranger_at, until_projected
 from tests.support.facts import until
 from tests.support.lab import Task, producer, until_state, worker
 from trellis_jobs.embedded import EmbeddedServer
 from trellis_jobs.errors import InfrastructureMissing, ServiceMissing
-from trellis_jobs.jetstream.connection import Connection
-from trellis_jobs.jetstream.log_feed import LogFeed
+from trellis_jobs.jetstream.client.connection import Connection
+from trellis_jobs.jetstream.log.feed import LogFeed
 from trellis_jobs.model.events import EventKind
 from trellis_jobs.model.states import JobState
 

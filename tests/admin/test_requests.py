@@ -11,14 +11,15 @@ import orjson
 import pytest
 from pydantic import BaseModel
 
-from jobs_admin.client import AdminClient, JobQuery
-from jobs_admin.errors import Invalid, NotFound
-from jobs_admin.explaining.explanation import Because
-from jobs_admin.refusals import refusal
-from jobs_admin.views.jobs import ExplanationView, JobPage, LogEntry, OneJob
-from jobs_admin.views.keys import BusyKeyView, KeyView
-from jobs_admin.views.services import HealthView, ServiceView, StatsView
-from jobs_admin.views.shape import Page
+from jobs_admin.api.client import AdminClient, JobQuery
+from jobs_admin.api.client_errors import refusal
+from jobs_admin.api.errors import Invalid, NotFound
+from jobs_admin.api.reasons import Because
+from jobs_admin.api.views.health import HealthView
+from jobs_admin.api.views.jobs import ExplanationView, JobPage, LogEntry, OneJob
+from jobs_admin.api.views.keys import BusyKeyView, KeyView
+from jobs_admin.api.views.services import ServiceView, StatsView
+from jobs_admin.api.views.shape import Page
 from tests.admin.admin_lab import AdminLab, daemon_at, stranger_at, time_passes
 from tests.keys.keyed_lab import Sync
 from tests.keys.keyed_lab import worker as desk_worker
@@ -26,18 +27,18 @@ from tests.support.facts import until
 from tests.support.lab import Task, producer, until_state, worker
 from trellis_jobs import JobRef
 from trellis_jobs.embedded import EmbeddedServer
+from trellis_jobs.environment import utc_now
 from trellis_jobs.errors import NotConfirmed, ServiceMissing
-from trellis_jobs.jetstream import api
-from trellis_jobs.jetstream.connection import Connection
-from trellis_jobs.jetstream.presence import Presence
-from trellis_jobs.jetstream.requests import Desk, Reply, Request
-from trellis_jobs.jetstream.server import detect_features
+from trellis_jobs.jetstream.client import api
+from trellis_jobs.jetstream.client.connection import Connection
+from trellis_jobs.jetstream.client.rpc import Desk, Reply, Request
+from trellis_jobs.jetstream.log.presence import Presence
+from trellis_jobs.jetstream.setup.features import detect_features
 from trellis_jobs.model import subjects
 from trellis_jobs.model.events import EventKind
 from trellis_jobs.model.identity import JobAddress
 from trellis_jobs.model.presence import WorkerHeartbeat
 from trellis_jobs.model.states import JobState
-from trellis_jobs.surroundings import utc_now
 
 
 async def seq_of(lab: AdminLab, ref: JobRef[Any]) -> int:

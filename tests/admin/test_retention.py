@@ -16,7 +16,10 @@ from typing import Any, Final
 import orjson
 import pytest
 
-from jobs_admin.errors import ConfigError
+from jobs_admin.api.errors import ConfigError
+from jobs_admin.maintenance.retention.archive import Archive, FolderArchive, NoArchive
+from jobs_admin.maintenance.retention.dry_run import count_due
+from jobs_admin.maintenance.retention.retention import Doors, Retention
 from jobs_admin.projection.projector import Projector
 from jobs_admin.projection.rebuild import rebuild
 from jobs_admin.projection.store import Projection
@@ -24,23 +27,21 @@ from jobs_admin.projection.writer import Writer
 from jobs_admin.reads import jobs as reads
 from jobs_admin.reads.candidates import DUE, HOW_MANY_DUE
 from jobs_admin.reads.readers import Readers
-from jobs_admin.retention.archive import Archive, FolderArchive, NoArchive
-from jobs_admin.retention.dry_run import count_due
-from jobs_admin.retention.policy import parse, standard
-from jobs_admin.retention.retention import Doors, Retention
+from jobs_admin.retention_policy import parse, standard
 from tests.admin.made_log import of, rows_of
 from tests.given import FIRST, REPORT, SECOND, completed, created, failed, notes, started
 from tests.support.lab import Probe, Task, probe, producer, worker
 from trellis_jobs import JobEnded, JobRef
 from trellis_jobs.contract.topology import Topology
 from trellis_jobs.embedded import EmbeddedServer
+from trellis_jobs.environment import utc_now
 from trellis_jobs.errors import NotConfirmed
-from trellis_jobs.jetstream import api
-from trellis_jobs.jetstream.connection import Connection
-from trellis_jobs.jetstream.history import Histories
-from trellis_jobs.jetstream.log_feed import LogFeed, LogMessage
-from trellis_jobs.jetstream.provision import provision
-from trellis_jobs.jetstream.purging import is_left, purge_job
+from trellis_jobs.jetstream.client import api
+from trellis_jobs.jetstream.client.connection import Connection
+from trellis_jobs.jetstream.log.feed import LogFeed, LogMessage
+from trellis_jobs.jetstream.log.history import Histories
+from trellis_jobs.jetstream.log.purge import is_left, purge_job
+from trellis_jobs.jetstream.setup.provision import provision
 from trellis_jobs.model import events as e
 from trellis_jobs.model import subjects
 from trellis_jobs.model.identity import JobAddress
@@ -48,7 +49,6 @@ from trellis_jobs.model.job import Entry, Job
 from trellis_jobs.model.standing import Head
 from trellis_jobs.model.states import OVER, JobState
 from trellis_jobs.model.values import replace
-from trellis_jobs.surroundings import utc_now
 from trellis_jobs.wire import events as wire
 
 HOUR: Final = timedelta(hours=1)

@@ -15,9 +15,9 @@ import orjson
 import pytest
 from pydantic import BaseModel, SecretStr
 
-from jobs_admin.client import AdminClient, JobQuery
-from jobs_admin.retention.archive import FolderArchive
-from jobs_admin.rpc.contract import RPCS, Capability
+from jobs_admin.api.client import AdminClient, JobQuery
+from jobs_admin.api.contract import RPCS, Capability
+from jobs_admin.maintenance.retention.archive import FolderArchive
 from tests.admin.admin_lab import Stranger, daemon_at, stranger_at, until_shown
 from tests.support.lab import probe
 from trellis_jobs import (

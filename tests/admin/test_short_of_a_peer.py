@@ -9,19 +9,19 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from jobs_admin.client import AdminClient
-from jobs_admin.health import HealthStatus
+from jobs_admin.api.client import AdminClient
+from jobs_admin.api.views.health import HealthStatus
+from jobs_admin.cli.doctor import rules
+from jobs_admin.cli.doctor.findings import Level
 from tests.admin.admin_lab import daemon_at
 from tests.support.cluster import cluster
 from tests.support.facts import until
 from tests.support.lab import probe
-from trellis_jobs.cli.doctor import judging
-from trellis_jobs.cli.doctor.findings import Level
 from trellis_jobs.contract.topology import LOG, WORK, Topology
 from trellis_jobs.errors import NoAnswer, ServiceMissing
-from trellis_jobs.jetstream.provision import provision
-from trellis_jobs.jetstream.replication import read_replication
-from trellis_jobs.jetstream.server_facts import replication_of
+from trellis_jobs.jetstream.client.replication import read_replication
+from trellis_jobs.jetstream.client.server_info import replication_of
+from trellis_jobs.jetstream.setup.provision import provision
 
 SECOND = 1_000_000_000
 
@@ -65,7 +65,7 @@ def test_a_peer_that_no_server_is_there_for_is_missed() -> None:
 def test_a_stream_without_a_leader_is_broken() -> None:
     peers = (peer("node-0", active=0), peer("node-1", current=False), peer("node-2"))
     headless = read_replication(info(*peers, leader=None))
-    [found, *_] = judging.judge_replication([headless], "lab")
+    [found, *_] = rules.judge_replication([headless], "lab")
     assert (found.level, found.says.partition(":")[0]) == (Level.BROKEN, "JOBS has no leader")
 
 
@@ -102,7 +102,7 @@ async def test_health_and_doctor_warn_when_a_server_of_three_is_killed(tmp_path:
             async def doctor_misses_it() -> bool:
                 found = await replication_of(raw.connection, WORK)
                 assert found is not None
-                [missed, *_] = judging.judge_replication([found], "lab")
+                [missed, *_] = rules.judge_replication([found], "lab")
                 return missed.level is Level.ATTENTION and "node-2" in missed.says
 
             await until(doctor_misses_it, "the doctor misses the replica", deadline=40)

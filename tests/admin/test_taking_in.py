@@ -10,17 +10,17 @@ from pathlib import Path
 import pytest
 
 from jobs_admin.projection.batch import project, read
+from jobs_admin.projection.bulk_statement import ManyRows
+from jobs_admin.projection.counters import TALLIES, Tally
 from jobs_admin.projection.files import made
-from jobs_admin.projection.intake import Intake
-from jobs_admin.projection.many_rows import ManyRows
+from jobs_admin.projection.ingest import Intake
 from jobs_admin.projection.schema import indexes_script, tables_script
 from jobs_admin.projection.store import Projection
-from jobs_admin.projection.tallies import TALLIES, Tally
 from jobs_admin.projection.writer import Writer
 from tests.admin.made_log import Scribe, large_jobs
 from tests.admin.projection_lab import position_of
 from tests.given import completed, created, started
-from trellis_jobs.jetstream.log_feed import Place
+from trellis_jobs.jetstream.log.feed import Place
 
 
 @pytest.mark.parametrize("rows", [0, 1, 2, 511, 512, 513, 1_535])

@@ -9,14 +9,14 @@ from typing import Final
 
 import pytest
 
-from jobs_admin.errors import Busy
-from jobs_admin.health import HealthStatus
+from jobs_admin.api.errors import Busy
+from jobs_admin.api.views.health import HealthStatus
+from jobs_admin.api.views.jobs import JobPage
 from jobs_admin.reads.readers import READERS
-from jobs_admin.views.jobs import JobPage
 from tests.admin.admin_lab import AdminLab, stranger_at
 from tests.support.facts import until
 from trellis_jobs.embedded import EmbeddedServer
-from trellis_jobs.jetstream.requests import Desk, Reply, Request
+from trellis_jobs.jetstream.client.rpc import Desk, Reply, Request
 
 TAKEN: Final = 320
 MEGABYTE: Final = b"x" * 1_000_000

@@ -15,7 +15,7 @@ from typing import Any
 import orjson
 import pytest
 
-from jobs_admin.errors import ProjectionMissing, ProjectionOutdated
+from jobs_admin.api.errors import ProjectionMissing, ProjectionOutdated
 from jobs_admin.projection.files import FileDamaged
 from jobs_admin.projection.rebuild import rebuild
 from jobs_admin.projection.verify import Findings, verify
@@ -25,11 +25,11 @@ from tests.cli.command import ROOT, running
 from tests.docs.json_fields import documented
 from tests.given import retried
 from trellis_jobs.embedded import EmbeddedServer
-from trellis_jobs.jetstream import api
-from trellis_jobs.jetstream.log_feed import LogReplaced
-from trellis_jobs.jetstream.purging import purge_job
+from trellis_jobs.environment import utc_now
+from trellis_jobs.jetstream.client import api
+from trellis_jobs.jetstream.log.feed import LogReplaced
+from trellis_jobs.jetstream.log.purge import purge_job
 from trellis_jobs.model.identity import JobAddress
-from trellis_jobs.surroundings import utc_now
 
 
 @pytest.fixture
@@ -228,7 +228,7 @@ async def test_a_disk_that_is_full_is_told_and_costs_nothing(
     """No file of the command may become larger than what the second one needs."""
     asked = ["projection", command, "--nats", server.url, "--db", str(path)]
     script = 'ulimit -f 48; exec "$@"'
-    argv = ["bash", "-c", script, "bash", sys.executable, "-m", "trellis_jobs.cli", *asked]
+    argv = ["bash", "-c", script, "bash", sys.executable, "-m", "jobs_admin.cli", *asked]
     before = rows_of(path)
     done = await asyncio.create_subprocess_exec(*argv, stdout=PIPE, stderr=PIPE, cwd=ROOT)
     said = b"".join(await done.communicate()).decode()

@@ -37,16 +37,16 @@ from trellis_jobs import (
     job,
 )
 from trellis_jobs.contract.topology import KEYS, WORK
-from trellis_jobs.jetstream import api
-from trellis_jobs.jetstream.connection import Connection
-from trellis_jobs.jetstream.deliveries import Delivery
-from trellis_jobs.jetstream.requests import call
-from trellis_jobs.jetstream.work_queue import WorkQueue
+from trellis_jobs.environment import Surroundings, uptime, utc_now
+from trellis_jobs.jetstream.client import api
+from trellis_jobs.jetstream.client.connection import Connection
+from trellis_jobs.jetstream.client.rpc import call
+from trellis_jobs.jetstream.work.delivery import Delivery
+from trellis_jobs.jetstream.work.puller import WorkQueue
 from trellis_jobs.model import subjects
 from trellis_jobs.model.events import EventKind
-from trellis_jobs.model.key_state import KeyAddress, KeyState, Slot
+from trellis_jobs.model.keys.state import KeyAddress, KeyState, Slot
 from trellis_jobs.model.states import JobState
-from trellis_jobs.surroundings import Surroundings, uptime, utc_now
 from trellis_jobs.wire import keys as wire
 
 ROOT: Final = Path(trellis_jobs.__file__).parent.parent

@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 from typing import Final
 
-from jobs_admin.rpc.contract import ID, contract
+from jobs_admin.api.contract import ID, contract
 
 FILE: Final = Path(__file__).parents[2] / "contracts" / f"{ID}.json"
 

@@ -140,7 +140,7 @@ def producer(name: str, home: Path, url: str, seed: int) -> Actor:
 
 def daemon(name: str, home: Path, url: str) -> Actor:
     def command(_: Path) -> Sequence[str]:
-        serve = ("-m", "trellis_jobs.cli", "admin", "serve", "--nats", url)
+        serve = ("-m", "jobs_admin.cli", "admin", "serve", "--nats", url)
         often = ("--janitor-interval", "0.5", "--reconcile-interval", "2")
         return (*serve, "--db", str(database(home / name)), *often)
 

@@ -24,8 +24,8 @@ from tests.chaos.witness import Witness
 from tests.support.facts import until
 from tests.support.lab import probe
 from trellis_jobs.errors import JobsError
-from trellis_jobs.jetstream.connection import Connection
-from trellis_jobs.jetstream.log_feed import LogFeed
+from trellis_jobs.jetstream.client.connection import Connection
+from trellis_jobs.jetstream.log.feed import LogFeed
 
 READY_WITHIN: Final = 60.0
 _TELL_EVERY: Final = 5.0

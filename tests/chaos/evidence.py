@@ -17,14 +17,14 @@ from tests.chaos.stage import Stage
 from tests.chaos.witness import Witness, entry_in
 from tests.chaos.workload import LIMITS
 from trellis_jobs.contract.topology import WORK
-from trellis_jobs.jetstream import api
-from trellis_jobs.jetstream.connection import Connection
-from trellis_jobs.jetstream.key_changes import KeyChanges
-from trellis_jobs.jetstream.log_feed import LogFeed, LogMessage, Place
+from trellis_jobs.environment import utc_now
+from trellis_jobs.jetstream.client import api
+from trellis_jobs.jetstream.client.connection import Connection
+from trellis_jobs.jetstream.keys.scan import KeyChanges
+from trellis_jobs.jetstream.log.feed import LogFeed, LogMessage, Place
 from trellis_jobs.model import subjects
 from trellis_jobs.model.job import Entry
-from trellis_jobs.model.key_state import KeyState
-from trellis_jobs.surroundings import utc_now
+from trellis_jobs.model.keys.state import KeyState
 
 _EXAMPLES: Final = 5
 

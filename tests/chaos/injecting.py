@@ -11,7 +11,7 @@ from typing import Any, Final, TypeAlias, TypeVar
 
 from tests.chaos.faults import Fault, Injection
 from tests.chaos.stage import Stage
-from trellis_jobs.jetstream.connection import Connection
+from trellis_jobs.jetstream.client.connection import Connection
 
 T = TypeVar("T")
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from trellis_jobs.model.job import Entry
-from trellis_jobs.model.key_state import KeyState
+from trellis_jobs.model.keys.state import KeyState
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from pathlib import Path
 from random import Random
 from typing import Final
 
-from jobs_admin.client import AdminClient
+from jobs_admin.api.client import AdminClient
 from tests.chaos.notebook import Notebook
 from tests.chaos.workload import ChaosJobs, Wish, wish
 from tests.keys.work_lab import Done, Errand

@@ -15,7 +15,7 @@ from tests.chaos.way_faults import for_a_while, strikes
 from tests.support.fault_proxy import FaultProxy
 from trellis_jobs.contract.topology import KEYS, LOG, WORK
 from trellis_jobs.errors import JobsError
-from trellis_jobs.jetstream import api
+from trellis_jobs.jetstream.client import api
 
 # For work to be there.
 _LOOKS: Final = 20

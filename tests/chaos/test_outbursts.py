@@ -6,9 +6,9 @@ import asyncio
 import logging
 from io import StringIO
 
+from jobs_admin.cli.logs import TextLines
 from tests.chaos.outbursts import outbursts_in
-from trellis_jobs.cli.logs import TextLines
-from trellis_jobs.worker.background import Background
+from trellis_jobs.worker.background_tasks import Background
 
 AS_WORKERS_LOG = logging.Formatter("%(asctime)s %(levelname)s %(message)s")
 

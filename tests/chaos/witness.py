@@ -6,8 +6,8 @@ from contextlib import aclosing
 from dataclasses import dataclass, field
 
 from tests.chaos.observed import glimpse
-from trellis_jobs.jetstream.connection import Connection
-from trellis_jobs.jetstream.log_feed import LogFeed, LogMessage, LogReplaced, Place
+from trellis_jobs.jetstream.client.connection import Connection
+from trellis_jobs.jetstream.log.feed import LogFeed, LogMessage, LogReplaced, Place
 from trellis_jobs.model.job import Entry
 from trellis_jobs.wire import log as wire
 

@@ -18,7 +18,7 @@ from tests.chaos.notebook import Notebook
 from tests.chaos.workload import QUEUES, ChaosJobs
 from tests.keys.work_lab import Done, Errand, perform
 from trellis_jobs import ActiveJob, Service
-from trellis_jobs.surroundings import utc_now
+from trellis_jobs.environment import utc_now
 from trellis_jobs.worker.running_job import RunningJob
 
 

@@ -8,14 +8,14 @@ from typing import Final
 import nats
 from pydantic import BaseModel
 
-from jobs_admin.client import AdminClient
+from jobs_admin.api.client import AdminClient
 from tests.cli.forbidden import HOSTILE
 from tests.support.lab import until_state
 from trellis_jobs import ActiveJob, Jobs, KeyConcurrency, QueueDepth, Service, Workers, job
+from trellis_jobs.environment import utc_now
 from trellis_jobs.model.presence import WorkerHeartbeat
 from trellis_jobs.model.states import JobState
 from trellis_jobs.model.subjects import presence
-from trellis_jobs.surroundings import utc_now
 from trellis_jobs.wire import presence as wire
 
 # What a subject and a header can carry.

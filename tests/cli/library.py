@@ -11,7 +11,7 @@ from typing import Final
 
 from pydantic import BaseModel
 
-from jobs_admin.client import AdminClient
+from jobs_admin.api.client import AdminClient
 from tests.cli.stage import Stage, stage
 from tests.support.lab import probe, until_state
 from trellis_jobs import ActiveJob, Jobs, KeyConcurrency, QueueDepth, Service, Workers, job

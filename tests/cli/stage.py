@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from jobs_admin.client import AdminClient
-from jobs_admin.views.jobs import JobView
+from jobs_admin.api.client import AdminClient
+from jobs_admin.api.views.jobs import JobView
 from tests.admin.admin_lab import until_shown
 from tests.cli.command import Command, running
 from tests.cli.shell import Ended, at_terminal, shell

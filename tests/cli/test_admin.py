@@ -14,16 +14,16 @@ from pathlib import Path
 
 import pytest
 
-from jobs_admin.client import AdminClient
-from jobs_admin.retention.policy import parse, standard
+from jobs_admin.api.client import AdminClient
+from jobs_admin.cli.admin.retention_option import KEPT
+from jobs_admin.retention_policy import parse, standard
 from tests.cli.command import COMMAND, ROOT, Command, environment, running
 from tests.support.facts import until
 from tests.support.lab import LabJobs, Task, producer, until_state, worker
-from trellis_jobs.cli.admin import KEPT
 from trellis_jobs.contract.topology import LOG
 from trellis_jobs.embedded import EmbeddedServer
-from trellis_jobs.jetstream import api
-from trellis_jobs.jetstream.connection import Connection
+from trellis_jobs.jetstream.client import api
+from trellis_jobs.jetstream.client.connection import Connection
 from trellis_jobs.model import subjects
 from trellis_jobs.model.states import JobState
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import orjson
 import pytest
 
-from jobs_admin.client import AdminClient
+from jobs_admin.api.client import AdminClient
 from tests.admin.admin_lab import until_shown
 from tests.cli.command import running
 from tests.cli.shell import shell

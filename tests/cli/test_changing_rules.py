@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from jobs_admin.client import JobQuery
-from jobs_admin.errors import Denied, Invalid, NotFound, Unexpected
+from jobs_admin.api.client import JobQuery
+from jobs_admin.api.errors import Denied, Invalid, NotFound, Unexpected
+from jobs_admin.cli.bulk.result import Tally, Why, refusal_of
+from jobs_admin.cli.bulk.targets import Choice, ChoiceOfStates, Matching, Named, choose
+from jobs_admin.cli.bulk.verbs import CANCEL, DISMISS, REPLAY, RETRY, Verb
+from jobs_admin.cli.bulk.words import left, summary
+from jobs_admin.cli.exit_codes import Exit, Misused
 from jobs_admin.operations.pace import Pace
-from trellis_jobs.cli.changing.tally import Tally, Why, refusal_of
-from trellis_jobs.cli.changing.targets import Choice, ChoiceOfStates, Matching, Named, choose
-from trellis_jobs.cli.changing.telling import left, summary
-from trellis_jobs.cli.changing.verbs import CANCEL, DISMISS, REPLAY, RETRY, Verb
-from trellis_jobs.cli.exits import Exit, Misused
 from trellis_jobs.errors import JobsError, NotConfirmed, ServiceMissing
 from trellis_jobs.model.identity import JobAddress
 from trellis_jobs.model.states import JobState

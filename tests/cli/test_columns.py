@@ -8,9 +8,9 @@ from dataclasses import replace
 import pytest
 from rich.console import Console
 
-from trellis_jobs.cli.operations import list as operations
-from trellis_jobs.cli.showing.columns import Columns, Row, fitting, shown_in
-from trellis_jobs.cli.showing.output import one_line
+from jobs_admin.cli.operations import list as operations
+from jobs_admin.cli.render.columns import Columns, Row, fitting, shown_in
+from jobs_admin.cli.render.output import one_line
 
 COLUMNS = Columns(
     names=("id", "queue", "age", "key", "error"),

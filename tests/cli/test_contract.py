@@ -20,9 +20,9 @@ from tests.cli.stage import Place, Stage, stage
 from tests.cli.vault import PIN
 from tests.support.lab import probe
 from trellis_jobs import Service
-from trellis_jobs.contract.contract_note import CONTRACT
+from trellis_jobs.contract.consumer_metadata import CONTRACT
 from trellis_jobs.embedded import EmbeddedServer
-from trellis_jobs.jetstream import api
+from trellis_jobs.jetstream.client import api
 
 SHOP = "tests.cli.shop:service"
 CHANGED = "tests.cli.changed_shop:service"
@@ -208,7 +208,7 @@ def test_a_module_is_generated_that_says_the_same(tmp_path: Path) -> None:
     made = shell("contract", "generate", str(manifest), "--out", str(module))
     assert (made.code, made.out) == (0, "")
     shown = subprocess.run(
-        (sys.executable, "-m", "trellis_jobs.cli", "contract", "show", "shop_client:ShopJobs"),
+        (sys.executable, "-m", "jobs_admin.cli", "contract", "show", "shop_client:ShopJobs"),
         cwd=tmp_path,
         env=environment({"PYTHONPATH": str(ROOT)}),
         capture_output=True,

@@ -11,7 +11,7 @@ from tests.cli.shell import shell
 from trellis_jobs import Access
 from trellis_jobs.embedded import EmbeddedServer
 from trellis_jobs.errors import CredentialsRefused
-from trellis_jobs.jetstream.connection import Connection
+from trellis_jobs.jetstream.client.connection import Connection
 
 
 def new(folder: Path, *users: str) -> dict[str, str]:

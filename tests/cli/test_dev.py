@@ -10,13 +10,13 @@ from pathlib import Path
 
 import pytest
 
-from jobs_admin.client import AdminClient
+from jobs_admin.api.client import AdminClient
+from jobs_admin.cli.dev.environment import USUAL_PORT
 from tests.cli.command import running
 from tests.cli.processes import children, is_alive
 from tests.cli.terminal import on_a_terminal
 from tests.support.facts import until
 from trellis_jobs import Service
-from trellis_jobs.cli.dev.ground import USUAL_PORT
 from trellis_jobs.demo import DemoJobs, Email
 from trellis_jobs.embedded import EmbeddedServer
 from trellis_jobs.errors import ServiceMissing

@@ -8,9 +8,9 @@ from io import StringIO
 import pytest
 from rich.console import Console
 
+from jobs_admin.cli.dev.screen import Surface, draw
+from jobs_admin.cli.dev.state import Board
 from tests.given import NOON, after, created, failed, retried, started
-from trellis_jobs.cli.dev.board import Board
-from trellis_jobs.cli.dev.screen import Surface, draw
 from trellis_jobs.model.events import Event
 from trellis_jobs.model.identity import JobAddress
 from trellis_jobs.model.job import Entry

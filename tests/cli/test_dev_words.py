@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from trellis_jobs.cli.dev.app_words import Said, Working, understand
-from trellis_jobs.cli.dev.sources import snapshot, until_changed
-from trellis_jobs.cli.logs import JsonLines
+from jobs_admin.cli.dev.app_output import Said, Working, understand
+from jobs_admin.cli.dev.sources import snapshot, until_changed
+from jobs_admin.cli.logs import JsonLines
 
 
 def logged(logger: str, level: int, message: str, **extra: object) -> str:
@@ -27,7 +27,10 @@ def test_a_worker_that_is_up_says_on_what_it_works() -> None:
 
 
 def test_what_events_say_anyway_is_left_out() -> None:
-    assert understand(logged("trellis_jobs.worker.loop", logging.INFO, "attempt settled")) is None
+    assert (
+        understand(logged("trellis_jobs.worker.queue_worker", logging.INFO, "attempt settled"))
+        is None
+    )
     assert understand("") is None
 
 
@@ -37,7 +40,7 @@ def test_what_the_app_logs_is_told_with_its_fields() -> None:
 
 
 def test_warnings_of_the_runtime_are_told() -> None:
-    line = logged("trellis_jobs.worker.voice", logging.WARNING, "too slow")
+    line = logged("trellis_jobs.worker.attempt_log", logging.WARNING, "too slow")
     assert understand(line) == Said("too slow", is_alarm=True)
 
 

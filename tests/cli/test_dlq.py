@@ -11,12 +11,12 @@ from datetime import timedelta
 import pytest
 from rich.console import Console
 
-from jobs_admin.views.dead_groups import DeadGroupView
-from jobs_admin.views.jobs import JobView
+from jobs_admin.api.views.dead_groups import DeadGroupView
+from jobs_admin.api.views.jobs import JobView
+from jobs_admin.cli.dlq.list import dead_table, group_table
+from jobs_admin.cli.render.output import Output
 from tests.cli.stage import Place, Stage, stage
 from tests.support.lab import dead_jobs
-from trellis_jobs.cli.dlq.listing import dead_table, group_table
-from trellis_jobs.cli.showing.output import Output
 from trellis_jobs.embedded import EmbeddedServer
 
 ERRORS = (

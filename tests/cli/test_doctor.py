@@ -10,15 +10,8 @@ from typing import Any
 
 import pytest
 
-from tests.cli.shell import shell
-from tests.cli.stage import Place, Stage, stage
-from tests.cli.test_queues import WORK, consumer
-from tests.support.cluster import cluster
-from tests.support.facts import until
-from tests.support.lab import probe
-from tests.support.servers import start_version
-from trellis_jobs.cli.doctor import judging
-from trellis_jobs.cli.doctor.findings import (
+from jobs_admin.cli.doctor import rules
+from jobs_admin.cli.doctor.findings import (
     Diagnosis,
     Level,
     Section,
@@ -27,20 +20,27 @@ from trellis_jobs.cli.doctor.findings import (
     fine,
     note,
 )
-from trellis_jobs.cli.exits import Exit
-from trellis_jobs.cli.queues.rows import rows
+from jobs_admin.cli.exit_codes import Exit
+from jobs_admin.cli.queues.rows import rows
+from tests.cli.shell import shell
+from tests.cli.stage import Place, Stage, stage
+from tests.cli.test_queues import WORK, consumer
+from tests.support.cluster import cluster
+from tests.support.facts import until
+from tests.support.lab import probe
+from tests.support.servers import start_version
 from trellis_jobs.contract.declaration import ServiceContract
 from trellis_jobs.contract.topology import Topology
 from trellis_jobs.embedded import HOST, EmbeddedServer
-from trellis_jobs.jetstream import api
-from trellis_jobs.jetstream.access import Access
-from trellis_jobs.jetstream.presence import Presence
-from trellis_jobs.jetstream.provision import provision
-from trellis_jobs.jetstream.queues import ServerQueue
-from trellis_jobs.jetstream.readers import Reader, list_readers
-from trellis_jobs.jetstream.replication import Replication
+from trellis_jobs.environment import own_version
+from trellis_jobs.jetstream.client import api
+from trellis_jobs.jetstream.client.connect_options import Access
+from trellis_jobs.jetstream.client.replication import Replication
+from trellis_jobs.jetstream.log.presence import Presence
+from trellis_jobs.jetstream.setup.provision import provision
+from trellis_jobs.jetstream.setup.readers import Reader, list_readers
+from trellis_jobs.jetstream.work.queues import ServerQueue
 from trellis_jobs.model.presence import WorkerHeartbeat
-from trellis_jobs.surroundings import own_version
 
 PROOF = "s3cret"
 SECTIONS = [
@@ -208,7 +208,7 @@ def test_queues_that_need_nothing_are_counted_whatever_is_said_of_the_others() -
         None,
         ServiceContract("lab", {"work": WORK, "idle": WORK}),
     )
-    found = judging.judge_queues(made)
+    found = rules.judge_queues(made)
     assert len(found) > 2
     assert found[0].says == "1 of 2 queues need nothing"
 
@@ -249,16 +249,16 @@ async def test_push_consumers_that_services_made_are_reported(server: EmbeddedSe
         body = {"stream_name": "JOBS", "action": "create", "config": config}
         await api.request(raw.connection, "CONSUMER.CREATE.JOBS.spy.trellis.jobs.garden.>", body)
         readers = await list_readers(raw.connection)
-    [finding] = judging.judge_readers(readers)
+    [finding] = rules.judge_readers(readers)
     assert finding.says.startswith("JOBS/spy pushes the jobs of garden to somewhere:")
     assert str(finding.remedy).endswith("nats consumer rm JOBS spy")
 
 
 def test_a_service_with_very_many_readers_is_reported() -> None:
-    many = [Reader("JOBS", f"r{number}", "garden") for number in range(judging.MOST_READERS + 1)]
-    [finding] = judging.judge_readers(many)
+    many = [Reader("JOBS", f"r{number}", "garden") for number in range(rules.MOST_READERS + 1)]
+    [finding] = rules.judge_readers(many)
     assert finding.says.startswith("1001 consumers of JOBS read the jobs of garden")
-    [finding] = judging.judge_readers(many[1:])
+    [finding] = rules.judge_readers(many[1:])
     assert finding.level is Level.FINE
 
 
@@ -278,7 +278,7 @@ def test_the_worst_comes_first_and_each_thing_once() -> None:
 def test_an_admin_runtime_of_another_version_wants_the_upgrade_finished(
     of_daemon: str | None,
 ) -> None:
-    found = judging.judge_version("1.0.0", of_daemon)
+    found = rules.judge_version("1.0.0", of_daemon)
     assert found.level is Level.ATTENTION
     assert "1.0.0" in found.says
     assert (of_daemon or "does not tell which") in found.says
@@ -294,29 +294,29 @@ def test_an_admin_runtime_of_another_version_wants_the_upgrade_finished(
     ],
 )
 def test_clocks_may_differ_by_a_second(ahead: timedelta, level: Level) -> None:
-    assert judging.judge_clock(ahead).level is level
+    assert rules.judge_clock(ahead).level is level
 
 
 def test_replicas_that_lag_behind_and_too_few_in_a_cluster_want_attention() -> None:
     healthy = Replication("JOBS", 3, "n1", ())
-    assert [f.level for f in judging.judge_replication([healthy], "c")] == [Level.FINE]
+    assert [f.level for f in rules.judge_replication([healthy], "c")] == [Level.FINE]
     away = Replication("JOBS", 3, "n1", ("n2",))
-    assert "n2" in judging.judge_replication([away], "c")[0].says
+    assert "n2" in rules.judge_replication([away], "c")[0].says
     lagging = Replication("JOBS", 3, "n1", (), ("n3",))
-    assert "replica on n3 lags behind" in judging.judge_replication([lagging], "c")[0].says
+    assert "replica on n3 lags behind" in rules.judge_replication([lagging], "c")[0].says
     headless = Replication("JOBS", 3, None, ())
-    assert judging.judge_replication([headless], "c")[0].level is Level.BROKEN
+    assert rules.judge_replication([headless], "c")[0].level is Level.BROKEN
     single = Replication("JOBS", 1, None, (), is_clustered=False)
-    [few] = judging.judge_replication([single], "c")
+    [few] = rules.judge_replication([single], "c")
     assert "--replicas 3" in str(few.remedy)
-    assert judging.judge_replication([single], None)[0].level is Level.NOTE
+    assert rules.judge_replication([single], None)[0].level is Level.NOTE
 
 
 def test_work_that_nobody_asks_for_is_the_worst_a_queue_can_have() -> None:
     made = rows([ServerQueue("lab", "work", consumer())], {}, None, None)
-    assert [f.level for f in judging.judge_queues(made)] == [Level.FINE, Level.BROKEN]
+    assert [f.level for f in rules.judge_queues(made)] == [Level.FINE, Level.BROKEN]
     paused = rows([ServerQueue("lab", "work", consumer(is_paused=True))], {}, None, None)
-    assert [f.level for f in judging.judge_queues(paused)] == [Level.FINE, Level.NOTE]
+    assert [f.level for f in rules.judge_queues(paused)] == [Level.FINE, Level.NOTE]
 
 
 @pytest.mark.parametrize(

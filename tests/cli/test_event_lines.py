@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from jobs_admin.cli.render.event_lines import event_words
 from tests.given import (
     SECOND,
     after,
@@ -17,7 +18,6 @@ from tests.given import (
     retry_scheduled,
     started,
 )
-from trellis_jobs.cli.showing.event_lines import event_words
 from trellis_jobs.model.events import Event
 from trellis_jobs.model.job import Entry, fold
 from trellis_jobs.model.notes import Progress

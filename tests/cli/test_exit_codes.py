@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from jobs_admin.errors import (
+from jobs_admin.api.errors import (
     Denied,
     Invalid,
     NotFound,
@@ -16,8 +16,8 @@ from jobs_admin.errors import (
     ProjectionRebuilding,
     Unexpected,
 )
+from jobs_admin.cli.exit_codes import Exit, Misused, complain, exit_of, remedy_of
 from tests.cli.shell import shell
-from trellis_jobs.cli.exits import Exit, Misused, complain, exit_of, remedy_of
 from trellis_jobs.embedded import EmbeddedServer
 from trellis_jobs.errors import (
     InfrastructureMissing,

@@ -9,10 +9,11 @@ from datetime import UTC, datetime, timedelta, timezone
 import pytest
 import typer
 
-from jobs_admin.client import JobQuery, Scalar
-from trellis_jobs.cli.durations import moment_ago, moment_ahead
-from trellis_jobs.cli.filters import Filters, moment
-from trellis_jobs.cli.queue_names import queue_name
+from jobs_admin.api.client import JobQuery
+from jobs_admin.api.job_filter import Scalar
+from jobs_admin.cli.durations import moment_ago, moment_ahead
+from jobs_admin.cli.filters import Filters, moment
+from jobs_admin.cli.queue_names import queue_name
 from trellis_jobs.model.states import JobState
 
 NOON = datetime(2026, 5, 1, 12, tzinfo=UTC)

@@ -23,6 +23,12 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text as RichText
 
+from jobs_admin.cli.exit_codes import Misused, complain, show_defect
+from jobs_admin.cli.logs import JsonLines, TextLines
+from jobs_admin.cli.render.columns import Columns, fitting
+from jobs_admin.cli.render.escape import harmless, harmless_json
+from jobs_admin.cli.render.output import json_document, one_line, say, stderr_console
+from jobs_admin.cli.render.text import Text
 from tests.cli.forbidden import (
     HOSTILE,
     forbidden_in,
@@ -30,12 +36,6 @@ from tests.cli.forbidden import (
     forbidden_on_screen,
     is_forbidden,
 )
-from trellis_jobs.cli.exits import Misused, complain, show_defect
-from trellis_jobs.cli.logs import JsonLines, TextLines
-from trellis_jobs.cli.showing.columns import Columns, fitting
-from trellis_jobs.cli.showing.harmless import harmless, harmless_json
-from trellis_jobs.cli.showing.output import json_document, one_line, say, stderr_console
-from trellis_jobs.cli.showing.text import Text
 
 EVERY_CHARACTER: Final = [chr(code) for code in range(sys.maxunicode + 1)]
 FORBIDDEN: Final = [each for each in EVERY_CHARACTER if is_forbidden(each)]

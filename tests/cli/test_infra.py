@@ -10,7 +10,7 @@ import pytest
 from tests.cli.stage import Place
 from tests.support.lab import probe
 from trellis_jobs.embedded import EmbeddedServer
-from trellis_jobs.jetstream import api
+from trellis_jobs.jetstream.client import api
 
 APP = ("--app", "tests.cli.shop:service")
 STREAMS = [

@@ -13,6 +13,7 @@ import orjson
 import pytest
 import typer
 
+from jobs_admin.cli.jobs.tail import Pattern
 from tests.cli.command import COMMAND, ROOT, Command, environment, running
 from tests.cli.library import Book, LibraryJobs, library_service
 from tests.cli.shell import Ended, at_terminal, shell
@@ -20,7 +21,6 @@ from tests.cli.terminal import on_a_terminal
 from tests.support.facts import until
 from tests.support.lab import until_state
 from trellis_jobs import JobRef, Service, Workers
-from trellis_jobs.cli.jobs.tailing import Pattern
 from trellis_jobs.embedded import EmbeddedServer
 from trellis_jobs.model.events import EventKind
 from trellis_jobs.model.states import JobState

@@ -7,13 +7,13 @@ from collections.abc import Iterator
 
 import pytest
 
-from jobs_admin.client import AdminClient
+from jobs_admin.api.client import AdminClient
+from jobs_admin.cli.exit_codes import Misused
+from jobs_admin.cli.keys.names import KeyName, key_named
 from tests.admin.admin_lab import until_shown
 from tests.admin.upkeep_lab import Care, WardProcess, producer, ward_process
 from tests.cli.stage import Stage, stage
 from tests.support.facts import until
-from trellis_jobs.cli.exits import Misused
-from trellis_jobs.cli.keys.names import KeyName, key_named
 from trellis_jobs.model.states import JobState
 
 KEY = ("ward/blocked", "ward:acme")

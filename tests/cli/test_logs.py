@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from jobs_admin.cli.logs import JsonLines, TextLines
 from tests.cli.command import running
-from trellis_jobs.cli.logs import JsonLines, TextLines
 from trellis_jobs.embedded import EmbeddedServer
 
 

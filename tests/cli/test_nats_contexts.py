@@ -8,12 +8,12 @@ from typing import Any
 import orjson
 import pytest
 
+from jobs_admin.cli import nats_contexts
+from jobs_admin.cli.connection import Reach
+from jobs_admin.cli.nats_contexts import ContextUnusable
 from tests.cli.shell import shell
-from trellis_jobs.cli import nats_contexts
-from trellis_jobs.cli.nats_contexts import ContextUnusable
-from trellis_jobs.cli.reach import Reach
 from trellis_jobs.embedded import EmbeddedServer
-from trellis_jobs.jetstream.access import DEFAULT_SERVER, Access, TlsFiles
+from trellis_jobs.jetstream.client.connect_options import DEFAULT_SERVER, Access, TlsFiles
 
 NOWHERE = "nats://127.0.0.1:1"
 PROD = {"url": "nats://prod:4222", "creds": "/etc/prod.creds"}

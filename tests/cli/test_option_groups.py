@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 from typer.testing import CliRunner
 
-from trellis_jobs.cli.option_groups import grouped
+from jobs_admin.cli.option_groups import grouped
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -10,16 +10,16 @@ from typing import Any
 import orjson
 import pytest
 
-from jobs_admin.rpc.contract import RPCS
+from jobs_admin.api.contract import RPCS
+from jobs_admin.cli.exit_codes import Exit
 from tests.cli.command import ROOT
 from tests.cli.shell import Ended, shell
 from tests.permissions.services import HouseJobs
-from trellis_jobs.cli.exits import Exit
 from trellis_jobs.contract.declaration import JobType, ServiceContract
 from trellis_jobs.contract.manifest import to_manifest
-from trellis_jobs.contract.shapes import Shape
+from trellis_jobs.contract.payload_types import Shape
 from trellis_jobs.embedded import EmbeddedServer, EmbeddedServerFailed
-from trellis_jobs.jetstream.user_keys import ensure_seed
+from trellis_jobs.jetstream.client.user_keys import ensure_seed
 from trellis_jobs.model import subjects
 
 HOUSE = "tests.permissions.services:house"

@@ -11,23 +11,23 @@ from typing import Any
 
 import pytest
 
-from jobs_admin.views.services import StatsView, TypeStats
+from jobs_admin.api.views.services import StatsView, TypeStats
+from jobs_admin.cli.doctor.rules import judge_queues
+from jobs_admin.cli.queues.list import queue_table
+from jobs_admin.cli.queues.rows import Numbers, rows
+from jobs_admin.cli.queues.snapshot import Looked
+from jobs_admin.cli.render.output import Output
 from tests.cli.stage import Place, Stage, stage
 from tests.support.facts import until
 from tests.support.lab import LabJobs, Task, bench, probe, producer, until_state, worker
 from tests.support.servers import start_version
 from trellis_jobs import Workers
-from trellis_jobs.cli.doctor.judging import judge_queues
-from trellis_jobs.cli.queues.listing import queue_table
-from trellis_jobs.cli.queues.looking import Looked
-from trellis_jobs.cli.queues.rows import Numbers, rows
-from trellis_jobs.cli.showing.output import Output
 from trellis_jobs.contract.declaration import ServiceContract
 from trellis_jobs.contract.topology import queue_consumer
 from trellis_jobs.embedded import EmbeddedServer
-from trellis_jobs.jetstream.consumers import ensure_consumer
-from trellis_jobs.jetstream.queue_consumers import QueueConsumer
-from trellis_jobs.jetstream.queues import ServerQueue
+from trellis_jobs.jetstream.work.consumer_info import QueueConsumer
+from trellis_jobs.jetstream.work.consumer_setup import ensure_consumer
+from trellis_jobs.jetstream.work.queues import ServerQueue
 from trellis_jobs.model.states import JobState
 
 LIST = ("queues", "list")

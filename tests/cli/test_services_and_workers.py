@@ -10,16 +10,16 @@ from typing import Any
 
 import pytest
 
-from jobs_admin.views.services import WorkerView
+from jobs_admin.api.views.services import WorkerView
+from jobs_admin.cli.workers.list import heard_in_the_log
 from tests.cli.command import running
 from tests.cli.shell import Ended, shell
 from tests.cli.stage import Stage, stage
 from tests.support.facts import until
 from tests.support.lab import Task, producer, worker
-from trellis_jobs.cli.workers import heard_in_the_log
 from trellis_jobs.embedded import EmbeddedServer
-from trellis_jobs.jetstream.connection import Connection
-from trellis_jobs.surroundings import utc_now
+from trellis_jobs.environment import utc_now
+from trellis_jobs.jetstream.client.connection import Connection
 
 RED = "\x1b[31m"
 SHOP = ("worker", "tests.cli.shop:service")

@@ -8,14 +8,14 @@ from collections.abc import Iterator
 
 import pytest
 
-from jobs_admin.client import AdminClient
+from jobs_admin.api.client import AdminClient
+from jobs_admin.cli.bulk.result import Tally, Why
+from jobs_admin.cli.bulk.runner import Sweep
+from jobs_admin.cli.bulk.targets import Named
+from jobs_admin.cli.bulk.verbs import REPLAY
+from jobs_admin.cli.exit_codes import Exit
 from jobs_admin.operations.pace import Pace
 from tests.cli.stage import Stage, stage
-from trellis_jobs.cli.changing.sweep import Sweep
-from trellis_jobs.cli.changing.tally import Tally, Why
-from trellis_jobs.cli.changing.targets import Named
-from trellis_jobs.cli.changing.verbs import REPLAY
-from trellis_jobs.cli.exits import Exit
 from trellis_jobs.errors import NotConfirmed
 
 

@@ -14,18 +14,18 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from jobs_admin.views.services import StatsView, TypeStats
+from jobs_admin.api.views.services import StatsView, TypeStats
+from jobs_admin.cli.queues.rows import Numbers, rows
+from jobs_admin.cli.top.frame import frame
+from jobs_admin.cli.top.snapshot import Sight, TypeSight
 from tests.admin.admin_lab import daemon_at
 from tests.cli.shell import shell
 from tests.cli.stage import Place, Stage, stage
 from tests.cli.terminal import on_a_terminal
 from tests.cli.test_queues import NOW, _start_once, consumer
 from tests.support.facts import until
-from trellis_jobs.cli.queues.rows import Numbers, rows
-from trellis_jobs.cli.top.frame import frame
-from trellis_jobs.cli.top.sight import Sight, TypeSight
 from trellis_jobs.embedded import HOST, EmbeddedServer
-from trellis_jobs.jetstream.queues import ServerQueue
+from trellis_jobs.jetstream.work.queues import ServerQueue
 
 
 @pytest.fixture(scope="module")

@@ -9,7 +9,7 @@ from typing import Final
 import orjson
 import pytest
 
-from jobs_admin.client import AdminClient
+from jobs_admin.api.client import AdminClient
 from tests.admin.admin_lab import until_shown
 from tests.cli.stage import Stage, stage
 from tests.support.lab import Task, producer

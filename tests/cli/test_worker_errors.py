@@ -10,8 +10,8 @@ import pytest
 from tests.cli.command import COMMAND, ROOT, environment
 from trellis_jobs.contract.topology import LOG
 from trellis_jobs.embedded import EmbeddedServer
-from trellis_jobs.jetstream import api
-from trellis_jobs.jetstream.connection import Connection
+from trellis_jobs.jetstream.client import api
+from trellis_jobs.jetstream.client.connection import Connection
 from trellis_jobs.model import subjects
 
 NOWHERE = "nats://127.0.0.1:1"

@@ -7,7 +7,7 @@ from typing import Final
 from pydantic import BaseModel, Field, SecretStr
 
 from trellis_jobs import ActiveJob, Jobs, Service, job
-from trellis_jobs.contract.contract_note import LARGEST
+from trellis_jobs.contract.consumer_metadata import LARGEST
 
 PIN: Final = "pin-98765"
 

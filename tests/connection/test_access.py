@@ -12,6 +12,7 @@ import pytest
 import trustme
 from nacl.signing import SigningKey
 
+from jobs_admin.cli.connection import Reach
 from tests.cli.shell import shell
 from trellis_jobs import (
     Access,
@@ -22,11 +23,10 @@ from trellis_jobs import (
     Service,
     TlsFiles,
 )
-from trellis_jobs.cli.reach import Reach
 from trellis_jobs.demo import DemoJobs, Email
 from trellis_jobs.embedded import EmbeddedServer
 from trellis_jobs.errors import InvalidToken
-from trellis_jobs.jetstream.connection import Connection
+from trellis_jobs.jetstream.client.connection import Connection
 
 MAIL: Final = Email(to="ada@example.com", subject="hello")
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from trellis_jobs.errors import Unreachable, without_secrets
-from trellis_jobs.jetstream.connection import Connection
+from trellis_jobs.jetstream.client.connection import Connection
 
 
 @pytest.mark.parametrize(

@@ -25,7 +25,7 @@ from tests.cli.command import running
 from tests.support.facts import until
 from trellis_jobs import Access, NotEncrypted, TlsFiles
 from trellis_jobs.embedded import EmbeddedServer
-from trellis_jobs.jetstream.connection import Connection
+from trellis_jobs.jetstream.client.connection import Connection
 
 PLAIN_INFO: Final = {
     "server_id": "LIAR",

@@ -13,7 +13,7 @@ from tests.support.facts import until
 from tests.support.fault_proxy import fault_proxy
 from tests.support.lab import probe
 from trellis_jobs.embedded import EmbeddedServer
-from trellis_jobs.jetstream.connection import Connection
+from trellis_jobs.jetstream.client.connection import Connection
 
 
 async def test_who_asked_twice_and_took_one_back_is_told_once(server: EmbeddedServer) -> None:

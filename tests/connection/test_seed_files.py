@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from tests.cli.shell import shell
 from trellis_jobs.embedded import EmbeddedServer
-from trellis_jobs.jetstream.seed_files import credentials_fault, seed_fault
+from trellis_jobs.jetstream.client.seed_files import credentials_fault, seed_fault
 
 SEED: Final[bytes] = nkeys.encode_seed(bytes(range(32)), nkeys.PREFIX_BYTE_USER)
 TOKEN: Final = b"eyJ0eXAi.eyJqdGki.c2lnbmVk"

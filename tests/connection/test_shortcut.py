@@ -14,11 +14,11 @@ from tests.support.facts import until
 from tests.support.fault_proxy import fault_proxy
 from tests.support.lab import probe
 from trellis_jobs.embedded import EmbeddedServer
-from trellis_jobs.jetstream import direct_client
-from trellis_jobs.jetstream.connection import Connection
-from trellis_jobs.jetstream.direct_client import _Shortcut
-from trellis_jobs.jetstream.direct_parser import DirectParser
-from trellis_jobs.jetstream.messages import Message
+from trellis_jobs.jetstream.client import fast_client
+from trellis_jobs.jetstream.client.connection import Connection
+from trellis_jobs.jetstream.client.fast_client import _Shortcut
+from trellis_jobs.jetstream.client.fast_parser import DirectParser
+from trellis_jobs.jetstream.client.message import Message
 
 MESSAGES = 100
 
@@ -133,7 +133,7 @@ async def test_every_socket_has_the_shortcut_and_keeps_it(server: EmbeddedServer
 async def test_where_nobody_tells_what_is_unread_everything_goes_the_ordinary_way(
     server: EmbeddedServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(direct_client, "_UNREAD", "renamed")
+    monkeypatch.setattr(fast_client, "_UNREAD", "renamed")
     async with probe(server.url) as raw:
         assert not isinstance(protocol_of(raw.connection), _Shortcut)
         assert await hears_all(raw.connection)

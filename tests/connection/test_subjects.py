@@ -9,8 +9,8 @@ import pytest
 
 from trellis_jobs.embedded import EmbeddedServer
 from trellis_jobs.errors import InvalidToken
-from trellis_jobs.jetstream.connection import Connection
-from trellis_jobs.jetstream.messages import Message
+from trellis_jobs.jetstream.client.connection import Connection
+from trellis_jobs.jetstream.client.message import Message
 
 COMMAND = "anything 0\r\n\r\nPUB canary 0\r\n\r\nPUB y"
 SUBJECTS = (COMMAND, "two words", "a\tb", "a\x00b", "x" * 5000)

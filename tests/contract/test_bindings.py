@@ -8,8 +8,8 @@ from typing import Any, Final
 
 import pytest
 
-from jobs_admin.client import AdminClient
-from jobs_admin.explaining.explanation import Because
+from jobs_admin.api.client import AdminClient
+from jobs_admin.api.reasons import Because
 from tests.admin.admin_lab import daemon_at, until_shown
 from tests.support.lab import probe
 from trellis_jobs import (
@@ -23,9 +23,9 @@ from trellis_jobs import (
     Workers,
     job,
 )
-from trellis_jobs.contract import rights
+from trellis_jobs.contract.permissions import grants
 from trellis_jobs.embedded import EmbeddedServer
-from trellis_jobs.jetstream import api
+from trellis_jobs.jetstream.client import api
 
 
 class HelpdeskJobs(Jobs, service="helpdesk"):
@@ -91,7 +91,7 @@ async def test_a_service_works_under_opaque_names(server: EmbeddedServer, tmp_pa
 
 def test_its_rights_are_those_of_its_names() -> None:
     published = [
-        subject for grant in rights.of_service(bound().contract).grants for subject in grant.publish
+        subject for grant in grants.of_service(bound().contract).grants for subject in grant.publish
     ]
     assert "$JS.API.CONSUMER.MSG.NEXT.JOBS_WORK.tr_jobs_01J_tr_jq_1" in published
     assert not [subject for subject in published if "helpdesk" in subject]

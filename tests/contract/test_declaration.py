@@ -12,7 +12,7 @@ from pydantic import BaseModel
 from trellis_jobs import Jobs, KeyConcurrency, QueueDepth, Service, job
 from trellis_jobs.contract.declaration import JobType, ServiceContract
 from trellis_jobs.contract.manifest import to_manifest
-from trellis_jobs.contract.shapes import Shape
+from trellis_jobs.contract.payload_types import Shape
 from trellis_jobs.errors import DeclarationError
 from trellis_jobs.service.queue import Queue
 

@@ -9,9 +9,9 @@ from typing import Any, Final
 
 import pytest
 
+from jobs_admin.cli.contract.generate import check_stable, manifest_of
 from tests.contract.order_jobs import OrderJobs
-from trellis_jobs.cli.contract.generating import check_stable, manifest_of
-from trellis_jobs.contract.facade.module import facade
+from trellis_jobs.contract.codegen.module import facade
 from trellis_jobs.contract.manifest import to_manifest
 from trellis_jobs.errors import DeclarationError
 

@@ -11,11 +11,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from jobs_admin.cli.contract.generate import generated
 from tests.cli.forbidden import HOSTILE, forbidden_in
 from tests.cli.shell import shell
 from tests.contract.order_jobs import OrderJobs
-from trellis_jobs.cli.contract.generating import generated
-from trellis_jobs.contract.facade.inert import check_inert
+from trellis_jobs.contract.codegen.inert import check_inert
 from trellis_jobs.contract.manifest import to_manifest
 from trellis_jobs.errors import DeclarationError
 

@@ -13,9 +13,9 @@ from pydantic import BaseModel, ConfigDict, Field
 from typing_extensions import TypedDict
 
 from trellis_jobs import DeclarationError, Jobs, KeyConcurrency, KeyUnresolvable, job
-from trellis_jobs.contract.schema_shapes import SchemaShape
-from trellis_jobs.contract.shapes import DoesNotFit, Shape
-from trellis_jobs.model.key_template import KeyTemplate
+from trellis_jobs.contract.payload_types import DoesNotFit, Shape
+from trellis_jobs.contract.schema_types import SchemaShape
+from trellis_jobs.model.keys.template import KeyTemplate
 
 
 class Customer(BaseModel):

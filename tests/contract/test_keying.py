@@ -9,16 +9,16 @@ import pytest
 from hypothesis import given as forall
 from hypothesis import strategies as st
 
-from trellis_jobs.contract.keying import (
+from trellis_jobs.contract.key_policy import (
     KeyConcurrency,
     Keying,
     QueueDepth,
     resolve,
 )
 from trellis_jobs.errors import DeclarationError
-from trellis_jobs.model.key_backlog import WhenFull
-from trellis_jobs.model.key_fence import StalePolicy
-from trellis_jobs.model.key_template import KeyTemplate
+from trellis_jobs.model.keys.backlog import WhenFull
+from trellis_jobs.model.keys.fencing import StalePolicy
+from trellis_jobs.model.keys.template import KeyTemplate
 
 HALF_A_MINUTE = timedelta(seconds=30)
 ACK_WAITS = st.timedeltas(timedelta(seconds=0.1), timedelta(hours=12))

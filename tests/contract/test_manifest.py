@@ -16,12 +16,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import BaseModel, Field, PlainValidator, SecretStr
 
-from trellis_jobs.contract.contract_note import CONTRACT, LARGEST, note_of, read_note
+from trellis_jobs.contract.consumer_metadata import CONTRACT, LARGEST, note_of, read_note
 from trellis_jobs.contract.declaration import JobType, ServiceContract
-from trellis_jobs.contract.keying import KeyConcurrency, QueueDepth, resolve
+from trellis_jobs.contract.key_policy import KeyConcurrency, QueueDepth, resolve
 from trellis_jobs.contract.manifest import from_manifest, restated, to_manifest
-from trellis_jobs.contract.schema_shapes import SchemaShape
-from trellis_jobs.contract.shapes import DoesNotFit, Shape
+from trellis_jobs.contract.payload_types import DoesNotFit, Shape
+from trellis_jobs.contract.schema_types import SchemaShape
 from trellis_jobs.errors import DeclarationError
 from trellis_jobs.model.retry import RetryPolicy
 

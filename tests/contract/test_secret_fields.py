@@ -24,8 +24,8 @@ from pydantic import Secret as PydanticSecret
 from pydantic_core import PydanticCustomError
 
 from trellis_jobs import Jobs, KeyConcurrency, Secret, job
-from trellis_jobs.contract.schema_shapes import SchemaShape
-from trellis_jobs.contract.shapes import DoesNotFit, Shape
+from trellis_jobs.contract.payload_types import DoesNotFit, Shape
+from trellis_jobs.contract.schema_types import SchemaShape
 from trellis_jobs.errors import DeclarationError
 from trellis_jobs.model.redaction import (
     REDACTED,

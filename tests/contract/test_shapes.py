@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from pydantic import BaseModel, ConfigDict, Field, computed_field
 from typing_extensions import TypedDict  # pydantic wants this one before Python 3.12
 
-from trellis_jobs.contract.shapes import DEEPEST, DoesNotFit, Shape
+from trellis_jobs.contract.payload_types import DEEPEST, DoesNotFit, Shape
 from trellis_jobs.errors import DeclarationError
 
 

@@ -7,10 +7,10 @@ from typing import Any, Final
 
 import pytest
 
-from trellis_jobs.contract.contract_note import note_of
+from trellis_jobs.contract.consumer_metadata import note_of
 from trellis_jobs.contract.declaration import JobType
 from trellis_jobs.contract.features import Features
-from trellis_jobs.contract.shapes import Shape
+from trellis_jobs.contract.payload_types import Shape
 from trellis_jobs.contract.topology import Topology, nanoseconds, queue_consumer
 
 VERSIONS: Final = {0: "2.10.29", 1: "2.11.11", 2: "2.12.3", 4: "2.14.6", 5: "2.15.1"}

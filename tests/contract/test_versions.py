@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 from pydantic import BaseModel
 
 from trellis_jobs import Jobs, job
-from trellis_jobs.contract.contract_note import CONTRACT, note_of, read_note, standing_note
+from trellis_jobs.contract.consumer_metadata import CONTRACT, note_of, read_note, standing_note
 from trellis_jobs.contract.declaration import JobType
-from trellis_jobs.contract.shapes import DoesNotFit, Shape
+from trellis_jobs.contract.payload_types import DoesNotFit, Shape
 from trellis_jobs.contract.versions import upgraded
 from trellis_jobs.errors import DeclarationError
 

@@ -9,10 +9,10 @@ from functools import partial
 from sqlite3 import DatabaseError
 from typing import Final
 
-from jobs_admin.client import AdminClient, JobQuery
+from jobs_admin.api.client import AdminClient, JobQuery
+from jobs_admin.api.errors import Invalid, NotFound, Unexpected
+from jobs_admin.api.views.operations import OperationVerb, OperationView
 from jobs_admin.daemon import serving
-from jobs_admin.errors import Invalid, NotFound, Unexpected
-from jobs_admin.views.operations import OperationVerb, OperationView
 from tests.admin.projection_lab import position_of
 from tests.admin.upkeep_lab import forget_heartbeats, purge
 from tests.crash_points import parts
@@ -24,9 +24,9 @@ from tests.support.facts import until
 from trellis_jobs import JobRef, Service, Workers
 from trellis_jobs.contract.topology import ADVISORIES, LOG, WORK, Topology
 from trellis_jobs.errors import ServiceMissing
-from trellis_jobs.jetstream import api, stored_messages
-from trellis_jobs.jetstream.log_feed import LogFeed
-from trellis_jobs.jetstream.provision import provision
+from trellis_jobs.jetstream.client import api, stored_message
+from trellis_jobs.jetstream.log.feed import LogFeed
+from trellis_jobs.jetstream.setup.provision import provision
 from trellis_jobs.model import subjects
 
 RUBBISH: Final = b"no database" * 1000
@@ -216,8 +216,8 @@ async def forgetting(stage: Stage) -> None:
 
 async def is_rid_of_junk(p: People) -> bool:
     connection = p.raw.connection
-    left = [await stored_messages.newest(connection, LOG, subject) for subject in parts.JUNK]
-    work = await stored_messages.newest(connection, WORK, subjects.WORK_OF_NO_SERVICE)
+    left = [await stored_message.newest(connection, LOG, subject) for subject in parts.JUNK]
+    work = await stored_message.newest(connection, WORK, subjects.WORK_OF_NO_SERVICE)
     return not any([*left, work])
 
 

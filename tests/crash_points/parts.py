@@ -13,7 +13,7 @@ from typing import Final
 
 from jobs_admin.config import AdminConfig
 from jobs_admin.daemon import serving
-from jobs_admin.retention.policy import RetentionPolicy
+from jobs_admin.retention_policy import RetentionPolicy
 from tests.chaos.notebook import Notebook
 from tests.crash_points.mill import QUEUES, MillJobs, mill
 from tests.keys.work_lab import Done, Errand

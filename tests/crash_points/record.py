@@ -20,7 +20,7 @@ FILE: Final = Path(__file__).with_name("passed.json")
 AREAS: Final = (
     "trellis_jobs.worker.",
     "trellis_jobs.producer.",
-    "trellis_jobs.jetstream.key_",
+    "trellis_jobs.jetstream.keys.",
     "jobs_admin.",
 )
 

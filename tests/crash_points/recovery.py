@@ -14,7 +14,7 @@ from typing import Final
 import orjson
 
 from jobs_admin.daemon import Daemon, serving
-from jobs_admin.retention.policy import SHORTEST
+from jobs_admin.retention_policy import SHORTEST
 from tests.admin.upkeep_lab import clock, forget_heartbeats
 from tests.chaos.checker import Violation, check
 from tests.chaos.evidence import (
@@ -32,11 +32,11 @@ from tests.crash_points.mill import LIMITS, mill
 from tests.crash_points.parts import ARCHIVE, FILE, JUNK, config
 from tests.crash_points.stage import PATIENCE, Stage
 from tests.support.lab import Probe, probe
+from trellis_jobs.environment import utc_now
 from trellis_jobs.errors import JobsError
-from trellis_jobs.jetstream.log_feed import LogMessage
+from trellis_jobs.jetstream.log.feed import LogMessage
 from trellis_jobs.model.identity import JobAddress
 from trellis_jobs.model.job import Entry
-from trellis_jobs.surroundings import utc_now
 from trellis_jobs.wire.events import decode
 
 # A reservation that leads to no job is forgotten after a minute: for this daemon it has passed.

@@ -23,11 +23,11 @@ from tests.support.lab import Probe, probe
 from tests.support.servers import NEWEST, start_version
 from trellis_jobs import JobRef, Queue, Service
 from trellis_jobs.contract.topology import WORK
-from trellis_jobs.jetstream import api
+from trellis_jobs.environment import utc_now
+from trellis_jobs.jetstream.client import api
 from trellis_jobs.model.events import EventKind
-from trellis_jobs.model.key_state import KeyAddress
+from trellis_jobs.model.keys.state import KeyAddress
 from trellis_jobs.model.values import replace
-from trellis_jobs.surroundings import utc_now
 
 R = TypeVar("R")
 # Of a machine that has much else to do; it costs nothing where the fact comes.

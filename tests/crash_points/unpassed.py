@@ -5,21 +5,21 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-_LOG: Final = "trellis_jobs.jetstream.event_log:EventLog"
-_READS: Final = "trellis_jobs.jetstream.log_reads:LogReads"
-_BUCKET: Final = "trellis_jobs.jetstream.key_bucket:KeyBucket"
-_TURNS: Final = "trellis_jobs.jetstream.key_turns:KeyTurns"
+_LOG: Final = "trellis_jobs.jetstream.log.event_log:EventLog"
+_READS: Final = "trellis_jobs.jetstream.log.reads:LogReads"
+_BUCKET: Final = "trellis_jobs.jetstream.keys.bucket:KeyBucket"
+_TURNS: Final = "trellis_jobs.jetstream.keys.write_coalescer:KeyTurns"
 _ADMISSION: Final = "trellis_jobs.producer.admission:Admission"
-_PROVISION: Final = "trellis_jobs.jetstream.provision"
-_RETENTION: Final = "jobs_admin.retention.retention:Retention"
-_RECORDS: Final = "trellis_jobs.jetstream.control_records:ControlRecords"
+_PROVISION: Final = "trellis_jobs.jetstream.setup.provision"
+_RETENTION: Final = "jobs_admin.maintenance.retention.retention:Retention"
+_RECORDS: Final = "trellis_jobs.jetstream.control.records:ControlRecords"
 _PROJECTOR: Final = "jobs_admin.projection.projector:Projector"
-_SOURCE: Final = "trellis_jobs.jetstream.work_source"
+_SOURCE: Final = "trellis_jobs.jetstream.setup.work_source"
 
 # A reason, and the points that it is given for.
 NEVER: Final[Mapping[str, tuple[str, ...]]] = {
     "what the next owner of an operation does after a death (tests/admin/test_operations.py)": (
-        "jobs_admin.actions:Actions.did:stored_messages.newest",
+        "jobs_admin.actions.job_actions:Actions.did:stored_message.newest",
         "jobs_admin.operations.page_work:PageWork._why_not:self._actions.did",
         "jobs_admin.operations.run:Run._settle_what_was_taken_up:self._work.do",
         "jobs_admin.operations.run:Run._settle_what_was_taken_up:those",
@@ -38,11 +38,11 @@ NEVER: Final[Mapping[str, tuple[str, ...]]] = {
         f"{_READS}.latest:asyncio.sleep",
         f"{_READS}.find:asyncio.sleep",
         f"{_READS}.find:self._histories.reaching",
-        f"{_RETENTION}._left:stored_messages.newest",
+        f"{_RETENTION}._left:stored_message.newest",
         f"{_READS}.newest_by_leader:asyncio.sleep",
         f"{_LOG}.latest_by_leader:self.latest",
-        "trellis_jobs.jetstream.queue_keys:QueueKeys.latest:self._events.latest#2",
-        "trellis_jobs.jetstream.queue_keys:QueueKeys._fence:self._by_leader",
+        "trellis_jobs.jetstream.keys.coordinator:QueueKeys.latest:self._events.latest#2",
+        "trellis_jobs.jetstream.keys.coordinator:QueueKeys._fence:self._by_leader",
         f"{_PROVISION}:_carry_out:_resume_source",
         f"{_PROVISION}:_resume_source:api.request",
         f"{_PROVISION}:_resume_source:asyncio.sleep",
@@ -55,9 +55,9 @@ NEVER: Final[Mapping[str, tuple[str, ...]]] = {
     ),
     "a server without the stream, or a stream without a leader: there is nothing to write to": (
         f"{_READS}.newest:asyncio.sleep",
-        "trellis_jobs.jetstream.lease_keeper:LeaseKeeper._keep_renewing:self._rest",
+        "trellis_jobs.jetstream.work.lease_keeper:LeaseKeeper._keep_renewing:self._rest",
         f"{_PROVISION}:require_log:asyncio.sleep",
-        "trellis_jobs.worker.end_check:EndCheck._look_until_told:asyncio.sleep",
+        "trellis_jobs.worker.end_watch:EndCheck._look_until_told:asyncio.sleep",
     ),
     "credentials that may not provision: it only reads": (f"{_PROVISION}:require_log:api.newest",),
     "a key whose state fits no message any more, or cannot be read: a person has to mend it": (
@@ -84,7 +84,7 @@ NEVER: Final[Mapping[str, tuple[str, ...]]] = {
         f"{_PROJECTOR}._run:self._close#4",
     ),
     "a job that is retried, or gets another event, while retention removes it": (
-        "jobs_admin.projection.intake:Intake.forget:read_job",
+        "jobs_admin.projection.ingest:Intake.forget:read_job",
         f"{_RETENTION}._is_there:self._read",
         f"{_RETENTION}._left:self._histories.messages",
     ),
@@ -122,55 +122,55 @@ NEVER: Final[Mapping[str, tuple[str, ...]]] = {
         f"{_LOG}._unless_stored:asyncio.sleep",
         f"{_LOG}._unless_stored:self._reads.own_copy",
         f"{_READS}.own_copy:self.newest",
-        "trellis_jobs.jetstream.full_streams:SpaceWatch.wait:asyncio.sleep",
+        "trellis_jobs.jetstream.log.full_stream:SpaceWatch.wait:asyncio.sleep",
     ),
     "a log that is full while a keyed job is retried: key repair removes the place it has taken": (
-        "jobs_admin.actions:Actions.carry_out:self._leave_key#2",
+        "jobs_admin.actions.job_actions:Actions.carry_out:self._leave_key#2",
     ),
     "an unused reader is deleted: the next sweep finds it again": (
-        "jobs_admin.upkeep.abandoned_readers:AbandonedReaders.sweep:delete_reader",
-        "trellis_jobs.jetstream.readers:delete_reader:api.request",
+        "jobs_admin.maintenance.abandoned_readers:AbandonedReaders.sweep:delete_reader",
+        "trellis_jobs.jetstream.setup.readers:delete_reader:api.request",
     ),
     "a mistake of ours in the thread that renews leases": (
-        "trellis_jobs.jetstream.lease_keeper:LeaseKeeper._keep_renewing:self._rest#2",
+        "trellis_jobs.jetstream.work.lease_keeper:LeaseKeeper._keep_renewing:self._rest#2",
     ),
     "a server that is not ready when a process starts: nothing has begun": (
-        "trellis_jobs.jetstream.startup:Startup.until_ready:asyncio.sleep",
+        "trellis_jobs.jetstream.client.startup:Startup.until_ready:asyncio.sleep",
     ),
     "how full the store is: it only reads": (
-        "trellis_jobs.jetstream.storage_facts:_ask:api.request",
-        "trellis_jobs.jetstream.storage_facts:usages:asyncio.gather",
+        "trellis_jobs.jetstream.setup.storage_info:_ask:api.request",
+        "trellis_jobs.jetstream.setup.storage_info:usages:asyncio.gather",
     ),
     "a payload that only another worker's contract accepts: it only reads before it puts it back": (
-        "trellis_jobs.jetstream.work_queue:WorkQueue.carried_contract:api.request",
-        "trellis_jobs.worker.other_contracts:OtherContracts._other_contract:self._work.carried_contract",
-        "trellis_jobs.worker.other_contracts:OtherContracts.judge:self._other_contract",
+        "trellis_jobs.jetstream.work.puller:WorkQueue.carried_contract:api.request",
+        "trellis_jobs.worker.contract_gate:OtherContracts._other_contract:self._work.carried_contract",
+        "trellis_jobs.worker.contract_gate:OtherContracts.judge:self._other_contract",
     ),
     "a job that is purged, and its id used again, while one decides about it: it only reads": (
-        "jobs_admin.chase:Chase.after:self._whole#2",
+        "jobs_admin.actions.job_follower:Chase.after:self._whole#2",
     ),
     "a queue that is shared with foreign runtimes, of which the whole history is read": (
         f"{_READS}._latest_from:self._histories.reaching",
     ),
     "a queue that is shared with foreign runtimes, where notes go before the outcome": (
-        "trellis_jobs.worker.voice:Voice.settle:self._say_notes",
+        "trellis_jobs.worker.attempt_log:Voice.settle:self._say_notes",
     ),
     "a job that another admin runtime has purged: it only reads": (
         f"{_RETENTION}._purged_by_others:self._has_left",
         f"{_RETENTION}._has_left:is_left",
     ),
     "an advisory that cannot be dealt with now: it comes again by itself": (
-        "jobs_admin.upkeep.advisories:Advisories.run:self._feed.later",
-        "trellis_jobs.jetstream.advisory_feed:AdvisoryFeed.later:self._answer",
+        "jobs_admin.maintenance.advisories:Advisories.run:self._feed.later",
+        "trellis_jobs.jetstream.work.advisory_feed:AdvisoryFeed.later:self._answer",
     ),
     "lost work of a job under whose subjects a stranger wrote: it only reads": (
-        "jobs_admin.upkeep.verdicts:Verdicts.unmoved:self.current",
+        "jobs_admin.actions.guarded_append:Verdicts.unmoved:self.current",
     ),
     "more jobs of one state than a sweep checks": (
-        "jobs_admin.upkeep.reconciliation:Reconciliation._check_some:self._check",
+        "jobs_admin.maintenance.reconciliation:Reconciliation._check_some:self._check",
     ),
     "a read, of a key whose job has a delivery limit": (
-        "jobs_admin.upkeep.stuck_messages:StuckMessages._is_in_hand:self.keys.read",
+        "jobs_admin.maintenance.stuck_messages:StuckMessages._is_in_hand:self.keys.read",
     ),
 }
 
@@ -188,24 +188,24 @@ BY_CHANCE: Final = frozenset(
         "jobs_admin.projection.rebuild:_held:database.execute",
         "jobs_admin.projection.rebuild:_held:place_of",
         "jobs_admin.projection.store:Projection.do:asyncio.wait",
-        "jobs_admin.actions:Actions.carry_out:chase.after",
-        "jobs_admin.upkeep.pace:Pace.each:self.sleep",
-        "jobs_admin.upkeep.reconciliation:Reconciliation.sweep:self._check_all",
-        "jobs_admin.upkeep.reconciliation:Reconciliation._check_all:self._check_next",
-        "jobs_admin.upkeep.reconciliation:Reconciliation.sweep:self._missing#2",
-        "jobs_admin.upkeep.verdicts:Verdicts.append:chase.after",
-        "jobs_admin.chase:Chase.after:self._whole",
-        "jobs_admin.chase:Chase.after:self._stretch",
+        "jobs_admin.actions.job_actions:Actions.carry_out:chase.after",
+        "jobs_admin.maintenance.pace:Pace.each:self.sleep",
+        "jobs_admin.maintenance.reconciliation:Reconciliation.sweep:self._check_all",
+        "jobs_admin.maintenance.reconciliation:Reconciliation._check_all:self._check_next",
+        "jobs_admin.maintenance.reconciliation:Reconciliation.sweep:self._missing#2",
+        "jobs_admin.actions.guarded_append:Verdicts.append:chase.after",
+        "jobs_admin.actions.job_follower:Chase.after:self._whole",
+        "jobs_admin.actions.job_follower:Chase.after:self._stretch",
         f"{_BUCKET}._get:asyncio.sleep",
         f"{_BUCKET}._make:asyncio.sleep",
         f"{_BUCKET}.look:self.read",
         f"{_ADMISSION}._replace_unborn:self._skip",
         "trellis_jobs.worker.attempt:AttemptRunner._settle:self._too_late",
         "trellis_jobs.worker.attempt:AttemptRunner._too_late:self._tools.events.append",
-        "trellis_jobs.jetstream.deliveries:Delivery.answer:self._connection.publish",
+        "trellis_jobs.jetstream.work.delivery:Delivery.answer:self._connection.publish",
         "trellis_jobs.worker.claim:Claims.claim:own.meet_again",
         "trellis_jobs.worker.running_job:RunningJob._look_once:self._look",
         "trellis_jobs.worker.running_job:RunningJob._renew_now:self.verify",
-        "trellis_jobs.worker.seats:Seats.take:turn",
+        "trellis_jobs.worker.capacity:Seats.take:turn",
     }
 )

@@ -18,10 +18,10 @@ from tests.keys.work_lab import Done, Errand
 from tests.support.fault_proxy import Then, fault_proxy
 from trellis_jobs import JobRef
 from trellis_jobs.contract.topology import KEYS, LOG, WORK, Topology, queue_consumer
-from trellis_jobs.jetstream import api
-from trellis_jobs.jetstream.consumers import ensure_consumer
-from trellis_jobs.jetstream.provision import provision
-from trellis_jobs.jetstream.work_messages import WorkMessages
+from trellis_jobs.jetstream.client import api
+from trellis_jobs.jetstream.setup.provision import provision
+from trellis_jobs.jetstream.work.consumer_setup import ensure_consumer
+from trellis_jobs.jetstream.work.messages import WorkMessages
 from trellis_jobs.model import subjects
 from trellis_jobs.model.events import EventKind
 from trellis_jobs.model.values import replace

@@ -9,15 +9,15 @@ from pathlib import Path
 import pytest
 
 from examples.tenant_sync.app import Sync, TenantJobs
-from jobs_admin.client import AdminClient
-from jobs_admin.errors import Invalid
+from jobs_admin.api.client import AdminClient
+from jobs_admin.api.errors import Invalid
 from tests.deploy.installation import Installation, installed
 from tests.support.facts import until
 from trellis_jobs import JobRef, JobState, Service
 from trellis_jobs.errors import JobsError
-from trellis_jobs.jetstream import api
-from trellis_jobs.jetstream.connection import Connection
-from trellis_jobs.jetstream.server import own_report, writes_at_once
+from trellis_jobs.jetstream.client import api
+from trellis_jobs.jetstream.client.connection import Connection
+from trellis_jobs.jetstream.setup.features import own_report, writes_at_once
 
 STREAMS = ("JOBS", "JOBS_WORK", "JOBS_ADVISORIES", "KV_JOBS_KEYS", "JOBS_CONTROL")
 FAILOVER = 40.0

@@ -8,9 +8,9 @@ import tomllib
 from fnmatch import fnmatch
 from typing import Final
 
+from jobs_admin.cli.worker.run import worker
 from tests.deploy.compose import containers
 from tests.docs.blocks import ROOT
-from trellis_jobs.cli.worker import worker
 
 TEXT: Final = (ROOT / "Dockerfile").read_text(encoding="utf-8")
 PROJECT: Final = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))

@@ -17,9 +17,9 @@ from tests.support.facts import until
 from tests.support.servers import VERSIONS, server_binary
 from trellis_jobs import Access, CertificateRefused, CredentialsRefused, TlsFiles
 from trellis_jobs.embedded import EmbeddedServer
-from trellis_jobs.jetstream import api
-from trellis_jobs.jetstream.connection import Connection
-from trellis_jobs.jetstream.user_keys import ensure_seed
+from trellis_jobs.jetstream.client import api
+from trellis_jobs.jetstream.client.connection import Connection
+from trellis_jobs.jetstream.client.user_keys import ensure_seed
 
 FOLDER: Final = ROOT / "deploy" / "nats"
 READ_BY: Final = {

@@ -10,9 +10,9 @@ from tests.cli.shell import shell
 from trellis_jobs import Access
 from trellis_jobs.embedded import EmbeddedServer
 from trellis_jobs.errors import NotPermitted
-from trellis_jobs.jetstream.connection import Connection
-from trellis_jobs.jetstream.server import own_report, writes_at_once
-from trellis_jobs.jetstream.user_keys import ensure_seed
+from trellis_jobs.jetstream.client.connection import Connection
+from trellis_jobs.jetstream.client.user_keys import ensure_seed
+from trellis_jobs.jetstream.setup.features import own_report, writes_at_once
 
 
 @pytest.mark.parametrize("shape", ["users", "accounts"])

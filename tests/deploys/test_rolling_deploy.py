@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from jobs_admin.client import AdminClient
-from jobs_admin.explaining.explanation import Because
+from jobs_admin.api.client import AdminClient
+from jobs_admin.api.reasons import Because
 from tests.admin.admin_lab import daemon_at
 from tests.cli.command import Command, running
 from tests.deploys import billing_v1, billing_v2
@@ -18,7 +18,7 @@ from tests.support.facts import until
 from tests.support.lab import probe, until_state
 from trellis_jobs import ActiveJob, Fail, JobFailed, JobRef, Jobs, JobState, Service, job
 from trellis_jobs.embedded import EmbeddedServer
-from trellis_jobs.jetstream import api
+from trellis_jobs.jetstream.client import api
 from trellis_jobs.model.events import Begun
 from trellis_jobs.model.job_errors import Interruption
 from trellis_jobs.testing import run_handler

@@ -9,14 +9,14 @@ from typing import Any
 import pytest
 from pydantic import BaseModel
 
-from jobs_admin.client import AdminClient
-from jobs_admin.health import HealthStatus
+from jobs_admin.api.client import AdminClient
+from jobs_admin.api.views.health import HealthStatus
+from jobs_admin.cli.doctor import rules
 from tests.admin.admin_lab import daemon_at
 from tests.support.facts import until
 from tests.support.lab import probe
 from trellis_jobs import ActiveJob, JobFailed, Jobs, JobState, Service, job
-from trellis_jobs.cli.doctor import judging
-from trellis_jobs.contract.contract_note import note_of
+from trellis_jobs.contract.consumer_metadata import note_of
 from trellis_jobs.contract.other_contract import accepts, conflicts, digest_of_contract
 from trellis_jobs.embedded import EmbeddedServer
 from trellis_jobs.model.events import EventKind
@@ -120,7 +120,7 @@ async def test_a_job_that_fits_no_contract_fails_as_ever(server: EmbeddedServer)
 async def test_a_job_that_no_worker_takes_fails_in_the_end(
     server: EmbeddedServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("trellis_jobs.worker.other_contracts.MOST_DELIVERIES", 2)
+    monkeypatch.setattr("trellis_jobs.worker.contract_gate.MOST_DELIVERIES", 2)
     async with charging().connect(server.url), probe(server.url) as raw:
         async with refunding().connect(server.url):
             pass
@@ -149,7 +149,7 @@ async def test_health_and_doctor_report_it(server: EmbeddedServer, tmp_path: Pat
         one, other = sorted(map(digest_of_contract, (CHARGING, REFUNDING)))
         words = f"the workers of billing/pay have different contracts (workers of each: {one}: 1, "
         assert str(check.error) == f"{words}{other}: 1)"
-        found = [each for each in judging.judge_health(health) if "billing/pay" in each.says]
+        found = [each for each in rules.judge_health(health) if "billing/pay" in each.says]
         assert "give one another name" in str(found[0].remedy)
         [service] = [each async for each in admin.services()]
         assert {worker.contract_digest for worker in service.workers} == {one, other}

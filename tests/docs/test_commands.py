@@ -13,8 +13,8 @@ import pytest
 from typer.core import TyperGroup
 from typer.main import get_command
 
+from jobs_admin.cli.app import command_line
 from tests.docs.test_links import PAGES, ROOT
-from trellis_jobs.cli.app import command_line
 
 # The changelog tells of commands that were.
 OF_TODAY: Final = [page for page in PAGES if page.name != "CHANGELOG.md"]

@@ -10,9 +10,9 @@ from nats.errors import ProtocolError
 
 from tests.fuzz.doors import Door
 from trellis_jobs.errors import RequestRefused
-from trellis_jobs.jetstream.direct_parser import DirectParser
-from trellis_jobs.jetstream.key_bucket import read_stored
-from trellis_jobs.jetstream.messages import Message, read_headers
+from trellis_jobs.jetstream.client.fast_parser import DirectParser
+from trellis_jobs.jetstream.client.message import Message, read_headers
+from trellis_jobs.jetstream.keys.bucket import read_stored
 from trellis_jobs.wire.headers import is_server_reply, may_be_server_reply
 
 

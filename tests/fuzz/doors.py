@@ -18,16 +18,16 @@ from unittest.mock import patch
 import orjson
 from pydantic import ValidationError
 
-from jobs_admin.refusals import refusal
-from jobs_admin.rpc.contract import RPCS
+from jobs_admin.api.client_errors import refusal
+from jobs_admin.api.contract import RPCS
+from jobs_admin.cli import nats_contexts
 from tests.fuzz import samples
 from tests.given import KEY, NOON, REPORT, after, slot, waiting
 from tests.wire.write_vectors import BEAT
-from trellis_jobs.cli import nats_contexts
 from trellis_jobs.contract.bindings import Bindings
-from trellis_jobs.contract.contract_note import CONTRACT, note_of, read_note, standing_note
+from trellis_jobs.contract.consumer_metadata import CONTRACT, note_of, read_note, standing_note
 from trellis_jobs.contract.manifest import from_manifest, to_manifest
-from trellis_jobs.contract.shapes import DoesNotFit
+from trellis_jobs.contract.payload_types import DoesNotFit
 from trellis_jobs.errors import (
     DeclarationError,
     InvalidToken,
@@ -36,13 +36,13 @@ from trellis_jobs.errors import (
     RequestRefused,
 )
 from trellis_jobs.infrastructure_errors import StreamFull
-from trellis_jobs.jetstream.event_publish import Refused, read_answer
-from trellis_jobs.jetstream.messages import Message
-from trellis_jobs.model import key_slots
+from trellis_jobs.jetstream.client.message import Message
+from trellis_jobs.jetstream.log.prepared_event import Refused, read_answer
 from trellis_jobs.model.job import Entry
-from trellis_jobs.model.key_backlog import WhenFull, admit
-from trellis_jobs.model.key_state import KeyState
-from trellis_jobs.model.key_template import KeyTemplate
+from trellis_jobs.model.keys import slots as key_slots
+from trellis_jobs.model.keys.backlog import WhenFull, admit
+from trellis_jobs.model.keys.state import KeyState
+from trellis_jobs.model.keys.template import KeyTemplate
 from trellis_jobs.model.presence import WorkerHeartbeat
 from trellis_jobs.model.subjects import PresenceSubject
 from trellis_jobs.wire import advisories, events, jobs, keys, presence

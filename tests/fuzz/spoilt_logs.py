@@ -8,7 +8,7 @@ from typing import Final
 from tests.fuzz import samples
 from tests.fuzz.mutations import Mutator
 from tests.given import REPORT
-from trellis_jobs.jetstream.log_feed import LogMessage
+from trellis_jobs.jetstream.log.feed import LogMessage
 from trellis_jobs.model import subjects
 from trellis_jobs.model.events import EventKind
 from trellis_jobs.model.identity import JobAddress

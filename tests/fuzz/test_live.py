@@ -14,7 +14,7 @@ from typing import Any
 import orjson
 import pytest
 
-from jobs_admin.rpc.contract import RPCS
+from jobs_admin.api.contract import RPCS
 from tests.admin.admin_lab import AdminLab, admin_lab
 from tests.fuzz import samples
 from tests.fuzz.doors import REQUESTS
@@ -23,7 +23,7 @@ from tests.fuzz.quantity import ASKED, LIVE, SEED
 from tests.given import KEY, REPORT
 from tests.support.lab import Probe, Task, probe, worker
 from trellis_jobs.embedded import EmbeddedServer
-from trellis_jobs.jetstream import api
+from trellis_jobs.jetstream.client import api
 from trellis_jobs.model.events import EventKind
 from trellis_jobs.wire import headers as h
 

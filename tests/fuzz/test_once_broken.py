@@ -12,21 +12,21 @@ import orjson
 import pytest
 import typer
 
-from jobs_admin.explaining.telling import told_log
+from jobs_admin.cli.dev.app_output import Said, understand
+from jobs_admin.cli.durations import moment_ahead
+from jobs_admin.explain.to_json import told_log
 from jobs_admin.projection.batch import project, read
 from jobs_admin.projection.rows import to_row
 from tests.fuzz import samples
 from tests.fuzz.spoilt_logs import FIRST_STORED_NS
 from tests.given import NOON, REPORT, after, created, retry_scheduled, started
 from tests.given import log as entries_of
-from trellis_jobs.cli.dev.app_words import Said, understand
-from trellis_jobs.cli.durations import moment_ahead
-from trellis_jobs.contract.contract_note import CONTRACT, read_note, standing_note
+from trellis_jobs.contract.consumer_metadata import CONTRACT, read_note, standing_note
 from trellis_jobs.contract.manifest import from_manifest
 from trellis_jobs.errors import DeclarationError
-from trellis_jobs.jetstream.deliveries import answer_bytes
-from trellis_jobs.jetstream.delivery_info import read_reply
-from trellis_jobs.jetstream.log_feed import LogMessage
+from trellis_jobs.jetstream.client.delivery_info import read_reply
+from trellis_jobs.jetstream.log.feed import LogMessage
+from trellis_jobs.jetstream.work.delivery import answer_bytes
 from trellis_jobs.model import subjects
 from trellis_jobs.model.events import EventKind
 from trellis_jobs.model.settlement import Nak

@@ -10,20 +10,20 @@ from pathlib import Path
 import orjson
 import pytest
 
-from jobs_admin.explaining.explain import explain
-from jobs_admin.explaining.explanation import Facts
-from jobs_admin.explaining.telling import told_explanation, told_log
-from jobs_admin.projection.intake import Intake
+from jobs_admin.api.views.jobs import LogEntry
+from jobs_admin.explain.explain import explain
+from jobs_admin.explain.explanation import Facts
+from jobs_admin.explain.to_json import told_explanation, told_log
+from jobs_admin.maintenance.retention.archive import FolderArchive
+from jobs_admin.projection.ingest import Intake
 from jobs_admin.projection.store import Projection
 from jobs_admin.projection.writer import Writer
-from jobs_admin.retention.archive import FolderArchive
-from jobs_admin.views.jobs import LogEntry
 from tests.fuzz.quantity import INPUTS, SEED
 from tests.fuzz.spoilt_logs import SpoiltLog
 from tests.given import after
-from trellis_jobs.jetstream.log_feed import LogMessage
+from trellis_jobs.jetstream.log.feed import LogMessage
+from trellis_jobs.model.delivery_decision import Delivered, decide
 from trellis_jobs.model.job import Entry, Job, fold
-from trellis_jobs.model.preflight import Delivered, decide
 from trellis_jobs.model.timeline import Recorded, timeline
 from trellis_jobs.wire import log as wire
 from trellis_jobs.wire.events import Undecodable

@@ -10,16 +10,16 @@ from typing import Final
 import typer
 from pydantic import ValidationError
 
+from jobs_admin.cli.dev.app_output import understand
+from jobs_admin.cli.durations import moment_ago, moment_ahead, seconds
+from jobs_admin.cli.filters import Filters
+from jobs_admin.cli.jobs.create import read_payload
 from tests.fuzz import samples
 from tests.given import NOON
-from trellis_jobs.cli.dev.app_words import understand
-from trellis_jobs.cli.durations import moment_ago, moment_ahead, seconds
-from trellis_jobs.cli.filters import Filters
-from trellis_jobs.cli.jobs.creating import read_payload
 from trellis_jobs.errors import Unreachable
-from trellis_jobs.jetstream.addresses import addresses_in
-from trellis_jobs.jetstream.delivery_info import read_reply
-from trellis_jobs.jetstream.pulling import PullBroken, read_end
+from trellis_jobs.jetstream.client.delivery_info import read_reply
+from trellis_jobs.jetstream.client.pull_consumer import PullBroken, read_end
+from trellis_jobs.jetstream.client.server_urls import addresses_in
 from trellis_jobs.model import subjects
 from trellis_jobs.wire import headers as h
 

@@ -30,12 +30,12 @@ from trellis_jobs import (
 )
 from trellis_jobs.contract.declaration import JobType
 from trellis_jobs.contract.topology import KEYS
-from trellis_jobs.jetstream import api
+from trellis_jobs.jetstream.client import api
 from trellis_jobs.model import events as e
 from trellis_jobs.model import subjects
 from trellis_jobs.model.identity import JobAddress
-from trellis_jobs.model.key_state import KeyAddress, KeyState, Waiting
-from trellis_jobs.model.key_template import JobKey
+from trellis_jobs.model.keys.state import KeyAddress, KeyState, Waiting
+from trellis_jobs.model.keys.template import JobKey
 from trellis_jobs.model.standing import Head
 from trellis_jobs.model.values import replace
 from trellis_jobs.wire import keys as wire

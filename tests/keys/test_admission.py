@@ -33,7 +33,7 @@ from trellis_jobs import (
 )
 from trellis_jobs.embedded import EmbeddedServer
 from trellis_jobs.errors import JobSkipped
-from trellis_jobs.jetstream.messages import Message
+from trellis_jobs.jetstream.client.message import Message
 from trellis_jobs.model import subjects
 from trellis_jobs.model.events import EventKind
 from trellis_jobs.model.values import replace

@@ -27,8 +27,8 @@ from tests.support.fault_proxy import FaultProxy, Then, fault_proxy
 from tests.support.lab import probe, until_state
 from trellis_jobs.embedded import EmbeddedServer
 from trellis_jobs.model.events import EventKind
-from trellis_jobs.model.key_slots import withdraw
-from trellis_jobs.model.key_state import KeyState, Slot
+from trellis_jobs.model.keys.slots import withdraw
+from trellis_jobs.model.keys.state import KeyState, Slot
 from trellis_jobs.model.states import JobState
 from trellis_jobs.model.values import replace
 

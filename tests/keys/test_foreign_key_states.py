@@ -25,7 +25,7 @@ from trellis_jobs import (
 )
 from trellis_jobs.contract.topology import WORK
 from trellis_jobs.embedded import EmbeddedServer
-from trellis_jobs.jetstream import api
+from trellis_jobs.jetstream.client import api
 from trellis_jobs.model.states import JobState
 
 LONG_AGO = "2026-03-28T12:00:00.000Z"

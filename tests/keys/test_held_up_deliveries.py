@@ -25,10 +25,11 @@ from tests.support.facts import until
 from tests.support.lab import Probe, probe, until_state
 from trellis_jobs.contract.topology import WORK
 from trellis_jobs.embedded import EmbeddedServer
-from trellis_jobs.jetstream import api
-from trellis_jobs.jetstream.deliveries import Delivery
-from trellis_jobs.jetstream.work_messages import WorkMessages
-from trellis_jobs.jetstream.work_queue import WorkQueue
+from trellis_jobs.environment import uptime, utc_now
+from trellis_jobs.jetstream.client import api
+from trellis_jobs.jetstream.work.delivery import Delivery
+from trellis_jobs.jetstream.work.messages import WorkMessages
+from trellis_jobs.jetstream.work.puller import WorkQueue
 from trellis_jobs.model import events as e
 from trellis_jobs.model import subjects
 from trellis_jobs.model.attempts import Attempt
@@ -36,7 +37,6 @@ from trellis_jobs.model.events import EventKind
 from trellis_jobs.model.standing import Head
 from trellis_jobs.model.states import JobState
 from trellis_jobs.model.values import replace
-from trellis_jobs.surroundings import uptime, utc_now
 
 
 async def consumer(raw: Probe, queue: str) -> dict[str, Any]:

@@ -13,12 +13,12 @@ from tests.keys.keyed_lab import DeskJobs, Key, desk, history
 from tests.support.fault_proxy import FaultProxy, fault_proxy
 from tests.support.lab import probe
 from tests.support.servers import VERSIONS, start_version
-from trellis_jobs.jetstream.key_bucket import KeyBucket
-from trellis_jobs.jetstream.queue_keys import ABANDONED_AFTER, QueueKeys
-from trellis_jobs.model.key_state import Slot
+from trellis_jobs.environment import utc_now
+from trellis_jobs.jetstream.keys.bucket import KeyBucket
+from trellis_jobs.jetstream.keys.coordinator import ABANDONED_AFTER, QueueKeys
+from trellis_jobs.model.keys.state import Slot
 from trellis_jobs.model.states import JobState
 from trellis_jobs.model.values import replace
-from trellis_jobs.surroundings import utc_now
 
 # Without guards (2.10) the leader cannot be asked.
 GUARDING = [version for version in VERSIONS if not version.startswith("2.10.")]

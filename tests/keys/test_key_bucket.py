@@ -21,13 +21,14 @@ from tests.support.lab import Probe, probe
 from trellis_jobs.contract.topology import KEYS, Topology
 from trellis_jobs.embedded import EmbeddedServer
 from trellis_jobs.errors import NotConfirmed
-from trellis_jobs.jetstream import api, key_bucket
-from trellis_jobs.jetstream.key_bucket import KeyBucket
-from trellis_jobs.jetstream.provision import provision
+from trellis_jobs.jetstream.client import api
+from trellis_jobs.jetstream.keys import bucket
+from trellis_jobs.jetstream.keys.bucket import KeyBucket
+from trellis_jobs.jetstream.setup.provision import provision
 from trellis_jobs.key_errors import KeyStateMalformed
 from trellis_jobs.model import subjects
-from trellis_jobs.model.key_backlog import Admission, Admitted, Replaced, WhenFull, admit
-from trellis_jobs.model.key_slots import (
+from trellis_jobs.model.keys.backlog import Admission, Admitted, Replaced, WhenFull, admit
+from trellis_jobs.model.keys.slots import (
     Acquired,
     Acquisition,
     Busy,
@@ -39,7 +40,7 @@ from trellis_jobs.model.key_slots import (
     release,
     renew,
 )
-from trellis_jobs.model.key_state import KeyAddress, KeyState
+from trellis_jobs.model.keys.state import KeyAddress, KeyState
 from trellis_jobs.wire import keys as wire
 
 EMPTY = key_state(max_active=2, max_queued=1000)
@@ -261,7 +262,7 @@ async def test_after_a_move_that_fails_the_next_one_is_made(server: EmbeddedServ
 async def test_a_key_in_use_here_is_written_without_a_read_but_only_so_many_are_remembered(
     server: EmbeddedServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(key_bucket, "_STATES_REMEMBERED", 3)
+    monkeypatch.setattr(bucket, "_STATES_REMEMBERED", 3)
     addresses = [KeyAddress(KEY.service, KEY.job_type, f"{number}") for number in range(4)]
     keys = [key_state(address=address, max_queued=9) for address in addresses]
     reads = 0
@@ -464,7 +465,7 @@ async def test_a_closed_connection_is_an_answer_too(server: EmbeddedServer) -> N
 async def test_a_server_that_says_nothing_is_not_asked_for_ever(
     server: EmbeddedServer, monkeypatch: pytest.MonkeyPatch, unheard: bytes
 ) -> None:
-    monkeypatch.setattr(key_bucket, "_ASK_TIMEOUT", 0.01)
+    monkeypatch.setattr(bucket, "_ASK_TIMEOUT", 0.01)
     async with provisioned(server.url), fault_proxy(server.url) as way, desk(way.url) as one:
         way.when_client_sends(unheard, lambda: Then.SWALLOW, uses=1000)
         with pytest.raises(NotConfirmed) as unsure:

@@ -23,9 +23,9 @@ from tests.support.fault_proxy import fault_proxy
 from tests.support.lab import probe, until_state
 from trellis_jobs import Accepted, JobIsOver, JobRef, KeyBusy, QueueFull
 from trellis_jobs.embedded import EmbeddedServer
+from trellis_jobs.environment import uptime
 from trellis_jobs.model.states import LIVE, OVER, JobState
 from trellis_jobs.model.values import replace
-from trellis_jobs.surroundings import uptime
 from trellis_jobs.worker.running_job import RunningJob
 
 

@@ -32,7 +32,7 @@ from tests.support.lab import Probe, probe, until_state
 from trellis_jobs import JobRef, Queue
 from trellis_jobs.embedded import EmbeddedServer
 from trellis_jobs.model.events import EventKind, Stale
-from trellis_jobs.model.key_state import KeyState
+from trellis_jobs.model.keys.state import KeyState
 from trellis_jobs.model.states import JobState
 from trellis_jobs.model.values import replace
 

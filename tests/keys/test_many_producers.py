@@ -24,7 +24,7 @@ from tests.support.facts import until
 from tests.support.lab import Probe, probe
 from trellis_jobs import Accepted, Coalesced, Rejected, Replaced
 from trellis_jobs.embedded import EmbeddedServer
-from trellis_jobs.jetstream import api
+from trellis_jobs.jetstream.client import api
 from trellis_jobs.model import subjects
 from trellis_jobs.model.events import EventKind
 

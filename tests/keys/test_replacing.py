@@ -26,7 +26,7 @@ from tests.support.servers import NEWEST, start_version
 from trellis_jobs import Accepted, Rejected, Replaced
 from trellis_jobs.contract.topology import LOG, Topology
 from trellis_jobs.embedded import EmbeddedServer
-from trellis_jobs.jetstream import api
+from trellis_jobs.jetstream.client import api
 from trellis_jobs.model.events import EventKind
 from trellis_jobs.model.states import JobState
 

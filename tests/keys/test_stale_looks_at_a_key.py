@@ -8,7 +8,7 @@ from tests.support.fault_proxy import FaultProxy, Then, fault_proxy
 from tests.support.lab import probe
 from trellis_jobs.contract.topology import KEYS
 from trellis_jobs.embedded import EmbeddedServer
-from trellis_jobs.jetstream.connection import Connection
+from trellis_jobs.jetstream.client.connection import Connection
 from trellis_jobs.model.events import EventKind
 
 

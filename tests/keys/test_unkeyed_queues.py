@@ -9,14 +9,15 @@ from tests.support.lab import probe
 from trellis_jobs import Accepted, InfrastructureMissing, JobCancelled, JobExists
 from trellis_jobs.contract.topology import KEYS
 from trellis_jobs.embedded import EmbeddedServer
-from trellis_jobs.jetstream import api, key_bucket
-from trellis_jobs.jetstream.messages import Message
+from trellis_jobs.jetstream.client import api
+from trellis_jobs.jetstream.client.message import Message
+from trellis_jobs.jetstream.keys import bucket
 
 
 async def test_a_queue_without_keys_works_where_there_is_no_bucket(
     server: EmbeddedServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(key_bucket, "_FAILOVER", 0.2)
+    monkeypatch.setattr(bucket, "_FAILOVER", 0.2)
     async with worker(server.url, "plain") as bench, probe(server.url) as raw:
         await api.request(raw.connection, f"STREAM.DELETE.{KEYS}")
         ref = await bench.jobs.plain.create(Sync(origin=None))

@@ -38,7 +38,7 @@ from trellis_jobs.model.events import EventKind, Started
 from trellis_jobs.model.states import JobState
 from trellis_jobs.model.values import replace
 from trellis_jobs.worker import parking
-from trellis_jobs.worker.key_line import KeyLine
+from trellis_jobs.worker.key_waiters import KeyLine
 
 
 async def test_a_job_that_waits_for_its_key_takes_no_seat(server: EmbeddedServer) -> None:

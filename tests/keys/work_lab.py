@@ -39,12 +39,12 @@ from trellis_jobs import (
     Workers,
     job,
 )
-from trellis_jobs.contract.keying import Keying
+from trellis_jobs.contract.key_policy import Keying
 from trellis_jobs.contract.topology import KEYS
 from trellis_jobs.model import subjects
 from trellis_jobs.model.events import EventKind
 from trellis_jobs.model.job import Entry
-from trellis_jobs.model.key_state import KeyAddress, KeyState, Slot
+from trellis_jobs.model.keys.state import KeyAddress, KeyState, Slot
 from trellis_jobs.model.states import OVER
 from trellis_jobs.model.values import replace
 from trellis_jobs.wire import keys as wire

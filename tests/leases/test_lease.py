@@ -10,10 +10,10 @@ import pytest
 from tests.support.facts import DEADLINE, until
 from tests.support.lab import probe
 from trellis_jobs.embedded import EmbeddedServer
+from trellis_jobs.environment import utc_now
 from trellis_jobs.errors import CredentialsRefused, InfrastructureError, InfrastructureMissing
-from trellis_jobs.jetstream.connection import Connection
-from trellis_jobs.jetstream.lease_keeper import Lease, LeaseKeeper
-from trellis_jobs.surroundings import utc_now
+from trellis_jobs.jetstream.client.connection import Connection
+from trellis_jobs.jetstream.work.lease_keeper import Lease, LeaseKeeper
 
 RENEWED_AT = 100.0
 

@@ -24,8 +24,8 @@ from tests.load.stage import Stage, staged
 from tests.support.facts import until
 from tests.support.lab import Probe, probe
 from trellis_jobs import Queue, Service
-from trellis_jobs.jetstream.log_feed import LogFeed
-from trellis_jobs.surroundings import utc_now
+from trellis_jobs.environment import utc_now
+from trellis_jobs.jetstream.log.feed import LogFeed
 
 # The burst brings ten times as many jobs as each of the steady stretches, in the same time.
 BURST: Final = 10

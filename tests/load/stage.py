@@ -12,8 +12,8 @@ from tests.chaos import actors
 from tests.chaos.actors import Actor, Kind, has_file_ready
 from tests.support.fault_proxy import FaultProxy, fault_proxy
 from trellis_jobs.embedded import EmbeddedServer
-from trellis_jobs.jetstream.connection import Connection
-from trellis_jobs.jetstream.messages import Message
+from trellis_jobs.jetstream.client.connection import Connection
+from trellis_jobs.jetstream.client.message import Message
 
 # Of the workers' connections, those that stop reading during the burst.
 SLOW: Final = 2

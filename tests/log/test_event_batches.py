@@ -21,9 +21,9 @@ from trellis_jobs.contract.features import LEVEL_2_12, Features
 from trellis_jobs.contract.topology import LOG, Topology
 from trellis_jobs.embedded import EmbeddedServer
 from trellis_jobs.errors import NotConfirmed, PayloadTooLarge, RequestRefused, ServerTooOld
-from trellis_jobs.jetstream import api
-from trellis_jobs.jetstream.event_log import EventLog, Refused
-from trellis_jobs.jetstream.provision import provision
+from trellis_jobs.jetstream.client import api
+from trellis_jobs.jetstream.log.event_log import EventLog, Refused
+from trellis_jobs.jetstream.setup.provision import provision
 from trellis_jobs.model import subjects
 from trellis_jobs.model.events import Event, EventKind
 from trellis_jobs.model.identity import JobAddress

@@ -21,12 +21,12 @@ from tests.support.servers import NEWEST, start_version
 from trellis_jobs.contract.topology import LOG, Topology
 from trellis_jobs.embedded import EmbeddedServer
 from trellis_jobs.errors import InboxNotPermitted, PayloadTooLarge
-from trellis_jobs.jetstream import api
-from trellis_jobs.jetstream.connection import ConnectionLost
-from trellis_jobs.jetstream.event_log import Refused
-from trellis_jobs.jetstream.event_rows import is_the_end, is_whole, knows_no_rows
-from trellis_jobs.jetstream.messages import Message
-from trellis_jobs.jetstream.provision import provision
+from trellis_jobs.jetstream.client import api
+from trellis_jobs.jetstream.client.connection import ConnectionLost
+from trellis_jobs.jetstream.client.message import Message
+from trellis_jobs.jetstream.log.event_log import Refused
+from trellis_jobs.jetstream.log.fast_batch import is_the_end, is_whole, knows_no_rows
+from trellis_jobs.jetstream.setup.provision import provision
 from trellis_jobs.model import subjects
 from trellis_jobs.model.events import Created, EventKind
 from trellis_jobs.model.values import replace

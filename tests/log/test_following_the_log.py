@@ -7,10 +7,10 @@ from datetime import datetime
 
 from tests.support.lab import Task, probe, producer
 from trellis_jobs.embedded import EmbeddedServer
-from trellis_jobs.jetstream.connection import Connection
-from trellis_jobs.jetstream.history import Histories
-from trellis_jobs.jetstream.job_lookup import jobs_with_id
-from trellis_jobs.jetstream.log_feed import LogMessage
+from trellis_jobs.jetstream.client.connection import Connection
+from trellis_jobs.jetstream.log.feed import LogMessage
+from trellis_jobs.jetstream.log.history import Histories
+from trellis_jobs.jetstream.log.job_lookup import jobs_with_id
 from trellis_jobs.model import subjects
 from trellis_jobs.model.events import EventKind
 from trellis_jobs.model.identity import JobAddress

@@ -17,7 +17,7 @@ from pathlib import Path
 
 import pytest
 
-from jobs_admin.errors import LogFull
+from jobs_admin.api.errors import LogFull
 from tests.admin.admin_lab import admin_lab, until_shown
 from tests.keys.keyed_lab import DeskJobs, Key, Sync, desk
 from tests.support.facts import until
@@ -28,7 +28,7 @@ from trellis_jobs import StreamFull
 from trellis_jobs.contract.topology import LOG
 from trellis_jobs.embedded import EmbeddedServer
 from trellis_jobs.errors import SomeNotCreated
-from trellis_jobs.jetstream import storage_facts
+from trellis_jobs.jetstream.setup import storage_info
 from trellis_jobs.model.fullness import Level, Usage
 from trellis_jobs.model.states import JobState
 
@@ -192,7 +192,7 @@ async def test_limits_of_streams_and_accounts_are_read_from_the_server() -> None
         async with producer(server.url) as jobs, probe(server.url) as raw:
             await jobs.work.create(Task())
             await bound(raw, max_bytes=50_000)
-            found = {usage.what: usage for usage in await storage_facts.usages(raw.connection)}
+            found = {usage.what: usage for usage in await storage_info.usages(raw.connection)}
             assert found["bytes of stream JOBS"].limit == 50_000
             assert found["bytes of stream JOBS"].level is Level.FINE
             assert found["JetStream storage of the account"].limit == 400_000
@@ -200,7 +200,7 @@ async def test_limits_of_streams_and_accounts_are_read_from_the_server() -> None
             await fill_storage(raw)
             [storage] = [
                 usage
-                for usage in await storage_facts.usages(raw.connection)
+                for usage in await storage_info.usages(raw.connection)
                 if usage.what == "JetStream storage of the account"
             ]
             assert storage.level is Level.FULL

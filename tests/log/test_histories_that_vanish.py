@@ -6,7 +6,7 @@ import asyncio
 
 from tests.support.lab import Task, probe, producer
 from trellis_jobs.embedded import EmbeddedServer
-from trellis_jobs.jetstream.purging import purge_job
+from trellis_jobs.jetstream.log.purge import purge_job
 
 
 async def test_a_history_that_is_purged_while_it_is_read_is_empty_or_whole(

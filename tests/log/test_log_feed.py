@@ -13,9 +13,9 @@ from tests.given import REPORT
 from tests.support.facts import until
 from tests.support.fault_proxy import Then, fault_proxy
 from trellis_jobs.embedded import EmbeddedServer
-from trellis_jobs.jetstream import api
-from trellis_jobs.jetstream.connection import Connection
-from trellis_jobs.jetstream.log_feed import LogFeed, LogReplaced, Place
+from trellis_jobs.jetstream.client import api
+from trellis_jobs.jetstream.client.connection import Connection
+from trellis_jobs.jetstream.log.feed import LogFeed, LogReplaced, Place
 from trellis_jobs.model import subjects
 from trellis_jobs.model.events import EventKind
 

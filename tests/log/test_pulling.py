@@ -17,9 +17,9 @@ from tests.support.fault_proxy import Then, fault_proxy
 from tests.support.servers import VERSIONS, start_version
 from trellis_jobs.embedded import EmbeddedServer
 from trellis_jobs.errors import InfrastructureMissing
-from trellis_jobs.jetstream import api
-from trellis_jobs.jetstream.connection import Connection
-from trellis_jobs.jetstream.pulling import (
+from trellis_jobs.jetstream.client import api
+from trellis_jobs.jetstream.client.connection import Connection
+from trellis_jobs.jetstream.client.pull_consumer import (
     Delivered,
     End,
     PullBroken,

@@ -12,10 +12,11 @@ from tests.support.facts import DEADLINE, until
 from tests.support.fault_proxy import Then, fault_proxy
 from trellis_jobs.embedded import EmbeddedServer
 from trellis_jobs.errors import NotConfirmed, Unreachable
-from trellis_jobs.jetstream import log_reads, questions
-from trellis_jobs.jetstream.connection import Connection
-from trellis_jobs.jetstream.history import Histories
-from trellis_jobs.jetstream.log_reads import LogReads
+from trellis_jobs.jetstream.client import pending_requests
+from trellis_jobs.jetstream.client.connection import Connection
+from trellis_jobs.jetstream.log import reads as log_reads
+from trellis_jobs.jetstream.log.history import Histories
+from trellis_jobs.jetstream.log.reads import LogReads
 
 
 async def test_a_leader_is_asked_as_often_as_any_replica_and_within_somebodys_patience(
@@ -27,7 +28,7 @@ async def test_a_leader_is_asked_as_often_as_any_replica_and_within_somebodys_pa
         asked.append("again")
         return Then.SWALLOW
 
-    monkeypatch.setattr(questions, "SWEEP_INTERVAL", 0.01)
+    monkeypatch.setattr(pending_requests, "SWEEP_INTERVAL", 0.01)
     async with log_lab(server.url), fault_proxy(server.url) as way:
         connection = await Connection.open(way.url, name="asking", patience=0.1)
         try:

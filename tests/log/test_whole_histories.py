@@ -18,9 +18,9 @@ from tests.support.fault_proxy import fault_proxy
 from tests.support.lab import probe
 from trellis_jobs.embedded import EmbeddedServer
 from trellis_jobs.errors import NotConfirmed
-from trellis_jobs.jetstream.connection import Connection
-from trellis_jobs.jetstream.history import Histories
-from trellis_jobs.jetstream.key_changes import KeyChanges
+from trellis_jobs.jetstream.client.connection import Connection
+from trellis_jobs.jetstream.keys.scan import KeyChanges
+from trellis_jobs.jetstream.log.history import Histories
 from trellis_jobs.model import subjects
 from trellis_jobs.model.events import EventKind
 from trellis_jobs.model.standing import Head

@@ -11,10 +11,10 @@ from tests.support.facts import until
 from tests.support.lab import LabJobs, Probe, Task, probe, producer
 from trellis_jobs.contract.topology import WORK
 from trellis_jobs.embedded import EmbeddedServer
-from trellis_jobs.jetstream import work_queue
-from trellis_jobs.jetstream.deliveries import Delivery
-from trellis_jobs.jetstream.work_queue import WorkQueue
-from trellis_jobs.surroundings import uptime
+from trellis_jobs.environment import uptime
+from trellis_jobs.jetstream.work import puller
+from trellis_jobs.jetstream.work.delivery import Delivery
+from trellis_jobs.jetstream.work.puller import WorkQueue
 
 
 @asynccontextmanager
@@ -52,9 +52,9 @@ async def test_what_a_pull_ended_without_is_owed_no_longer(
                 owed_at_an_end.append(queue.owed)
 
         async with listening(raw, receive) as queue:
-            monkeypatch.setattr(work_queue, "PULL_SECONDS", 1.0)
+            monkeypatch.setattr(puller, "PULL_SECONDS", 1.0)
             queue.ask(2)
-            monkeypatch.setattr(work_queue, "PULL_SECONDS", 2.0)
+            monkeypatch.setattr(puller, "PULL_SECONDS", 2.0)
             queue.ask(2)
             await jobs.slow.create_many([Task()] * 2)
             await until(lambda: len(owed_at_an_end) == 2, "both pulls end")

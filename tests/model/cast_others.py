@@ -6,11 +6,11 @@ does it may never come to the second.
 
 from __future__ import annotations
 
-from jobs_admin import actions
-from jobs_admin.actions import Order, legal_from
-from jobs_admin.upkeep.janitor import plan_expiry
-from jobs_admin.upkeep.key_repair import plan_repair
-from jobs_admin.upkeep.reconciliation import GiveUpOn, PutBack, course, plan_loss
+from jobs_admin.actions import job_actions
+from jobs_admin.actions.job_actions import Order, legal_from
+from jobs_admin.maintenance.janitor import plan_expiry
+from jobs_admin.maintenance.key_repair import plan_repair
+from jobs_admin.maintenance.reconciliation import GiveUpOn, PutBack, course, plan_loss
 from tests.given import CONTEXT, NOON, created, waiting
 from tests.model.cast_server import Habits, append, put_back
 from tests.model.cast_world import (
@@ -24,11 +24,11 @@ from tests.model.cast_world import (
     key_of,
     now,
 )
-from trellis_jobs.jetstream.event_log import Latest
-from trellis_jobs.model import key_slots
+from trellis_jobs.jetstream.log.event_log import Latest
 from trellis_jobs.model.events import EventKind
 from trellis_jobs.model.job import Job, Run
-from trellis_jobs.model.key_backlog import Admitted, WhenFull, admit
+from trellis_jobs.model.keys import slots as key_slots
+from trellis_jobs.model.keys.backlog import Admitted, WhenFull, admit
 from trellis_jobs.model.standing import Head
 from trellis_jobs.model.states import JobState
 
@@ -63,17 +63,17 @@ def _produced(world: World, job: int, place: str) -> World:
 
 
 def operator_steps(world: World, habits: Habits) -> Steps:
-    """jobs_admin/actions.py: cancel, dismiss, and retry, which takes a place in the key first."""
+    """actions/job_actions.py: cancel, dismiss, and retry, which takes a place in the key first."""
     for job, head in enumerate(world.heads):
         if head is None:
             continue
         if world.may("cancel") and head.standing.state in legal_from(EventKind.CANCELLED):
-            event = actions.cancel(_job(job, head), _ORDER, now(world))
+            event = job_actions.cancel(_job(job, head), _ORDER, now(world))
             done = append(world, habits, job, head, event)
             assert done is not None
             yield f"{job} is cancelled", True, done.spend("cancel")
         if world.may("dismiss") and head.standing.state is JobState.DEAD:
-            event = actions.dismiss(_job(job, head), _ORDER, now(world))
+            event = job_actions.dismiss(_job(job, head), _ORDER, now(world))
             done = append(world, habits, job, head, event)
             assert done is not None
             yield f"{job} is dismissed", True, done.spend("dismiss")
@@ -91,7 +91,7 @@ def _retried(world: World, habits: Habits, job: int) -> Steps:
         left = key_slots.withdraw(world.key, JOBS[job].job_id).state
         yield f"the operator is too late for {job}", False, rests.with_key(left)
         return
-    event = actions.retry(_job(job, head), _ORDER, now(world))
+    event = job_actions.retry(_job(job, head), _ORDER, now(world))
     done = append(rests, habits, job, head, event)
     assert done is not None
     yield f"{job} is retried", False, done
@@ -123,7 +123,7 @@ def janitor_steps(world: World, habits: Habits) -> Steps:
 
 
 def sweep_steps(world: World, habits: Habits) -> Steps:
-    """upkeep/reconciliation.py: jobs without a message, seen twice."""
+    """maintenance/reconciliation.py: jobs without a message, seen twice."""
     if not habits.reconciles:
         return
     if world.sweep is not None:
@@ -170,7 +170,7 @@ def _begun(head: Head) -> Head:
 
 
 def repair_steps(world: World, habits: Habits) -> Steps:
-    """upkeep/key_repair.py: the key as it was seen, judged by the log as it is."""
+    """maintenance/key_repair.py: the key as it was seen, judged by the log as it is."""
     if not habits.tidies_keys:
         return
     if world.repair is None:

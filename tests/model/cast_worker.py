@@ -12,10 +12,8 @@ from tests.given import CONTEXT, NOON, error, slot, waiting
 from tests.model.cast_server import Habits, acknowledged, answered, append
 from tests.model.cast_world import JOBS, MAX_TRIES, Hand, Holder, Step, Steps, World, now, said
 from trellis_jobs.model import events as e
-from trellis_jobs.model import key_slots
 from trellis_jobs.model.attempts import Attempt
-from trellis_jobs.model.key_fence import EndAsStale, LeaveNote, fence
-from trellis_jobs.model.preflight import (
+from trellis_jobs.model.delivery_decision import (
     Bury,
     Delivered,
     Discard,
@@ -26,6 +24,8 @@ from trellis_jobs.model.preflight import (
     TakeOver,
     decide,
 )
+from trellis_jobs.model.keys import slots as key_slots
+from trellis_jobs.model.keys.fencing import EndAsStale, LeaveNote, fence
 from trellis_jobs.model.reducer import Illegal, advance
 from trellis_jobs.model.retry import RetryPolicy
 from trellis_jobs.model.settlement import (

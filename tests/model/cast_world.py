@@ -15,7 +15,7 @@ from tests.given import CONTEXT, NOON, REPORT, key_state, slot, waiting
 from trellis_jobs.model import events as e
 from trellis_jobs.model.attempts import Attempt
 from trellis_jobs.model.identity import JobAddress
-from trellis_jobs.model.key_state import KeyState
+from trellis_jobs.model.keys.state import KeyState
 from trellis_jobs.model.settlement import Answer, Outcome
 from trellis_jobs.model.standing import Head, Standing
 

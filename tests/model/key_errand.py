@@ -21,12 +21,8 @@ from tests.given import (
 )
 from tests.model.key_world import INTERVAL, TTL, Message, Process, Steps, Worker, World
 from trellis_jobs.model import events as e
-from trellis_jobs.model import key_slots as slots
 from trellis_jobs.model.attempts import Attempt
-from trellis_jobs.model.key_fence import EndAsStale, NoFence, fence
-from trellis_jobs.model.key_slots import Acquired, Held, Lost
-from trellis_jobs.model.key_state import Slot
-from trellis_jobs.model.preflight import (
+from trellis_jobs.model.delivery_decision import (
     Bury,
     Delivered,
     Discard,
@@ -36,6 +32,10 @@ from trellis_jobs.model.preflight import (
     TakeOver,
     decide,
 )
+from trellis_jobs.model.keys import slots as key_slots
+from trellis_jobs.model.keys.fencing import EndAsStale, NoFence, fence
+from trellis_jobs.model.keys.slots import Acquired, Held, Lost
+from trellis_jobs.model.keys.state import Slot
 from trellis_jobs.model.standing import Head
 from trellis_jobs.model.states import JobState
 from trellis_jobs.model.values import replace
@@ -94,7 +94,7 @@ class Errand(Process):
         if lease is None or lease.has_lapsed:
             return
         moved = self.world.apply(
-            lambda state: slots.renew(state, lease.token, at=self._wall(), ttl=_TTL)
+            lambda state: key_slots.renew(state, lease.token, at=self._wall(), ttl=_TTL)
         )
         lease.has_lapsed = isinstance(moved, Lost)
         lease.confirmed_at = self._clock()
@@ -223,7 +223,7 @@ class Errand(Process):
         """A job that does not end with its slot keeps its place in the queue."""
         self.lease = None
         again = None if again_at is None else replace(self.message.waiting, not_before=again_at)
-        self.world.apply(lambda state: slots.release(state, attempt.id, requeue=again))
+        self.world.apply(lambda state: key_slots.release(state, attempt.id, requeue=again))
 
     def _evict(self, slot: Slot) -> Steps:
         while True:
@@ -249,7 +249,7 @@ class Errand(Process):
         standing = self.world.log.standing(self.job)
         yield "forget"
         if standing is not None and standing.is_over:
-            self.world.apply(lambda state: slots.forget(state, self.job, seen=seen))
+            self.world.apply(lambda state: key_slots.forget(state, self.job, seen=seen))
 
     def _slot(self, attempt: Attempt) -> Slot:
         wall = self._wall()

@@ -10,9 +10,9 @@ from typing import Final
 
 from tests.given import cancelled, skipped, waiting
 from tests.model.key_world import Steps, World
-from trellis_jobs.model.key_backlog import Admission, Admitted, Replaced, WhenFull, admit
-from trellis_jobs.model.key_slots import forget, withdraw
-from trellis_jobs.model.key_state import KeyState, Waiting
+from trellis_jobs.model.keys.backlog import Admission, Admitted, Replaced, WhenFull, admit
+from trellis_jobs.model.keys.slots import forget, withdraw
+from trellis_jobs.model.keys.state import KeyState, Waiting
 from trellis_jobs.model.states import JobState
 
 ABANDONED_AFTER: Final = timedelta(seconds=60)

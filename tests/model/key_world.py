@@ -15,9 +15,9 @@ from typing import Final, Protocol, TypeVar
 from tests.given import after, key_state, retried
 from tests.given import created as given_created
 from trellis_jobs.model import events as e
-from trellis_jobs.model.key_sightings import Sightings
-from trellis_jobs.model.key_slots import Acquired, Acquisition, acquire, drop
-from trellis_jobs.model.key_state import KeyState, Slot, Waiting
+from trellis_jobs.model.keys.lease_observer import Sightings
+from trellis_jobs.model.keys.slots import Acquired, Acquisition, acquire, drop
+from trellis_jobs.model.keys.state import KeyState, Slot, Waiting
 from trellis_jobs.model.reducer import Illegal, advance
 from trellis_jobs.model.standing import Head, Standing
 from trellis_jobs.model.states import JobState

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.given import FIRST, SECOND, standing_in
-from trellis_jobs.model.key_fence import EndAsStale, LeaveNote, NoFence, fence
+from trellis_jobs.model.keys.fencing import EndAsStale, LeaveNote, NoFence, fence
 from trellis_jobs.model.states import OVER, JobState
 
 

@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from tests.given import after, key_state, slot, waiting
-from trellis_jobs.model import key_slots as slots
-from trellis_jobs.model.key_backlog import (
+from trellis_jobs.model.keys import slots as key_slots
+from trellis_jobs.model.keys.backlog import (
     Admission,
     Admitted,
     Coalesced,
@@ -27,7 +27,7 @@ from trellis_jobs.model.key_backlog import (
     WhenFull,
     admit,
 )
-from trellis_jobs.model.key_slots import (
+from trellis_jobs.model.keys.slots import (
     Acquired,
     Acquisition,
     Busy,
@@ -37,7 +37,7 @@ from trellis_jobs.model.key_slots import (
     NotFirst,
     Renewed,
 )
-from trellis_jobs.model.key_state import KeyState, Slot, Waiting
+from trellis_jobs.model.keys.state import KeyState, Slot, Waiting
 from trellis_jobs.model.values import replace
 
 JOBS = [f"job-{number}" for number in range(9)]
@@ -184,7 +184,7 @@ class KeyMachine(RuleBasedStateMachine):
         key, mine = self.key, self.new_slot(job, since)
 
         def take(state: KeyState) -> Acquisition:
-            return slots.acquire(state, mine, new_waiting(job), patient=patient)
+            return key_slots.acquire(state, mine, new_waiting(job), patient=patient)
 
         def taken() -> None:
             key.leave_queue(job)
@@ -211,7 +211,7 @@ class KeyMachine(RuleBasedStateMachine):
         old = self.key.active[job]
         self.try_to_start(job, self.key.known[old] + 1, patient=False)
         assert self.key.active[job] != old
-        assert isinstance(slots.renew(self.state, old, at=after(0), ttl=TTL), Lost)
+        assert isinstance(key_slots.renew(self.state, old, at=after(0), ttl=TTL), Lost)
 
     @rule(data=st.data())
     def renew(self, data: st.DataObject) -> None:
@@ -220,7 +220,7 @@ class KeyMachine(RuleBasedStateMachine):
         at, job = after(self.now), self.key.holder(token)
 
         def beat(state: KeyState) -> Renewed | Lost:
-            return slots.renew(state, token, at=at, ttl=TTL)
+            return key_slots.renew(state, token, at=at, ttl=TTL)
 
         if job is None:
             assert isinstance(self.move(beat, None), Lost)
@@ -240,7 +240,9 @@ class KeyMachine(RuleBasedStateMachine):
             if back:
                 self.key.wait(job, "worker", due)
 
-        self.move(lambda state: slots.release(state, token, requeue=back), left if job else None)
+        self.move(
+            lambda state: key_slots.release(state, token, requeue=back), left if job else None
+        )
         assert job is None or self.key.knows(job) == requeue
 
     @rule(data=st.data(), counted=st.booleans())
@@ -253,7 +255,9 @@ class KeyMachine(RuleBasedStateMachine):
             self.remove(job)
             self.key.takeovers += counted
 
-        self.move(lambda state: slots.drop(state, token, counted=counted), dropped if job else None)
+        self.move(
+            lambda state: key_slots.drop(state, token, counted=counted), dropped if job else None
+        )
 
     @rule(jobs=st.lists(JOB, max_size=3))
     def forget_the_finished(self, jobs: list[str]) -> None:
@@ -270,7 +274,7 @@ class KeyMachine(RuleBasedStateMachine):
                 key.leave_queue(job)
 
         self.move(
-            lambda state: slots.forget(state, *jobs, seen=self.seen),
+            lambda state: key_slots.forget(state, *jobs, seen=self.seen),
             gone if held | waits else None,
         )
 
@@ -279,7 +283,7 @@ class KeyMachine(RuleBasedStateMachine):
         key = self.key
         is_there = job in key.waiting and request in {None, key.requests[job]}
         self.move(
-            lambda state: slots.withdraw(state, job, request_id=request),
+            lambda state: key_slots.withdraw(state, job, request_id=request),
             (lambda: key.leave_queue(job)) if is_there else None,
         )
 

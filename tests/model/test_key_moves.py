@@ -7,7 +7,7 @@ from datetime import timedelta
 import pytest
 
 from tests.given import after, key_state, slot, waiting
-from trellis_jobs.model.key_backlog import (
+from trellis_jobs.model.keys.backlog import (
     Admitted,
     Coalesced,
     Full,
@@ -18,8 +18,8 @@ from trellis_jobs.model.key_backlog import (
     admit,
     oldest,
 )
-from trellis_jobs.model.key_fence import StalePolicy
-from trellis_jobs.model.key_slots import (
+from trellis_jobs.model.keys.fencing import StalePolicy
+from trellis_jobs.model.keys.slots import (
     Acquired,
     Busy,
     Held,
@@ -35,7 +35,7 @@ from trellis_jobs.model.key_slots import (
     renew,
     withdraw,
 )
-from trellis_jobs.model.key_state import KeyState, Slot
+from trellis_jobs.model.keys.state import KeyState, Slot
 from trellis_jobs.model.values import replace
 
 OLD, MIDDLE, YOUNG = (waiting(name, created_at=after(n)) for n, name in enumerate("abc"))

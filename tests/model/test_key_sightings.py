@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tests.given import after, key_state, slot
-from trellis_jobs.model.key_sightings import Sightings
+from trellis_jobs.model.keys.lease_observer import Sightings
 
 TTL = 60.0
 A, B = slot("a", "A"), slot("b", "B")

@@ -6,7 +6,7 @@ from tests.model.key_errand import Errand, Plan
 from tests.model.key_requests import submit, tidy
 from tests.model.key_world import ACK_WAIT, TTL, Process, Worker, World
 from trellis_jobs.model.events import EventKind
-from trellis_jobs.model.key_backlog import WhenFull
+from trellis_jobs.model.keys.backlog import WhenFull
 from trellis_jobs.model.states import JobState
 
 

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 from trellis_jobs.errors import DeclarationError, KeyUnresolvable
 from trellis_jobs.model import subjects
-from trellis_jobs.model.key_state import KeyAddress
-from trellis_jobs.model.key_template import KeyTemplate, Scalar
+from trellis_jobs.model.keys.state import KeyAddress
+from trellis_jobs.model.keys.template import KeyTemplate, Scalar
 
 FILE: Final = Path(__file__).parents[2] / "contracts" / "vectors" / "key-derivation.json"
 VECTORS: Final[list[dict[str, Any]]] = json.loads(FILE.read_text(encoding="utf-8"))

@@ -18,7 +18,7 @@ from tests.given import (
     standing_in,
     started,
 )
-from trellis_jobs.model.preflight import (
+from trellis_jobs.model.delivery_decision import (
     Bury,
     Delivered,
     Discard,

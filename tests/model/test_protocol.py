@@ -18,8 +18,7 @@ from tests.given import CONTEXT, NOON, REPORT
 from tests.model.exploration import Exploration
 from trellis_jobs.model import events as e
 from trellis_jobs.model.attempts import Attempt
-from trellis_jobs.model.job_errors import JobError
-from trellis_jobs.model.preflight import (
+from trellis_jobs.model.delivery_decision import (
     Bury,
     Decision,
     Delivered,
@@ -29,6 +28,7 @@ from trellis_jobs.model.preflight import (
     TakeOver,
     decide,
 )
+from trellis_jobs.model.job_errors import JobError
 from trellis_jobs.model.reducer import Illegal, advance
 from trellis_jobs.model.retry import RetryPolicy
 from trellis_jobs.model.settlement import (

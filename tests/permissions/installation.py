@@ -14,8 +14,8 @@ import pytest
 
 from tests.cli.command import COMMAND, ROOT, environment
 from trellis_jobs.embedded import EmbeddedServer
-from trellis_jobs.jetstream.access import API_PREFIX, Access
-from trellis_jobs.jetstream.connection import Connection
+from trellis_jobs.jetstream.client.connect_options import API_PREFIX, Access
+from trellis_jobs.jetstream.client.connection import Connection
 
 SHAPES: Final = ("users", "accounts")
 SERVICES: Final = tuple(f"tests.permissions.services:{name}" for name in ("house", "garden"))

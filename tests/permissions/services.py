@@ -21,7 +21,7 @@ from trellis_jobs import (
     Workers,
     job,
 )
-from trellis_jobs.jetstream.access import Access
+from trellis_jobs.jetstream.client.connect_options import Access
 
 
 class Chore(BaseModel):

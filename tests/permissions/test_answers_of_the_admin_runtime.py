@@ -7,7 +7,7 @@ from pathlib import Path
 from tests.permissions.installation import Installation
 from tests.permissions.test_holes import every_target, ground
 from tests.permissions.test_operators_and_the_admin_runtime import admin
-from trellis_jobs.jetstream.requests import call
+from trellis_jobs.jetstream.client.rpc import call
 from trellis_jobs.model import subjects
 
 HEALTH = subjects.rpc("Jobs.Health")

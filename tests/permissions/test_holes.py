@@ -21,8 +21,8 @@ from tests.permissions.services import Chore, household, staff
 from tests.support.facts import until
 from trellis_jobs.contract.topology import FIXED_DELIVERY
 from trellis_jobs.errors import NotPermitted
-from trellis_jobs.jetstream import api
-from trellis_jobs.jetstream.connection import Connection
+from trellis_jobs.jetstream.client import api
+from trellis_jobs.jetstream.client.connection import Connection
 from trellis_jobs.model.states import JobState
 
 STREAMS: Final = ("JOBS", "JOBS_WORK", "KV_JOBS_KEYS", "VICTIM")

@@ -7,11 +7,11 @@ import json
 import pytest
 
 from tests.permissions.installation import WHO, Installation, printed
-from trellis_jobs.contract.nats_users import SERVICE_LIMITS
+from trellis_jobs.contract.permissions.accounts import SERVICE_LIMITS
 from trellis_jobs.embedded import EmbeddedServer
 from trellis_jobs.errors import InfrastructureError
-from trellis_jobs.jetstream.access import Access
-from trellis_jobs.jetstream.connection import Connection
+from trellis_jobs.jetstream.client.connect_options import Access
+from trellis_jobs.jetstream.client.connection import Connection
 
 
 def test_every_account_of_a_service_has_limits() -> None:

@@ -15,37 +15,37 @@ from typing import Any
 import orjson
 import pytest
 
-from jobs_admin.client import AdminClient
+from jobs_admin.api.client import AdminClient
+from jobs_admin.api.errors import Invalid
 from jobs_admin.config import AdminConfig
 from jobs_admin.daemon import Daemon, serving
-from jobs_admin.errors import Invalid
+from jobs_admin.maintenance.retention.archive import NoArchive
+from jobs_admin.maintenance.retention.retention import Doors, Retention
 from jobs_admin.projection.projector import Projector
 from jobs_admin.reads.readers import Readers
-from jobs_admin.retention.archive import NoArchive
-from jobs_admin.retention.policy import standard
-from jobs_admin.retention.retention import Doors, Retention
-from jobs_admin.rpc.joining import until_of_use
+from jobs_admin.retention_policy import standard
+from jobs_admin.rpc.startup import until_of_use
 from tests import given
 from tests.permissions.installation import ROOT_USER, Installation
 from tests.permissions.services import Chore, HouseJobs, household, staff
 from tests.support.facts import until
 from tests.support.lab import until_state
 from trellis_jobs import JobRef
-from trellis_jobs.contract.rights import inbox_of
+from trellis_jobs.contract.permissions.grants import inbox_of
+from trellis_jobs.environment import utc_now
 from trellis_jobs.errors import JobsError, NotPermitted
-from trellis_jobs.jetstream import api
-from trellis_jobs.jetstream.connection import Connection
-from trellis_jobs.jetstream.event_log import EventLog
-from trellis_jobs.jetstream.key_reading import StoredKey, read_key
-from trellis_jobs.jetstream.log_feed import LogFeed
-from trellis_jobs.jetstream.purging import is_left
-from trellis_jobs.jetstream.server import detect_features
+from trellis_jobs.jetstream.client import api
+from trellis_jobs.jetstream.client.connection import Connection
+from trellis_jobs.jetstream.keys.read import StoredKey, read_key
+from trellis_jobs.jetstream.log.event_log import EventLog
+from trellis_jobs.jetstream.log.feed import LogFeed
+from trellis_jobs.jetstream.log.purge import is_left
+from trellis_jobs.jetstream.setup.features import detect_features
 from trellis_jobs.model import subjects
 from trellis_jobs.model.events import EventKind
-from trellis_jobs.model.key_state import KeyAddress, KeyState
+from trellis_jobs.model.keys.state import KeyAddress, KeyState
 from trellis_jobs.model.states import JobState
 from trellis_jobs.model.values import replace
-from trellis_jobs.surroundings import utc_now
 from trellis_jobs.wire import keys as wire
 
 OFTEN = timedelta(seconds=0.2)

@@ -17,7 +17,7 @@ import pytest
 from tests.permissions.installation import CARELESS, ROOT_USER, Installation
 from tests.support.facts import until
 from trellis_jobs.errors import NotPermitted
-from trellis_jobs.jetstream.connection import Connection, NoResponders
+from trellis_jobs.jetstream.client.connection import Connection, NoResponders
 
 NOT_ENABLED: Final = 10039
 JOB: Final = "trellis.jobs.house.work.01JHOUSEJOB"

@@ -16,7 +16,7 @@ from typing import Any, NoReturn
 
 import jobs_admin
 import trellis_jobs
-from trellis_jobs.cli.app import command_line
+from jobs_admin.cli.app import command_line
 
 
 def walk(environment: dict[str, str], arguments: list[str]) -> tuple[int, str]:

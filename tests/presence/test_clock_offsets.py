@@ -14,18 +14,18 @@ from datetime import datetime, timedelta
 
 import pytest
 
-from jobs_admin.views.services import WorkerView
+from jobs_admin.api.views.services import WorkerView
+from jobs_admin.cli.doctor.rules import judge_worker_clocks
 from tests.cli.shell import shell
 from tests.support.facts import until
 from tests.support.lab import Bench, Task, bench, probe, until_state
 from trellis_jobs import Service, Workers
-from trellis_jobs.cli.doctor.judging import judge_worker_clocks
 from trellis_jobs.embedded import HOST, EmbeddedServer
-from trellis_jobs.jetstream.heartbeats import newest_heartbeats
-from trellis_jobs.jetstream.server_clock import CorrectedClock
+from trellis_jobs.environment import Surroundings, utc_now
+from trellis_jobs.jetstream.client.server_clock import CorrectedClock
+from trellis_jobs.jetstream.log.heartbeats import newest_heartbeats
 from trellis_jobs.model.clock_offset import correction
 from trellis_jobs.model.states import JobState
-from trellis_jobs.surroundings import Surroundings, utc_now
 
 HOURS = timedelta(hours=2)
 wrong = pytest.mark.parametrize("ahead", [HOURS, -HOURS], ids=["ahead", "behind"])

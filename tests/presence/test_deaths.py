@@ -21,8 +21,8 @@ from tests.support.worker_process import worker_process
 from trellis_jobs import JobRef
 from trellis_jobs.contract.topology import LOG
 from trellis_jobs.embedded import EmbeddedServer
-from trellis_jobs.jetstream import stored_messages
-from trellis_jobs.jetstream.presence import Presence
+from trellis_jobs.jetstream.client import stored_message
+from trellis_jobs.jetstream.log.presence import Presence
 from trellis_jobs.model.presence import WorkerHeartbeat, death_of
 
 KILLS = 6
@@ -126,8 +126,8 @@ async def test_a_worker_is_present_while_a_handler_blocks_its_event_loop(
             ref = await jobs.work.create(Task(do="block"))
             await ref.wait(timeout=20)
         job = f"trellis.jobs.lab.work.{ref.id}"
-        started = await stored_messages.newest(raw.connection, LOG, f"{job}.started")
-        completed = await stored_messages.newest(raw.connection, LOG, f"{job}.completed")
+        started = await stored_message.newest(raw.connection, LOG, f"{job}.started")
+        completed = await stored_message.newest(raw.connection, LOG, f"{job}.completed")
         assert started is not None
         assert completed is not None
         assert await heartbeats_between(raw, started.sequence, completed.sequence) >= 3
@@ -135,8 +135,8 @@ async def test_a_worker_is_present_while_a_handler_blocks_its_event_loop(
 
 async def heartbeats_between(raw: Probe, first: int, last: int) -> int:
     count = 0
-    found = await stored_messages.next_from(raw.connection, LOG, OF_WORK, first)
+    found = await stored_message.next_from(raw.connection, LOG, OF_WORK, first)
     while found is not None and found.sequence < last:
         count += 1
-        found = await stored_messages.next_from(raw.connection, LOG, OF_WORK, found.sequence + 1)
+        found = await stored_message.next_from(raw.connection, LOG, OF_WORK, found.sequence + 1)
     return count

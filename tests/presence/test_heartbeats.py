@@ -13,18 +13,18 @@ from tests.support.lab import LabJobs, Probe, bench, probe, producer, worker
 from tests.support.servers import start_version
 from trellis_jobs import Workers
 from trellis_jobs.embedded import EmbeddedServer
-from trellis_jobs.jetstream.heartbeats import newest_heartbeats
-from trellis_jobs.jetstream.messages import Message
-from trellis_jobs.jetstream.presence import Presence
+from trellis_jobs.environment import Surroundings
+from trellis_jobs.jetstream.client.message import Message
+from trellis_jobs.jetstream.log.heartbeats import newest_heartbeats
+from trellis_jobs.jetstream.log.presence import Presence
 from trellis_jobs.model import subjects
 from trellis_jobs.model.presence import WorkerHeartbeat
 from trellis_jobs.model.subjects import PresenceSubject
-from trellis_jobs.surroundings import Surroundings
 from trellis_jobs.telemetry import Telemetry
 from trellis_jobs.wire import presence as wire
+from trellis_jobs.worker.dependencies import HostDoors
 from trellis_jobs.worker.handlers import Handlers
 from trellis_jobs.worker.host import WorkerHost
-from trellis_jobs.worker.host_doors import HostDoors
 
 SHORT = timedelta(seconds=0.3)
 OF_WORK = "trellis.jobs.workers.lab.work.*.heartbeat"

@@ -12,13 +12,13 @@ import pytest
 from tests.support.facts import until
 from tests.support.lab import LabJobs, Probe, Report, Task, bench, probe, producer, worker
 from trellis_jobs import ActiveJob, Jobs, Service, Workers, job
-from trellis_jobs.contract.contract_note import CONTRACT, read_note
+from trellis_jobs.contract.consumer_metadata import CONTRACT, read_note
 from trellis_jobs.contract.topology import Config, Topology, consumer_name, queue_consumer
 from trellis_jobs.embedded import EmbeddedServer
 from trellis_jobs.errors import InfrastructureMismatch
-from trellis_jobs.jetstream import api
-from trellis_jobs.jetstream.consumers import ensure_consumer
-from trellis_jobs.jetstream.provision import provision
+from trellis_jobs.jetstream.client import api
+from trellis_jobs.jetstream.setup.provision import provision
+from trellis_jobs.jetstream.work.consumer_setup import ensure_consumer
 
 DESIRED = queue_consumer("lab", LabJobs.contract.queues["work"])
 

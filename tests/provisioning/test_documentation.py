@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from trellis_jobs.contract.features import LEVEL_2_11, LEVEL_2_12, LEVEL_2_14, Features
-from trellis_jobs.jetstream.planning import DANGEROUS
+from trellis_jobs.jetstream.setup.plan import DANGEROUS
 
 PAGE = (Path(__file__).parents[2] / "docs" / "operate" / "provisioning.md").read_text()
 LEVELS = {"2.10": 0, "2.11": LEVEL_2_11, "2.12": LEVEL_2_12, "2.14": LEVEL_2_14, "2.15": 5}

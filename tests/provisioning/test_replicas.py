@@ -13,10 +13,10 @@ from tests.support.lab import Task, bench, probe
 from trellis_jobs import Workers
 from trellis_jobs.contract.topology import ADVISORIES, KEYS, LOG, WORK
 from trellis_jobs.embedded import HOST, EmbeddedServer
-from trellis_jobs.jetstream import api
-from trellis_jobs.jetstream.access import access_to
-from trellis_jobs.jetstream.connection import Connection
-from trellis_jobs.jetstream.server import detect_replicas, replicas_from_jsz
+from trellis_jobs.jetstream.client import api
+from trellis_jobs.jetstream.client.connect_options import access_to
+from trellis_jobs.jetstream.client.connection import Connection
+from trellis_jobs.jetstream.setup.features import detect_replicas, replicas_from_jsz
 
 SECOND = 1_000_000_000
 ELECTION = 45  # a stream that grows may be without a leader for a while

@@ -18,15 +18,15 @@ from tests.support.lab import LabJobs, Probe, Task, bench, probe, producer, work
 from tests.support.worker_process import worker_process
 from trellis_jobs import JobCancelled, QueueFull, Service, Workers
 from trellis_jobs.contract.declaration import ServiceContract
-from trellis_jobs.contract.rights import of_provisioner, of_service
+from trellis_jobs.contract.permissions.grants import of_provisioner, of_service
 from trellis_jobs.contract.topology import Topology, queue_consumer
 from trellis_jobs.embedded import HOST, EmbeddedServer
 from trellis_jobs.errors import InfrastructureMissing, NotPermitted
-from trellis_jobs.jetstream import api
-from trellis_jobs.jetstream.access import Access
-from trellis_jobs.jetstream.consumers import ensure_consumer
-from trellis_jobs.jetstream.messages import Message
-from trellis_jobs.jetstream.provision import provision
+from trellis_jobs.jetstream.client import api
+from trellis_jobs.jetstream.client.connect_options import Access
+from trellis_jobs.jetstream.client.message import Message
+from trellis_jobs.jetstream.setup.provision import provision
+from trellis_jobs.jetstream.work.consumer_setup import ensure_consumer
 from trellis_jobs.model.states import JobState
 
 QUEUES: Final = ("work", "slow")

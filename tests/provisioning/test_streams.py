@@ -21,10 +21,10 @@ from trellis_jobs.contract.topology import (
 )
 from trellis_jobs.embedded import EmbeddedServer
 from trellis_jobs.errors import InfrastructureMismatch
-from trellis_jobs.jetstream import api
-from trellis_jobs.jetstream.consumers import ensure_consumer
-from trellis_jobs.jetstream.planning import Act
-from trellis_jobs.jetstream.provision import plan, provision
+from trellis_jobs.jetstream.client import api
+from trellis_jobs.jetstream.setup.plan import Act
+from trellis_jobs.jetstream.setup.provision import plan, provision
+from trellis_jobs.jetstream.work.consumer_setup import ensure_consumer
 
 STREAMS = (LOG, WORK, ADVISORIES, KEYS, CONTROL)
 DESIRED = queue_consumer("lab", LabJobs.contract.queues["work"])

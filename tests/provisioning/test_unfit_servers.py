@@ -17,7 +17,7 @@ import pytest
 from tests.support.lab import bench
 from trellis_jobs.embedded import HOST, EmbeddedServer
 from trellis_jobs.errors import InfrastructureMissing, Unreachable
-from trellis_jobs.jetstream.connection import CONNECT_TIMEOUT, Connection
+from trellis_jobs.jetstream.client.connection import CONNECT_TIMEOUT, Connection
 
 WITHOUT_JETSTREAM = """
 accounts {

@@ -21,10 +21,10 @@ from trellis_jobs.contract.features import LEVEL_2_14, Features
 from trellis_jobs.contract.topology import FIXED_DELIVERY, Config, Topology
 from trellis_jobs.embedded import EmbeddedServer
 from trellis_jobs.errors import InfrastructureMismatch
-from trellis_jobs.jetstream import api
-from trellis_jobs.jetstream.planning import Act
-from trellis_jobs.jetstream.provision import Report, provision
-from trellis_jobs.jetstream.work_source import Step, WorkSource, next_step
+from trellis_jobs.jetstream.client import api
+from trellis_jobs.jetstream.setup.plan import Act
+from trellis_jobs.jetstream.setup.provision import Report, provision
+from trellis_jobs.jetstream.setup.work_source import Step, WorkSource, next_step
 
 DURABLE_SOURCES: Final = (NEWEST, "2.14.6")
 every_server = pytest.mark.parametrize("version", DURABLE_SOURCES)

@@ -21,9 +21,9 @@ _PAGE: Final = """\
 <!-- Generated from trellis_jobs by tests/reference/api_page.py: make docs -->
 
 Everything that `from trellis_jobs import …` offers. How it is used:
-[writing jobs](../guides/writing-jobs.md). The client of the admin runtime is `jobs_admin.client`,
-see [running the admin](../guides/running-the-admin.md#from-python); helpers for tests are in
-`trellis_jobs.testing`, see [testing](../guides/testing.md).
+[writing jobs](../guides/writing-jobs.md). The client of the admin runtime is
+`jobs_admin.api.client`, see [running the admin](../guides/running-the-admin.md#from-python).
+Helpers for tests are in `trellis_jobs.testing`, see [testing](../guides/testing.md).
 
 ## Declaring
 

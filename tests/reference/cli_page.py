@@ -10,8 +10,8 @@ from typing import Any, Final, get_args
 from typer.core import TyperArgument, TyperCommand, TyperGroup, TyperOption
 from typer.main import get_command
 
-from trellis_jobs.cli.app import command_line
-from trellis_jobs.cli.reach import Reach
+from jobs_admin.cli.app import command_line
+from jobs_admin.cli.connection import Reach
 
 _PREFIX: Final = "TRELLIS_JOBS"
 _BAR: Final = "\\|"  # a table takes no bare ones

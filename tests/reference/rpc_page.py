@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-from jobs_admin.rpc.contract import contract
+from jobs_admin.api.contract import contract
 
 _PAGE: Final = """\
 # Requests to the admin runtime

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from tests.reference import cli_page
 from trellis_jobs import Service
-from trellis_jobs.jetstream.access import VARIABLES
+from trellis_jobs.jetstream.client.connect_options import VARIABLES
 
 _ROOT: Final = Path(__file__).parents[2]
 _READ: Final = re.compile(r"environ\.get\(\"(\w+)\"\)")

@@ -25,7 +25,7 @@ from trellis_jobs import (
 )
 from trellis_jobs.embedded import EmbeddedServer
 from trellis_jobs.errors import InvalidToken
-from trellis_jobs.jetstream import api
+from trellis_jobs.jetstream.client import api
 
 
 class Measure(BaseModel):

@@ -14,13 +14,13 @@ from tests.support.fault_proxy import fault_proxy
 from tests.support.lab import Probe, Task, probe, producer, until_state, worker
 from trellis_jobs import JobIsOver, JobRef, NotConfirmed, Service
 from trellis_jobs.embedded import EmbeddedServer
-from trellis_jobs.jetstream.event_log import EventLog, Lost
+from trellis_jobs.environment import Surroundings
+from trellis_jobs.jetstream.log.event_log import EventLog, Lost
 from trellis_jobs.model.events import Cancelled, Event
 from trellis_jobs.model.job_errors import MESSAGE_LIMIT
 from trellis_jobs.model.standing import Head
 from trellis_jobs.model.states import JobState
 from trellis_jobs.producer.job_ref import JobAccess
-from trellis_jobs.surroundings import Surroundings
 
 # So many times in a row is asked what the newest event of a job is, and then no more.
 READS_OF_A_LOOK = 15

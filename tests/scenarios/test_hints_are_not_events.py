@@ -12,15 +12,15 @@ from tests.support.fault_proxy import fault_proxy
 from tests.support.lab import Probe, Report, Task, probe, producer, until_state, worker
 from trellis_jobs import JobRef, WaitTimeout
 from trellis_jobs.embedded import EmbeddedServer
+from trellis_jobs.environment import uptime
 from trellis_jobs.model import events as e
 from trellis_jobs.model import subjects
 from trellis_jobs.model.standing import Head
 from trellis_jobs.model.states import JobState
-from trellis_jobs.surroundings import uptime
 from trellis_jobs.wire import events as wire
 from trellis_jobs.wire import headers as h
 from trellis_jobs.worker.handlers import Handler
-from trellis_jobs.worker.loop import QueueWorker
+from trellis_jobs.worker.queue_worker import QueueWorker
 
 
 async def publish_refused(raw: Probe, event: e.Event, ref: JobRef[Report]) -> None:

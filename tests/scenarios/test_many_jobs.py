@@ -15,7 +15,7 @@ from tests.support.lab import Probe, Task, probe, producer, worker
 from tests.support.worker_process import worker_process
 from trellis_jobs.embedded import EmbeddedServer
 from trellis_jobs.errors import NotConfirmed
-from trellis_jobs.jetstream import api
+from trellis_jobs.jetstream.client import api
 from trellis_jobs.model.values import replace
 from trellis_jobs.worker.running_job import RunningJob
 

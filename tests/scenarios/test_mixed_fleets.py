@@ -12,22 +12,22 @@ import orjson
 import pytest
 from pydantic import BaseModel
 
-from jobs_admin.client import AdminClient
-from jobs_admin.health import HealthStatus
+from jobs_admin.api.client import AdminClient
+from jobs_admin.api.views.health import HealthStatus
 from tests import given
 from tests.support.facts import until
 from tests.support.lab import Probe, probe
 from trellis_jobs import ActiveJob, Bindings, Jobs, KeyConcurrency, Service, job
-from trellis_jobs.contract import rights
+from trellis_jobs.contract.permissions import grants
 from trellis_jobs.contract.topology import Topology
 from trellis_jobs.embedded import EmbeddedServer
+from trellis_jobs.environment import utc_now
 from trellis_jobs.errors import InfrastructureMismatch
-from trellis_jobs.jetstream import api
-from trellis_jobs.jetstream.provision import provision
+from trellis_jobs.jetstream.client import api
+from trellis_jobs.jetstream.setup.provision import provision
 from trellis_jobs.model import subjects
 from trellis_jobs.model.events import EventKind
-from trellis_jobs.model.key_state import KeyAddress, KeyState, Slot
-from trellis_jobs.surroundings import utc_now
+from trellis_jobs.model.keys.state import KeyAddress, KeyState, Slot
 from trellis_jobs.wire import keys as wire
 
 BUCKET: Final = "JOBS_KEYS_fleet"
@@ -146,12 +146,12 @@ async def test_a_bucket_that_the_other_made_gets_direct_reads_and_is_left_as_it_
 
 def test_each_service_may_use_the_bucket_of_its_bindings_and_no_other() -> None:
     contract = BINDINGS.bind(FleetJobs.contract)
-    own = rights.of_service(contract)
+    own = grants.of_service(contract)
     subject = f"$KV.{BUCKET}.fleet.>"
     assert {subject, f"$JS.API.DIRECT.GET.KV_{BUCKET}.{subject}"} <= set(own.publish)
     assert subject in own.subscribe
     assert not any("KV.JOBS_KEYS." in each for each in (*own.publish, *own.subscribe))
-    provisioner = rights.of_provisioner("provisioner", [contract])
+    provisioner = grants.of_provisioner("provisioner", [contract])
     assert f"$JS.API.STREAM.CREATE.KV_{BUCKET}" in provisioner.publish
 
 

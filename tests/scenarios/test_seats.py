@@ -6,8 +6,8 @@ import asyncio
 from itertools import pairwise
 
 from tests.support.facts import until
-from trellis_jobs.worker.seats import Seat, Seats
-from trellis_jobs.worker.turns import Turns
+from trellis_jobs.worker.capacity import Seat, Seats
+from trellis_jobs.worker.settle_throttle import Turns
 
 
 async def test_the_room_is_empty_once_those_who_rose_are_gone() -> None:

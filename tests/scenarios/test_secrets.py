@@ -29,7 +29,7 @@ from tests.support.planted import (
     planted_service,
 )
 from trellis_jobs import JobEnded, JobRef, PayloadInvalid, ResultInvalid
-from trellis_jobs.contract.contract_note import note_of
+from trellis_jobs.contract.consumer_metadata import note_of
 from trellis_jobs.contract.manifest import to_manifest
 from trellis_jobs.embedded import EmbeddedServer
 from trellis_jobs.model.events import Completed, Created

@@ -10,19 +10,19 @@ from tests.support.facts import until
 from tests.support.lab import LabJobs, Probe, Report, Task, probe, producer, until_state, worker
 from trellis_jobs import JobRef
 from trellis_jobs.embedded import EmbeddedServer
-from trellis_jobs.jetstream.deliveries import Delivery
-from trellis_jobs.jetstream.lease_keeper import LeaseKeeper
-from trellis_jobs.jetstream.presence import Presence
-from trellis_jobs.jetstream.work_queue import WorkQueue
+from trellis_jobs.environment import Surroundings, uptime, utc_now
+from trellis_jobs.jetstream.log.presence import Presence
+from trellis_jobs.jetstream.work.delivery import Delivery
+from trellis_jobs.jetstream.work.lease_keeper import LeaseKeeper
+from trellis_jobs.jetstream.work.puller import WorkQueue
 from trellis_jobs.model import events as e
 from trellis_jobs.model import subjects
 from trellis_jobs.model.states import JobState
-from trellis_jobs.surroundings import Surroundings, uptime, utc_now
 from trellis_jobs.telemetry import Telemetry
 from trellis_jobs.wire import headers as h
-from trellis_jobs.worker.background import Background
+from trellis_jobs.worker.background_tasks import Background
 from trellis_jobs.worker.claim import Claims
-from trellis_jobs.worker.tools import Tools
+from trellis_jobs.worker.worker_context import Tools
 
 
 async def put_back(raw: Probe, ref: JobRef[Report], *, run: int) -> None:

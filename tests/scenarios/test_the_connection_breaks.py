@@ -13,7 +13,7 @@ from tests.support.lab import Task, probe, producer, until_state, worker
 from tests.support.worker_process import worker_process
 from trellis_jobs import JobRef
 from trellis_jobs.embedded import EmbeddedServer
-from trellis_jobs.jetstream import api
+from trellis_jobs.jetstream.client import api
 from trellis_jobs.model.events import EventKind
 from trellis_jobs.model.states import JobState
 

@@ -14,8 +14,8 @@ from typing import Final
 from tests.support.facts import until
 from trellis_jobs.embedded import HOST, EmbeddedServer
 from trellis_jobs.errors import JobsError
-from trellis_jobs.jetstream import api
-from trellis_jobs.jetstream.connection import Connection
+from trellis_jobs.jetstream.client import api
+from trellis_jobs.jetstream.client.connection import Connection
 
 SIZE: Final = 3
 _NOWHERE: Final = 1  # a port at which nobody listens

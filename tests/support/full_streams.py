@@ -6,7 +6,7 @@ from typing import Any
 
 from tests.support.lab import Probe
 from trellis_jobs.contract.topology import LOG
-from trellis_jobs.jetstream import api
+from trellis_jobs.jetstream.client import api
 
 
 async def bound(raw: Probe, stream: str = LOG, **limits: int) -> None:

@@ -14,11 +14,11 @@ from pydantic import BaseModel
 from tests.support.facts import until
 from trellis_jobs import ActiveJob, Fail, JobRef, Jobs, JobSnapshot, Retry, Service, Workers, job
 from trellis_jobs.contract.features import Features
-from trellis_jobs.jetstream import api
-from trellis_jobs.jetstream.access import Access
-from trellis_jobs.jetstream.connection import Connection
-from trellis_jobs.jetstream.event_log import EventLog
-from trellis_jobs.jetstream.server import detect_features
+from trellis_jobs.jetstream.client import api
+from trellis_jobs.jetstream.client.connect_options import Access
+from trellis_jobs.jetstream.client.connection import Connection
+from trellis_jobs.jetstream.log.event_log import EventLog
+from trellis_jobs.jetstream.setup.features import detect_features
 from trellis_jobs.model.events import EventKind
 from trellis_jobs.model.states import JobState
 

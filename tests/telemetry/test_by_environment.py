@@ -13,12 +13,12 @@ from pathlib import Path
 
 import pytest
 
-from jobs_admin.client import AdminClient
+from jobs_admin.api.client import AdminClient
+from jobs_admin.cli.telemetry import set_up_telemetry
 from tests.cli.command import running
 from tests.telemetry.collector import Collector, collecting
 from tests.telemetry.sluggish import SluggishJobs
 from trellis_jobs import Service
-from trellis_jobs.cli.telemetry import set_up_telemetry
 from trellis_jobs.embedded import EmbeddedServer
 
 SLUGGISH = "tests.telemetry.sluggish:service"

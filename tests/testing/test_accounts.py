@@ -12,7 +12,7 @@ from tests.support.facts import until
 from tests.support.lab import probe
 from tests.testing.troupe import Part, Troupe
 from trellis_jobs.contract.topology import ADVISORIES, CONTROL, KEYS, LOG, WORK
-from trellis_jobs.jetstream import api
+from trellis_jobs.jetstream.client import api
 from trellis_jobs.testing import Accounts, assert_enqueued, drain, refute_enqueued
 
 

@@ -7,7 +7,7 @@ import pytest
 from tests.support.lab import probe
 from tests.testing.troupe import Part, Troupe
 from trellis_jobs import ActiveJob, Jobs, Retry, Service, job
-from trellis_jobs.jetstream import api
+from trellis_jobs.jetstream.client import api
 from trellis_jobs.model.events import EventKind, RetryScheduled
 from trellis_jobs.testing import ConnectService, NotDrained, drain
 

@@ -7,7 +7,7 @@ import pytest
 from tests.support.facts import until
 from tests.support.lab import Probe, Task, probe, worker
 from tests.support.servers import NEWEST, start_version
-from trellis_jobs.jetstream import api
+from trellis_jobs.jetstream.client import api
 
 FINISHED = 20
 

@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 
 from tests.given import CONTEXT, KEY, after, key_state, slot, waiting
 from tests.wire.write_vectors import FOLDER, KEY_STATE, key_state_message
-from trellis_jobs.model.key_backlog import WhenFull, admit
-from trellis_jobs.model.key_slots import enqueue, renew
-from trellis_jobs.model.key_state import KeyAddress, KeyState
+from trellis_jobs.model.keys.backlog import WhenFull, admit
+from trellis_jobs.model.keys.slots import enqueue, renew
+from trellis_jobs.model.keys.state import KeyAddress, KeyState
 from trellis_jobs.model.values import replace
 from trellis_jobs.wire.keys import Malformed, decode, encode
 

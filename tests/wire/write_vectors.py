@@ -33,9 +33,9 @@ from tests.given import (
     waiting,
 )
 from trellis_jobs.contract.declaration import DEFAULT_ACK_WAIT, JobType, ServiceContract
-from trellis_jobs.contract.keying import KeyConcurrency, QueueDepth, resolve
+from trellis_jobs.contract.key_policy import KeyConcurrency, QueueDepth, resolve
 from trellis_jobs.contract.manifest import to_manifest
-from trellis_jobs.contract.shapes import Shape
+from trellis_jobs.contract.payload_types import Shape
 from trellis_jobs.contract.versions import upgraded_elsewhere
 from trellis_jobs.model import events as e
 from trellis_jobs.model import subjects

@@ -15,8 +15,8 @@ from trellis_jobs.model.retry import RetryPolicy
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from trellis_jobs.contract.keying import Keying
-    from trellis_jobs.contract.shapes import Shape
+    from trellis_jobs.contract.key_policy import Keying
+    from trellis_jobs.contract.payload_types import Shape
     from trellis_jobs.model.json_values import Json
 
 P = TypeVar("P")

@@ -17,14 +17,14 @@ from trellis_jobs.contract.declaration import (
     ServiceContract,
 )
 from trellis_jobs.contract.documents import Token, first_problem
-from trellis_jobs.contract.keying import KeyConcurrency, Keying, QueueDepth, resolve
-from trellis_jobs.contract.schema_shapes import SchemaShape, UntoldShape
+from trellis_jobs.contract.key_policy import KeyConcurrency, Keying, QueueDepth, resolve
+from trellis_jobs.contract.schema_types import SchemaShape, UntoldShape
 from trellis_jobs.contract.versions import Upgrade, upgraded_elsewhere, upgrades_from
 from trellis_jobs.errors import DeclarationError
 from trellis_jobs.model.retry import RetryPolicy
 
 if TYPE_CHECKING:
-    from trellis_jobs.contract.shapes import Shape
+    from trellis_jobs.contract.payload_types import Shape
 
 FORMAT: Final = "trellis.jobs.service@v1"
 _MILLISECOND: Final = timedelta(milliseconds=1)

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Final
 import orjson
 
 from trellis_jobs.contract.changes import Weight, changes
-from trellis_jobs.contract.contract_note import CONTRACT, read_note
+from trellis_jobs.contract.consumer_metadata import CONTRACT, read_note
 from trellis_jobs.contract.manifest import restated
-from trellis_jobs.contract.shapes import DoesNotFit
+from trellis_jobs.contract.payload_types import DoesNotFit
 from trellis_jobs.contract.versions import upgrades_from
 from trellis_jobs.errors import DeclarationError
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from trellis_jobs.model import subjects
 from trellis_jobs.model.events import EventKind
-from trellis_jobs.model.key_state import KEYS_BUCKET
+from trellis_jobs.model.keys.state import KEYS_BUCKET
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -48,7 +48,7 @@ class Topology:
     `buckets` are those of other runtimes in which queues that are shared with them keep keys.
 
     `work_delivery` is where `to-work` delivers. What exists keeps its subject, and a new consumer
-    gets a random one, which `jetstream/work_source.py` makes.
+    gets a random one, which `jetstream/setup/work_source.py` makes.
 
     `with_control`: False for what must be there in any case. Only some features need the stream
     JOBS_CONTROL, and installations from before it do not have it.
@@ -173,7 +173,7 @@ def queue_consumer(service: str, queue: JobType[Any, Any]) -> Config:
     Its metadata tell operators, who have not the service's code, what the queue takes.
     """
     # Here, because only workers and operators need it, and it takes a while to load.
-    from trellis_jobs.contract.contract_note import CONTRACT, note_of  # noqa: PLC0415
+    from trellis_jobs.contract.consumer_metadata import CONTRACT, note_of  # noqa: PLC0415
 
     name = consumer_of(service, queue)
     return {

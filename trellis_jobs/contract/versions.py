@@ -6,7 +6,7 @@ import copy
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from trellis_jobs.contract.shapes import DoesNotFit
+from trellis_jobs.contract.payload_types import DoesNotFit
 from trellis_jobs.errors import DeclarationError
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ from typing import Final
 from trellis_jobs.errors import InvalidToken
 from trellis_jobs.model.events import EventKind
 from trellis_jobs.model.identity import PRESENCE_NAME, JobAddress, check_service, check_token
-from trellis_jobs.model.key_state import KEYS_BUCKET, KeyAddress
+from trellis_jobs.model.keys.state import KEYS_BUCKET, KeyAddress
 from trellis_jobs.model.values import Value
 
 EVERYTHING: Final = "trellis.jobs.>"

@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING, Final
 
 from trellis_jobs.errors import JobExists, JobsError, NotConfirmed
 from trellis_jobs.infrastructure_errors import StreamFull
-from trellis_jobs.jetstream.event_log import Refused
+from trellis_jobs.jetstream.log.event_log import Refused
 from trellis_jobs.key_errors import FullKey, KeyBusy, NotAdmitted, QueueFull
 from trellis_jobs.model.concurrency import QueuePolicy
 from trellis_jobs.model.events import Created, EventKind, Skipped
-from trellis_jobs.model.key_backlog import (
+from trellis_jobs.model.keys.backlog import (
     Admitted,
     Coalesced,
     Refusal,
@@ -26,17 +26,17 @@ from trellis_jobs.model.key_backlog import (
     WhenFull,
     oldest,
 )
-from trellis_jobs.model.key_state import Waiting
+from trellis_jobs.model.keys.state import Waiting
 from trellis_jobs.model.standing import Head
 from trellis_jobs.model.states import JobState
 from trellis_jobs.model.values import replace
 
 if TYPE_CHECKING:
-    from trellis_jobs.jetstream.event_log import EventLog, Latest
-    from trellis_jobs.jetstream.queue_keys import QueueKeys
+    from trellis_jobs.jetstream.keys.coordinator import QueueKeys
+    from trellis_jobs.jetstream.log.event_log import EventLog, Latest
     from trellis_jobs.model.identity import JobAddress
-    from trellis_jobs.model.key_template import JobKey
-    from trellis_jobs.producer.key_witness import KeyWitness
+    from trellis_jobs.model.keys.template import JobKey
+    from trellis_jobs.producer.full_keys import KeyWitness
 
 log = logging.getLogger(__name__)
 

@@ -23,9 +23,9 @@ from trellis_jobs.errors import (
     NotConfirmed,
     WaitTimeout,
 )
-from trellis_jobs.jetstream.end_notices import watch_job
-from trellis_jobs.jetstream.event_log import Latest, Lost
-from trellis_jobs.jetstream.own_loop import require_running
+from trellis_jobs.jetstream.client.own_loop import require_running
+from trellis_jobs.jetstream.log.end_notices import watch_job
+from trellis_jobs.jetstream.log.event_log import Latest, Lost
 from trellis_jobs.model.events import Begun, Cancelled, Completed, Event, EventKind
 from trellis_jobs.model.job import Job, fold, reduce
 from trellis_jobs.model.job_errors import MESSAGE_LIMIT, bounded
@@ -39,12 +39,12 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Mapping
 
     from trellis_jobs.contract.declaration import JobType
-    from trellis_jobs.jetstream.connection import Connection
-    from trellis_jobs.jetstream.event_log import EventLog
-    from trellis_jobs.jetstream.queue_keys import QueueKeys
+    from trellis_jobs.environment import Surroundings
+    from trellis_jobs.jetstream.client.connection import Connection
+    from trellis_jobs.jetstream.keys.coordinator import QueueKeys
+    from trellis_jobs.jetstream.log.event_log import EventLog
     from trellis_jobs.model.identity import JobAddress
     from trellis_jobs.model.standing import Head
-    from trellis_jobs.surroundings import Surroundings
 
 log = logging.getLogger(__name__)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Generic, TypeVar
 
-from trellis_jobs.contract.shapes import DoesNotFit, Shape
+from trellis_jobs.contract.payload_types import DoesNotFit, Shape
 from trellis_jobs.errors import ResultInvalid
 from trellis_jobs.model.states import JobState
 

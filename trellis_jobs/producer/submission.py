@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-from trellis_jobs.contract.shapes import DoesNotFit
+from trellis_jobs.contract.payload_types import DoesNotFit
 from trellis_jobs.errors import (
     InfrastructureError,
     JobExists,
@@ -14,7 +14,7 @@ from trellis_jobs.errors import (
     PayloadInvalid,
     SomeNotCreated,
 )
-from trellis_jobs.jetstream.event_log import EventLog, Refused
+from trellis_jobs.jetstream.log.event_log import EventLog, Refused
 from trellis_jobs.model.concurrency import Concurrency
 from trellis_jobs.model.context import JobContext
 from trellis_jobs.model.events import Created
@@ -22,17 +22,17 @@ from trellis_jobs.model.identity import JobAddress, check_given_token
 from trellis_jobs.model.redaction import redacted
 from trellis_jobs.model.values import Value, repr_with
 from trellis_jobs.producer.admission import Admission
-from trellis_jobs.producer.key_witness import KeyWitness
+from trellis_jobs.producer.full_keys import KeyWitness
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
     from datetime import datetime
 
     from trellis_jobs.contract.declaration import JobType
-    from trellis_jobs.jetstream.queue_keys import QueueKeys
+    from trellis_jobs.environment import Surroundings
+    from trellis_jobs.jetstream.keys.coordinator import QueueKeys
     from trellis_jobs.model.json_values import Json
-    from trellis_jobs.model.key_template import JobKey
-    from trellis_jobs.surroundings import Surroundings
+    from trellis_jobs.model.keys.template import JobKey
     from trellis_jobs.telemetry import Telemetry
 
 P = TypeVar("P")

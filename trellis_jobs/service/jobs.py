@@ -12,8 +12,8 @@ from trellis_jobs.contract.declaration import (
     JobType,
     ServiceContract,
 )
-from trellis_jobs.contract.keying import KeyConcurrency, QueueDepth, resolve
-from trellis_jobs.contract.shapes import Shape
+from trellis_jobs.contract.key_policy import KeyConcurrency, QueueDepth, resolve
+from trellis_jobs.contract.payload_types import Shape
 from trellis_jobs.errors import DeclarationError
 from trellis_jobs.model.identity import check_given_service
 from trellis_jobs.model.retry import RetryPolicy

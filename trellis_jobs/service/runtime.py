@@ -14,8 +14,8 @@ from trellis_jobs.errors import (
     NotConnected,
     PayloadInvalid,
 )
-from trellis_jobs.jetstream.own_loop import require_running
-from trellis_jobs.jetstream.server_clock import CorrectedClock
+from trellis_jobs.jetstream.client.own_loop import require_running
+from trellis_jobs.jetstream.client.server_clock import CorrectedClock
 from trellis_jobs.model.identity import JobAddress, check_given_token
 from trellis_jobs.producer.job_ref import JobAccess, JobRef
 from trellis_jobs.producer.submission import CreatedJob, Request
@@ -30,13 +30,13 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from trellis_jobs.contract.declaration import JobType
-    from trellis_jobs.jetstream.access import Access
-    from trellis_jobs.jetstream.connection import Connection
-    from trellis_jobs.jetstream.event_log import EventLog
-    from trellis_jobs.jetstream.queue_keys import QueueKeys
-    from trellis_jobs.jetstream.startup import Startup
+    from trellis_jobs.environment import Surroundings
+    from trellis_jobs.jetstream.client.connect_options import Access
+    from trellis_jobs.jetstream.client.connection import Connection
+    from trellis_jobs.jetstream.client.startup import Startup
+    from trellis_jobs.jetstream.keys.coordinator import QueueKeys
+    from trellis_jobs.jetstream.log.event_log import EventLog
     from trellis_jobs.producer.submission import Producer
-    from trellis_jobs.surroundings import Surroundings
     from trellis_jobs.worker.host import WorkerHost
 
 P = TypeVar("P")

@@ -10,26 +10,26 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Final, Generic, TypeVar, overload
 
-from trellis_jobs.contract.rights import inbox_of
+from trellis_jobs.contract.permissions.grants import inbox_of
 from trellis_jobs.contract.topology import Topology, foreign_buckets
+from trellis_jobs.environment import Surroundings
 from trellis_jobs.errors import DeclarationError, NotPermitted
-from trellis_jobs.jetstream.access import Access, access_to
-from trellis_jobs.jetstream.connection import CONNECT_TIMEOUT
-from trellis_jobs.jetstream.event_log import EventLog
-from trellis_jobs.jetstream.key_bucket import KeyBucket
-from trellis_jobs.jetstream.presence import Presence
-from trellis_jobs.jetstream.provision import provision, require_log
-from trellis_jobs.jetstream.queue_keys import QueueKeys
-from trellis_jobs.jetstream.server import detect_features, detect_replicas
-from trellis_jobs.jetstream.startup import Startup
+from trellis_jobs.jetstream.client.connect_options import Access, access_to
+from trellis_jobs.jetstream.client.connection import CONNECT_TIMEOUT
+from trellis_jobs.jetstream.client.startup import Startup
+from trellis_jobs.jetstream.keys.bucket import KeyBucket
+from trellis_jobs.jetstream.keys.coordinator import QueueKeys
+from trellis_jobs.jetstream.log.event_log import EventLog
+from trellis_jobs.jetstream.log.presence import Presence
+from trellis_jobs.jetstream.setup.features import detect_features, detect_replicas
+from trellis_jobs.jetstream.setup.provision import provision, require_log
 from trellis_jobs.producer.submission import Producer
 from trellis_jobs.service.jobs import Jobs
 from trellis_jobs.service.runtime import Connected, Runtime
 from trellis_jobs.service.shared_keys import warn_of_keys_apart
 from trellis_jobs.service.sync.bridge import Bridge
 from trellis_jobs.service.sync.client import SyncClient
-from trellis_jobs.surroundings import Surroundings
-from trellis_jobs.worker.host_doors import HostDoors
+from trellis_jobs.worker.dependencies import HostDoors
 from trellis_jobs.worker.middleware import Middleware
 from trellis_jobs.worker.signals import listening
 
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from contextlib import AbstractAsyncContextManager
 
     from trellis_jobs.contract.bindings import Bindings
-    from trellis_jobs.jetstream.connection import Connection
+    from trellis_jobs.jetstream.client.connection import Connection
     from trellis_jobs.service.resources import Resource
     from trellis_jobs.worker.handlers import Handler
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING
 
-from trellis_jobs.model.key_state import KEYS_BUCKET
+from trellis_jobs.model.keys.state import KEYS_BUCKET
 
 if TYPE_CHECKING:
     from trellis_jobs.contract.declaration import ServiceContract

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from trellis_jobs.testing.accounts import Accounts
-from trellis_jobs.testing.connecting import ConnectService
-from trellis_jobs.testing.draining import Drained, NotDrained, drain
+from trellis_jobs.testing.connected_service import ConnectService
+from trellis_jobs.testing.drain import Drained, NotDrained, drain
 from trellis_jobs.testing.enqueued import Enqueued, assert_enqueued, enqueued, refute_enqueued
 from trellis_jobs.testing.handler_run import HandlerRun, run_handler
 from trellis_jobs.testing.inline import inline
-from trellis_jobs.testing.witnessed_job import Said
+from trellis_jobs.testing.recording_job import Said
 
 __all__ = [
     "Accounts",

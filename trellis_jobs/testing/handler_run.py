@@ -7,7 +7,7 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Generic, Required, TypedDict, TypeVar, Unpack, overload
 
-from trellis_jobs.contract.shapes import Shape
+from trellis_jobs.contract.payload_types import Shape
 from trellis_jobs.errors import DeclarationError
 from trellis_jobs.model.job_errors import Interruption
 from trellis_jobs.model.retry import RetryPolicy
@@ -21,7 +21,7 @@ from trellis_jobs.testing.earlier_tries import use_up_tries
 from trellis_jobs.testing.interruptions import Interruptions
 from trellis_jobs.testing.memory_client import memory_connection
 from trellis_jobs.testing.memory_worker import MemoryDoors, MemoryWorker
-from trellis_jobs.testing.witnessed_job import Said, WitnessedJob
+from trellis_jobs.testing.recording_job import Said, WitnessedJob
 from trellis_jobs.worker.current_job import CURRENT
 from trellis_jobs.worker.handlers import Handler
 

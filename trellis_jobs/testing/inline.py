@@ -11,15 +11,15 @@ from trellis_jobs.producer.submission import CreatedJob, Producer, Request
 from trellis_jobs.service.jobs import Jobs
 from trellis_jobs.service.runtime import Connected
 from trellis_jobs.telemetry import Telemetry
-from trellis_jobs.testing.impatience import without_delays
 from trellis_jobs.testing.memory_client import memory_connection
 from trellis_jobs.testing.memory_worker import MemoryDoors, MemoryWorker
+from trellis_jobs.testing.no_delays import without_delays
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Mapping, Sequence
 
     from trellis_jobs.errors import JobsError
-    from trellis_jobs.jetstream.queue_keys import QueueKeys
+    from trellis_jobs.jetstream.keys.coordinator import QueueKeys
     from trellis_jobs.service.service import Service
 
 J = TypeVar("J", bound=Jobs)

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Mapping
 
     from trellis_jobs.producer.job_ref import JobRef
-    from trellis_jobs.testing.witnessed_job import Said
+    from trellis_jobs.testing.recording_job import Said
 
 
 class _NotedWhen(Noted):

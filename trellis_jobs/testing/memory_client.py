@@ -7,11 +7,11 @@ from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Final
 
 from trellis_jobs.contract.features import LEVEL_2_11, Features
-from trellis_jobs.jetstream.access import Access
-from trellis_jobs.jetstream.connection import Connection
-from trellis_jobs.jetstream.direct_client import DirectClient
-from trellis_jobs.jetstream.direct_parser import deliver
-from trellis_jobs.jetstream.messages import Message
+from trellis_jobs.jetstream.client.connect_options import Access
+from trellis_jobs.jetstream.client.connection import Connection
+from trellis_jobs.jetstream.client.fast_client import DirectClient
+from trellis_jobs.jetstream.client.fast_parser import deliver
+from trellis_jobs.jetstream.client.message import Message
 from trellis_jobs.testing.memory_server import MemoryServer, is_under
 
 if TYPE_CHECKING:

@@ -13,11 +13,11 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 from trellis_jobs.contract.topology import KEYS, LOG
-from trellis_jobs.jetstream import api
-from trellis_jobs.jetstream.access import API_PREFIX
-from trellis_jobs.jetstream.messages import Message
+from trellis_jobs.jetstream.client import api
+from trellis_jobs.jetstream.client.connect_options import API_PREFIX
+from trellis_jobs.jetstream.client.message import Message
 from trellis_jobs.model import subjects
-from trellis_jobs.model.key_state import KEYS_BUCKET
+from trellis_jobs.model.keys.state import KEYS_BUCKET
 from trellis_jobs.wire import headers as h
 
 if TYPE_CHECKING:

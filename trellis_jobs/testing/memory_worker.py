@@ -6,31 +6,31 @@ import asyncio
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from trellis_jobs.jetstream.deliveries import Delivery
-from trellis_jobs.jetstream.end_notices import EndNotices
-from trellis_jobs.jetstream.event_log import FOREVER, EventLog
-from trellis_jobs.jetstream.key_bucket import KeyBucket
-from trellis_jobs.jetstream.lease_keeper import Lease, LeaseKeeper
-from trellis_jobs.jetstream.presence import Presence
-from trellis_jobs.jetstream.queue_keys import QueueKeys
+from trellis_jobs.jetstream.keys.bucket import KeyBucket
+from trellis_jobs.jetstream.keys.coordinator import QueueKeys
+from trellis_jobs.jetstream.log.end_notices import EndNotices
+from trellis_jobs.jetstream.log.event_log import FOREVER, EventLog
+from trellis_jobs.jetstream.log.presence import Presence
+from trellis_jobs.jetstream.work.delivery import Delivery
+from trellis_jobs.jetstream.work.lease_keeper import Lease, LeaseKeeper
 from trellis_jobs.model.attempts import work_identity
+from trellis_jobs.model.delivery_decision import Delivered
 from trellis_jobs.model.events import Begun, EventKind
-from trellis_jobs.model.preflight import Delivered
 from trellis_jobs.model.standing import Head
 from trellis_jobs.telemetry import Telemetry
 from trellis_jobs.testing.memory_client import FEATURES
 from trellis_jobs.worker.attempt import AttemptRunner
-from trellis_jobs.worker.background import Background
+from trellis_jobs.worker.background_tasks import Background
 from trellis_jobs.worker.claim import Claims
 from trellis_jobs.worker.claimed import Claimed
-from trellis_jobs.worker.key_desk import KeyDesk, Waits
-from trellis_jobs.worker.tools import Tools
+from trellis_jobs.worker.slot_acquirer import KeyDesk, Waits
+from trellis_jobs.worker.worker_context import Tools
 
 if TYPE_CHECKING:
     from trellis_jobs.contract.declaration import JobType
-    from trellis_jobs.jetstream.connection import Connection
+    from trellis_jobs.environment import Surroundings
+    from trellis_jobs.jetstream.client.connection import Connection
     from trellis_jobs.model.identity import JobAddress
-    from trellis_jobs.surroundings import Surroundings
     from trellis_jobs.worker.handlers import Handler
     from trellis_jobs.worker.running_job import RunningJob
 

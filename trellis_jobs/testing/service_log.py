@@ -6,14 +6,14 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Final
 
 from trellis_jobs.contract.topology import LOG
-from trellis_jobs.jetstream.log_feed import log_message
-from trellis_jobs.jetstream.pulling import ShortLived, pulling_anew
+from trellis_jobs.jetstream.client.pull_consumer import ShortLived, pulling_anew
+from trellis_jobs.jetstream.log.feed import log_message
 from trellis_jobs.model import subjects
 from trellis_jobs.model.job import Entry, Job, reduce
 from trellis_jobs.wire import log as wire
 
 if TYPE_CHECKING:
-    from trellis_jobs.jetstream.connection import Connection
+    from trellis_jobs.jetstream.client.connection import Connection
     from trellis_jobs.model.identity import JobAddress
 
 _IDLE: Final = timedelta(seconds=1)

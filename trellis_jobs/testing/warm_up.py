@@ -14,9 +14,9 @@ from typing import Final
 
 from trellis_jobs.contract.topology import Topology
 from trellis_jobs.errors import JobsError
-from trellis_jobs.jetstream.connection import Connection, ConnectionLost
-from trellis_jobs.jetstream.provision import provision
-from trellis_jobs.jetstream.server import detect_features
+from trellis_jobs.jetstream.client.connection import Connection, ConnectionLost
+from trellis_jobs.jetstream.setup.features import detect_features
+from trellis_jobs.jetstream.setup.provision import provision
 
 log = logging.getLogger(__name__)
 

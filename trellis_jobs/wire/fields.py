@@ -48,7 +48,7 @@ def add_present(body: dict[str, Any], **fields: object) -> None:
 def is_too_deep(value: Any) -> bool:
     """JSON can be read deeper than it can be written, and what is read is told within other JSON.
 
-    Of values that were read. Our own writers stay far below that (contract/shapes.py).
+    Of values that were read. Our own writers stay far below that (contract/payload_types.py).
     """
     if type(value) is not dict and type(value) is not list:
         return False

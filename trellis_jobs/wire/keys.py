@@ -13,7 +13,7 @@ import orjson
 
 from trellis_jobs.errors import InvalidToken
 from trellis_jobs.model.identity import check_token
-from trellis_jobs.model.key_state import KeyAddress, KeyState, Slot, Waiting
+from trellis_jobs.model.keys.state import KeyAddress, KeyState, Slot, Waiting
 from trellis_jobs.wire import contexts
 from trellis_jobs.wire.fields import (
     BadField,

@@ -6,7 +6,7 @@ import logging
 from typing import TYPE_CHECKING, Final
 
 from trellis_jobs.errors import PayloadTooLarge
-from trellis_jobs.jetstream.event_log import Lost
+from trellis_jobs.jetstream.log.event_log import Lost
 from trellis_jobs.model.job_errors import Interruption, JobError
 from trellis_jobs.model.notes import NOTHING_NOTED, Notes
 from trellis_jobs.model.settlement import (
@@ -22,20 +22,20 @@ from trellis_jobs.model.settlement import (
     settle,
     too_late,
 )
+from trellis_jobs.worker.invoke import perform
 from trellis_jobs.worker.outcome_log import log_outcome
-from trellis_jobs.worker.performance import perform
 from trellis_jobs.worker.running_job import RunningJob, StopReason
-from trellis_jobs.worker.turns import Turns
+from trellis_jobs.worker.settle_throttle import Turns
 
 if TYPE_CHECKING:
     from collections.abc import Callable, MutableMapping
 
-    from trellis_jobs.jetstream.deliveries import Delivery
+    from trellis_jobs.jetstream.work.delivery import Delivery
     from trellis_jobs.worker.claimed import Claimed
+    from trellis_jobs.worker.contract_gate import OtherContracts
     from trellis_jobs.worker.handlers import Handler
-    from trellis_jobs.worker.key_desk import HeldSlot
-    from trellis_jobs.worker.other_contracts import OtherContracts
-    from trellis_jobs.worker.tools import Tools
+    from trellis_jobs.worker.slot_acquirer import HeldSlot
+    from trellis_jobs.worker.worker_context import Tools
 
 log = logging.getLogger(__name__)
 

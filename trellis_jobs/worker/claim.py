@@ -13,11 +13,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 from trellis_jobs.contract.topology import consumer_of
 from trellis_jobs.errors import JobsError
-from trellis_jobs.jetstream.event_log import Refused
+from trellis_jobs.jetstream.log.event_log import Refused
 from trellis_jobs.model import events as e
 from trellis_jobs.model.attempts import Attempt
-from trellis_jobs.model.job_errors import Interruption, JobError
-from trellis_jobs.model.preflight import (
+from trellis_jobs.model.delivery_decision import (
     Bury,
     Decision,
     Discard,
@@ -29,22 +28,23 @@ from trellis_jobs.model.preflight import (
     TakeOver,
     decide,
 )
+from trellis_jobs.model.job_errors import Interruption, JobError
 from trellis_jobs.model.settlement import Ack, Answer, Nak, Silence, Term
 from trellis_jobs.model.standing import Head
 from trellis_jobs.model.subjects import PresenceSubject
 from trellis_jobs.model.values import Value, replace
 from trellis_jobs.worker.claimed import Claimed
-from trellis_jobs.worker.key_desk import Contested, HeldSlot, KeyDesk, Waits
-from trellis_jobs.worker.newer_versions import NewerVersions
+from trellis_jobs.worker.slot_acquirer import Contested, HeldSlot, KeyDesk, Waits
+from trellis_jobs.worker.version_gate import NewerVersions
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from trellis_jobs.contract.declaration import JobType
-    from trellis_jobs.jetstream.deliveries import Delivery
+    from trellis_jobs.jetstream.work.delivery import Delivery
     from trellis_jobs.model.standing import Standing
     from trellis_jobs.worker.running_job import RunningJob
-    from trellis_jobs.worker.tools import Tools
+    from trellis_jobs.worker.worker_context import Tools
 
 log = logging.getLogger(__name__)
 

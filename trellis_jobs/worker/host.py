@@ -6,19 +6,19 @@ import asyncio
 import logging
 from typing import TYPE_CHECKING, Any, Final
 
-from trellis_jobs.jetstream.lease_keeper import RENEWALS_PER_LEASE, LeaseKeeper
+from trellis_jobs.jetstream.work.lease_keeper import RENEWALS_PER_LEASE, LeaseKeeper
 from trellis_jobs.model.worker_states import WorkerState, follow
-from trellis_jobs.worker.background import Background
-from trellis_jobs.worker.heartbeat import HeartbeatSender
-from trellis_jobs.worker.loop import QueueWorker
+from trellis_jobs.worker.background_tasks import Background
+from trellis_jobs.worker.heartbeat_sender import HeartbeatSender
 from trellis_jobs.worker.loop_watch import LoopWatch
-from trellis_jobs.worker.tools import Tools
+from trellis_jobs.worker.queue_worker import QueueWorker
+from trellis_jobs.worker.worker_context import Tools
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from trellis_jobs.worker.dependencies import HostDoors
     from trellis_jobs.worker.handlers import Handler
-    from trellis_jobs.worker.host_doors import HostDoors
 
 log = logging.getLogger(__name__)
 

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from trellis_jobs.model.identity import JobAddress
     from trellis_jobs.telemetry import Telemetry
-    from trellis_jobs.worker.loop import QueueWorker
+    from trellis_jobs.worker.queue_worker import QueueWorker
 
 log = logging.getLogger(__name__)
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING, Any, Final
 
-from trellis_jobs.jetstream.event_log import Lost
+from trellis_jobs.jetstream.log.event_log import Lost
 from trellis_jobs.model import events as e
 from trellis_jobs.model.job_errors import Interruption
 from trellis_jobs.model.settlement import Nak

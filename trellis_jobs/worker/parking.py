@@ -13,23 +13,23 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from trellis_jobs.errors import JobsError, KeyUnresolvable
-from trellis_jobs.model.key_fence import StalePolicy
-from trellis_jobs.model.key_line import LetIn, StandBy, Turn, next_turn
+from trellis_jobs.model.keys.fencing import StalePolicy
+from trellis_jobs.model.keys.waiters import LetIn, StandBy, Turn, next_turn
 from trellis_jobs.model.settlement import Nak
 from trellis_jobs.worker.claimed import Claimed
-from trellis_jobs.worker.end_check import EndCheck
-from trellis_jobs.worker.key_desk import KeyDesk, Waits, waiting_of
-from trellis_jobs.worker.key_line import KeyLine, Parked
+from trellis_jobs.worker.end_watch import EndCheck
+from trellis_jobs.worker.key_waiters import KeyLine, Parked
+from trellis_jobs.worker.slot_acquirer import KeyDesk, Waits, waiting_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
 
-    from trellis_jobs.jetstream.deliveries import Delivery
-    from trellis_jobs.model.key_state import KeyState, Slot
-    from trellis_jobs.model.key_template import JobKey
+    from trellis_jobs.jetstream.work.delivery import Delivery
+    from trellis_jobs.model.keys.state import KeyState, Slot
+    from trellis_jobs.model.keys.template import JobKey
+    from trellis_jobs.worker.capacity import Seats
     from trellis_jobs.worker.claim import Claims
-    from trellis_jobs.worker.seats import Seats
-    from trellis_jobs.worker.tools import Tools
+    from trellis_jobs.worker.worker_context import Tools
 
 log = logging.getLogger(__name__)
 

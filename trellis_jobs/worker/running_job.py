@@ -13,19 +13,19 @@ from trellis_jobs.model.settlement import Ack, Running
 from trellis_jobs.model.states import JobState
 from trellis_jobs.model.values import replace
 from trellis_jobs.worker.active_job import KeyLease
-from trellis_jobs.worker.end_check import EndCheck
-from trellis_jobs.worker.key_desk import HeldSlot, Keyless
-from trellis_jobs.worker.voice import Voice
+from trellis_jobs.worker.attempt_log import Voice
+from trellis_jobs.worker.end_watch import EndCheck
+from trellis_jobs.worker.slot_acquirer import HeldSlot, Keyless
 
 if TYPE_CHECKING:
     import asyncio
 
     from trellis_jobs.contract.declaration import JobType
-    from trellis_jobs.jetstream.deliveries import Delivery
+    from trellis_jobs.jetstream.work.delivery import Delivery
     from trellis_jobs.model.notes import LogLevel, Progress
     from trellis_jobs.model.standing import Head
     from trellis_jobs.worker.claimed import Claimed
-    from trellis_jobs.worker.tools import Tools
+    from trellis_jobs.worker.worker_context import Tools
 
 log = logging.getLogger(__name__)
 

@@ -1,0 +1,1 @@
+"""What operators and maintenance do to jobs and keys: guarded changes of the log and the bucket."""

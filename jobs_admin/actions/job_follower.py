@@ -1,0 +1,110 @@
+"""One job that may move at any time, read whole once and from then on only by what came since.
+
+A handler may add a note every 100 ms (design D23). Who read a long history from its beginning
+after each refusal would always come too late.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from jobs_admin.api.errors import JobKeepsMoving
+from trellis_jobs.contract.topology import LOG
+from trellis_jobs.jetstream.client import stored_message
+from trellis_jobs.jetstream.log.event_log import Latest
+from trellis_jobs.jetstream.log.history import see_that_it_reaches
+from trellis_jobs.model import subjects
+from trellis_jobs.model.events import Created
+from trellis_jobs.model.job import fold
+from trellis_jobs.model.standing import Head
+
+if TYPE_CHECKING:
+    from trellis_jobs.jetstream.client.connection import Connection
+    from trellis_jobs.jetstream.log.event_log import EventLog, Refused
+    from trellis_jobs.jetstream.log.history import Stretch
+    from trellis_jobs.model.identity import JobAddress
+    from trellis_jobs.model.job import Job
+
+PATIENCE: Final = 5.0
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """A job up to a sequence, which is of its newest message: what is no event moves it too."""
+
+    job: Job
+    up_to: int
+
+    @property
+    def head(self) -> Head:
+        return Head(self.up_to, self.job.standing)
+
+    @property
+    def latest(self) -> Latest:
+        return Latest(self.head, self.job.context)
+
+
+class Chase:
+    """`patience`: how long, in seconds, a job is followed that has been read once.
+
+    Reads raise NotConfirmed when they are answered by a replica that lags too far behind.
+    """
+
+    def __init__(
+        self,
+        connection: Connection,
+        events: EventLog,
+        job: JobAddress,
+        *,
+        patience: float = PATIENCE,
+    ) -> None:
+        self._connection = connection
+        self._events = events
+        self._address = job
+        self._patience = patience
+        self._known: Known | None = None
+        self._began = 0.0
+
+    async def read(self) -> Known | None:
+        """As it is now by the leader's word; None: the log holds nothing of it."""
+        newest = await self.newest()
+        return None if newest == 0 else await self._whole(newest)
+
+    async def newest(self) -> int:
+        """The sequence of its newest message; 0: there is none."""
+        history = subjects.history(self._address)
+        found = await stored_message.newest(self._connection, LOG, history)
+        return 0 if found is None else found.sequence
+
+    async def after(self, refusal: Refused) -> Known | None:
+        """Where the job stands since an append was refused; None: the log holds nothing of it.
+
+        Raises JobKeepsMoving when this has gone on for too long.
+        """
+        newest, known = refusal.last_sequence, self._known
+        if newest == 0:
+            return None
+        if known is None or newest <= known.up_to:
+            return await self._whole(newest)
+        if time.monotonic() - self._began >= self._patience:
+            raise JobKeepsMoving(self._address.job_id, self._patience)
+        tail = await self._stretch(known.up_to, newest)
+        if any(isinstance(entry.event, Created) for entry in tail.entries):
+            return await self._whole(newest)  # it was purged, and its id is used again
+        self._known = Known(fold(tail.entries, known.job) or known.job, tail.newest)
+        return self._known
+
+    async def _whole(self, at_least: int) -> Known | None:
+        """All events: foreign runtimes may write into this queue too (design D25)."""
+        read = await self._stretch(0, at_least)
+        job = fold(read.entries)
+        self._known = None if job is None else Known(job, read.newest)
+        self._began = time.monotonic()
+        return self._known
+
+    async def _stretch(self, after: int, at_least: int) -> Stretch:
+        read = await self._events.stretch(self._address, after=after, at_least=at_least)
+        see_that_it_reaches(at_least, read.newest, self._address)
+        return read

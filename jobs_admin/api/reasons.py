@@ -1,0 +1,32 @@
+"""Why a job is in its state, as codes."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+
+class Because(StrEnum):
+    """What scripts may rely on; the sentences are for people, and change."""
+
+    PAST_DEADLINE = "past-deadline"
+    RETRY_LATER = "retry-later"
+    QUEUE_PAUSED = "queue-paused"
+    NO_WORKER = "no-worker"
+    NEWER_VERSION = "newer-version"
+    WAITING_FOR_KEY = "waiting-for-key"
+    KEY_BLOCKED = "key-blocked"
+    WORK_LOST = "work-lost"
+    MAY_BE_GIVEN_UP = "may-be-given-up"
+    WORKERS_BUSY = "workers-busy"
+    ABOUT_TO_START = "about-to-start"
+    RUNNING = "running"
+    WORKER_GONE = "worker-gone"
+    COMPLETED = "completed"
+    FAILED = "failed"
+    CANCELLED = "cancelled"
+    EXPIRED = "expired"
+    REPLACED = "replaced"
+    LEASE_LOST = "lease-lost"
+    OUT_OF_TRIES = "out-of-tries"
+    DELIVERIES_EXHAUSTED = "deliveries-exhausted"
+    DISMISSED = "dismissed"

@@ -1,0 +1,118 @@
+"""Changes of many jobs, as operators are shown them."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from enum import StrEnum
+from typing import Annotated
+
+from pydantic import Field
+
+from jobs_admin.api.job_filter import Scalar
+from jobs_admin.api.views.shape import View
+from trellis_jobs.model.states import JobState
+
+
+class OperationVerb(StrEnum):
+    """`retry` runs failed and dead jobs again, `replay` only dead ones."""
+
+    RETRY = "retry"
+    REPLAY = "replay"
+    CANCEL = "cancel"
+    DISMISS = "dismiss"
+
+
+class OperationState(StrEnum):
+    """`stopping`: asked to stop, and the daemon that runs it has not done so yet."""
+
+    RUNNING = "running"
+    STOPPING = "stopping"
+    STOPPED = "stopped"
+    DONE = "done"
+    FAILED = "failed"
+
+
+class OperationFilter(View):
+    """Which jobs: those that matched when the operation was started."""
+
+    service: str | None = None
+    type: str | None = None
+    state: list[JobState] | None = None
+    since: datetime | None = None
+    until: datetime | None = None
+    key: str | None = None
+    id_prefix: str | None = None
+    error: str | None = None
+    payload: dict[str, Scalar] | None = None
+
+
+class RefusalView(View):
+    """A job that the operation did not change, and why."""
+
+    id: str
+    service: str
+    type: str
+    reason: str
+
+
+class OperationView(View):
+    """`total` is how many jobs matched when it was started.
+
+    `done` were changed. `refused` counts the others by reason, and `refusals` has some of them.
+    `owner` is the daemon that runs it; None while no daemon does. `error`: why it failed.
+    """
+
+    id: str
+    verb: OperationVerb
+    state: OperationState
+    filter: OperationFilter
+    by: str
+    reason: str | None = None
+    rate: float | None = None
+    total: int
+    done: int = 0
+    refused: Annotated[dict[str, int], Field(default_factory=dict)]
+    refusals: tuple[RefusalView, ...] = ()
+    created_at: datetime
+    updated_at: datetime
+    ended_at: datetime | None = None
+    stopped_by: str | None = None
+    owner: str | None = None
+    error: str | None = None
+
+    @property
+    def is_over(self) -> bool:
+        return self.state not in (OperationState.RUNNING, OperationState.STOPPING)
+
+    @property
+    def settled(self) -> int:
+        """How many jobs it has come to an end with."""
+        return self.done + sum(self.refused.values())
+
+
+class MatchedJobs(View):
+    """So many jobs of a queue are in a state."""
+
+    service: str
+    type: str
+    state: JobState
+    jobs: int
+
+
+class PreviewView(View):
+    """What an operation would change, and what it would leave because of its state."""
+
+    count: int
+    jobs: tuple[MatchedJobs, ...] = ()
+    refused: tuple[MatchedJobs, ...] = ()
+
+
+class Operated(View):
+    """`operation` is missing in the answer to a dry run."""
+
+    preview: PreviewView
+    operation: OperationView | None = None
+
+
+class OneOperation(View):
+    operation: OperationView

@@ -1,0 +1,190 @@
+"""`trellis-jobs admin serve`: run the admin runtime."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import signal
+from datetime import timedelta
+from pathlib import Path
+from typing import Annotated, Any, Final
+
+import typer
+
+from jobs_admin.api.views.health import Mode
+from jobs_admin.cli.admin.retention_option import KEPT, Kept, retention_policy
+from jobs_admin.cli.connection import Reach
+from jobs_admin.cli.logs import LogFormat, LogLevel, set_up_logs
+from jobs_admin.cli.options import ConnectTimeout, Format, HealthHost, HealthPort, Level
+from jobs_admin.cli.run import collect_rarely, run
+from jobs_admin.cli.telemetry import set_up_telemetry
+from jobs_admin.config import PATH_VARIABLE, SERVICE_NAME, AdminConfig, default_path
+from jobs_admin.daemon import Daemon, serving
+from jobs_admin.http.probes import LOOPBACK
+from jobs_admin.priority import lower_priority
+from trellis_jobs.jetstream.client.connect_options import DEFAULT_SERVER
+from trellis_jobs.worker.signals import listening
+
+log = logging.getLogger(__name__)
+
+DEFAULTS: Final = AdminConfig(nats=DEFAULT_SERVER, path=Path())
+JANITOR: Final = DEFAULTS.janitor_interval.total_seconds()
+RECONCILE: Final = DEFAULTS.reconcile_interval.total_seconds()
+RETENTION: Final = DEFAULTS.retention_interval.total_seconds()
+SHORTEST: Final = 0.1
+# At 10 the kernel gives it about a tenth of what others on the same core get, while they want it.
+NICE: Final = 10
+
+
+Filled = Annotated[
+    Path | None,
+    typer.Option(
+        "--db",
+        envvar=PATH_VARIABLE,
+        help="The projection: a SQLite file that may be deleted, and is made again from "
+        "the log. Default: /var/lib/trellis/jobs.sqlite if that can be written, else in the "
+        "user's data folder.",
+        metavar="FILE",
+        dir_okay=False,
+    ),
+]
+Doing = Annotated[
+    Mode,
+    typer.Option(
+        "--mode",
+        envvar="TRELLIS_JOBS_MODE",
+        help="full: fill the projection, look after jobs, answer. rpc-only: answer from a "
+        "projection that another process fills.",
+    ),
+]
+Archive = Annotated[
+    Path | None,
+    typer.Option(
+        "--archive",
+        envvar="TRELLIS_JOBS_ARCHIVE",
+        help="Write jobs into this folder before retention removes them.",
+        metavar="FOLDER",
+        file_okay=False,
+    ),
+]
+Nice = Annotated[
+    int,
+    typer.Option(
+        "--nice",
+        envvar="TRELLIS_JOBS_NICE",
+        help="Niceness once it has started: the higher it is, the more it yields to other "
+        "processes of the machine (Linux). 0 is the priority of ordinary processes.",
+        min=0,
+        max=19,
+    ),
+]
+Provision = Annotated[
+    bool,
+    typer.Option(
+        "--provision",
+        envvar="TRELLIS_JOBS_PROVISION",
+        help="Make the streams that are missing, instead of refusing to start.",
+    ),
+]
+
+
+def _seconds_between(what: str, variable: str) -> Any:
+    return typer.Option(envvar=variable, help=f"Seconds between looks for {what}.", min=SHORTEST)
+
+
+JanitorInterval = Annotated[
+    float, _seconds_between("jobs past their deadline", "TRELLIS_JOBS_JANITOR_INTERVAL")
+]
+ReconcileInterval = Annotated[
+    float,
+    _seconds_between("work that was lost, and for stuck keys", "TRELLIS_JOBS_RECONCILE_INTERVAL"),
+]
+RetentionInterval = Annotated[
+    float, _seconds_between("jobs that were kept long enough", "TRELLIS_JOBS_RETENTION_INTERVAL")
+]
+
+
+def serve(
+    reach: Reach,
+    db: Filled = None,
+    mode: Doing = Mode.FULL,
+    health_port: HealthPort = None,
+    health_host: HealthHost = LOOPBACK,
+    retention: Kept = KEPT,
+    archive: Archive = None,
+    janitor_interval: JanitorInterval = JANITOR,
+    reconcile_interval: ReconcileInterval = RECONCILE,
+    retention_interval: RetentionInterval = RETENTION,
+    nice: Nice = NICE,
+    provision: Provision = False,
+    connect_timeout: ConnectTimeout = None,
+    log_format: Format = LogFormat.TEXT,
+    log_level: Level = LogLevel.INFO,
+) -> None:
+    """Answer Jobs.* requests from a projection of the log.
+
+    SIGTERM and Ctrl-C answer what is under way, then end. Several may run at once, each with a
+    projection of its own.
+    """
+    set_up_logs(log_format, log_level)
+    set_up_telemetry(SERVICE_NAME)
+    collect_rarely()
+    run(
+        _serve(
+            AdminConfig(
+                nats=reach.access(),
+                path=db or default_path(),
+                mode=mode,
+                retention=retention_policy(retention),
+                archive=archive,
+                janitor_interval=timedelta(seconds=janitor_interval),
+                reconcile_interval=timedelta(seconds=reconcile_interval),
+                retention_interval=timedelta(seconds=retention_interval),
+                health_port=health_port,
+                health_host=health_host,
+                nice=nice,
+                provision=provision,
+                connect_timeout=connect_timeout,
+            )
+        )
+    )
+
+
+async def _serve(config: AdminConfig) -> None:
+    running = asyncio.create_task(_answer_until_told(config))
+
+    def give_up() -> None:
+        """While it starts, perhaps with a long rebuild, nobody waits for an answer."""
+        running.cancel()
+
+    with listening({signal.SIGTERM: give_up, signal.SIGINT: give_up}):
+        await asyncio.wait({running})
+    if not running.cancelled():
+        running.result()
+
+
+async def _answer_until_told(config: AdminConfig) -> None:
+    stop = asyncio.Event()
+    async with serving(config) as daemon:
+        lower_priority(config.nice)  # not before: a start should not wait for others
+        with listening({signal.SIGTERM: stop.set, signal.SIGINT: stop.set}):
+            log.info("admin runtime started", extra=_described(config, daemon))
+            told = asyncio.create_task(stop.wait())
+            await asyncio.wait({told, daemon.running}, return_when=asyncio.FIRST_COMPLETED)
+            told.cancel()
+        log.info("admin runtime is stopping", extra={"position": daemon.progress.position})
+        if daemon.running.done():
+            daemon.running.result()
+    log.info("admin runtime stopped")
+
+
+def _described(config: AdminConfig, daemon: Daemon) -> dict[str, object]:
+    return {
+        "nats": str(config.nats),
+        "server": daemon.connection.server_version,
+        "db": str(config.path),
+        "mode": config.mode.value,
+        "retention": str(config.retention),
+        "archive": str(config.archive) if config.archive else None,
+        "health_port": daemon.health_port,
+    }

@@ -1,0 +1,68 @@
+"""Which jobs a change would touch, before it does."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+from typing import Any, Final
+
+from jobs_admin.api.client import AdminClient
+from jobs_admin.api.errors import NotFound
+from jobs_admin.api.views.jobs import JobView
+from jobs_admin.api.views.operations import MatchedJobs
+from jobs_admin.cli.bulk.result import NotDone, refusal_of
+from jobs_admin.cli.bulk.targets import Named, Targets
+from jobs_admin.cli.bulk.verbs import Verb
+from trellis_jobs.model.identity import JobAddress
+
+SHOWN: Final = 10
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """`count` is of all of them; `jobs` are the first, without those that there are not.
+
+    `others` match too, and cannot be changed so, because of their state.
+    """
+
+    count: int
+    jobs: tuple[JobView, ...] = ()
+    missing: tuple[NotDone, ...] = ()
+    others: tuple[MatchedJobs, ...] = ()
+
+    def refusing(self, verb: Verb) -> list[JobView]:
+        return [job for job in self.jobs if job.state not in verb.legal_from]
+
+    def to_json(self, verb: Verb) -> dict[str, Any]:
+        return {
+            "verb": verb.name,
+            "dryRun": True,
+            "count": self.count,
+            "jobs": [
+                {"id": job.id, "service": job.service, "type": job.type, "state": job.state.value}
+                for job in self.jobs
+            ],
+            "notFound": [each.id for each in self.missing],
+        } | ({"others": list(self.others)} if self.others else {})
+
+
+async def look(admin: AdminClient, targets: Targets, verb: Verb) -> Look:
+    if isinstance(targets, Named):
+        looked_at = await asyncio.gather(*(_find(admin, job) for job in targets.jobs[:SHOWN]))
+        return Look(
+            len(targets.jobs),
+            tuple(each for each in looked_at if isinstance(each, JobView)),
+            tuple(each for each in looked_at if isinstance(each, NotDone)),
+        )
+    page, preview = await asyncio.gather(
+        admin.list_jobs(targets.query, limit=SHOWN),
+        admin.preview(verb.operation, targets.preview),
+    )
+    return Look(preview.count, page.entries, others=preview.refused)
+
+
+async def _find(admin: AdminClient, job: str | JobAddress) -> JobView | NotDone:
+    try:
+        return await admin.get(job)
+    except NotFound as error:
+        return refusal_of(job, error)

@@ -1,0 +1,192 @@
+"""The board as a screen: queues above, jobs in the middle, the newest events below."""
+
+from __future__ import annotations
+
+import textwrap
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from rich.console import Group
+from rich.progress_bar import ProgressBar
+from rich.table import Table
+
+from jobs_admin.cli.dev.news_lines import news_lines
+from jobs_admin.cli.render.counts import count, rate
+from jobs_admin.cli.render.event_lines import progress_words
+from jobs_admin.cli.render.states import STYLES, state_text
+from jobs_admin.cli.render.text import Text
+from trellis_jobs.model.durations import spell
+from trellis_jobs.model.states import LIVE, JobState
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from rich.console import RenderableType
+
+    from jobs_admin.cli.dev.state import Board, QueueBoard
+    from trellis_jobs.model.job import Job
+
+_COUNTED: Final = (
+    JobState.PENDING,
+    JobState.ACTIVE,
+    JobState.RETRY,
+    JobState.COMPLETED,
+    JobState.FAILED,
+    JobState.DEAD,
+)
+_OTHERS: Final = tuple(state for state in JobState if state not in _COUNTED)
+_BAR: Final = 14
+_AGE: Final = len("59 min 59 s")
+# From here on there is room for a bar, and for whole ids in every line.
+_WIDE: Final = 110
+# The heading, the hint, two table heads and the blank lines between the parts.
+_FRAME_LINES: Final = 6
+_QUEUES_SHARE: Final = 0.4
+_JOBS_SHARE: Final = 0.55
+_APP_LINES: Final = 3
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Surface:
+    """What is drawn besides the board: where it comes from, when, and how large it may be."""
+
+    heading: str
+    hint: str
+    now: datetime
+    width: int
+    height: int
+
+    @property
+    def is_wide(self) -> bool:
+        return self.width >= _WIDE
+
+
+def draw(board: Board, surface: Surface) -> RenderableType:
+    apps = _apps(board, surface.width)
+    room = max(6, surface.height - _FRAME_LINES - len(apps))
+    queues = list(board.queues.values())[: max(2, round(room * _QUEUES_SHARE))]
+    room = max(2, room - len(queues))
+    jobs = round(room * _JOBS_SHARE)
+    return Group(
+        _heading(surface),
+        Text(surface.hint, "dim", no_wrap=True, overflow="ellipsis"),
+        *apps,
+        _queues(board, queues, surface.now),
+        Text(),
+        _jobs(board, surface, jobs) if board.totals() else _nothing_yet(board),
+        Text(),
+        *_tail(board, surface, room - jobs),
+    )
+
+
+def _heading(surface: Surface) -> Table:
+    line = Table.grid(expand=True)
+    line.add_column(no_wrap=True)
+    line.add_column(no_wrap=True, justify="right")
+    line.add_row(Text(surface.heading, "bold"), Text("Ctrl-C stops", "dim"))
+    return line
+
+
+def _apps(board: Board, width: int) -> list[Text]:
+    """One line each; what went wrong may take some more, because somebody has to read it."""
+    lines = []
+    for app in board.apps.values():
+        words = f"{app.by} {app.words}"
+        style = "red" if app.is_alarm else "blue"
+        shown = textwrap.wrap(words, width)[:_APP_LINES] if app.is_alarm else [words]
+        lines += [Text(line, style, no_wrap=True, overflow="ellipsis") for line in shown]
+    return lines
+
+
+def _queues(board: Board, queues: list[QueueBoard], now: datetime) -> Table:
+    unseen = len(board.queues) - len(queues)
+    table = _table(f"queue (and {unseen} more)" if unseen else "queue")
+    for state in (*_COUNTED, "other"):
+        table.add_column(state, justify="right")
+    table.add_column("/s", justify="right")
+    for queue in queues:
+        label = board.label(queue.service, queue.name)
+        table.add_row(label, *_counts(queue), rate(queue.ends_per_second(now)))
+    return table
+
+
+def _counts(queue: QueueBoard) -> list[Text]:
+    counts = [(queue.states[state], STYLES[state]) for state in _COUNTED]
+    counts.append((sum(queue.states[state] for state in _OTHERS), "magenta"))
+    return [Text(count(jobs), style if jobs else "dim") for jobs, style in counts]
+
+
+def _jobs(board: Board, surface: Surface, rows: int) -> Table:
+    """Ids are whole, whatever else has to go: they are what other commands take."""
+    table = _table("job")
+    table.add_column("id", no_wrap=True)
+    table.add_column("state", no_wrap=True, width=9)
+    table.add_column("age", justify="right", width=_AGE)
+    if surface.is_wide:
+        table.add_column("try", width=3)
+        table.add_column("progress", width=_BAR)
+    table.add_column("detail", ratio=1, overflow="ellipsis", no_wrap=True)
+    jobs = board.recent(rows)
+    for job in jobs:
+        wide = (f"{job.tries}/{job.max_tries}", _bar(job)) if surface.is_wide else ()
+        table.add_row(
+            board.label(job.address.service, job.address.job_type),
+            Text(job.id, "dim"),
+            state_text(job.state),
+            _age(job, surface.now),
+            *wide,
+            _words(job),
+            style="" if job.state in LIVE else "dim",
+        )
+    for _ in range(rows - len(jobs)):
+        table.add_row()
+    return table
+
+
+def _nothing_yet(board: Board) -> Text:
+    queue = next((f"{each.service}/{each.name}" for each in board.queues.values()), None)
+    command = f": trellis-jobs jobs create {queue} PAYLOAD" if queue else ""
+    return Text(f"no jobs yet{command}", "dim", no_wrap=True, overflow="ellipsis")
+
+
+def _age(job: Job, now: datetime) -> str:
+    """While it lives, since its newest run began; afterwards, how long that took."""
+    until = job.updated_at if job.is_over else now
+    return spell(until - job.run.began_at)
+
+
+def _bar(job: Job) -> RenderableType:
+    progress = job.progress
+    if progress is None or not progress.total:
+        return ""
+    return ProgressBar(
+        total=progress.total,
+        completed=progress.current or 0,
+        width=_BAR,
+        complete_style="cyan",
+        finished_style="green",
+    )
+
+
+def _words(job: Job) -> Text:
+    if job.state is JobState.COMPLETED:
+        return Text("")
+    if job.why is not None:
+        return Text(job.why, STYLES[job.state])
+    return Text(progress_words(job.progress) if job.progress else "", "dim")
+
+
+def _tail(board: Board, surface: Surface, rows: int) -> list[Text]:
+    newest = list(board.news)[-rows:]
+    lines = [
+        line
+        for news in newest
+        for line in news_lines(news, board.label, short_ids=not surface.is_wide)
+    ]
+    return lines[-rows:]
+
+
+def _table(first: str) -> Table:
+    table = Table(box=None, expand=True, header_style="dim", padding=(0, 2, 0, 0))
+    table.add_column(first, no_wrap=True)
+    return table

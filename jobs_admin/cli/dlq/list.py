@@ -1,0 +1,108 @@
+"""`trellis-jobs dlq list`: each dead job, or what they died of."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import datetime
+from typing import Annotated, Final
+
+import typer
+from rich.table import Table
+
+from jobs_admin.api.client import JobQuery
+from jobs_admin.api.views.dead_groups import DeadGroupView
+from jobs_admin.api.views.jobs import JobView
+from jobs_admin.cli.connection import AdminReach
+from jobs_admin.cli.filters import Filters
+from jobs_admin.cli.render.columns import Columns, Row, fitting
+from jobs_admin.cli.render.counts import count, how_many
+from jobs_admin.cli.render.output import Output, console, one_line, print_json
+from jobs_admin.cli.run import run
+from trellis_jobs.environment import utc_now
+
+_ID_LENGTH: Final = 26
+# What killed a job is worth more than how often it was tried: that is left out first.
+_DEAD: Final = Columns(
+    names=("id", "queue", "died", "tries", "error"),
+    elastic="error",
+    shortened="queue",
+    gives_way=("tries", "died"),
+    least=20,
+)
+_GROUPS: Final = Columns(
+    names=("jobs", "queue", "died", "error"),
+    elastic="error",
+    shortened="queue",
+    gives_way=("died",),
+    right=("jobs",),
+    least=_ID_LENGTH,
+)
+
+
+def list_dead(
+    filters: Filters,
+    output: Output,
+    reach: AdminReach,
+    group: Annotated[
+        bool,
+        typer.Option("--group", help="By queue and error, the most frequent first."),
+    ] = False,
+    limit: Annotated[int, typer.Option(help="So many at most.", min=1, max=500)] = 50,
+) -> None:
+    """Dead jobs, newest first."""
+    program = _list_groups if group else _list
+    run(program(reach, filters.query(), limit, output))
+
+
+async def _list(reach: AdminReach, query: JobQuery, limit: int, output: Output) -> None:
+    async with reach.admin() as admin:
+        page = await admin.list_dead(query, limit=limit)
+    if output.json:
+        print_json(page)
+        return
+    out = console()
+    if page.entries:
+        out.print(dead_table(page.entries, output, utc_now(), out.width))
+    out.print(f"{count(len(page.entries))} of {how_many(page.count, 'dead')}", style="dim")
+
+
+async def _list_groups(reach: AdminReach, query: JobQuery, limit: int, output: Output) -> None:
+    async with reach.admin() as admin:
+        page = await admin.group_dead(query, limit=limit)
+    if output.json:
+        print_json(page)
+        return
+    out = console()
+    if page.entries:
+        out.print(group_table(page.entries, output, utc_now(), out.width))
+    shown = f"{count(len(page.entries))} of {count(page.count)} groups"
+    out.print(f"{shown}, {how_many(page.jobs, 'dead')} in all", style="dim")
+
+
+def dead_table(jobs: Iterable[JobView], output: Output, now: datetime, room: int) -> Table:
+    return fitting(_DEAD, [_dead_row(job, output, now) for job in jobs], room)
+
+
+def _dead_row(job: JobView, output: Output, now: datetime) -> Row:
+    return {
+        "id": job.id,
+        "queue": f"{job.service}/{job.type}",
+        "died": output.time(job.completed_at or job.updated_at, now),
+        "tries": f"{job.tries}/{job.max_tries}",
+        "error": one_line(job.last_error),
+    }
+
+
+def group_table(groups: Iterable[DeadGroupView], output: Output, now: datetime, room: int) -> Table:
+    """Two lines each: since when and until when, and under the error a job that has it."""
+    return fitting(_GROUPS, [_group_row(group, output, now) for group in groups], room)
+
+
+def _group_row(group: DeadGroupView, output: Output, now: datetime) -> Row:
+    error = one_line(group.error or "(none)")
+    return {
+        "jobs": count(group.jobs),
+        "queue": f"{group.service}/{group.type}",
+        "died": f"{output.time(group.oldest_at, now)}\n{output.time(group.newest_at, now)}",
+        "error": error.append("\n").append(group.example_id, "dim"),
+    }

@@ -1,0 +1,73 @@
+"""`trellis-jobs doctor`: everything that jobs depend on, looked at once."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from rich.table import Table
+
+from jobs_admin.cli.connection import Reach
+from jobs_admin.cli.doctor.checks import diagnose
+from jobs_admin.cli.doctor.findings import Diagnosis, Level
+from jobs_admin.cli.exit_codes import Exit
+from jobs_admin.cli.logs import LogFormat, LogLevel, set_up_logs
+from jobs_admin.cli.options import SystemAccount
+from jobs_admin.cli.queue_contract import App
+from jobs_admin.cli.render.output import JsonOutput, console, print_json
+from jobs_admin.cli.render.text import Text
+from jobs_admin.cli.run import run
+from jobs_admin.cli.service_loader import load_service
+from trellis_jobs.contract.declaration import ServiceContract
+
+_SIGNS: Final = {
+    Level.FINE: Text("ok", "green"),
+    Level.NOTE: Text("note", "cyan"),
+    Level.ATTENTION: Text("attend", "yellow"),
+    Level.BROKEN: Text("broken", "bold red"),
+}
+
+
+def doctor(
+    output: JsonOutput,
+    reach: Reach,
+    app: App = None,
+    system_account: SystemAccount = None,
+) -> None:
+    """Look at everything that jobs depend on, and say what to do.
+
+    Nothing is changed. Ends with 0 if there is nothing to do in what these credentials may look
+    at, 1 if there is something to do, 4 if no server answers.
+    """
+    set_up_logs(LogFormat.TEXT, LogLevel.ERROR)
+    declared = None if app is None else load_service(app).contract
+    run(_doctor(reach, declared, system_account, output))
+
+
+async def _doctor(
+    reach: Reach, declared: ServiceContract | None, system_account: str | None, output: JsonOutput
+) -> Exit:
+    diagnosis = await diagnose(reach.access(), declared, system_account)
+    if output.json:
+        print_json(diagnosis.to_json())
+    else:
+        _show(diagnosis)
+    return diagnosis.exit
+
+
+def _show(diagnosis: Diagnosis) -> None:
+    shown = console()
+    shown.print(_table(diagnosis))
+    shown.print(f"\n{diagnosis.verdict()}", style="bold")
+    listed = Table.grid(padding=(0, 1))
+    for number, remedy in enumerate(diagnosis.to_do(), start=1):
+        listed.add_row(f"{number}.", Text(remedy))
+    shown.print(listed)
+
+
+def _table(diagnosis: Diagnosis) -> Table:
+    table = Table.grid(padding=(0, 2, 0, 0))
+    for section in diagnosis.sections:
+        for index, finding in enumerate(section.findings):
+            title = Text(section.name if index == 0 else "", "bold")
+            table.add_row(title, _SIGNS[finding.level], Text(finding.says))
+    return table

@@ -1,0 +1,28 @@
+"""How a job is named on the command line: by its id, or by service/type/id."""
+
+from __future__ import annotations
+
+from typing import Annotated, Final
+
+import typer
+
+from jobs_admin.cli.exit_codes import Misused
+from trellis_jobs.errors import InvalidToken
+from trellis_jobs.model.identity import JobAddress, check_token
+
+_HELP: Final = "Its id; or service/type/id, where several queues have a job with that id."
+
+JobArgument = Annotated[str, typer.Argument(metavar="ID", help=_HELP)]
+JobArguments = Annotated[list[str], typer.Argument(metavar="ID", help=_HELP)]
+
+
+def named(text: str) -> str | JobAddress:
+    """`ID`, or `SERVICE/TYPE/ID` where several queues have a job with that id."""
+    try:
+        match text.split("/"):
+            case [service, job_type, job_id]:
+                return JobAddress(service, job_type, job_id)
+            case _:
+                return check_token("job id", text)
+    except InvalidToken as error:
+        raise Misused(f"{error}; an id is ID or SERVICE/TYPE/ID") from None

@@ -1,0 +1,173 @@
+"""All there is to know of a job, on one screen."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any, Final
+
+import orjson
+from rich.console import Group, RenderableType
+from rich.table import Table
+
+from jobs_admin.api.views.jobs import ErrorView, ExplanationView, JobView, RunView
+from jobs_admin.cli.render.counts import count
+from jobs_admin.cli.render.output import Output
+from jobs_admin.cli.render.progress import progress_text
+from jobs_admin.cli.render.states import STYLES
+from jobs_admin.cli.render.text import Text
+from jobs_admin.cli.render.times import NOW, ago, stamp
+from trellis_jobs.model.durations import spell
+from trellis_jobs.model.notes import Progress
+from trellis_jobs.model.states import JobState
+
+_ONE_LINE: Final = 60
+
+Field = tuple[str, RenderableType]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sheet:
+    """`now` is the moment that times are told from; `is_past`: it is not today's.
+
+    `errors`: with all of them, and tracebacks.
+    """
+
+    output: Output
+    now: datetime
+    is_past: bool
+    errors: bool
+    is_terminal: bool
+
+    def draw(self, job: JobView, explanation: ExplanationView | None) -> RenderableType:
+        grid = Table.grid(padding=(0, 2, 0, 0))
+        grid.add_column(style="dim", no_wrap=True)
+        grid.add_column(overflow="fold")
+        for name, value in self._fields(job, explanation):
+            grid.add_row(name, value)
+        return Group(_heading(job), grid, *self._error_blocks(job))
+
+    def _fields(self, job: JobView, explanation: ExplanationView | None) -> Iterator[Field]:
+        if self.is_past:
+            yield "as it was", f"{stamp(self.now)}, from which times are counted here"
+        yield from _why(job, explanation)
+        yield "tries", f"{job.tries} of {job.max_tries}"
+        yield from self._times(job)
+        if job.attempt is not None:
+            yield "worker", f"{job.attempt.instance_id}, delivery {job.attempt.delivery}"
+        yield from _key(job)
+        if job.progress is not None:
+            progress = Progress(**job.progress.model_dump())
+            yield "progress", progress_text(progress, bar=self.is_terminal)
+        yield from _content(job)
+        yield from self._counts(job)
+        yield "trace", f"{job.context.trace_id}, request {job.context.request_id}"
+
+    def _times(self, job: JobView) -> Iterator[Field]:
+        ran = _ran(job)
+        moments = (
+            ("created", job.created_at, ""),
+            ("retried", job.began_at if job.began_at != job.created_at else None, _by(job)),
+            ("started", job.started_at, ""),
+            ("ended", job.completed_at, f", after {ran}" if ran else ""),
+            ("next try", job.next_attempt_at, ""),
+            ("deadline", job.deadline, ""),
+        )
+        for name, at, more in moments:
+            if at is not None:
+                yield name, f"{self._moment(at)}{more}"
+
+    def _moment(self, at: datetime) -> str:
+        if self.output.absolute:
+            return stamp(at)
+        distance = ago(at, self.now)
+        if distance == NOW:
+            distance = "just then" if self.is_past else "just now"
+        return f"{distance} ({stamp(at)})"
+
+    def _counts(self, job: JobView) -> Iterator[Field]:
+        if job.errors and not self.errors:
+            yield "errors", f"{count(len(job.errors))}, all of them with --errors"
+        if job.logs:
+            yield "log lines", f"{count(len(job.logs))}, see `trellis-jobs jobs logs {job.id}`"
+        for number, run in enumerate(job.earlier_runs, start=1):
+            yield f"run {number}", self._earlier(run)
+
+    def _earlier(self, run: RunView) -> str:
+        last = run.errors[-1] if run.errors else None
+        how = run.reason or (f"{last.type}: {last.message}" if last else "no error")
+        ended = self._moment(run.completed_at) if run.completed_at else "not known when"
+        return f"ended {ended}: {how}"
+
+    def _error_blocks(self, job: JobView) -> Iterator[RenderableType]:
+        """In their order: those of earlier runs first, under the number that the sheet gives."""
+        if not self.errors:
+            return
+        for number, run in enumerate(job.earlier_runs, start=1):
+            for error in run.errors:
+                yield from self._error_block(error, f"run {number}, ")
+        for error in job.errors:
+            yield from self._error_block(error)
+
+    def _error_block(self, error: ErrorView, of_run: str = "") -> Iterator[RenderableType]:
+        yield Text()
+        yield Text(f"{of_run}try {error.tries}, {self._moment(error.timestamp)}", "dim")
+        yield _error(error)
+
+
+def _heading(job: JobView) -> Text:
+    queue = f"  {job.service}/{job.type}  "
+    return Text.assemble((job.id, "bold"), queue, (job.state.value, STYLES[job.state]))
+
+
+def _why(job: JobView, explanation: ExplanationView | None) -> Iterator[Field]:
+    if explanation is not None:
+        yield "why", explanation.sentence
+        yield "next", explanation.next
+    elif job.reason is not None or job.last_error is not None:
+        yield "why", " ".join(filter(None, (job.reason or job.last_error, _ended_by(job))))
+
+
+def _ended_by(job: JobView) -> str:
+    return f"(by {job.by})" if job.by else ""
+
+
+def _by(job: JobView) -> str:
+    return f" by {job.begun_by}" if job.begun_by else ""
+
+
+def _ran(job: JobView) -> str | None:
+    if job.started_at is None or job.completed_at is None:
+        return None
+    return spell(max(timedelta(), job.completed_at - job.started_at))
+
+
+def _key(job: JobView) -> Iterator[Field]:
+    held = job.concurrency
+    if held is None:
+        return
+    holds = f", held by {held.instance_id}" if job.state is JobState.ACTIVE else ""
+    yield "key", f"{held.key}{holds}"
+
+
+def _content(job: JobView) -> Iterator[Field]:
+    yield "payload", _json(job.payload)
+    if job.result is not None:
+        yield "result", _json(job.result)
+    if job.omitted:
+        names = ", ".join(job.omitted)
+        yield "left out", f"{names}: too large to be sent; `trellis-jobs jobs events {job.id}`"
+
+
+def _json(value: Any) -> Text:
+    """On one line if that is short."""
+    text = orjson.dumps(value).decode()
+    if len(text) > _ONE_LINE:
+        text = orjson.dumps(value, option=orjson.OPT_INDENT_2).decode()
+    return Text(text)
+
+
+def _error(error: ErrorView) -> Text:
+    said = Text(f"{error.type}: {error.message}", "red")
+    return said if error.traceback is None else Text(error.traceback.rstrip())

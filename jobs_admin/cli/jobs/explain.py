@@ -1,0 +1,72 @@
+"""`trellis-jobs jobs explain`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import UTC, datetime
+
+import orjson
+from pydantic import JsonValue
+from rich.console import Group, RenderableType
+from rich.table import Table
+
+from jobs_admin.api.views.jobs import ExplanationView
+from jobs_admin.cli.connection import AdminReach
+from jobs_admin.cli.job_names import JobArgument, named
+from jobs_admin.cli.render.output import Output, console, print_json
+from jobs_admin.cli.render.states import STYLES
+from jobs_admin.cli.render.text import Text
+from jobs_admin.cli.run import run
+from trellis_jobs.model.identity import JobAddress
+
+
+def explain_job(job: JobArgument, output: Output, reach: AdminReach) -> None:
+    """Why a job is where it is, and what must happen next."""
+    run(_explain(reach, named(job), output))
+
+
+async def _explain(reach: AdminReach, job: str | JobAddress, output: Output) -> None:
+    async with reach.admin() as admin:
+        explanation = await admin.explain(job)
+    if output.json:
+        print_json(explanation)
+        return
+    console().print(drawn(explanation, output, datetime.now(UTC)))
+
+
+def drawn(explained: ExplanationView, output: Output, now: datetime) -> RenderableType:
+    queue = f"  {explained.service}/{explained.type}  "
+    state = (explained.state.value, STYLES[explained.state])
+    grid = Table.grid(padding=(0, 2, 0, 0))
+    grid.add_column(style="dim", no_wrap=True)
+    grid.add_column(overflow="fold")
+    for name, value in _fields(explained, output, now):
+        grid.add_row(name, value)
+    heading = Text.assemble((explained.id, "bold"), queue, state)
+    return Group(heading, Text(explained.sentence), grid)
+
+
+def _fields(explained: ExplanationView, output: Output, now: datetime) -> Iterator[tuple[str, str]]:
+    yield "next", explained.next
+    yield "because", explained.because
+    for name in ("since", "until", "deadline"):
+        at = getattr(explained, name)
+        if at is not None:
+            yield name, output.time(at, now)
+    for name, value in explained.details.items():
+        yield name, _detail(value)
+
+
+def _detail(value: JsonValue) -> str:
+    """Each of many on a line of its own, and its fields without the quotes of JSON."""
+    match value:
+        case str():
+            return value
+        case {"type": str(kind), "message": str(message), "tries": int(tries)}:
+            return f"try {tries}: {kind}: {message}"
+        case list():
+            return "\n".join(map(_detail, value))
+        case dict():
+            return ", ".join(f"{name} {_detail(each)}" for name, each in value.items())
+        case _:
+            return orjson.dumps(value).decode()

@@ -1,0 +1,86 @@
+"""A timeline in lines: events at the left, what lay between them beside a bar."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import datetime
+from typing import Final
+
+from jobs_admin.cli.render.event_lines import event_words
+from jobs_admin.cli.render.output import Output
+from jobs_admin.cli.render.states import STYLES
+from jobs_admin.cli.render.text import Text
+from trellis_jobs.model import events as e
+from trellis_jobs.model.durations import spell
+from trellis_jobs.model.job_errors import Interruption
+from trellis_jobs.model.timeline import Between, Happened, Phase
+
+_KIND_WIDTH: Final = 10
+
+_PHASES: Final[Mapping[Phase, tuple[str, str]]] = {
+    Phase.WAITING_FOR_WORKER: ("waited for a worker", "waits for a worker"),
+    Phase.WAITING_FOR_KEY: ("waited for its key", "waits for its key"),
+    Phase.WAITING: ("waited for a worker or its key", "waits for a worker or its key"),
+    Phase.BACKING_OFF: ("backed off", "backs off"),
+    Phase.RUNNING: ("ran", "runs"),
+    Phase.OVER: ("was over", "is over"),
+}
+_INTERRUPTIONS: Final[Mapping[str, str]] = {
+    Interruption.SHUTDOWN: "interrupted: its worker shut down",
+    Interruption.WORKER_DEATH: "interrupted: its worker was lost",
+    Interruption.VISIBILITY_TIMEOUT: "interrupted: its worker went silent",
+    Interruption.LEASE_OVER: "interrupted: the lease of its key ended",
+    Interruption.OTHER_CONTRACT: "put back: it fits only the contract of another worker",
+}
+
+
+def drawn(told: Sequence[Happened | Between], output: Output, now: datetime) -> Iterator[Text]:
+    """A new day is announced, as times are told without their date."""
+    day = None
+    for each in told:
+        if isinstance(each, Between):
+            yield _between(each, output, now)
+            continue
+        today = each.at.astimezone().date()
+        if today != day and not output.absolute:
+            yield Text(f"{today:%A, %d %B %Y}", "dim")
+        day = today
+        yield event_text(each, output)
+
+
+def event_text(each: Happened, output: Output) -> Text:
+    line = Text()
+    line.append(f"{output.clock(each.at)}  ", "dim")
+    event = each.event
+    if event is None or each.ignored is not None:
+        kind = event.kind.value if event else "no event"
+        line.append(f"{kind:<{_KIND_WIDTH}}  ", "strike dim" if event else "dim")
+        line.append(f"ignored: {each.ignored}", "yellow")
+        return line
+    line.append(f"{event.kind.value:<{_KIND_WIDTH}}", STYLES[each.job.state] if each.job else "")
+    line.append(f"  {_words(event, each)}", "dim" if isinstance(event, e.Begun) else "")
+    line.rstrip()
+    return line
+
+
+def _words(event: e.Event, each: Happened) -> str:
+    words = " ".join(event_words(event, each.job).split())
+    if isinstance(event, e.Started) and event.attempt is not None:
+        return f"{words}, worker {event.attempt.instance}"
+    return words
+
+
+def _between(each: Between, output: Output, now: datetime) -> Text:
+    past, present = _PHASES[each.phase]
+    words = [f"{past} {spell(each.length(now))}" if each.end else _lasting(present, each, now)]
+    if each.until is not None and each.end is None:
+        words.append(f"until {output.clock(each.until)}")
+    if each.interrupted_by is not None:
+        words.append(_INTERRUPTIONS[each.interrupted_by])
+    indent = " " * len(output.clock(each.begin))
+    style = "yellow" if each.interrupted_by else "cyan"
+    return Text(f"{indent}  │ {', '.join(words)}", style)
+
+
+def _lasting(present: str, each: Between, now: datetime) -> str:
+    return f"{present}, for {spell(each.length(now))} so far"

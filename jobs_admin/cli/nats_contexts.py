@@ -1,0 +1,94 @@
+"""The contexts of natscli: connections that people have named, kept in files of theirs.
+
+~/.config/nats/context/<name>.json     one each
+~/.config/nats/context.txt             the name of the one that is selected
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any, Final
+
+import orjson
+
+from trellis_jobs.errors import JobsError
+from trellis_jobs.jetstream.client.connect_options import API_PREFIX, Access, TlsFiles
+
+# What would have us connect otherwise than asked for, were it left out in silence.
+_UNSUPPORTED: Final = ("nsc", "socks_proxy", "user_jwt")
+
+
+class ContextUnusable(JobsError):
+    """There is no such context, or it cannot be used; the message says which and why."""
+
+
+def selected() -> str | None:
+    try:
+        return (_folder() / "context.txt").read_text(encoding="utf-8").strip() or None
+    except (OSError, UnicodeDecodeError):
+        return None
+
+
+def names() -> list[str]:
+    return sorted(file.stem for file in (_folder() / "context").glob("*.json"))
+
+
+def access_of(name: str) -> Access:
+    file = _folder() / "context" / f"{name}.json"
+    settings = _settings(name, file)
+    for setting in _UNSUPPORTED:
+        if settings.get(setting):
+            raise ContextUnusable(f"context {name!r} ({file}) uses {setting!r}: not supported here")
+
+    def said(setting: str) -> str | None:
+        value = settings.get(setting) or None
+        if value is not None and not isinstance(value, str):
+            raise ContextUnusable(f"context {name!r} ({file}): {setting} is no text")
+        return value
+
+    def path(setting: str) -> str | None:
+        value = said(setting)
+        try:
+            return None if value is None else str(Path(value).expanduser())
+        except RuntimeError as error:  # the home of nobody
+            raise ContextUnusable(
+                f"context {name!r} ({file}): {setting} {value}: {error}"
+            ) from None
+
+    tls = TlsFiles(ca=path("ca"), certificate=path("cert"), key=path("key"))
+    return Access(
+        servers=said("url") or "nats://127.0.0.1:4222",
+        credentials=path("creds"),
+        nkey=path("nkey"),
+        user=said("user"),
+        password=said("password"),
+        token=said("token"),
+        tls=None if tls == TlsFiles() else tls,
+        tls_first=settings.get("tls_first") is True,
+        inbox_prefix=said("inbox_prefix"),
+        api_prefix=_api_prefix(said("jetstream_domain"), said("jetstream_api_prefix")),
+    )
+
+
+def _api_prefix(domain: str | None, prefix: str | None) -> str:
+    """The domain counts first, as in natscli."""
+    return f"$JS.{domain}.API" if domain else prefix or API_PREFIX
+
+
+def _settings(name: str, file: Path) -> dict[str, Any]:
+    try:
+        settings = orjson.loads(file.read_bytes())
+    except FileNotFoundError:
+        known = ", ".join(names()) or "none"
+        raise ContextUnusable(f"there is no NATS context {name!r}; known: {known}") from None
+    except (OSError, orjson.JSONDecodeError) as error:
+        raise ContextUnusable(f"context {name!r} ({file}) cannot be read: {error}") from error
+    if not isinstance(settings, dict):
+        raise ContextUnusable(f"context {name!r} ({file}) is not a JSON object")
+    return settings
+
+
+def _folder() -> Path:
+    configured = os.environ.get("XDG_CONFIG_HOME")
+    return (Path(configured) if configured else Path.home() / ".config") / "nats"

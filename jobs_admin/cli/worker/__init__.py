@@ -1,0 +1,7 @@
+"""`trellis-jobs worker`: run the handlers of a service until told to stop."""
+
+from __future__ import annotations
+
+from jobs_admin.cli.worker.run import worker
+
+__all__ = ["worker"]

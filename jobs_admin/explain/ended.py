@@ -1,0 +1,85 @@
+"""How a job ended, in words."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from jobs_admin.api.reasons import Because
+from jobs_admin.explain.explanation import Explanation
+from jobs_admin.explain.words import by_whom, last_error, newest_errors, why
+from trellis_jobs.model.durations import spell
+from trellis_jobs.model.job_errors import Interruption
+from trellis_jobs.model.states import JobState
+
+if TYPE_CHECKING:
+    from trellis_jobs.model.job import Job
+
+
+def explain_end(job: Job) -> Explanation:
+    because, sentence = _ENDS[job.state](job)
+    then = _AFTERWARDS.get(job.state, "nothing: it is over").format(id=job.id)
+    details: dict[str, Any] = {"by": job.run.ended_by, "reason": job.run.ended_because}
+    if job.errors:
+        details["errors"] = newest_errors(job)
+    return Explanation(because, sentence, then, since=job.run.ended_at, details=details)
+
+
+def _completed(job: Job) -> tuple[Because, str]:
+    took = ""
+    if job.run.started_at is not None and job.run.ended_at is not None:
+        took = f" in {spell(job.run.ended_at - job.run.started_at)}"
+    return Because.COMPLETED, f"It completed on try {job.tries} of {job.max_tries}{took}."
+
+
+def _failed(job: Job) -> tuple[Because, str]:
+    return Because.FAILED, f"It failed for good on try {job.tries}: {last_error(job)}."
+
+
+def _cancelled(job: Job) -> tuple[Because, str]:
+    return Because.CANCELLED, f"It was cancelled{by_whom(job)}{why(job)}."
+
+
+def _expired(job: Job) -> tuple[Because, str]:
+    at = f" of {job.deadline.isoformat()}" if job.deadline else ""
+    return Because.EXPIRED, f"Its deadline{at} passed before it was done{why(job)}."
+
+
+def _skipped(job: Job) -> tuple[Because, str]:
+    return Because.REPLACED, f"It never ran: its queue's policy dropped it{why(job)}."
+
+
+def _stale(job: Job) -> tuple[Because, str]:
+    return Because.LEASE_LOST, f"It lost its key while it ran: {last_error(job)}."
+
+
+def _dead(job: Job) -> tuple[Because, str]:
+    """With tries left a job dies only of its delivery limit, whatever its last error was."""
+    tries = f"{job.tries} of {job.max_tries} tries"
+    is_exhausted = job.last_error and job.last_error.type == Interruption.DELIVERIES_EXHAUSTED
+    if is_exhausted or job.tries < job.max_tries:
+        return Because.DELIVERIES_EXHAUSTED, (
+            f"It is dead: its deliveries were used up after {tries}; "
+            f"the last error: {last_error(job)}."
+        )
+    return Because.OUT_OF_TRIES, f"It is dead after {tries}; the last error: {last_error(job)}."
+
+
+def _dismissed(job: Job) -> tuple[Because, str]:
+    return Because.DISMISSED, f"It died, and was dismissed{by_whom(job)}{why(job)}."
+
+
+_ENDS = {
+    JobState.COMPLETED: _completed,
+    JobState.FAILED: _failed,
+    JobState.CANCELLED: _cancelled,
+    JobState.EXPIRED: _expired,
+    JobState.SKIPPED: _skipped,
+    JobState.STALE: _stale,
+    JobState.DEAD: _dead,
+    JobState.DISMISSED: _dismissed,
+}
+_AFTERWARDS = {
+    JobState.FAILED: "nothing, unless an operator retries it: `trellis-jobs jobs retry {id}`",
+    JobState.DEAD: "an operator runs it again, or leaves it at that: "
+    "`trellis-jobs dlq replay {id}`, or `dismiss`",
+}

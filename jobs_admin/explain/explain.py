@@ -1,0 +1,226 @@
+"""Why a job is in the state it is in, and what must happen next: from facts to words, no more."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from jobs_admin.api.reasons import Because
+from jobs_admin.explain.ended import explain_end
+from jobs_admin.explain.explanation import Explanation, Facts
+from jobs_admin.explain.key_waits import key_taken
+from jobs_admin.explain.words import (
+    ago,
+    clock,
+    due_in,
+    last_error,
+    newest_errors,
+    queue_of,
+)
+from trellis_jobs.model.durations import spell
+from trellis_jobs.model.states import JobState
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from trellis_jobs.jetstream.work.consumer_info import QueueConsumer
+    from trellis_jobs.model.job import Job
+
+
+def explain(job: Job, facts: Facts) -> Explanation:
+    match job.state:
+        case JobState.PENDING | JobState.RETRY:
+            return _waiting(job, facts)
+        case JobState.ACTIVE:
+            return _running(job, facts)
+        case _:
+            return explain_end(job)
+
+
+def _waiting(job: Job, facts: Facts) -> Explanation:
+    """The first thing that would keep it from starting, were everything else all right."""
+    found = (
+        _past_deadline(job, facts.now)
+        or _retry_later(job, facts.now)
+        or _paused(job, facts)
+        or _no_worker(job, facts)
+        or _newer_than_workers(job, facts)
+        or key_taken(job, facts)
+    )
+    return found or _in_line(job, facts)
+
+
+def _past_deadline(job: Job, now: datetime) -> Explanation | None:
+    if job.deadline is None or job.deadline > now:
+        return None
+    return Explanation(
+        Because.PAST_DEADLINE,
+        f"Its deadline passed {ago(job.deadline, now)}, so it will not start any more.",
+        "the janitor, or the next worker that meets it, records that it expired",
+        since=job.deadline,
+    )
+
+
+def _retry_later(job: Job, now: datetime) -> Explanation | None:
+    at = job.standing.next_attempt_at
+    if job.state is not JobState.RETRY or at is None or at <= now:
+        return None
+    return Explanation(
+        Because.RETRY_LATER,
+        f"Try {job.tries} of {job.max_tries} did not succeed ({last_error(job)}); "
+        f"the next is due {due_in(at, now)}.",
+        f"its time comes at {clock(at)}, then a worker tries it again",
+        since=job.updated_at,
+        until=at,
+        details={"errors": newest_errors(job)},
+    )
+
+
+def _paused(job: Job, facts: Facts) -> Explanation | None:
+    if facts.queue is None or not facts.queue.is_paused:
+        return None
+    paused = facts.queue
+    remaining = paused.pause_remaining
+    until = None if remaining is None else facts.now + remaining
+    ends = f" until {clock(until)}" if until else ""
+    by = f" by {paused.paused_by}" if paused.paused_by else ""
+    reason = f": {paused.paused_because}" if paused.paused_because else ""
+    told = {"pausedBy": paused.paused_by, "pauseReason": paused.paused_because}
+    return Explanation(
+        Because.QUEUE_PAUSED,
+        f"The queue {queue_of(job)} is paused{by}{ends}{reason}.",
+        "the pause ends, or somebody resumes the queue",
+        since=job.updated_at,
+        until=until,
+        details={name: value for name, value in told.items() if value is not None},
+    )
+
+
+def _no_worker(job: Job, facts: Facts) -> Explanation | None:
+    """A worker that died is heard of for a while; that nobody asks for work is seen at once."""
+    if facts.workers and not (facts.queue and facts.queue.is_left_alone):
+        return None
+    never = "; none ever was" if facts.queue is None else ""
+    silent = ", and none asks for its work: those heard of lately stopped, or are quiet"
+    return Explanation(
+        Because.NO_WORKER,
+        f"No worker is there for the queue {queue_of(job)}{silent if facts.workers else never}.",
+        f"a worker of service {job.address.service} that handles {job.address.job_type} starts",
+        since=job.updated_at,
+    )
+
+
+def _newer_than_workers(job: Job, facts: Facts) -> Explanation | None:
+    if facts.known_version is None or job.run.version <= facts.known_version:
+        return None
+    return Explanation(
+        Because.NEWER_VERSION,
+        f"Its payload is of version {job.run.version}, and the workers of {queue_of(job)} know "
+        f"version {facts.known_version} at most: they put it back.",
+        "a worker of the newer code starts",
+        since=job.updated_at,
+        details={"payloadVersion": job.run.version, "knownVersion": facts.known_version},
+    )
+
+
+def _in_line(job: Job, facts: Facts) -> Explanation:
+    places = sum(worker.places for worker in facts.workers)
+    details = {
+        "workers": len(facts.workers),
+        "places": places,
+        "running": facts.running,
+        "queued": facts.queue.pending if facts.queue else None,
+    }
+    if facts.has_work is False:
+        return Explanation(
+            Because.WORK_LOST,
+            "No message stands for it in the work queue, so no worker will hear of it.",
+            "the admin runtime's reconciliation puts it back to work",
+            since=job.updated_at,
+            details=details,
+        )
+    if facts.running >= places:
+        return Explanation(
+            Because.WORKERS_BUSY,
+            f"All {places} places of the {len(facts.workers)} workers of {queue_of(job)} are taken "
+            f"by other jobs.",
+            "a running job ends, or another worker starts",
+            since=job.updated_at,
+            details=details,
+        )
+    if facts.was_delivered and facts.queue and facts.queue.delivery_limit is not None:
+        return _may_be_given_up(job, facts.queue, details)
+    return Explanation(
+        Because.ABOUT_TO_START,
+        f"A worker of {queue_of(job)} has a free place and takes it in its turn.",
+        "the jobs before it are taken, then it starts",
+        since=job.updated_at,
+        details=details,
+    )
+
+
+def _may_be_given_up(job: Job, queue: QueueConsumer, details: dict[str, Any]) -> Explanation:
+    """The server does not say how often it has delivered a message."""
+    limit = queue.delivery_limit
+    return Explanation(
+        Because.MAY_BE_GIVEN_UP,
+        f"A worker of {queue_of(job)} has had it before and did not bring it to an end; the queue "
+        f"delivers a job {limit} times, and these may be used up.",
+        f"it is delivered again within {spell(queue.ack_wait)}, or the admin runtime finds that "
+        "it will not be, and declares it dead",
+        since=job.updated_at,
+        details={**details, "deliveryLimit": limit},
+    )
+
+
+def _running(job: Job, facts: Facts) -> Explanation:
+    owner, began = job.standing.owner, job.run.started_at
+    where = f" on {owner.instance}" if owner else ""
+    since = f" since {clock(began)}" if began else ""
+    details: dict[str, Any] = {
+        "instance": owner.instance if owner else None,
+        "lastSeen": facts.owner_seen_at,
+    }
+    sentence = f"Try {job.tries} of {job.max_tries} runs{where}{since}"
+    if owner is not None and not facts.owner_is_present:
+        seen = facts.owner_seen_at
+        heard = f"was last heard of {ago(seen, facts.now)}" if seen else "is not there"
+        return _left_alone(f"{sentence}, but that worker {heard}", facts, began, details)
+    if job.deadline is not None and job.deadline <= facts.now:
+        return Explanation(
+            Because.PAST_DEADLINE,
+            f"{sentence}, but its deadline passed {ago(job.deadline, facts.now)}.",
+            "the janitor records that it expired, and its handler is told to stop",
+            since=job.deadline,
+            details=details,
+        )
+    return Explanation(
+        Because.RUNNING,
+        f"{sentence}.",
+        "its handler ends",
+        since=began,
+        until=job.deadline,
+        details=details,
+    )
+
+
+def _left_alone(
+    sentence: str, facts: Facts, since: datetime | None, details: dict[str, Any]
+) -> Explanation:
+    """By a worker that is gone."""
+    if facts.has_work is False:
+        return Explanation(
+            Because.WORK_LOST,
+            f"{sentence}, and no message stands for it in the work queue.",
+            "the admin runtime's reconciliation puts it back to work, or declares it dead if that "
+            "was its last try",
+            since=since,
+            details=details,
+        )
+    within = f" within {spell(facts.queue.ack_wait)}" if facts.queue else ""
+    return Explanation(
+        Because.WORKER_GONE,
+        f"{sentence}.",
+        f"its message is delivered again{within}, and another worker takes the job over",
+        since=since,
+        details=details,
+    )

@@ -1,0 +1,78 @@
+"""A job's log and its explanation as JSON."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import orjson
+
+from trellis_jobs.model.job import Entry, Ignored, reduce
+from trellis_jobs.wire import log as wire
+from trellis_jobs.wire.events import Undecodable
+from trellis_jobs.wire.fields import add_present, is_too_deep
+from trellis_jobs.wire.shown_events import shown
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from jobs_admin.explain.explanation import Explanation
+    from trellis_jobs.jetstream.log.feed import LogMessage
+    from trellis_jobs.model.job import Job
+
+
+def told_log(stored: Sequence[LogMessage]) -> list[dict[str, Any]]:
+    """Every message with its sequence; `event` is as it may be shown, `ignored` why not counted."""
+    job: Job | None = None
+    told = []
+    for message in stored:
+        entry, read = told_message(message)
+        if isinstance(read, Entry):
+            reduced = reduce(job, read)
+            job = reduced.job
+            if isinstance(reduced, Ignored):
+                entry["ignored"] = reduced.reason
+            else:
+                entry["state"] = reduced.job.state
+        told.append(entry)
+    return told
+
+
+def told_message(message: LogMessage) -> tuple[dict[str, Any], Entry | Undecodable]:
+    """One message by itself, and the event that was read from it."""
+    told: dict[str, Any] = {
+        "seq": message.sequence,
+        "subject": message.subject,
+        "storedAt": message.stored_at,
+    }
+    read = wire.read(message.subject, message.sequence, message.data, message.headers)
+    if isinstance(read, Entry):
+        told["event"] = shown(_told(message.data))
+        return told, read
+    if not isinstance(read, Undecodable):
+        read = Undecodable(message.sequence, "a worker's heartbeat, and no event of a job")
+    return {**told, "undecodable": read.reason}, read
+
+
+def _told(event: bytes) -> dict[str, Any]:
+    """Without what is nested deeper than an answer can be: nothing of ours is."""
+    body = orjson.loads(event)
+    return {name: value for name, value in body.items() if not is_too_deep(value)}
+
+
+def told_explanation(job: Job, explanation: Explanation) -> dict[str, Any]:
+    body: dict[str, Any] = {
+        "id": job.id,
+        "service": job.address.service,
+        "type": job.address.job_type,
+        "state": job.state,
+        "tries": job.tries,
+        "maxTries": job.max_tries,
+        "because": explanation.because,
+        "sentence": explanation.sentence,
+        "next": explanation.next,
+        "details": {
+            name: value for name, value in explanation.details.items() if value is not None
+        },
+    }
+    add_present(body, since=explanation.since, until=explanation.until, deadline=job.deadline)
+    return body

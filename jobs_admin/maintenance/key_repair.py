@@ -1,0 +1,161 @@
+"""Takes jobs out of keys in which nothing of them should be left: those that are over or unknown.
+
+Whoever meets such an entry removes it; but a key that nobody asks for meets nobody.
+"""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass, field
+from datetime import timedelta
+from typing import TYPE_CHECKING, Final
+
+from jobs_admin.reads.candidates import states_of
+from trellis_jobs.jetstream.keys.coordinator import ABANDONED_AFTER
+from trellis_jobs.model.identity import JobAddress
+from trellis_jobs.model.states import LIVE
+from trellis_jobs.model.values import replace
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Mapping
+    from datetime import datetime
+
+    from jobs_admin.actions.guarded_append import Verdicts
+    from jobs_admin.actions.job_keys import JobKeys
+    from jobs_admin.maintenance.pace import Pace
+    from jobs_admin.reads.readers import Readers
+    from trellis_jobs.jetstream.keys.scan import KeyChanges
+    from trellis_jobs.model.keys.state import KeyAddress, KeyState, Slot
+    from trellis_jobs.model.standing import Standing
+
+log = logging.getLogger(__name__)
+
+# A job that an operator retries waits for its key a moment before the log says so.
+_RETRY_GRACE: Final = timedelta(seconds=10)
+
+
+@dataclass(frozen=True, slots=True)
+class Leftovers:
+    """`slots`: of these only the ones whose lease is over."""
+
+    jobs: frozenset[str]
+    slots: tuple[Slot, ...]
+
+
+def plan_repair(
+    state: KeyState,
+    standings: Mapping[str, Standing | None],
+    expired: frozenset[str],
+    now: datetime,
+) -> Leftovers | None:
+    """`standings`: of the jobs that are to be judged; `expired`: slots whose lease is over.
+
+    A slot whose lease is not over may belong to a handler that is tidying up.
+    """
+
+    def is_left_over(job_id: str, entered_at: datetime, grace: timedelta) -> bool:
+        if job_id not in standings:
+            return False
+        standing = standings[job_id]
+        if standing is None:
+            return now - entered_at > ABANDONED_AFTER
+        return standing.is_over and now - entered_at >= grace
+
+    slots = tuple(
+        slot
+        for slot in state.active
+        if slot.token in expired and is_left_over(slot.job_id, slot.started_at, timedelta())
+    )
+    waiting = {
+        each.job_id
+        for each in state.queued
+        if is_left_over(each.job_id, each.created_at, _RETRY_GRACE)
+    }
+    jobs = waiting | {slot.job_id for slot in slots}
+    return Leftovers(frozenset(jobs), slots) if jobs else None
+
+
+def judgeable(state: KeyState, expired: frozenset[str], now: datetime) -> frozenset[str]:
+    """Jobs of the key that `plan_repair` could remove, whatever the log says of them."""
+    slots = {slot.job_id for slot in state.active if slot.token in expired}
+    waiting = {each.job_id for each in state.queued if now - each.created_at >= _RETRY_GRACE}
+    return frozenset(slots | waiting)
+
+
+@dataclass(slots=True, kw_only=True)
+class KeyRepair:
+    """`is_caught_up`: whether the projection has every event that the log holds at the call."""
+
+    readers: Readers
+    verdicts: Verdicts
+    keys: JobKeys
+    changes: KeyChanges
+    now: Callable[[], datetime]
+    is_caught_up: Callable[[], Awaitable[bool]]
+    pace: Pace
+    _busy: dict[KeyAddress, KeyState] = field(default_factory=dict)
+    _doubtful: frozenset[JobAddress] = frozenset()
+
+    async def sweep(self) -> None:
+        """Repairs the keys in which a job stood at two sweeps that the projection knows to be over.
+
+        Once means nothing: a job leaves its key a moment after its end. So while work runs, the log
+        is asked only about jobs that stay.
+        """
+        await self._read_changes()
+        self.keys.leases.look_at_all(self._busy)
+        doubtful = frozenset(await self._not_live())
+        lasting = doubtful & self._doubtful
+        self._doubtful = doubtful
+        keys: dict[KeyAddress, list[JobAddress]] = {}
+        for key, state in self._busy.items() if lasting else ():
+            stayed = [job for job in _jobs_in(key, state) if job in lasting]
+            if stayed:
+                keys[key] = stayed
+        await self.pace.each(self._repair, list(keys.items()))
+
+    async def _read_changes(self) -> None:
+        are_all, changed = await self.changes.since_last()
+        if are_all:
+            self._busy.clear()
+        for key, state in changed.items():
+            if state is None or not (state.active or state.queued):
+                self._busy.pop(key, None)
+            else:
+                self._busy[key] = state
+
+    async def _not_live(self) -> set[JobAddress]:
+        """Jobs that the projection knows to be over, or that it lacks though it is caught up."""
+        queues: dict[tuple[str, str], set[str]] = {}
+        for key, state in self._busy.items():
+            queue = queues.setdefault((key.service, key.job_type), set())
+            queue |= judgeable(state, self.keys.leases.over(key), self.now())
+        knows_all = any(queues.values()) and await self.is_caught_up()
+        found: set[JobAddress] = set()
+        for (service, job_type), ids in queues.items():
+            known = await states_of(self.readers, service, job_type, ids)
+            over = {each for each in known if known[each] not in LIVE}
+            unknown = ids - known.keys() if knows_all else set()
+            found |= {JobAddress(service, job_type, each) for each in over | unknown}
+        return found
+
+    async def _repair(self, doubted: tuple[KeyAddress, list[JobAddress]]) -> None:
+        key, jobs = doubted
+        state = self._busy[key]
+        standings: dict[str, Standing | None] = {}
+        for job in jobs:
+            latest = await self.verdicts.current(job)
+            standings[job.job_id] = None if latest is None else latest.head.standing
+        left = plan_repair(state, standings, self.keys.leases.over(key), self.now())
+        if left is not None:
+            log.warning(
+                "key repair: removing jobs that are over from key %s",
+                state.display,
+                extra={"key": state.display, "jobs": sorted(left.jobs)},
+            )
+            await self.keys.forget(key, replace(state, active=left.slots), *left.jobs)
+
+
+def _jobs_in(key: KeyAddress, state: KeyState) -> set[JobAddress]:
+    ids = {slot.job_id for slot in state.active} | {each.job_id for each in state.queued}
+    return {JobAddress(key.service, key.job_type, each) for each in ids}

@@ -1,0 +1,195 @@
+"""Jobs whose time is up leave the log, and the projection after it.
+
+Read the history, archive it, purge exactly what was read, then drop the row: in this order, so that
+a crash at any step is made good by the next sweep, and a retry that comes in between wins (D24); of
+such a job the row becomes what the log has left.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final
+
+from jobs_admin.maintenance.gather_limited import abreast
+from jobs_admin.projection.rows import moment_of
+from jobs_admin.reads.candidates import PageEnd, due
+from trellis_jobs.contract.topology import LOG
+from trellis_jobs.errors import NotConfirmed
+from trellis_jobs.jetstream.client import stored_message
+from trellis_jobs.jetstream.log.history import UNTIL_ABREAST, Histories
+from trellis_jobs.jetstream.log.purge import is_left, purge_job
+from trellis_jobs.model import subjects
+from trellis_jobs.model.job import Entry, fold
+from trellis_jobs.wire import log as wire
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Mapping, Sequence
+    from datetime import datetime
+
+    from jobs_admin.maintenance.retention.archive import Archive
+    from jobs_admin.projection.projector import Projector
+    from jobs_admin.reads.readers import Readers
+    from jobs_admin.retention_policy import RetentionPolicy
+    from trellis_jobs.jetstream.client.connection import Connection
+    from trellis_jobs.jetstream.log.feed import LogMessage
+    from trellis_jobs.model.identity import JobAddress
+    from trellis_jobs.model.job import Job
+
+log = logging.getLogger(__name__)
+
+_AT_ONCE: Final = 100
+# After each purge, as a multiple of what it took: so much of the time is left to running work.
+_REST: Final = 4.0
+
+
+@dataclass(slots=True)
+class Swept:
+    """What a sweep did, by state; a job that was retried in the meantime was not removed."""
+
+    removed: Counter[str] = field(default_factory=Counter)
+
+
+@dataclass(frozen=True, slots=True)
+class _History:
+    """A job's events as the log has them, and when the server stored the newest.
+
+    `end` is the sequence of the last message under its subjects, whether an event or not.
+    """
+
+    address: JobAddress
+    entries: Sequence[Entry]
+    newest_at: datetime | None
+    end: int
+
+
+@dataclass(frozen=True, slots=True)
+class Doors:
+    """What retention reaches jobs through."""
+
+    connection: Connection
+    readers: Readers
+    projector: Projector
+
+
+class Retention:
+    def __init__(
+        self,
+        policy: RetentionPolicy,
+        archive: Archive,
+        doors: Doors,
+        now: Callable[[], Awaitable[datetime]],
+        went_on: Callable[[], None] | None = None,
+    ) -> None:
+        """`now` is the server's time: were it that of a machine, it could cost every job.
+
+        `went_on` is called after each portion of a sweep: there may be a million jobs to remove.
+        """
+        self._policy = policy
+        self._archive = archive
+        self._doors = doors
+        self._histories = Histories(doors.connection, deletes_consumers=True)
+        self._now = now
+        self._went_on = went_on
+
+    async def sweep(self) -> Swept:
+        """Everything that is due now, in small portions."""
+        swept, now = Swept(), await self._now()
+        for state, before in self._policy.limits(now):
+            place = PageEnd()
+            while True:
+                some, place = await due(
+                    self._doors.readers, state, before, after=place, limit=_AT_ONCE
+                )
+                if not some:
+                    break
+                await self._remove(some, swept, now)
+                if self._went_on is not None:
+                    self._went_on()
+        if swept.removed:
+            counted = ", ".join(f"{n} {state}" for state, n in swept.removed.items())
+            log.info("retention removed jobs: %s", counted, extra={"jobs": dict(swept.removed)})
+        return swept
+
+    async def _remove(
+        self, begun_at: Mapping[JobAddress, int], swept: Swept, now: datetime
+    ) -> None:
+        known_up_to = self._doors.projector.position
+        histories = await abreast(self._read, list(begun_at))
+        over = [
+            (job, history)
+            for history in histories
+            if (job := fold(history.entries)) is not None and self._is_due(job, history, now)
+        ]
+        await self._archive.keep([(job, history.entries) for job, history in over], now.date())
+        await self._purge([history for _, history in over])
+        purged = {history.address: history.end for _, history in over}
+        by_others = await self._purged_by_others(histories, begun_at, known_up_to)
+        await self._doors.projector.forget(by_others | purged, self._left)
+        revived = await abreast(self._is_there, list(purged))
+        swept.removed.update(
+            job.state.value
+            for (job, _), is_there in zip(over, revived, strict=True)
+            if not is_there
+        )
+
+    async def _purge(self, histories: Sequence[_History]) -> None:
+        """One by one, with rests: while the server purges, every writer of the log waits."""
+        for history in histories:
+            began = time.monotonic()
+            await purge_job(self._doors.connection, history.address, up_to=history.end)
+            await asyncio.sleep(_REST * (time.monotonic() - began))
+
+    async def _purged_by_others(
+        self, histories: Sequence[_History], begun_at: Mapping[JobAddress, int], known_up_to: int
+    ) -> dict[JobAddress, int]:
+        """Of jobs that have left the log, or lost their first events: up to where."""
+        found = {}
+        for history in histories:
+            address, entries = history.address, history.entries
+            if entries and entries[0].sequence > begun_at[address]:
+                found[address] = entries[0].sequence - 1
+            elif not entries and await self._has_left(history):
+                found[address] = known_up_to
+        return found
+
+    async def _has_left(self, history: _History) -> bool:
+        """A replica that lags may have nothing of a job that is in the log."""
+        return history.end > 0 or not await is_left(self._doors.connection, history.address)
+
+    async def _left(self, address: JobAddress, after: int, at_least: int) -> list[LogMessage]:
+        """What the log has left of a job; raises NotConfirmed when a replica lags too far."""
+        left = await self._histories.messages(address, after=after, at_least=at_least)
+        if not left or left[-1].sequence < at_least:
+            history = subjects.history(address)
+            newest = await stored_message.newest(self._doors.connection, LOG, history)
+            if newest is not None and newest.sequence >= at_least:
+                raise NotConfirmed(f"a read of {address.job_id}", UNTIL_ABREAST, address.job_id)
+        return left
+
+    async def _is_there(self, address: JobAddress) -> bool:
+        """What is left of a job that was purged may be only what counts for nothing by itself."""
+        if not await is_left(self._doors.connection, address):
+            return False
+        return fold((await self._read(address)).entries) is not None
+
+    async def _read(self, address: JobAddress) -> _History:
+        entries: list[Entry] = []
+        newest_at, end = None, 0
+        for message in await self._histories.messages(address):
+            read = wire.read(message.subject, message.sequence, message.data, message.headers)
+            end = message.sequence
+            if isinstance(read, Entry):
+                entries.append(read)
+                newest_at = moment_of(message.stored_ns // 1000)
+        return _History(address, entries, newest_at, end)
+
+    def _is_due(self, job: Job, history: _History, now: datetime) -> bool:
+        """By the log, not by the row: a retry may have begun a new run."""
+        times = (job.run.ended_at, history.newest_at)
+        return job.is_over and all(
+            at is not None and self._policy.is_due(job.state, at, now) for at in times
+        )

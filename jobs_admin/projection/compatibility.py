@@ -1,0 +1,109 @@
+"""Whether a projection's file can be gone on with, or has to be made anew, and why."""
+
+from __future__ import annotations
+
+import sqlite3
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Final
+
+import aiosqlite
+
+from jobs_admin.api.errors import ProjectionOutdated, ProjectionUnusable
+from jobs_admin.projection.files import FileDamaged, FileLocked, file_id, read_only
+from jobs_admin.projection.metadata import metadata, place_of
+from jobs_admin.projection.schema import SCHEMA_VERSION, lacking
+from trellis_jobs.jetstream.log.feed import LogReplaced, check_log
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from trellis_jobs.jetstream.log.feed import LogFeed, Place
+
+_BEYOND_REPAIR: Final = frozenset({sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB})
+_PRIMARY: Final = 0xFF
+# Our own questions name only what the scripts make: somebody else took it out.
+_GONE: Final = ("no such table", "no such column", "no such index")
+
+
+async def why_unfit(path: Path, feed: LogFeed) -> str | None:
+    """None when the file goes on with the log as it is.
+
+    Raises FileDamaged, and ProjectionUnusable for a database that is somebody else's.
+    """
+    if file_id(path) is None:
+        return "there is no file"
+    with naming_trouble():
+        try:
+            place = await fit_place(path)
+        except ProjectionOutdated as outdated:
+            return str(outdated)
+    if place is None:
+        return "it belongs to no log yet"
+    try:
+        check_log(place, await feed.extent())
+    except LogReplaced as replaced:
+        return str(replaced)
+    return None
+
+
+async def fit_place(path: Path) -> Place | None:
+    """How far a projection is, and in which log; None when it is not even begun.
+
+    Raises ProjectionOutdated, FileDamaged when somebody has taken tables or indexes out of it,
+    and ProjectionUnusable for a database that is somebody else's.
+    """
+    async with aiosqlite.connect(read_only(path), uri=True) as database:
+        tables = list(await database.execute_fetchall("SELECT name FROM sqlite_master LIMIT 1"))
+        version = await schema_version(database)
+        place = await place_of(database)
+        gone = await lacking(database)
+    if not tables:
+        return None
+    if version is None:
+        raise ProjectionUnusable(path, "it is a database, and no projection")
+    if version != str(SCHEMA_VERSION):
+        raise ProjectionOutdated(path, version, SCHEMA_VERSION)
+    require_whole(gone)
+    return place if place.created is not None else None
+
+
+async def schema_version(database: aiosqlite.Connection) -> str | None:
+    """None when this is no projection."""
+    return (await metadata(database)).get("schema_version")
+
+
+async def check_sound(path: Path) -> None:
+    """Looks at every page. Raises FileDamaged, also when it is no projection any more."""
+    with naming_trouble():
+        async with aiosqlite.connect(read_only(path), uri=True) as database:
+            rows = list(await database.execute_fetchall("PRAGMA quick_check(1)"))
+            version = await schema_version(database)
+            gone = await lacking(database)
+    if rows != [("ok",)]:
+        raise FileDamaged(f"the file is damaged: {rows[0][0]}")
+    if version is None:
+        raise FileDamaged("the file is no projection any more")
+    require_whole(gone)
+
+
+def require_whole(gone: list[str]) -> None:
+    if gone:
+        raise FileDamaged(f"not there, or changed by somebody else: {', '.join(gone)}")
+
+
+@contextmanager
+def naming_trouble() -> Iterator[None]:
+    """Raises FileDamaged and FileLocked; other troubles, such as a full disk, pass."""
+    try:
+        yield
+    except sqlite3.DatabaseError as error:
+        # Python's own complaints have no code: of text that is none, and of misused connections.
+        code = getattr(error, "sqlite_errorcode", None)
+        if code is not None and code & _PRIMARY == sqlite3.SQLITE_BUSY:
+            raise FileLocked(error) from error
+        is_no_text = code is None and isinstance(error, sqlite3.OperationalError)
+        is_gone = code == sqlite3.SQLITE_ERROR and str(error).startswith(_GONE)
+        if is_no_text or is_gone or (code is not None and code & _PRIMARY in _BEYOND_REPAIR):
+            raise FileDamaged(f"the file is no database, or is damaged: {error}") from error
+        raise

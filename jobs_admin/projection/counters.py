@@ -1,0 +1,121 @@
+"""How many jobs there are of each kind, kept as jobs move, so that nobody has to count them."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from operator import itemgetter
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
+
+from jobs_admin.projection.bulk_statement import ManyRows
+from jobs_admin.projection.rows import COLUMNS
+from trellis_jobs.model.states import LIVE, JobState
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from jobs_admin.projection.batch import Columns
+
+# Changes are counted by slots of ten minutes, in microseconds.
+SLOT: Final = 600_000_000
+
+Kind = tuple[str | int, ...]
+# A kind, and by how much each of its numbers changes.
+Change = tuple[Kind, tuple[int, ...]]
+Counts: TypeAlias = "Callable[[Columns], bool]"
+
+
+@dataclass(frozen=True, slots=True)
+class Tally:
+    """A table whose rows are numbers of jobs; one that has come down to no job is not there."""
+
+    table: str
+    kind: tuple[str, ...]
+    kind_of: Callable[[Columns], Kind]
+    numbers: Mapping[str, Counts]
+
+    @property
+    def add(self) -> ManyRows:
+        """Adds to a row, whether it is there or not: its kind, then numbers."""
+        sums = ", ".join(f"{name} = {name} + excluded.{name}" for name in self.numbers)
+        return ManyRows(
+            f"INSERT INTO {self.table}",
+            len(self.kind) + len(self.numbers),
+            f"ON CONFLICT ({', '.join(self.kind)}) DO UPDATE SET {sums}",
+        )
+
+    @property
+    def clear(self) -> ManyRows:
+        """Takes out rows of no jobs, by their kinds; + keeps it to the primary key."""
+        kind = ", ".join(self.kind)
+        return ManyRows(
+            f"WITH fewer ({kind}) AS (",
+            len(self.kind),
+            f") DELETE FROM {self.table} WHERE ({kind}) IN (SELECT * FROM fewer) AND +jobs = 0",  # noqa: S608
+        )
+
+    def changes(self, before: Sequence[Columns], after: Sequence[Columns]) -> list[Change]:
+        """By how much each row changes in all, with the jobs as they were and as they are now."""
+        nets = []
+        for counts in self.numbers.values():
+            net = Counter(self.kind_of(job) for job in after if counts(job))
+            net.subtract(self.kind_of(job) for job in before if counts(job))
+            nets.append(net)
+        kinds = sorted({kind for net in nets for kind, number in net.items() if number})
+        return [(kind, tuple(net[kind] for net in nets)) for kind in kinds]
+
+
+def _columns(*names: str) -> Callable[[Columns], Any]:
+    return itemgetter(*map(COLUMNS.index, names))
+
+
+_state, _updated_at, _key, _error = map(_columns, ("state", "updated_at", "key", "error"))
+_by_state = _columns("service", "type", "state")
+_by_cause = _columns("service", "type", "cause")
+
+
+def _by_change(job: Columns) -> Kind:
+    return (_updated_at(job) // SLOT, *_by_state(job))
+
+
+def _every(_: Columns) -> bool:
+    return True
+
+
+def _is_dead(job: Columns) -> bool:
+    return bool(_state(job) == JobState.DEAD)
+
+
+def _dead_by_change(job: Columns) -> Kind:
+    return (_updated_at(job) // SLOT, *_by_cause(job))
+
+
+def _has_error(job: Columns) -> bool:
+    return _error(job) is not None
+
+
+def _is_live_with_key(job: Columns) -> bool:
+    return _key(job) is not None and _state(job) in LIVE
+
+
+def _is_active_with_key(job: Columns) -> bool:
+    return _key(job) is not None and _state(job) == JobState.ACTIVE
+
+
+_STATE: Final = ("service", "type", "state")
+_ERROR: Final = (*_STATE, "error", "cause")
+_CAUSE: Final = ("service", "type", "cause")
+_KEY: Final = ("service", "type", "key_hash", "key")
+TALLIES: Final = (
+    Tally("job_counts", _STATE, _by_state, {"jobs": _every}),
+    Tally("change_counts", ("slot", *_STATE), _by_change, {"jobs": _every}),
+    Tally(
+        "key_counts",
+        _KEY,
+        _columns(*_KEY),
+        {"jobs": _is_live_with_key, "active": _is_active_with_key},
+    ),
+    Tally("error_counts", _ERROR, _columns(*_ERROR), {"jobs": _has_error}),
+    Tally("dead_counts", _CAUSE, _by_cause, {"jobs": _is_dead}),
+    Tally("dead_change_counts", ("slot", *_CAUSE), _dead_by_change, {"jobs": _is_dead}),
+)

@@ -1,0 +1,102 @@
+"""Batches of the log into a projection, with the newest jobs at hand."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final
+
+from jobs_admin.priority import CpuTime, measure_cpu
+from jobs_admin.projection.batch import project, read, refold
+from jobs_admin.projection.known_rows import KnownRows
+from jobs_admin.projection.writer import Writer
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Mapping, Sequence
+
+    from jobs_admin.projection.store import Projection
+    from trellis_jobs.jetstream.log.feed import LogMessage, Place
+    from trellis_jobs.model.identity import JobAddress
+
+    # The messages of a job after one sequence and up to another at least, in their order.
+    ReadJob = Callable[[JobAddress, int, int], Awaitable[list[LogMessage]]]
+
+MOST_BYTES: Final = 64 * 1024 * 1024
+
+
+class Intake:
+    """Of one writer: it knows the rows as it last wrote them. After an error, begin with a new one.
+
+    A batch is one transaction together with its place: after a crash the log is taken up again
+    exactly where the projection ends. `most_bytes` are the rows at hand, as they are in the file:
+    those that it knows, and as much again of those that a batch needs.
+    """
+
+    def __init__(
+        self, projection: Projection, place: Place, *, most_bytes: int = MOST_BYTES
+    ) -> None:
+        self.place = place
+        self._projection = projection
+        self._rows = KnownRows(most_bytes)
+        self._writing = asyncio.Lock()
+
+    @property
+    def bytes_known(self) -> int:
+        return self._rows.bytes
+
+    async def take_in(self, batch: list[LogMessage]) -> CpuTime:
+        async with self._writing:
+            return await self._projection.do(self._take_in_measured, batch)
+
+    async def complete(self, position: int) -> None:
+        """Everything up to there is in, though the last messages may be gone from the log."""
+        if self.place.sequence < position:
+            self.place = replace(self.place, sequence=position, stored_ns=0)
+        await self._projection.do(Writer.set_place, self.place)
+
+    async def forget(self, up_to: Mapping[JobAddress, int], read_job: ReadJob) -> None:
+        """The log has lost these jobs up to their sequences: so do the rows, in one transaction.
+
+        Of a job that went on, what is left in the log is folded anew, and must not be less than
+        the row has seen: a replica that lags has what was purged, and not what came since.
+        """
+        async with self._writing:
+            for address in up_to:
+                self._rows.pop(address, None)
+            rows = await self._projection.do(Writer.load, up_to.keys())
+            left = [
+                message
+                for job, row in rows.items()
+                if row.last_sequence > up_to[job]
+                for message in await read_job(job, up_to[job], row.last_sequence)
+            ]
+            taken_in = [message for message in left if message.sequence <= self.place.sequence]
+            if rows:
+                again = refold(taken_in, self.place)
+                await self._projection.do(Writer.forget, rows.values(), up_to, again)
+
+    async def forget_undecodable(self, sequences: Sequence[int]) -> None:
+        async with self._writing:
+            await self._projection.do(Writer.forget_undecodable, sequences)
+
+    def _take_in_measured(self, writer: Writer, batch: list[LogMessage]) -> CpuTime:
+        _, used = measure_cpu(lambda: self._take_in(writer, batch))
+        return used
+
+    def _take_in(self, writer: Writer, batch: list[LogMessage]) -> None:
+        """In several transactions where the rows of its jobs are too large for one."""
+        while batch:
+            readings = read(batch)
+            rows = self._rows.of(readings.events)
+            unknown = [job for job in readings.events if job not in rows]
+            loaded, unread = writer.load_some(unknown, self._rows.most_bytes)
+            rest: list[LogMessage] = []
+            if unread:
+                first, _ = readings.events[unread[0]][0]
+                rest = [message for message in batch if message.sequence >= first.sequence]
+                readings = read(batch[: -len(rest)])
+            changes = project(readings, rows | loaded)
+            writer.apply(changes)
+            self._rows.keep(changes.jobs)
+            self.place = replace(changes.place, created=self.place.created)
+            batch = rest

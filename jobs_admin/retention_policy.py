@@ -1,0 +1,123 @@
+"""How long jobs are kept after their end: by state, and never for less than an hour."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import TYPE_CHECKING, Final
+
+from jobs_admin.api.errors import ConfigError
+from trellis_jobs.model.states import OVER, JobState
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from datetime import datetime
+
+# Whoever waits for a job, or looks it up after a failure, must find it.
+SHORTEST: Final = timedelta(hours=1)
+LONGEST: Final = timedelta(days=36_500)
+KEEP_ALL: Final = "keep-all"
+_OTHERS: Final = "others"
+_JUNK: Final = "junk"
+_DEFAULT: Final = timedelta(days=7)
+_DEFAULTS: Final[Mapping[JobState, timedelta]] = {
+    JobState.FAILED: timedelta(days=30),
+    JobState.DEAD: timedelta(days=90),
+}
+_AGE: Final = re.compile(r"([0-9]+)([smhdw])")
+_UNITS: Final = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
+_SHOWN_IN: Final = "dhms"
+
+
+@dataclass(frozen=True, slots=True)
+class RetentionPolicy:
+    """`ages` names every state in which a job is over; None keeps its jobs for ever.
+
+    `junk`: how long messages are kept that are under the log's subjects and are no events.
+
+    As a string it is what parse() takes.
+    """
+
+    ages: Mapping[JobState, timedelta | None]
+    junk: timedelta | None = _DEFAULT
+
+    def is_due(self, state: JobState, ended_at: datetime, now: datetime) -> bool:
+        age = self.ages.get(state)
+        return age is not None and now - ended_at >= age
+
+    def limits(self, now: datetime) -> list[tuple[JobState, datetime]]:
+        """For each state, the end before which its jobs are due."""
+        return [(state, now - age) for state, age in self.ages.items() if age is not None]
+
+    def __str__(self) -> str:
+        kept = [state for state, age in self.ages.items() if age is None]
+        if len(kept) == len(self.ages) and self.junk is None:
+            return KEEP_ALL
+        [(usual, states)] = Counter(self.ages.values()).most_common(1)
+        named = [
+            f"{state}={_shown(age)}"
+            for state, age in sorted(self.ages.items())
+            if states == 1 or age != usual
+        ]
+        named += [] if states == 1 else [f"{_OTHERS}={_shown(usual)}"]
+        named += [] if self.junk == _DEFAULT else [f"{_JUNK}={_shown(self.junk)}"]
+        return ",".join(named)
+
+
+def standard() -> RetentionPolicy:
+    return RetentionPolicy({state: _DEFAULTS.get(state, _DEFAULT) for state in sorted(OVER)})
+
+
+def parse(text: str) -> RetentionPolicy:
+    """`keep-all`, or `completed=7d,failed=30d,others=12h,junk=1d`.
+
+    What is not named keeps its default; `others` are the other states.
+    """
+    if text.strip() == KEEP_ALL:
+        return RetentionPolicy(dict.fromkeys(sorted(OVER)), junk=None)
+    ages: dict[JobState, timedelta | None] = dict(standard().ages)
+    named: dict[str, timedelta | None] = {}
+    for part in filter(None, (part.strip() for part in text.split(","))):
+        name, _, value = (each.strip() for each in part.partition("="))
+        if name in named:
+            raise ConfigError(f"retention {part!r}: {name!r} is named twice")
+        named[name if name in (_OTHERS, _JUNK) else _state(part, name)] = _age(part, value)
+    junk = named.pop(_JUNK, _DEFAULT)
+    if _OTHERS in named:
+        ages = dict.fromkeys(ages, named.pop(_OTHERS))
+    return RetentionPolicy(ages | {JobState(name): age for name, age in named.items()}, junk)
+
+
+def _state(part: str, name: str) -> JobState:
+    if name not in OVER:
+        known = ", ".join([*sorted(OVER), _OTHERS, _JUNK])
+        raise ConfigError(
+            f"retention {part!r}: {name!r} is no state in which a job is over; {known}"
+        )
+    return JobState(name)
+
+
+def _age(part: str, value: str) -> timedelta | None:
+    if value == "keep":
+        return None
+    found = _AGE.fullmatch(value)
+    if found is None:
+        raise ConfigError(f"retention {part!r}: an age is a number and s, m, h, d or w, or 'keep'")
+    try:
+        age = timedelta(**{_UNITS[found[2]]: int(found[1])})
+    except (OverflowError, ValueError):
+        age = timedelta.max
+    if age > LONGEST:
+        raise ConfigError(f"retention {part[:40]!r}: more than a hundred years is 'keep'")
+    if age < SHORTEST:
+        raise ConfigError(f"retention {part!r}: jobs are kept for at least an hour after their end")
+    return age
+
+
+def _shown(age: timedelta | None) -> str:
+    if age is None:
+        return "keep"
+    unit = next(unit for unit in _SHOWN_IN if age % timedelta(**{_UNITS[unit]: 1}) == timedelta())
+    return f"{age // timedelta(**{_UNITS[unit]: 1})}{unit}"

@@ -1,0 +1,151 @@
+"""What a queue declares about keys: how many jobs of one key run, and what happens to more."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from enum import StrEnum
+from math import isfinite
+from typing import Final, TypeVar
+
+from trellis_jobs.errors import DeclarationError
+from trellis_jobs.model.keys.backlog import WhenFull
+from trellis_jobs.model.keys.fencing import StalePolicy
+from trellis_jobs.model.keys.state import KEYS_BUCKET
+from trellis_jobs.model.keys.template import KeyTemplate
+
+E = TypeVar("E", bound=StrEnum)
+Duration = float | timedelta
+
+LONGEST_INTERVAL: Final = timedelta(seconds=30)
+_RENEWALS_PER_ACK_WAIT: Final = 3
+# A dead worker's own job must be redelivered, and take its slot back, before its lease ends.
+_ACK_WAITS_PER_LEASE: Final = 2
+# A handler is cancelled when a lease less one interval has passed without a renewal, so with
+# fewer than three renewals a lease every handler would be.
+_RENEWALS_PER_LEASE: Final = 3
+# All that run and wait for a key are in one value of the bucket, which must fit one message.
+MOST_ENTRIES: Final = 1_000
+
+
+@dataclass(frozen=True, slots=True)
+class KeyConcurrency:
+    """`key`: constants, and JSON Pointers into the payload (`/customer/id`)."""
+
+    key: Sequence[str]
+    max_active: int = 1
+    heartbeat_interval: Duration | None = None
+    heartbeat_ttl: Duration | None = None
+    stale_policy: str | StalePolicy = StalePolicy.FAIL_STALE
+
+
+@dataclass(frozen=True, slots=True)
+class QueueDepth:
+    """How many jobs of a key may wait beside those that run, and what happens to one more."""
+
+    max_queued_per_key: int = 0
+    when_full: str | WhenFull = WhenFull.REJECT
+
+
+@dataclass(frozen=True, slots=True)
+class Keying:
+    """Both, checked, with everything that was left open derived from the queue's ack_wait."""
+
+    template: KeyTemplate
+    max_active: int
+    heartbeat_interval: timedelta
+    heartbeat_ttl: timedelta
+    stale_policy: StalePolicy
+    max_queued: int
+    when_full: WhenFull
+    bucket: str = KEYS_BUCKET
+
+
+def resolve(
+    key: KeyConcurrency | None, depth: QueueDepth | None, ack_wait: timedelta
+) -> Keying | None:
+    if key is None:
+        _require(depth is None, "queue=QueueDepth(...) needs key=KeyConcurrency(...) beside it")
+        return None
+    depth = QueueDepth() if depth is None else depth
+    _check_kinds(key, depth)
+    _check_counts(key.max_active, depth.max_queued_per_key)
+    interval, ttl = _lease(key, ack_wait)
+    return Keying(
+        KeyTemplate(tuple(key.key)),
+        key.max_active,
+        interval,
+        ttl,
+        _one_of(StalePolicy, "stale_policy", key.stale_policy),
+        depth.max_queued_per_key,
+        _one_of(WhenFull, "when_full", depth.when_full),
+    )
+
+
+def _check_kinds(key: object, depth: object) -> None:
+    """Mistakes of those who have no type checker."""
+    if not isinstance(key, KeyConcurrency):
+        raise DeclarationError(f"key must be KeyConcurrency([...]), found {key!r}")
+    if not isinstance(depth, QueueDepth):
+        raise DeclarationError(f"queue must be QueueDepth(...), found {depth!r}")
+    if isinstance(key.key, str) or not isinstance(key.key, Sequence):
+        raise DeclarationError(f"key must be a list of segments, found {key.key!r}")
+    for option in ("heartbeat_interval", "heartbeat_ttl"):
+        value = getattr(key, option)
+        if not (value is None or isinstance(value, timedelta) or _is_finite(value)):
+            raise DeclarationError(f"{option} must be seconds or a timedelta, found {value!r}")
+
+
+def _is_finite(value: object) -> bool:
+    """True is an int in Python, and no duration."""
+    return isinstance(value, int | float) and not isinstance(value, bool) and isfinite(value)
+
+
+def _check_counts(max_active: int, max_queued: int) -> None:
+    for option, value in (("max_active", max_active), ("max_queued_per_key", max_queued)):
+        _require(type(value) is int, f"{option} must be a whole number, is {value!r}")
+    _require(max_active >= 1, f"max_active must be at least 1, is {max_active}")
+    _require(max_queued >= 0, f"max_queued_per_key cannot be negative, is {max_queued}")
+    for option, value in (("max_active", max_active), ("max_queued_per_key", max_queued)):
+        _require(
+            value <= MOST_ENTRIES,
+            f"{option} can be at most {MOST_ENTRIES}, is {value}: "
+            "all jobs of a key are kept in one value",
+        )
+
+
+def _lease(key: KeyConcurrency, ack_wait: timedelta) -> tuple[timedelta, timedelta]:
+    """How often it is renewed, and how long it lasts without."""
+    interval = _given("heartbeat_interval", key.heartbeat_interval) or min(
+        LONGEST_INTERVAL, ack_wait / _RENEWALS_PER_ACK_WAIT
+    )
+    twice, thrice = _ACK_WAITS_PER_LEASE * ack_wait, _RENEWALS_PER_LEASE * interval
+    ttl = _given("heartbeat_ttl", key.heartbeat_ttl) or max(twice, thrice)
+    _require(
+        ttl >= thrice,
+        f"heartbeat_ttl ({ttl}) must be at least three times heartbeat_interval ({interval})",
+    )
+    _require(ttl >= twice, f"heartbeat_ttl ({ttl}) must be at least twice ack_wait ({ack_wait})")
+    return interval, ttl
+
+
+def _given(option: str, duration: Duration | None) -> timedelta | None:
+    if duration is None:
+        return None
+    given = duration if isinstance(duration, timedelta) else timedelta(seconds=duration)
+    _require(given > timedelta(), f"{option} must be positive, is {given}")
+    return given
+
+
+def _one_of(kind: type[E], option: str, value: str) -> E:
+    try:
+        return kind(value)
+    except ValueError:
+        known = ", ".join(repr(member.value) for member in kind)
+        raise DeclarationError(f"{option} must be one of {known}, found {value!r}") from None
+
+
+def _require(fits: bool, complaint: str) -> None:
+    if not fits:
+        raise DeclarationError(complaint)

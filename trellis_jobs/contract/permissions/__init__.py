@@ -1,0 +1,1 @@
+"""The NATS permissions of services, operators and the admin runtime."""

@@ -1,0 +1,1 @@
+"""The connection to NATS: the only package that imports nats-py."""

@@ -1,0 +1,169 @@
+"""Where servers are, and what makes them let us in."""
+
+from __future__ import annotations
+
+import os
+import re
+import ssl
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import urlsplit
+
+from trellis_jobs.errors import (
+    CredentialsUnusable,
+    DeclarationError,
+    InvalidToken,
+    without_secrets,
+)
+from trellis_jobs.jetstream.client.seed_files import checked_credentials, checked_seed
+from trellis_jobs.jetstream.client.server_urls import any_encrypted
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+DEFAULT_SERVER: Final = "nats://127.0.0.1:4222"
+API_PREFIX: Final = "$JS.API"
+VARIABLES: Final = {
+    "servers": "NATS_URL",
+    "credentials": "NATS_CREDS",
+    "nkey": "NATS_NKEY",
+    "ca": "NATS_CA",
+    "cert": "NATS_CERT",
+    "key": "NATS_KEY",
+    "tls_first": "NATS_TLS_FIRST",
+    "inbox_prefix": "NATS_INBOX_PREFIX",
+    "api_prefix": "NATS_API_PREFIX",
+}
+_TRUE: Final = frozenset({"1", "true", "t", "yes", "y", "on"})
+_PREFIX: Final = re.compile(r"[^\s.*>]+(\.[^\s.*>]+)*")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TlsFiles:
+    """`ca` vouches for the server instead of the system's authorities; the others are our own."""
+
+    ca: str | None = None
+    certificate: str | None = None
+    key: str | None = None
+
+    def context(self) -> ssl.SSLContext:
+        try:
+            context = ssl.create_default_context(cafile=self.ca)
+            if self.certificate is not None:
+                context.load_cert_chain(self.certificate, self.key)
+        except OSError as error:
+            named = ", ".join(file for file in (self.ca, self.certificate, self.key) if file)
+            raise CredentialsUnusable(named, str(error)) from error
+        return context
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Access:
+    """`servers`: URLs, separated by commas; user and password, or a token, may be part of them.
+
+    `credentials` is a credentials file, `nkey` a file with the seed of a user. `inbox_prefix` is
+    where answers come to, where permissions keep users out of each other's inboxes; `api_prefix`
+    where JetStream is asked, where it belongs to another account or domain.
+
+    With `tls`, `tls_first` or an address that begins with tls:// or wss://, credentials are only
+    sent to servers that encrypt the connection. `tls_first` starts TLS before the server has sent
+    anything, for servers with `handshake_first`.
+    """
+
+    servers: str
+    credentials: str | None = None
+    nkey: str | None = None
+    user: str | None = None
+    password: str | None = None
+    token: str | None = None
+    tls: TlsFiles | None = None
+    tls_first: bool = False
+    inbox_prefix: str | None = None
+    api_prefix: str = API_PREFIX
+
+    def __post_init__(self) -> None:
+        for name, prefix in (("inbox prefix", self.inbox_prefix), ("API prefix", self.api_prefix)):
+            if prefix is not None and not _PREFIX.fullmatch(prefix):
+                raise InvalidToken(name, prefix, "it is words joined by dots, none of them * or >")
+
+    @classmethod
+    def from_environment(cls, environment: Mapping[str, str] | None = None) -> Access:
+        """By the variables that the commands read, such as NATS_URL, NATS_NKEY and NATS_CA."""
+        told = os.environ if environment is None else environment
+        given = {name: told.get(variable) or None for name, variable in VARIABLES.items()}
+        tls = TlsFiles(ca=given.pop("ca"), certificate=given.pop("cert"), key=given.pop("key"))
+        return cls(
+            servers=given.pop("servers") or DEFAULT_SERVER,
+            api_prefix=given.pop("api_prefix") or API_PREFIX,
+            tls=None if tls == TlsFiles() else tls,
+            tls_first=_is_true(given.pop("tls_first")),
+            **given,
+        )
+
+    def __str__(self) -> str:
+        return without_secrets(self.servers)
+
+    def __repr__(self) -> str:
+        """In logs and tracebacks: a password may also be part of a URL."""
+        return f"Access({self})"
+
+    def answered_at(self, inbox_prefix: str) -> Access:
+        """With this inbox, unless somebody has said another."""
+        return replace(self, inbox_prefix=self.inbox_prefix or inbox_prefix)
+
+    def identity(self) -> str:
+        """Who we are to the server, without what proves it."""
+        user, colon, _ = (
+            urlsplit(self.servers.split(",")[0]).netloc.rpartition("@")[0].partition(":")
+        )
+        known = {
+            f"credentials file {self.credentials}": self.credentials,
+            f"nkey file {self.nkey}": self.nkey,
+            f"user {self.user}": self.user,
+            "a token": self.token or (user and not colon),
+            f"user {user}": user,
+            f"certificate {self.tls.certificate if self.tls else ''}": self.tls
+            and self.tls.certificate,
+        }
+        return next((words for words, given in known.items() if given), "no credentials")
+
+    @property
+    def requires_encryption(self) -> bool:
+        """One encrypted address is enough: the same credentials are sent to every server."""
+        return self.tls is not None or self.tls_first or any_encrypted(self.servers)
+
+    def client_options(self) -> dict[str, Any]:
+        """As nats-py calls them; what is not given is left to it."""
+        options = {
+            "user_credentials": _checked(checked_credentials, self.credentials),
+            "nkeys_seed": _checked(checked_seed, self.nkey),
+            "user": self.user,
+            "password": self.password,
+            "token": self.token,
+            "tls": None if self.tls is None else self.tls.context(),
+            "tls_handshake_first": self.tls_first or None,
+            "inbox_prefix": self.inbox_prefix,
+        }
+        return {name: value for name, value in options.items() if value is not None}
+
+
+def _is_true(text: str | None) -> bool:
+    """A switch in the environment, in the words that the commands accept."""
+    return (text or "").strip().lower() in _TRUE
+
+
+def _checked(check: Callable[[str], str], file: str | None) -> str | None:
+    """The client would take a missing file for a server that is away, and fail on a damaged one."""
+    return None if file is None else check(file)
+
+
+def access_to(servers: str | Access, credentials: str | None = None) -> Access:
+    """The short form, a URL and perhaps a credentials file, as the long one."""
+    if isinstance(servers, Access):
+        return servers
+    if not isinstance(servers, str):
+        raise DeclarationError(
+            f"a server is given as text, as in 'nats://127.0.0.1:4222', or as an Access, not as "
+            f"{type(servers).__name__}"
+        )
+    return Access(servers=servers, credentials=credentials)

@@ -1,0 +1,151 @@
+"""Request and reply over core NATS: questions to, and answers of, a service."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final
+
+from trellis_jobs.errors import JobsError, NotConfirmed, ServiceMissing
+from trellis_jobs.jetstream.client.connection import ConnectionLost, NoResponders
+from trellis_jobs.model import subjects
+from trellis_jobs.wire import headers as h
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Mapping
+
+    from nats.aio.subscription import Subscription
+
+    from trellis_jobs.jetstream.client.connection import Connection
+    from trellis_jobs.jetstream.client.message import Message
+
+log = logging.getLogger(__name__)
+
+_AT_ONCE: Final = 64
+# Of those that are answered or wait for it; one alone may have as many bytes as a message.
+_MOST_REQUESTS: Final = 320
+_MOST_BYTES: Final = 16 * 1024 * 1024
+_LONGEST_SAID: Final = 128
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    subject: str
+    data: bytes
+    headers: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    data: bytes
+    headers: dict[str, str] = field(default_factory=dict)
+
+
+class Desk:
+    """Answers requests on one family of subjects, some at once; others wait, and more are refused.
+
+    Only an inbox is answered: whoever answers may write where the asker may not, and the server
+    does not check whether the asker may.
+    """
+
+    def __init__(
+        self,
+        connection: Connection,
+        answer: Callable[[Request], Awaitable[Reply]],
+        refuse: Callable[[Request], Reply],
+    ) -> None:
+        """`refuse` says that too many ask; it is called as soon as a message is read."""
+        self._connection = connection
+        self._answer = answer
+        self._refuse = refuse
+        self._free = asyncio.Semaphore(_AT_ONCE)
+        self._bytes = 0
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._subscription: Subscription | None = None
+
+    async def open(self, subject: str, *, group: str) -> None:
+        """Of all desks with the same group one answers each request."""
+        self._subscription = await self._connection.subscribe(subject, self._receive, group=group)
+        await self._connection.flush()
+
+    async def close(self) -> None:
+        """No new requests; those under way are answered first."""
+        if self._subscription is not None:
+            await self._connection.drain(self._subscription)
+        if self._tasks:
+            await asyncio.wait(self._tasks, timeout=5)
+
+    def _receive(self, message: Message) -> None:
+        if not subjects.is_inbox(message.reply):
+            if message.reply:
+                self._drop(message, "its answer would go to no inbox")
+            return
+        request = Request(message.subject, message.data, message.headers or {})
+        if self._is_full(request):
+            self._send_now(message, self._refuse(request))
+            return
+        self._bytes += len(request.data)
+        task = asyncio.get_running_loop().create_task(self._handle(message.reply, request))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    def _is_full(self, request: Request) -> bool:
+        is_too_much = self._bytes > 0 and self._bytes + len(request.data) > _MOST_BYTES
+        return is_too_much or len(self._tasks) >= _MOST_REQUESTS
+
+    async def _handle(self, reply_to: str, request: Request) -> None:
+        try:
+            async with self._free:
+                reply = await self._answer(request)
+            await self._connection.publish(reply_to, reply.data, headers=reply.headers or None)
+        except (ConnectionLost, JobsError) as error:
+            log.warning(
+                "the reply to %s was not sent: %s",
+                request.subject,
+                error,
+                extra={"subject": request.subject, "error": str(error)},
+            )
+        finally:
+            self._bytes -= len(request.data)
+
+    def _send_now(self, message: Message, reply: Reply) -> None:
+        """Nothing is kept for it: whoever reads no answers while asking for more gets none."""
+        block = h.block(reply.headers) if reply.headers else b""
+        try:
+            is_sent = self._connection.publish_now(message.reply, reply.data, block=block)
+        except JobsError as error:
+            self._drop(message, str(error))
+        else:
+            if not is_sent:
+                self._drop(message, "the buffer of the connection is full")
+
+    def _drop(self, message: Message, why: str) -> None:
+        log.warning(
+            "a request to %s gets no reply: %s",
+            message.subject[:_LONGEST_SAID],
+            why,
+            extra={
+                "subject": message.subject[:_LONGEST_SAID],
+                "reply": message.reply[:_LONGEST_SAID],
+                "reason": why,
+            },
+        )
+
+
+async def call(
+    connection: Connection,
+    subject: str,
+    data: bytes,
+    *,
+    headers: dict[str, str] | None = None,
+    timeout: float = 10.0,
+) -> Reply:
+    """Ask once: a request that changes something must not be repeated by us."""
+    try:
+        message = await connection.ask(subject, data, headers=headers, timeout=timeout)
+    except NoResponders:
+        raise ServiceMissing(subject) from None
+    except ConnectionLost as error:
+        raise NotConfirmed(f"the request {subject} ({error})", timeout) from error
+    return Reply(message.data, dict(message.headers or {}))

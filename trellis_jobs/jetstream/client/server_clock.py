@@ -1,0 +1,120 @@
+"""The server's time: whatever it stored is as old as that says, whatever our own clock shows.
+
+`ServerClock` is for those who judge what the server stored; `CorrectedClock` is the clock of a
+service, which is the machine's own unless that differs notably from the server's.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Final
+
+from trellis_jobs.errors import JobsError, NotPermitted
+from trellis_jobs.jetstream.client.server_info import clock_difference
+from trellis_jobs.model.clock_offset import LONGEST_ROUND_TRIP, correction
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from trellis_jobs.jetstream.client.connection import Connection
+
+log = logging.getLogger(__name__)
+
+_ASK_EVERY: Final = 30.0
+_PATIENCE: Final = 2.0
+_MEASURE_EVERY: Final = 60.0
+_BEGINNING: Final = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+class ServerClock:
+    """Asked now and then; in between our own steady clock goes on from the last answer."""
+
+    def __init__(self, connection: Connection, uptime: Callable[[], float]) -> None:
+        self._connection = connection
+        self._uptime = uptime
+        self._ahead: timedelta | None = None
+        self._asked_at = 0.0
+
+    async def now(self) -> datetime:
+        """Raises NotConfirmed and the like only before the first answer."""
+        if self._ahead is None:
+            self._ahead = await self._ask()
+        elif self._uptime() - self._asked_at >= _ASK_EVERY:
+            try:
+                async with asyncio.timeout(_PATIENCE):
+                    self._ahead = await self._ask()
+            except (JobsError, TimeoutError) as error:
+                log.info(
+                    "server time unavailable, using the last known offset: %s",
+                    error,
+                    extra={"error": str(error)},
+                )
+        return self._steady() + self._ahead
+
+    async def _ask(self) -> timedelta:
+        self._asked_at = self._uptime()
+        return await clock_difference(self._connection, self._steady)
+
+    def _steady(self) -> datetime:
+        return _BEGINNING + timedelta(seconds=self._uptime())
+
+
+class CorrectedClock:
+    """The clock of this machine, corrected where it differs notably from the server's.
+
+    `calls` are requests of JetStream's API whose answers have the server's time. The first that
+    is permitted and answered is taken.
+    """
+
+    def __init__(self, own: Callable[[], datetime], calls: Iterable[str]) -> None:
+        self._own = own
+        self._calls = list(calls)
+        self._correction = timedelta()
+        self._measured: timedelta | None = None
+
+    def now(self) -> datetime:
+        return self._own() + self._correction if self._correction else self._own()
+
+    def ahead(self) -> timedelta | None:
+        """How far this machine's clock is ahead of the server's; None while that is not known."""
+        return None if self._measured is None else -self._measured
+
+    async def keep_measuring(self, connection: Connection) -> None:
+        while True:
+            await asyncio.sleep(_MEASURE_EVERY)
+            if connection.is_up:
+                await self.measure(connection)
+
+    async def measure(self, connection: Connection) -> None:
+        """Never fails: without an answer the correction stays as it is."""
+        for call in list(self._calls):
+            asked_at = self._own()
+            try:
+                async with asyncio.timeout(_PATIENCE):
+                    measured = await clock_difference(connection, self._own, call)
+                if timedelta() <= self._own() - asked_at <= LONGEST_ROUND_TRIP:
+                    self._learn(measured)
+                return
+            except NotPermitted:
+                self._calls.remove(call)
+            except (JobsError, TimeoutError, LookupError, ValueError) as error:
+                log.debug("%s did not tell the server's time: %s", call, error)
+
+    def _learn(self, measured: timedelta) -> None:
+        before, self._measured = self._correction, measured
+        self._correction = correction(measured, before)
+        if self._correction and self._correction != before:
+            log.warning(
+                "the clock of this machine is %s the server's: times of jobs are corrected by "
+                "that; set the clock (NTP)",
+                _difference(-measured),
+            )
+        elif before and not self._correction:
+            log.warning("the clock of this machine agrees with the server's again")
+
+
+def _difference(ahead: timedelta) -> str:
+    where = "ahead of" if ahead > timedelta() else "behind"
+    return f"{abs(ahead).total_seconds():,.1f} s {where}"

@@ -1,0 +1,69 @@
+"""Start before the server does: try again until it answers and its JetStream is ready."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import TYPE_CHECKING, Final, TypeVar
+
+from trellis_jobs.errors import NotConfirmed, Unreachable
+from trellis_jobs.infrastructure_errors import JetStreamNotReady
+from trellis_jobs.jetstream.client.connection import CONNECT_TIMEOUT, Connection
+from trellis_jobs.jetstream.client.server_urls import addresses_in
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+    from trellis_jobs.jetstream.client.connect_options import Access
+
+log = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
+# What another try may mend. Refused credentials or a missing stream are not among these.
+_NOT_READY: Final = (Unreachable, NotConfirmed, JetStreamNotReady)
+_RETRY_DELAY: Final = 0.5
+_LOG_INTERVAL: Final = 30.0
+_SHORTEST_TRY: Final = 1.0
+
+
+class Startup:
+    """One start; `timeout` is of all its steps together, None waits without end."""
+
+    def __init__(self, timeout: float | None) -> None:
+        self._now = asyncio.get_running_loop().time
+        self._deadline = None if timeout is None else self._now() + timeout
+        self._logged_at = -_LOG_INTERVAL
+
+    async def open(self, access: Access, *, name: str) -> Connection:
+        addresses_in(access.servers)  # raises at once: waiting does not correct an address
+
+        async def connect() -> Connection:
+            return await Connection.open(access, name=name, timeout=self._for_one_try())
+
+        return await self.until_ready(connect)
+
+    async def until_ready(self, step: Callable[[], Awaitable[T]]) -> T:
+        """Repeat a step that may be made twice; its last error is raised when time is up."""
+        while True:
+            try:
+                return await step()
+            except _NOT_READY as error:
+                if self._is_over():
+                    raise
+                self._log(error)
+            await asyncio.sleep(_RETRY_DELAY)
+
+    def _for_one_try(self) -> float:
+        if self._deadline is None:
+            return CONNECT_TIMEOUT
+        return min(CONNECT_TIMEOUT, max(_SHORTEST_TRY, self._deadline - self._now()))
+
+    def _is_over(self) -> bool:
+        return self._deadline is not None and self._now() + _RETRY_DELAY >= self._deadline
+
+    def _log(self, error: Exception) -> None:
+        if self._now() - self._logged_at >= _LOG_INTERVAL:
+            self._logged_at = self._now()
+            end = "without end" if self._deadline is None else "until the connect timeout"
+            log.warning("not started yet: %s; trying again %s", error, end)

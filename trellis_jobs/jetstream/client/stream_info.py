@@ -1,0 +1,70 @@
+"""What the server says about its streams and consumers: for people who look after them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from trellis_jobs.contract.topology import ADVISORIES, ADVISORY_CONSUMER, LOG
+from trellis_jobs.jetstream.client import api, stored_message
+from trellis_jobs.jetstream.client.replication import read_replication
+from trellis_jobs.model import subjects
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from trellis_jobs.jetstream.client.connection import Connection
+    from trellis_jobs.jetstream.client.replication import Replication
+    from trellis_jobs.jetstream.client.stored_message import StoredMessage
+
+
+@dataclass(frozen=True, slots=True)
+class StreamSize:
+    name: str
+    messages: int
+    bytes: int
+    first_sequence: int
+    last_sequence: int
+    consumers: int
+    replication: Replication
+
+
+@dataclass(frozen=True, slots=True)
+class AdvisoryBacklog:
+    count: int
+    oldest_at: datetime | None
+
+
+async def stream_size(connection: Connection, name: str) -> StreamSize | None:
+    """None when there is no such stream."""
+    info = await api.find(connection, f"STREAM.INFO.{name}")
+    if info is None:
+        return None
+    state: dict[str, Any] = info["state"]
+    return StreamSize(
+        name,
+        int(state["messages"]),
+        int(state["bytes"]),
+        int(state["first_seq"]),
+        int(state["last_seq"]),
+        int(state["consumer_count"]),
+        read_replication(info),
+    )
+
+
+async def advisory_backlog(connection: Connection) -> AdvisoryBacklog | None:
+    """Advisories that nobody has dealt with; None when nobody has ever consumed them."""
+    consumer = await api.find(connection, f"CONSUMER.INFO.{ADVISORIES}.{ADVISORY_CONSUMER}")
+    if consumer is None:
+        return None
+    count = int(consumer["num_pending"]) + int(consumer["num_ack_pending"])
+    if count == 0:
+        return AdvisoryBacklog(0, None)
+    answered = int(consumer["ack_floor"]["stream_seq"])
+    oldest = await stored_message.next_from(connection, ADVISORIES, ">", answered + 1)
+    return AdvisoryBacklog(count, oldest.stored_at if oldest else None)
+
+
+async def next_in_log(connection: Connection, after: int) -> StoredMessage | None:
+    """The first message of the log after a sequence; there may be gaps, and none at the end."""
+    return await stored_message.next_from(connection, LOG, subjects.EVERYTHING, after + 1)

@@ -1,0 +1,54 @@
+"""Key pairs of users: the seed stays in a file of its owner, the server knows the public key."""
+
+from __future__ import annotations
+
+import os
+import secrets
+from typing import TYPE_CHECKING, Final
+
+from trellis_jobs.errors import CredentialsUnusable
+from trellis_jobs.jetstream.client.seed_files import checked_seed
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+_SEED_BYTES: Final = 32
+_ONLY_ITS_OWNER: Final = 0o600
+_A_USER: Final = b"SU"
+
+
+def ensure_seed(file: Path) -> str:
+    """The public key that belongs to the seed in this file; one that is missing is made."""
+    try:
+        handle = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, _ONLY_ITS_OWNER)
+    except FileExistsError:
+        return _public_key(file)
+    except OSError as error:
+        raise CredentialsUnusable(str(file), error.strerror or str(error)) from error
+    with os.fdopen(handle, "wb") as written:
+        written.write(_new_seed() + b"\n")
+    return _public_key(file)
+
+
+def is_seed(file: str) -> bool:
+    """Of a user, and no credentials file, which has a seed and more."""
+    try:
+        with open(file, "rb") as opened:
+            return opened.read(len(_A_USER)) == _A_USER
+    except OSError as error:
+        raise CredentialsUnusable(file, error.strerror or str(error)) from error
+
+
+def _new_seed() -> bytes:
+    import nkeys  # type: ignore[import-untyped]  # noqa: PLC0415 - few programs make key pairs
+
+    seed: bytes = nkeys.encode_seed(secrets.token_bytes(_SEED_BYTES), nkeys.PREFIX_BYTE_USER)
+    return seed
+
+
+def _public_key(file: Path) -> str:
+    checked_seed(str(file))
+    import nkeys  # noqa: PLC0415
+
+    key: bytes = nkeys.from_seed(bytearray(file.read_bytes().strip())).public_key
+    return key.decode()

@@ -1,0 +1,279 @@
+"""The keys of one queue: their states in the bucket, kept true to the log.
+
+The log is told, or asked, first; the bucket is changed after it (design 5). A process that dies in
+between leaves an entry too many, never one too few, and whoever meets that entry removes it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import re
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any, Final
+
+from trellis_jobs.model import events as e
+from trellis_jobs.model.concurrency import Concurrency
+from trellis_jobs.model.identity import JobAddress
+from trellis_jobs.model.job_errors import Interruption, JobError
+from trellis_jobs.model.keys import slots as key_slots
+from trellis_jobs.model.keys.backlog import Admission, Admitted, Replaced, WhenFull, admit
+from trellis_jobs.model.keys.fencing import EndAsStale, LeaveNote, NoFence, fence
+from trellis_jobs.model.keys.state import KeyAddress, KeyState, Slot, Waiting
+from trellis_jobs.model.keys.template import JobKey
+from trellis_jobs.model.standing import Head
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+    from datetime import datetime
+
+    from trellis_jobs.contract.declaration import JobType
+    from trellis_jobs.contract.key_policy import Keying
+    from trellis_jobs.jetstream.keys.bucket import KeyBucket
+    from trellis_jobs.jetstream.log.event_log import EventLog, Latest
+
+log = logging.getLogger(__name__)
+
+# A reservation is followed by its `created` within the patience of a create; after twice that, the
+# process that made it is gone.
+ABANDONED_AFTER: Final = timedelta(seconds=60)
+# So many of those that wait are looked at when a key is full; the others move up and are seen then.
+_LOOKED_AT: Final = 20
+_FENCE_TIMEOUT: Final = 30.0
+_HASH: Final = re.compile(r"[0-9a-f]{64}")
+
+
+class QueueKeys:
+    def __init__(
+        self,
+        service: str,
+        queue: JobType[Any, Any],
+        keying: Keying,
+        bucket: KeyBucket,
+        events: EventLog,
+        now: Callable[[], datetime],
+    ) -> None:
+        self.keying = keying
+        self._service = service
+        self._queue = queue
+        self._bucket = bucket
+        self._events = events
+        self._now = now
+
+    @property
+    def shared(self) -> bool:
+        """Foreign runtimes write events of this queue too (design D25)."""
+        return self._queue.shared
+
+    def key_of(self, begun: e.Begun) -> JobKey:
+        """The key under which the job was let in; a declaration may have changed since."""
+        said = begun.concurrency
+        if said is not None and _HASH.fullmatch(said.key_hash):
+            return JobKey(said.key, said.key_hash)
+        return self.keying.template.resolve(begun.payload)
+
+    def empty(self, key: JobKey) -> KeyState:
+        """The state of a key that nobody has touched, under the declared limits."""
+        return KeyState(
+            address=KeyAddress(self._service, self._queue.name, key.hash, self.keying.bucket),
+            display=key.display,
+            max_active=self.keying.max_active,
+            max_queued=self.keying.max_queued,
+        )
+
+    async def watch(self, hint: Callable[[str], None]) -> Callable[[], Awaitable[None]]:
+        """`hint` gets the hash of each key that may have room; returns what ends the watch."""
+
+        def told(key_hash: str, running: int | None) -> None:
+            if running is None or running < self.keying.max_active:
+                hint(key_hash)
+
+        whose = (self._service, self._queue.name, self.keying.bucket)
+        return await self._bucket.watch(whose, told)
+
+    async def look(self, key: JobKey) -> KeyState:
+        """What this process knows of the key: all there is, unless a hint was lost."""
+        return await self._bucket.look(self.empty(key))
+
+    async def read(self, key: JobKey) -> KeyState:
+        return await self._bucket.read(self.empty(key))
+
+    async def admit(self, key: JobKey, waiting: Waiting) -> Admission:
+        """A refusal is checked against the log before it counts."""
+        policy = self.keying.stale_policy
+        asked = await self._bucket.apply(
+            self.empty(key), lambda state: admit(state, waiting, WhenFull.REJECT, policy)
+        )
+        if isinstance(asked, Admitted):
+            return asked
+        await self.forget_ended(key, asked.state)
+        return await self._admit_by_policy(key, waiting)
+
+    async def acquire(
+        self, key: JobKey, slot: Slot, waiting: Waiting, *, patient: bool
+    ) -> key_slots.Acquisition:
+        return await self._bucket.apply(
+            self.empty(key), lambda state: key_slots.acquire(state, slot, waiting, patient=patient)
+        )
+
+    async def release(self, key: JobKey, token: str, *, requeue: Waiting | None = None) -> None:
+        await self._bucket.apply(
+            self.empty(key), lambda state: key_slots.release(state, token, requeue=requeue)
+        )
+
+    async def withdraw(self, key: JobKey, job_id: str) -> None:
+        await self._bucket.apply(self.empty(key), lambda state: key_slots.withdraw(state, job_id))
+
+    async def take_back(self, key: JobKey, ours: Waiting, replaced: Waiting | None) -> None:
+        """A reservation that leads to no job; whom it replaced waits again, unless it runs."""
+
+        def undo(state: KeyState) -> key_slots.Left:
+            left = key_slots.withdraw(state, ours.job_id, request_id=ours.request_id).state
+            if replaced is None or left.slot_of(replaced.job_id) is not None:
+                return key_slots.Left(left)
+            return key_slots.Left(key_slots.enqueue(left, replaced))
+
+        await self._bucket.apply(self.empty(key), undo)
+
+    async def forget(self, key: JobKey, job_id: str) -> None:
+        """Remove what a job that is over left behind."""
+        seen = await self.read(key)
+        slot = seen.slot_of(job_id)
+        if slot is None and not seen.is_queued(job_id):
+            return
+        # Asked after the look at the key: a slot of a new run is newer than what was seen.
+        if await self._is_gone(job_id, slot.since if slot else 0, self._now()):
+            await self._bucket.apply(
+                self.empty(key), lambda state: key_slots.forget(state, job_id, seen=seen)
+            )
+
+    async def forget_ended(self, key: JobKey, seen: KeyState) -> None:
+        """Remove entries of jobs that are over, or that never came to be."""
+        entries = [
+            *((slot.job_id, slot.since, slot.started_at) for slot in seen.active),
+            *((waiting.job_id, 0, waiting.created_at) for waiting in seen.queued[:_LOOKED_AT]),
+        ]
+        answers = await asyncio.gather(*(self._is_gone(*entry) for entry in entries))
+        gone = [job_id for (job_id, *_), is_gone in zip(entries, answers, strict=True) if is_gone]
+        if gone:
+            log.info(
+                "finished jobs were removed from key %s: %s",
+                key.display,
+                ", ".join(gone),
+                extra={"key": key.display, "jobs": gone},
+            )
+            await self._bucket.apply(
+                self.empty(key), lambda state: key_slots.forget(state, *gone, seen=seen)
+            )
+
+    async def evict(self, key: JobKey, slot: Slot) -> bool:
+        """A lease is over: fence its job in the log, then free the slot.
+
+        False: it is not over. A server that the others left behind goes on answering reads, but
+        takes no write; so what was read of the slot is confirmed by one first.
+        """
+        seen = await self._bucket.apply(
+            self.empty(key), lambda state: key_slots.confirm(state, slot)
+        )
+        if isinstance(seen, key_slots.Lost):
+            return False
+        log.warning(
+            "the slot of job %s in key %s is freed: its lease ended without a renewal by worker %s",
+            slot.job_id,
+            key.display,
+            slot.instance,
+            extra={"key": key.display, "job": slot.job_id, "instance": slot.instance},
+        )
+        is_stale = await self._fence(key, slot)
+        await self._bucket.apply(
+            self.empty(key), lambda state: key_slots.drop(state, slot.token, counted=is_stale)
+        )
+        return True
+
+    async def _admit_by_policy(self, key: JobKey, waiting: Waiting) -> Admission:
+        """If the answer to a replacing write was lost, the next look finds the job queued."""
+        replaced: Replaced | None = None
+
+        def ask(state: KeyState) -> Admission:
+            nonlocal replaced
+            keying = self.keying
+            asked = admit(state, waiting, keying.when_full, keying.stale_policy)
+            if isinstance(asked, Replaced):
+                replaced = asked
+            elif isinstance(asked, Admitted) and asked.state is not state:
+                replaced = None
+            return asked
+
+        answer = await self._bucket.apply(self.empty(key), ask)
+        return replaced if replaced is not None and isinstance(answer, Admitted) else answer
+
+    async def _is_gone(self, job_id: str, since: int, entered_at: datetime) -> bool:
+        latest = await self.latest(job_id, since)
+        if latest is None:
+            if self._now() - entered_at <= ABANDONED_AFTER:
+                return False
+            latest = await self._by_leader(job_id)
+        return latest is None or latest.head.standing.is_over
+
+    async def latest(self, job_id: str, since: int = 0) -> Latest | None:
+        """Not older than `since`, unless the job was purged and nothing is left of it."""
+        job, shared = self._address(job_id), self.shared
+        latest = await self._events.latest(job, shared=shared)
+        if latest is None or latest.head.sequence >= since:
+            return latest
+        return await self._events.latest(job, at_least=since, shared=shared)
+
+    async def _by_leader(self, job_id: str) -> Latest | None:
+        """A replica that lags behind has nothing of a job that lives, perhaps."""
+        return await self._events.latest_by_leader(self._address(job_id), shared=self.shared)
+
+    def _address(self, job_id: str) -> JobAddress:
+        return JobAddress(self._service, self._queue.name, job_id)
+
+    async def _fence(self, key: JobKey, slot: Slot) -> bool:
+        """True when the job is stale now."""
+        while True:
+            latest = await self.latest(slot.job_id, slot.since)
+            if latest is None:
+                latest = await self._by_leader(slot.job_id)
+            verdict = fence(latest.head.standing if latest else None, slot.token)
+            if latest is None or isinstance(verdict, NoFence):
+                return isinstance(verdict, NoFence) and verdict.stale
+            event = self._fencing(verdict, key, slot, latest)
+            answer = await self._events.try_append(latest.head, event, patience=_FENCE_TIMEOUT)
+            if isinstance(answer, Head):
+                return isinstance(verdict, EndAsStale)
+
+    def _fencing(
+        self, verdict: EndAsStale | LeaveNote, key: JobKey, slot: Slot, latest: Latest
+    ) -> e.Event:
+        standing, now = latest.head.standing, self._now()
+        said: e.EventFields = {
+            "job": self._address(slot.job_id),
+            "context": latest.context,
+            "at": now,
+            "tries": standing.tries,
+        }
+        reason = f"worker {slot.instance} did not renew its slot of key {key.display!r} in time"
+        if isinstance(verdict, LeaveNote):
+            return e.StaleCompletionIgnored(**said, lost_attempt=slot.token, reason=reason)
+        return e.Stale(
+            **said,
+            attempt=standing.owner,
+            error=JobError(
+                type=Interruption.LEASE_OVER, message=reason, tries=standing.tries, at=now
+            ),
+            concurrency=held_by(key, slot),
+        )
+
+
+def held_by(key: JobKey, slot: Slot) -> Concurrency:
+    """What events say about a job that has a slot."""
+    return Concurrency(
+        key=key.display,
+        key_hash=key.hash,
+        slot_token=slot.token,
+        instance=slot.instance,
+        heartbeat_at=slot.heartbeat_at,
+        lease_expires_at=slot.expires_at,
+    )

@@ -1,0 +1,60 @@
+"""Hints that a job of one queue may have ended: core copies of its ending events.
+
+A copy is only a hint: the stream may have refused the event (design D22). Whoever gets one
+reads the log before believing it.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from trellis_jobs.model import subjects
+from trellis_jobs.model.events import EventKind
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from nats.aio.subscription import Subscription
+
+    from trellis_jobs.jetstream.client.connection import Connection
+    from trellis_jobs.jetstream.client.message import Message
+    from trellis_jobs.model.identity import JobAddress
+
+# Ends that reach a job from outside: while its handler runs, or while it waits for its key.
+FROM_OUTSIDE: Final = (
+    EventKind.CANCELLED,
+    EventKind.EXPIRED,
+    EventKind.SKIPPED,
+    EventKind.STALE,
+    EventKind.DEAD,
+)
+
+
+class EndNotices:
+    def __init__(
+        self, connection: Connection, service: str, job_type: str, hint: Callable[[str], None]
+    ) -> None:
+        self._connection = connection
+        self._subjects = [subjects.of_kind(service, job_type, kind) for kind in FROM_OUTSIDE]
+        self._hint = hint
+        self._subscriptions: list[Subscription] = []
+
+    async def open(self) -> None:
+        for subject in self._subjects:
+            self._subscriptions.append(await self._connection.subscribe(subject, self._receive))
+
+    async def close(self) -> None:
+        for subscription in self._subscriptions:
+            await self._connection.unsubscribe(subscription)
+
+    def _receive(self, message: Message) -> None:
+        parsed = subjects.parse(message.subject)
+        if isinstance(parsed, subjects.LifecycleSubject):
+            self._hint(parsed.job.job_id)
+
+
+async def watch_job(
+    connection: Connection, job: JobAddress, hint: Callable[[], None]
+) -> Subscription:
+    """Call `hint` for every copy of an event of this one job."""
+    return await connection.subscribe(subjects.history(job), lambda _: hint())

@@ -1,0 +1,386 @@
+"""The log of every job: guarded appends, reads that are new enough, a job's whole history."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import secrets
+from itertools import count
+from typing import TYPE_CHECKING, Final
+
+from trellis_jobs.contract.topology import LOG
+from trellis_jobs.errors import InfrastructureMissing, JobsError, NotConfirmed, RequestRefused
+from trellis_jobs.infrastructure_errors import StreamFull
+from trellis_jobs.jetstream.client import api
+from trellis_jobs.jetstream.client.connection import Connection, ConnectionLost, NoResponders
+from trellis_jobs.jetstream.log.atomic_batch import Batch
+from trellis_jobs.jetstream.log.fast_batch import Beginnings
+from trellis_jobs.jetstream.log.full_stream import SpaceWatch
+from trellis_jobs.jetstream.log.history import Histories, see_that_it_reaches
+from trellis_jobs.jetstream.log.prepared_event import Publish, Refused
+from trellis_jobs.jetstream.log.reads import (
+    ACK_TIMEOUT,
+    FAILOVER,
+    FOREVER,
+    PAUSES,
+    Latest,
+    LogReads,
+    pause_after,
+    sequence_of,
+)
+from trellis_jobs.model import subjects
+from trellis_jobs.model.reducer import Illegal, advance, begin
+from trellis_jobs.model.standing import Head, Standing
+from trellis_jobs.model.values import Value
+from trellis_jobs.wire import events as wire
+from trellis_jobs.wire import headers as h
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Iterable, Sequence
+
+    from trellis_jobs.contract.features import Features
+    from trellis_jobs.jetstream.log.history import Stretch
+    from trellis_jobs.model.events import Begun, Event, EventKind
+    from trellis_jobs.model.identity import JobAddress
+    from trellis_jobs.model.job import Entry
+
+__all__ = ["FOREVER", "EventLog", "Latest", "Lost", "Refused"]
+
+log = logging.getLogger(__name__)
+
+# A batch that the server keeps refusing is given up after so long. An open batch ends by itself
+# after 10 s: until then the others need not try.
+_BATCH_PATIENCE: Final = 2.0
+_NO_BATCHES_FOR: Final = 10.0
+
+
+class Lost(Value, frozen=True):
+    """The event no longer fits where the job stands; `head` is None when the job is gone."""
+
+    head: Head | None
+    reason: str
+
+
+class EventLog:
+    def __init__(
+        self, connection: Connection, features: Features, histories: Histories | None = None
+    ) -> None:
+        self._connection = connection
+        self._histories = histories or Histories(connection)
+        self._reads = LogReads(connection, self._histories)
+        self.features = features
+        self._guards = features.guarded_appends
+        self._loop = asyncio.get_running_loop()
+        self._writer = secrets.token_hex(8)
+        self._written = count(1)
+        self._space = SpaceWatch()
+        self._no_batches_until = 0.0
+        self._beginnings = Beginnings(connection, features, self._insist)
+
+    async def try_append(
+        self, head: Head | None, event: Event, *, patience: float = FOREVER
+    ) -> Head | Refused:
+        """Append if `head` is still the job's newest event (None: if the job does not exist).
+
+        Raises StreamFull at once when the log takes no more; with endless patience it waits until
+        there is space again.
+
+        Safe to cut anywhere: a publish whose answer is lost is repeated with the same guard and
+        id, and a refusal is checked against the log before it counts.
+        """
+        standing = _standing_after(head, event)
+        answer = await self._confirm(self._prepare(head, event, standing), patience)
+        if isinstance(answer, Refused):
+            return answer
+        return Head(answer, standing.recorded_at(answer))
+
+    async def try_begin(
+        self, event: Begun, *, patience: float, since: float | None = None
+    ) -> int | Refused:
+        """Append the first event of a job, as try_append() does; where it is then.
+
+        `since`: when the patience began, by the clock of the loop.
+        """
+        return await self._confirm(self._prepare(None, event, begin(event)), patience, since)
+
+    async def try_append_together(
+        self, steps: Sequence[tuple[Head | None, Event]], *, patience: float = FOREVER
+    ) -> list[Head] | Refused | None:
+        """Append the events of several jobs, each as try_append() does: all of them or none.
+
+        None: this server takes no batches, the stream does not allow them, or it has as many open
+        ones as it may and keeps refusing ours. The refusal is of the first guard that failed, and
+        does not say whose that is. One event of each job: inside a batch the server guards none
+        against the one before.
+        """
+        if not self.features.atomic_batches or self._loop.time() < self._no_batches_until:
+            return None
+        if not steps or len({event.job for _, event in steps}) < len(steps):
+            raise ValueError("a batch holds one event of each of its jobs, and at least one")
+        standings = [_standing_after(head, event) for head, event in steps]
+        parts = [
+            self._prepare(head, event, standing)
+            for (head, event), standing in zip(steps, standings, strict=True)
+        ]
+        batch = Batch.of(parts)
+        try:
+            last = await self._confirm_batch(batch, patience)
+        except RequestRefused as refusal:
+            if refusal.code == api.BATCHES_NOT_ALLOWED:
+                return None
+            raise
+        if last is None or isinstance(last, Refused):
+            return last
+        at = batch.sequences(last)
+        return [
+            Head(at[part.event_id], standing.recorded_at(at[part.event_id]))
+            for part, standing in zip(parts, standings, strict=True)
+        ]
+
+    async def begin_many(
+        self, events: Iterable[Begun], *, patience: float
+    ) -> list[int | Refused | JobsError]:
+        """Append the first events of many jobs, each as try_append() does.
+
+        Each is then at the sequence that is told, or after it. `patience` is of all of them: it
+        begins anew with every answer, so that an outage costs it once.
+        """
+        publishes = (self._prepare(None, event, begin(event)) for event in events)
+        return await self._beginnings.append(publishes, patience)
+
+    async def append(
+        self, head: Head, event: Event, *, patience: float = FOREVER, shared: bool = False
+    ) -> Head | Lost:
+        """Append wherever the job stands by then, as long as the reducer finds the event legal."""
+        while True:
+            answer = await self.try_append(head, event, patience=patience)
+            if isinstance(answer, Head):
+                return answer
+            newest = await self.head_since(event.job, answer, shared=shared)
+            if newest is None:
+                return Lost(None, "the log holds no such job")
+            verdict = advance(newest.standing, event)
+            if isinstance(verdict, Illegal):
+                return Lost(newest, verdict.reason)
+            head = newest
+
+    async def head(
+        self, job: JobAddress, *, at_least: int = 0, shared: bool = False
+    ) -> Head | None:
+        """Where the job stands; `at_least` and `shared` as in latest()."""
+        latest = await self.latest(job, at_least=at_least, shared=shared)
+        return None if latest is None else latest.head
+
+    async def latest(
+        self, job: JobAddress, *, at_least: int = 0, shared: bool = False
+    ) -> Latest | None:
+        """The job by its newest event, or by its whole history where that says too little.
+
+        A read older than `at_least` came from a lagging replica. On a `shared` queue only the
+        whole history tells where a job stands (design D25).
+        """
+        return await self._reads.latest(job, at_least=at_least, shared=shared)
+
+    async def latest_by_leader(self, job: JobAddress, *, shared: bool = False) -> Latest | None:
+        """The same after a read that found nothing; None: the leader itself has nothing."""
+        newest = await self._reads.newest_by_leader(job) if self._guards else 0
+        return await self.latest(job, at_least=newest, shared=shared) if newest else None
+
+    async def head_since(
+        self, job: JobAddress, refusal: Refused, *, shared: bool = False
+    ) -> Head | None:
+        """The head after a refusal; last sequence 0 is the leader's word for no history."""
+        if refusal.last_sequence == 0:
+            return None
+        return await self.head(job, at_least=refusal.last_sequence, shared=shared)
+
+    async def last(self, job: JobAddress, kind: EventKind) -> Entry | None:
+        """The job's newest event of one kind."""
+        return await self._reads.last(job, kind)
+
+    async def history(self, job: JobAddress, *, at_least: int = 0) -> list[Entry]:
+        """Every event, up to that sequence at least; none if they have left the log."""
+        read = await self.stretch(job, at_least=at_least)
+        if read.newest:
+            see_that_it_reaches(at_least, read.newest, job)
+        return read.entries
+
+    async def stretch(self, job: JobAddress, *, after: int = 0, at_least: int = 0) -> Stretch:
+        """The events after a sequence, and how far that goes."""
+        return await self._histories.stretch(job, after=after, at_least=at_least)
+
+    def follow(self, job: JobAddress) -> AsyncIterator[Entry]:
+        """The job's events from the first one on, and then as they happen."""
+        return self._histories.follow(subjects.history(job))
+
+    def _prepare(self, head: Head | None, event: Event, standing: Standing) -> Publish:
+        job, guard = event.job, head.sequence if head else 0
+        event_id = f"{self._writer}-{next(self._written)}"
+        if self._guards:
+            block = h.guarded_block(event.context, event_id, guard, subjects.history(job))
+        else:
+            block = h.block(h.of_event(event.context, event_id) | {h.MESSAGE_ID: event_id})
+        data = wire.encode(event, standing, head.standing.state if head else None)
+        return Publish(subjects.lifecycle(job, event.kind), data, block, event_id, job, guard)
+
+    async def _confirm(
+        self, publish: Publish, patience: float, since: float | None = None
+    ) -> int | Refused:
+        """Publish until the server says yes (the sequence) or no.
+
+        Nearly always the first answer settles it: only what comes after that is worth a timer.
+        """
+        now = self._loop.time()
+        begun = now if since is None else since
+        if self._guards:
+            try:
+                left = begun + patience - now
+                answer = await publish.once(self._connection, min(ACK_TIMEOUT, left))
+            except (NoResponders, ConnectionLost):
+                answer = None
+            except StreamFull:
+                if patience != FOREVER:
+                    raise
+                answer = None
+            if isinstance(answer, int):
+                return answer
+            if answer is not None:
+                return answer
+        return await self._insist(publish, patience, begun)
+
+    async def _confirm_batch(self, batch: Batch, patience: float) -> int | Refused | None:
+        """None: the server keeps refusing it for another reason than a guard, and holds none of it.
+
+        A stream takes 50 open batches. A client that leaves so many open, by mistake or on
+        purpose, must not stop those who can do without a batch.
+        """
+        begun, refused = self._loop.time(), 0
+        while self._loop.time() < begun + _BATCH_PATIENCE:
+            try:
+                answer = await batch.once(self._connection, min(ACK_TIMEOUT, patience))
+            except (NoResponders, ConnectionLost):
+                return await self._insist(batch, patience, begun)
+            if isinstance(answer, int):
+                return answer
+            if answer is not None and not await self._is_mistaken(batch, answer):
+                return answer
+            await asyncio.sleep(pause_after(refused))
+            refused += 1
+        self._no_batches_until = self._loop.time() + _NO_BATCHES_FOR
+        return None
+
+    async def _insist(
+        self, publish: Publish | Batch, patience: float, since: float
+    ) -> int | Refused:
+        """Of what may be in the log already: a refusal counts only if it is not."""
+        if patience == FOREVER:
+            return await self._publish_patiently(publish, FOREVER)
+        try:
+            async with asyncio.timeout_at(since + patience):
+                return await self._publish_patiently(publish, FAILOVER)
+        except TimeoutError:
+            raise NotConfirmed(publish.subject, patience, publish.job.job_id) from None
+
+    async def _publish_patiently(
+        self, publish: Publish | Batch, no_stream_after: float
+    ) -> int | Refused:
+        repeated, missing_since = 0, FOREVER
+        while True:
+            await self._connection.until_up()
+            try:
+                answer = await self._publish_or_see_why_not(publish)
+                if answer is not None:
+                    self._space.has_space()
+                    return answer
+            except NoResponders:
+                missing_since = self._missing_since(missing_since, no_stream_after)
+            except StreamFull as full:
+                if no_stream_after != FOREVER:
+                    return await self._unless_stored(publish, full)
+                await self._space.wait(full)
+            except ConnectionLost as error:
+                if self._connection.is_closed:
+                    raise NotConfirmed(publish.subject, None, publish.job.job_id) from error
+            await asyncio.sleep(pause_after(repeated))
+            repeated += 1
+
+    def _missing_since(self, before: float, no_stream_after: float) -> float:
+        now = self._loop.time()
+        since = min(before, now)
+        if now - since > no_stream_after:
+            raise InfrastructureMissing(f"stream {LOG}")
+        return since
+
+    async def _unless_stored(self, publish: Publish | Batch, full: StreamFull) -> int:
+        """An earlier copy, whose answer was lost, may have been the last that the stream took."""
+        for pause in PAUSES:
+            for behind, part in enumerate(reversed(publish.parts)):
+                sequence = await self._reads.own_copy(part)
+                if sequence is not None:
+                    return sequence + behind
+            await asyncio.sleep(pause)
+        raise full
+
+    async def _publish_or_see_why_not(self, publish: Publish | Batch) -> int | Refused | None:
+        """A repeated publish may be refused by its own first copy: then that is the answer.
+
+        None: ask again, also as long as no read goes as far as the refusal does.
+        """
+        moved = None
+        if not self._guards:
+            moved = await self._moved_past(publish)
+        answer = moved or await publish.once(self._connection, ACK_TIMEOUT)
+        if not isinstance(answer, Refused):
+            return answer
+        if await self._is_mistaken(publish, answer):
+            return None
+        try:
+            return await self._unless_ours(publish, answer)
+        except NotConfirmed:
+            if self._connection.is_closed:
+                raise
+            return None
+
+    async def _moved_past(self, publish: Publish | Batch) -> Refused | None:
+        """Read-then-publish, for servers that cannot guard (2.10) or guard wrongly."""
+        for part in publish.parts:
+            newest = await self._reads.newest(subjects.history(part.job))
+            last = 0 if newest is None else sequence_of(newest)
+            if last != part.guard:
+                return Refused(last)
+        return None
+
+    async def _is_mistaken(self, publish: Publish | Batch, refusal: Refused) -> bool:
+        """Now and then 2.12 takes one guard of a batch for another's (nats-server #8376).
+
+        A sequence belongs to one job, so a refusal cannot name the very one that was asked for;
+        and where it names none, some job must be gone.
+        """
+        if isinstance(publish, Publish):
+            return False
+        guards = {part.guard for part in publish.parts}
+        if refusal.last_sequence or guards == {0}:
+            return refusal.last_sequence in guards
+        return await self._moved_past(publish) is None
+
+    async def _unless_ours(self, publish: Publish | Batch, refusal: Refused) -> int | Refused:
+        """The sequence of the last part if any of them is in the log: then all of them are.
+
+        The refusal may be about any of them, so it counts once one of them was sought far enough.
+        """
+        seeking = (self._reads.find(part, refusal.last_sequence) for part in publish.parts)
+        found = await asyncio.gather(*seeking, return_exceptions=True)
+        for behind, sequence in enumerate(reversed(found)):
+            if isinstance(sequence, int):
+                return sequence + behind
+        for sought in found:
+            if isinstance(sought, BaseException) and None not in found:
+                raise sought
+        return refusal
+
+
+def _standing_after(head: Head | None, event: Event) -> Standing:
+    standing = advance(head.standing if head else None, event)
+    if isinstance(standing, Illegal):
+        raise ValueError(f"an event that the reducer refuses was to be appended: {standing.reason}")
+    return standing

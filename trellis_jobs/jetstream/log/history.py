@@ -1,0 +1,180 @@
+"""Events in the order of the log, of one job or of many."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from contextlib import aclosing
+from datetime import timedelta
+from typing import TYPE_CHECKING, Final
+
+from trellis_jobs.contract.topology import LOG
+from trellis_jobs.errors import NotConfirmed
+from trellis_jobs.jetstream.client.connection import ConnectionLost
+from trellis_jobs.jetstream.client.pull_consumer import PULL_SECONDS, ShortLived, pulling_anew
+from trellis_jobs.jetstream.client.resume_after_disconnect import through_outages
+from trellis_jobs.jetstream.log.feed import log_message
+from trellis_jobs.model import subjects
+from trellis_jobs.model.job import Entry
+from trellis_jobs.model.values import Value
+from trellis_jobs.wire import log as log_wire
+from trellis_jobs.wire.events import Undecodable
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator, Iterable
+    from datetime import datetime
+
+    from trellis_jobs.jetstream.client.connection import Connection
+    from trellis_jobs.jetstream.log.feed import LogMessage
+    from trellis_jobs.model.identity import JobAddress
+
+log = logging.getLogger(__name__)
+
+_AT_ONCE: Final = 256
+# Short: a stream takes a thousand consumers (2.15's default), and each read may leave one behind.
+# A reader that outlives its consumer makes another where it was.
+_IDLE: Final = timedelta(seconds=1)
+_READS: Final = 5
+_PAUSES: Final = (0.005, 0.02, 0.05, 0.1, 0.25, 0.5, 0.0)
+# How long a replica that lags is waited for, in seconds.
+UNTIL_ABREAST: Final = sum(_PAUSES)
+
+
+class Stretch(Value, frozen=True):
+    """Events of one job; `newest` is the last sequence there, also of what is no event, or 0."""
+
+    entries: list[Entry]
+    newest: int
+
+
+class Histories:
+    """Each read makes a consumer. `deletes_consumers`: these credentials may delete it afterwards.
+
+    A service has no such right: it cannot be given for its own consumers alone.
+    """
+
+    def __init__(self, connection: Connection, *, deletes_consumers: bool = False) -> None:
+        self._connection = connection
+        self._deletes_consumers = deletes_consumers
+
+    async def stretch(self, job: JobAddress, *, after: int = 0, at_least: int = 0) -> Stretch:
+        """Every event of the job in what messages() reads."""
+        messages = await self.messages(job, after=after, at_least=at_least)
+        return Stretch(entries_in(messages), _end_of(messages))
+
+    async def reaching(self, job: JobAddress, sequence: int) -> list[LogMessage]:
+        """Every message under the job's subjects up to that one at least, or NotConfirmed."""
+        messages = await self.messages(job, at_least=sequence)
+        see_that_it_reaches(sequence, _end_of(messages), job)
+        return messages
+
+    async def messages(
+        self, job: JobAddress, *, after: int = 0, at_least: int = 0
+    ) -> list[LogMessage]:
+        """What the log has now under the job's subjects, after a sequence, be it an event or not.
+
+        A read that ends before `at_least` may come from a replica that lags (1 of 600, right after
+        an append), so it is repeated; if it still does, it lags or has left the log.
+        """
+        for pause in _PAUSES:
+            found = await self._all_messages(job, after)
+            if _end_of(found) >= at_least:
+                break
+            await asyncio.sleep(pause)
+        return found
+
+    async def _all_messages(self, job: JobAddress, after: int) -> list[LogMessage]:
+        """All of them or NotConfirmed, never some.
+
+        A read that broke off, or during which some were purged, is begun again.
+        """
+        wanted = self._of(subjects.history(job), after + 1)
+        what = f"a read of the history of {job.job_id}"
+        for _ in range(_READS):
+            try:
+                async with pulling_anew(self._connection, wanted) as pull:
+                    found = [log_message(*each) async for each in pull.what_is_there()]
+                if len(found) == pull.pending:
+                    return found
+            except (ConnectionLost, NotConfirmed):
+                if self._connection.is_closed:
+                    raise NotConfirmed(what, None, job.job_id) from None
+            await self._connection.until_up()
+        raise NotConfirmed(what, _READS * PULL_SECONDS, job.job_id)
+
+    async def follow(self, watched: str) -> AsyncGenerator[Entry, None]:
+        """What the log holds under these subjects, then what is added, without end."""
+        async with aclosing(self.follow_messages(watched)) as messages:
+            async for message in messages:
+                entry = _read(message)
+                if entry is not None:
+                    yield entry
+
+    async def follow_messages(
+        self, watched: str, *, after: int = 0, since: datetime | None = None
+    ) -> AsyncGenerator[LogMessage, None]:
+        """The same, whether events or not: what follows a sequence, or was stored since a time.
+
+        A lost connection, and a server that is not ready yet after it, is picked up where it broke.
+        """
+        position = after
+        read_on = through_outages(
+            self._connection,
+            "the log",
+            lambda: self._messages_after(position, watched, since),
+            may_come_back=lambda: position > 0,
+        )
+        async with aclosing(read_on) as messages:
+            async for message in messages:
+                position = message.sequence
+                yield message
+
+    async def _messages_after(
+        self, position: int, watched: str, since: datetime | None
+    ) -> AsyncGenerator[LogMessage, None]:
+        wanted = self._of(watched, position + 1, since)
+        async with pulling_anew(self._connection, wanted) as pull:
+            async for each in pull.what_comes(at_once=_AT_ONCE):
+                yield log_message(*each)
+
+    def _of(self, watched: str, first: int = 1, since: datetime | None = None) -> ShortLived:
+        return ShortLived(
+            stream=LOG,
+            purpose="read",
+            first=first,
+            since=since,
+            subject=watched,
+            idle=_IDLE,
+            is_deleted=self._deletes_consumers,
+        )
+
+
+def entries_in(messages: Iterable[LogMessage]) -> list[Entry]:
+    return [entry for entry in map(_read, messages) if entry is not None]
+
+
+def see_that_it_reaches(sequence: int, newest: int, job: JobAddress) -> None:
+    """A replica that lags must not be taken for the log."""
+    if newest < sequence:
+        what = f"a read of {job.job_id} at sequence {sequence} or later"
+        raise NotConfirmed(what, UNTIL_ABREAST, job.job_id)
+
+
+def _end_of(messages: list[LogMessage]) -> int:
+    return messages[-1].sequence if messages else 0
+
+
+def _read(message: LogMessage) -> Entry | None:
+    """The event in a message of the log; what is none is said aloud and left out."""
+    read = log_wire.read(message.subject, message.sequence, message.data, message.headers)
+    if isinstance(read, Entry):
+        return read
+    reason = read.reason if isinstance(read, Undecodable) else "a worker's heartbeat"
+    log.warning(
+        "message %s on %s is not an event of its job and is ignored: %s",
+        message.sequence,
+        message.subject,
+        reason,
+        extra={"subject": message.subject, "sequence": message.sequence, "reason": reason},
+    )
+    return None

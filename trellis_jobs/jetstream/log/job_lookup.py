@@ -1,0 +1,29 @@
+"""Jobs by their id alone, in the log itself."""
+
+from __future__ import annotations
+
+from operator import attrgetter
+from typing import TYPE_CHECKING
+
+from trellis_jobs.contract.topology import LOG
+from trellis_jobs.errors import InfrastructureMissing, RequestRefused
+from trellis_jobs.jetstream.client import api
+from trellis_jobs.model import subjects
+
+if TYPE_CHECKING:
+    from trellis_jobs.jetstream.client.connection import Connection
+    from trellis_jobs.model.identity import JobAddress
+
+
+async def jobs_with_id(connection: Connection, job_id: str) -> list[JobAddress]:
+    """None if the log holds none; several if several queues have a job with this id."""
+    asked = {"subjects_filter": subjects.of_id(job_id)}
+    try:
+        info = await api.request(connection, f"STREAM.INFO.{LOG}", asked)
+    except RequestRefused as refusal:
+        if refusal.code == api.STREAM_NOT_FOUND:
+            raise InfrastructureMissing(f"stream {LOG}") from None
+        raise
+    found = map(subjects.parse, info["state"].get("subjects") or {})
+    jobs = {each.job for each in found if isinstance(each, subjects.LifecycleSubject)}
+    return sorted(jobs, key=attrgetter("service", "job_type"))

@@ -1,0 +1,109 @@
+"""Worker presence in the log: one's own heartbeats, and what those of another worker say."""
+
+from __future__ import annotations
+
+import asyncio
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING, Final
+
+from trellis_jobs.contract.topology import LOG
+from trellis_jobs.errors import JobsError, NotPermitted
+from trellis_jobs.jetstream.client import api
+from trellis_jobs.jetstream.client.connection import Connection, ConnectionLost, NoResponders
+from trellis_jobs.jetstream.client.server_info import server_time
+from trellis_jobs.jetstream.log.reads import sequence_of
+from trellis_jobs.model import subjects
+from trellis_jobs.model.presence import WorkerHeartbeat, death_of
+from trellis_jobs.model.subjects import PresenceSubject
+from trellis_jobs.wire import headers as h
+from trellis_jobs.wire import presence as wire
+
+if TYPE_CHECKING:
+    from trellis_jobs.contract.features import Features
+    from trellis_jobs.jetstream.client.message import Message
+
+INTERVAL: Final = timedelta(seconds=5)
+# A heartbeat removes itself from the log after six intervals, so the log does not fill up
+# and an instance without one is gone. The last one too: not before those that came before it.
+_INTERVALS_OF_LIFE: Final = 6
+_NO_HEARTBEAT: Final = "died: the log holds no heartbeat of it"
+_SHORTEST_TTL: Final = 1
+_PATIENCE: Final = 2.0
+
+
+class Presence:
+    def __init__(
+        self, connection: Connection, features: Features, *, interval: timedelta = INTERVAL
+    ) -> None:
+        self.interval = interval
+        self._connection = connection
+        self._features = features
+
+    @property
+    def lifetime(self) -> float:
+        """For how long a heartbeat counts, in seconds."""
+        return _INTERVALS_OF_LIFE * self.interval.total_seconds()
+
+    def over(self, connection: Connection) -> Presence:
+        """The same, over another connection."""
+        return Presence(connection, self._features, interval=self.interval)
+
+    async def beat(self, heartbeat: WorkerHeartbeat) -> None:
+        subject = subjects.presence(heartbeat.service, heartbeat.job_type, heartbeat.instance)
+        headers = None
+        if self._features.message_ttl:
+            headers = {h.TTL: f"{max(_SHORTEST_TTL, round(self.lifetime))}s"}
+        await self._connection.publish(subject, wire.encode(heartbeat), headers=headers)
+
+    async def death_of(self, whose: PresenceSubject, consumer: str) -> str | None:
+        """Why that worker counts as dead; None while it counts as alive.
+
+        The age of its newest heartbeat is measured by the server's clock alone; the queue's
+        `consumer` is asked for that. A worker whose heartbeats cannot be read counts as alive:
+        only an error's wording depends on it.
+        """
+        message = await self._newest(whose)
+        if message is None:
+            return None
+        if _is_none(message):
+            # Where heartbeats do not expire, a worker without one never sent any.
+            return _NO_HEARTBEAT if self._features.message_ttl else None
+        beat = wire.decode(message.data, expected=whose)
+        stored = (message.headers or {}).get("Nats-Time-Stamp")
+        if isinstance(beat, str) or stored is None:
+            return None
+        try:
+            async with asyncio.timeout(_PATIENCE):
+                now = await server_time(self._connection, consumer)
+        except (JobsError, ConnectionLost, TimeoutError):
+            return None
+        return death_of(beat, now - datetime.fromisoformat(stored))
+
+    async def newest(self, service: str, job_type: str, instance: str) -> int | None:
+        """The log sequence of the instance's newest heartbeat; 0: there is none, or it left.
+
+        None where nobody can tell right now. A heartbeat that removes itself tells by its absence.
+        """
+        whose = PresenceSubject(service, job_type, instance)
+        message = await self._newest(whose)
+        if message is None:
+            return None
+        if _is_none(message) or _is_farewell(message, whose):
+            return 0
+        return sequence_of(message) if "Nats-Sequence" in (message.headers or {}) else None
+
+    async def _newest(self, whose: PresenceSubject) -> Message | None:
+        subject = subjects.presence(whose.service, whose.job_type, whose.instance)
+        try:
+            return await api.newest(self._connection, LOG, subject, timeout=_PATIENCE)
+        except (ConnectionLost, NoResponders, NotPermitted):
+            return None
+
+
+def _is_none(message: Message) -> bool:
+    return (message.headers or {}).get("Status") == "404"
+
+
+def _is_farewell(message: Message, whose: PresenceSubject) -> bool:
+    beat = wire.decode(message.data, expected=whose)
+    return not isinstance(beat, str) and beat.stopping

@@ -1,0 +1,1 @@
+"""Streams, consumers and buckets: planned, created, and checked."""

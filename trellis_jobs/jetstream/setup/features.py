@@ -1,0 +1,131 @@
+"""What server this is: its features, and how many replicas its cluster can hold."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import re
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, Any, Final
+
+import orjson
+
+from trellis_jobs.contract.features import LEVEL_2_11, LEVEL_2_12, LEVEL_2_14, Features
+from trellis_jobs.errors import InfrastructureError, NotConfirmed
+from trellis_jobs.jetstream.client import api
+from trellis_jobs.jetstream.client.connect_options import Access
+from trellis_jobs.jetstream.client.connection import Connection, ConnectionLost, NoResponders
+from trellis_jobs.jetstream.client.replication import is_live
+from trellis_jobs.jetstream.client.user_keys import is_seed
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+log = logging.getLogger(__name__)
+
+_JSZ: Final = "$SYS.REQ.SERVER.PING.JSZ"
+_JSZ_TIMEOUT: Final = 2.0
+_LOOKS: Final = (0.0, 0.02, 0.05, 0.1, 0.2)
+_REPLICATED: Final = 3
+_LEVEL_BY_MINOR: Final = {11: LEVEL_2_11, 12: LEVEL_2_12, 13: LEVEL_2_12}
+
+
+async def detect_features(connection: Connection) -> Features:
+    """From `$JS.API.INFO`; where these credentials may not ask, from the version it greets with."""
+    version = connection.server_version
+    try:
+        info = await api.request(connection, "INFO")
+    except (InfrastructureError, NotConfirmed) as error:
+        log.info(
+            "the server does not tell its features, so they are those of version %s: %s",
+            version,
+            error,
+            extra={"version": version, "why": str(error)},
+        )
+        return Features(version, level_of(version))
+    return Features(version, int(info.get("api", {}).get("level", 0)))
+
+
+async def detect_replicas(access: Access, system_account: str) -> int:
+    """3 when at least three JetStream servers are current, else 1; asks the system account."""
+    try:
+        async with _system(access, system_account) as system:
+            return await _ask_replicas(system)
+    except (ConnectionLost, NoResponders, InfrastructureError, orjson.JSONDecodeError) as error:
+        return _undetected(error)
+
+
+async def own_report(access: Access, system_account: str) -> dict[str, Any] | None:
+    """What the server tells of its JetStream: settings and use; None where it does not tell."""
+    try:
+        async with _system(access, system_account) as system:
+            return await _jsz(system)
+    except (ConnectionLost, NoResponders, InfrastructureError, orjson.JSONDecodeError):
+        return None
+
+
+def writes_at_once(report: dict[str, Any] | None) -> bool | None:
+    """Whether the server has on disk what it confirms; None where it does not tell."""
+    config = (report or {}).get("config") or {}
+    return bool(config.get("sync_always")) if config else None
+
+
+@asynccontextmanager
+async def _system(access: Access, system_account: str) -> AsyncIterator[Connection]:
+    """It is given as a URL with user and password, or as a credentials file or seed."""
+    system = await Connection.open(
+        _access_to_system(access, system_account), name="jobs replica probe"
+    )
+    try:
+        yield system
+    finally:
+        await system.close()
+
+
+def _access_to_system(access: Access, given: str) -> Access:
+    if "://" in given:
+        return Access(servers=given, tls=access.tls, tls_first=access.tls_first)
+    known_by = {"nkey" if is_seed(given) else "credentials": given}
+    return Access(servers=access.servers, tls=access.tls, tls_first=access.tls_first, **known_by)
+
+
+async def _ask_replicas(system: Connection) -> int:
+    """A peer is not current for a moment whenever something is made, so one look is not enough."""
+    replicas = 1
+    for pause in _LOOKS:
+        await asyncio.sleep(pause)
+        answer = await _jsz(system, b'{"leader_only": true}')
+        replicas = replicas_from_jsz(answer)
+        if replicas == _REPLICATED or 1 + len(_peers(answer)) < _REPLICATED:
+            break
+    return replicas
+
+
+async def _jsz(system: Connection, wanted: bytes = b"") -> dict[str, Any]:
+    answer: dict[str, Any] = orjson.loads(
+        (await system.ask(_JSZ, wanted, timeout=_JSZ_TIMEOUT)).data
+    )
+    data: dict[str, Any] = answer.get("data", answer)
+    return data
+
+
+def replicas_from_jsz(answer: dict[str, Any]) -> int:
+    """The leader counts itself and the peers that are current, online and recently active."""
+    live = [peer for peer in _peers(answer) if peer.get("current") and is_live(peer)]
+    return _REPLICATED if 1 + len(live) >= _REPLICATED else 1
+
+
+def _peers(answer: dict[str, Any]) -> list[dict[str, Any]]:
+    meta = answer.get("data", answer).get("meta_cluster") or {}
+    return list(meta.get("replicas") or ())
+
+
+def _undetected(why: Exception) -> int:
+    log.warning("the cluster's size could not be asked, so it counts as 1: %s", why)
+    return 1
+
+
+def level_of(version: str) -> int:
+    found = re.match(r"2\.(\d+)", version)
+    minor = int(found[1]) if found else 0
+    return _LEVEL_BY_MINOR.get(minor, LEVEL_2_14 if minor > max(_LEVEL_BY_MINOR) else 0)

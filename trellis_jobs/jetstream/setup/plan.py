@@ -1,0 +1,239 @@
+"""What the server should hold against what it holds: what would be made, changed, or refused."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
+from typing import TYPE_CHECKING, Any, Final
+
+from trellis_jobs.contract.topology import (
+    FIXED_DELIVERY,
+    LOG,
+    WORK,
+    Config,
+    Topology,
+)
+from trellis_jobs.jetstream.client import api
+from trellis_jobs.jetstream.setup import work_source
+from trellis_jobs.model import subjects
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from trellis_jobs.jetstream.client.connection import Connection
+    from trellis_jobs.jetstream.setup.work_source import Info, WorkSource
+
+_OTHER_SOURCE: Final = "other sources enqueue jobs again, or never"
+DANGEROUS: Final[Mapping[str, str]] = {
+    "retention": "another retention drops jobs that are not done, or keeps them for ever",
+    "subjects": "other subjects miss events, or take in messages that are none",
+    "sources": _OTHER_SOURCE,
+    "storage": "storage can be changed only by deleting what is stored",
+    **dict.fromkeys(work_source.ESSENTIAL, _OTHER_SOURCE),
+}
+# One consumer for each queue, and one for each read of a job's history: "no limit" (-1) means a
+# thousand to servers from 2.15 on. Servers take this only when a stream is made.
+_WHEN_MADE: Final[Mapping[str, Config]] = {
+    LOG: {"max_consumers": 100_000},
+    WORK: {"max_consumers": 100_000},
+}
+# A server that does not know such a setting does not hold a stream that has it: while a cluster is
+# upgraded, its log would have no leader (seen with two of 2.12.8 beside one of 2.15.1), and there
+# is no way back. Not so allow_msg_ttl: 2.10, which does not know it, passes over it (seen beside
+# 2.11.11 and 2.15.1, and after going back), and newer servers refuse heartbeats without it.
+_UNKNOWN_BEFORE: Final[Mapping[str, str]] = {"allow_atomic": "2.12", "allow_batched": "2.14"}
+_MISSING: Final = object()
+
+
+class Act(StrEnum):
+    CREATED = "created"
+    UPDATED = "updated"
+    KEPT = "kept"
+    REFUSED = "refused"
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """One stream or consumer; `call` and `body` are the request that makes it so.
+
+    Without a `call` it takes several: `work_source.connect_work`.
+    """
+
+    act: Act
+    name: str
+    details: tuple[str, ...] = ()
+    call: str = field(default="", repr=False, compare=False)
+    body: Config | None = field(default=None, repr=False, compare=False)
+
+    @property
+    def what(self) -> str:
+        stream, _, consumer = self.name.partition("/")
+        return f"consumer {consumer} of {stream}" if consumer else f"stream {stream}"
+
+
+async def survey(connection: Connection, topology: Topology) -> list[Change]:
+    """The streams and what feeds the work queue, in the order in which they must be made."""
+    found = {
+        config["name"]: await api.find(connection, f"STREAM.INFO.{config['name']}")
+        for config in topology.streams()
+    }
+    source = await work_source.look(connection, topology, found)
+    topology = replace(topology, work_delivery=source.subject)
+    changes = []
+    for desired in topology.streams():
+        name = desired["name"]
+        if name == WORK and source.is_cut and found[WORK] is not None:
+            del desired["sources"]  # what is wrong with it is told of the consumer
+        changes.append(_judge_stream(desired, _config(found[name]), topology))
+        if name == LOG:
+            changes += _judge_to_work(topology, source, has_work=found[WORK] is not None)
+    return changes
+
+
+async def survey_queue(connection: Connection, desired: Config) -> Change:
+    """The consumer of one queue, made as its service would."""
+    # Here, because a producer, which loads this module too, makes no consumer.
+    from trellis_jobs.jetstream.work.consumer_setup import drift, unfit  # noqa: PLC0415
+
+    name = f"{WORK}/{desired['name']}"
+    found = _config(await api.find(connection, f"CONSUMER.INFO.{WORK}.{desired['name']}"))
+    if found is None:
+        return Change(Act.CREATED, name)
+    if differences := unfit(desired, found):
+        return Change(Act.REFUSED, name, tuple(differences))
+    behind = tuple(drift(desired, found))
+    return Change(Act.UPDATED if behind else Act.KEPT, name, behind)
+
+
+def _judge_stream(desired: Config, found: Config | None, topology: Topology) -> Change:
+    name = desired["name"]
+    if found is None:
+        body = desired | _WHEN_MADE.get(name, {})
+        return Change(Act.CREATED, name, call=f"STREAM.CREATE.{name}", body=body)
+    differing = {
+        key: value
+        for key, value in desired.items()
+        if not _same(key, value, found.get(key, _MISSING), topology)
+    }
+    if dangerous := DANGEROUS.keys() & differing.keys():
+        dangers = _dangers(dangerous, desired, found)
+        return Change(Act.REFUSED, name, (*dangers, *_of_another_runtime(name, found)))
+    unknown = [key for key in _UNKNOWN_BEFORE if key in differing]
+    if not topology.by_operator:
+        for key in unknown:
+            del differing[key]
+    if not differing:
+        return Change(Act.KEPT, name, (*_could_grow(desired, found), *map(_could_allow, unknown)))
+    details = tuple(_explain(key, value, found.get(key)) for key, value in differing.items())
+    # What is found goes back as it came, so that settings this library does not know survive.
+    body = {**found, **differing}
+    return Change(Act.UPDATED, name, details, f"STREAM.UPDATE.{name}", body)
+
+
+def _judge_to_work(topology: Topology, found: WorkSource, *, has_work: bool) -> list[Change]:
+    """A work queue of a server before 2.14 reads the log without a consumer, and keeps to that."""
+    desired = topology.to_work()
+    if desired is None or found.is_plain:
+        return []
+    if found.consumer is None:
+        if has_work and found.listens_at is None:
+            return []  # not made by this library: what is wrong is told of the stream
+        if has_work:
+            return [Change(Act.CREATED, work_source.NAME)]
+        body = work_source.consumer_body(topology)
+        return [Change(Act.CREATED, work_source.NAME, (), work_source.CREATE, body)]
+    differing = [key for key in work_source.ESSENTIAL if desired[key] != found.consumer.get(key)]
+    if differing and not (topology.by_operator and has_work):
+        return [Change(Act.REFUSED, work_source.NAME, _dangers(differing, desired, found.consumer))]
+    step = work_source.next_step(found, desired, by_operator=topology.by_operator)
+    if step is None or not has_work:
+        return [Change(Act.KEPT, work_source.NAME, _could_move(found))]
+    details = [_describe(key, desired[key], found.consumer.get(key)) for key in differing]
+    return [Change(Act.UPDATED, work_source.NAME, (*details, *_disconnected(found)))]
+
+
+def _could_move(found: WorkSource) -> tuple[str, ...]:
+    if found.delivers_to != FIXED_DELIVERY:
+        return ()
+    apply = "`trellis-jobs infra apply` makes it random, when no older version of this library runs"
+    return (f"every service knows its deliver_subject and can slow down job starts: {apply}",)
+
+
+def _disconnected(found: WorkSource) -> tuple[str, ...]:
+    if found.listens_at is None:
+        return (f"no job starts: {WORK} has no source, because a change of it was interrupted",)
+    if found.is_cut:
+        return (f"no job starts: {WORK} listens at another subject than it delivers to",)
+    if not found.is_bound:
+        return (f"no job starts: the source of {WORK} does not listen to it",)
+    if found.delivers_to == FIXED_DELIVERY:
+        return (
+            "deliver_subject should be random, is known to every service; older versions of this "
+            "library do not start any more afterwards",
+        )
+    return ()
+
+
+def _of_another_runtime(name: str, found: Config) -> tuple[str, ...]:
+    transforms = [
+        transform
+        for source in found.get("sources") or ()
+        for transform in source.get("subject_transforms") or ()
+    ]
+    if name != WORK or not any(each["dest"] in subjects.WORK_WITHOUT_IDS for each in transforms):
+        return ()
+    return (
+        f"{WORK} was made by another Trellis runtime, whose work subjects have no job id. Both can "
+        f"share {WORK} only as this library makes it: stop all workers, let the other runtime not "
+        f"provision any more, delete {WORK} (every job stays in {LOG}), and run "
+        "`trellis-jobs infra apply`. See docs/operate/provisioning.md",
+    )
+
+
+def _dangers(differing: Iterable[str], desired: Config, found: Config) -> tuple[str, ...]:
+    return tuple(
+        f"{_describe(key, desired[key], found.get(key))} ({DANGEROUS[key]})"
+        for key in sorted(differing)
+    )
+
+
+def _config(found: Info) -> Config | None:
+    return None if found is None else found["config"]
+
+
+def _same(key: str, desired: Any, found: Any, topology: Topology) -> bool:
+    if key == "sources" and isinstance(found, list):
+        return _essence(desired) == _essence(found)
+    if key == "num_replicas" and topology.replicas is None:
+        return True  # growing stops publishes for seconds, shrinking loses safety: only when told
+    if found is _MISSING:
+        return desired is False  # the server leaves false out
+    return bool(desired == found)
+
+
+def _essence(sources: list[Config]) -> list[tuple[str, list[Mapping[str, str]]]]:
+    """Plain sourcing that an older server began with is kept: changing it would replay jobs."""
+    return [(source["name"], source.get("subject_transforms") or []) for source in sources]
+
+
+def _could_grow(desired: Config, found: Config) -> tuple[str, ...]:
+    has, could = found["num_replicas"], desired["num_replicas"]
+    if could <= has:
+        return ()
+    return (f"num_replicas is {has}, the cluster can hold {could}: set replicas to change it",)
+
+
+def _could_allow(key: str) -> str:
+    needed = f"when no server is older than {_UNKNOWN_BEFORE[key]}"
+    return f"{key} is off: `trellis-jobs infra apply` turns it on, {needed}"
+
+
+def _explain(key: str, desired: object, found: object) -> str:
+    described = _describe(key, desired, found)
+    if key not in _UNKNOWN_BEFORE:
+        return described
+    return f"{described} (then no server older than {_UNKNOWN_BEFORE[key]} can hold the stream)"
+
+
+def _describe(key: str, desired: object, found: object) -> str:
+    return f"{key} should be {desired!r}, is {found!r}"

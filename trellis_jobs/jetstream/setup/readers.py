@@ -1,0 +1,102 @@
+"""Consumers of the log and of the work queue that do not belong to the installation itself.
+
+A service may read its own jobs through consumers with names of its choice, and may not delete
+them. So it can leave many behind, or make ones that push: an operator has to see both.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any, Final
+
+from trellis_jobs.contract.topology import LOG, TO_WORK, WORK
+from trellis_jobs.errors import RequestRefused
+from trellis_jobs.jetstream.client import api
+from trellis_jobs.jetstream.client.stored_message import nanoseconds_of
+from trellis_jobs.model import subjects
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from trellis_jobs.jetstream.client.connection import Connection
+
+_STREAMS: Final = (LOG, WORK)
+EVERYBODY: Final = "all services"
+_USES: Final = ("delivered", "ack_floor")
+
+
+@dataclass(frozen=True, slots=True)
+class Reader:
+    """`service`: whose jobs it reads. `deliver_subject`: where it pushes; None for a pull consumer.
+
+    `is_durable`: somebody gave it a name to come back to. `unused_for`: since it was made, or
+    delivered anything; zero while somebody listens or waits for messages.
+    """
+
+    stream: str
+    name: str
+    service: str
+    deliver_subject: str | None = None
+    is_durable: bool = False
+    unused_for: timedelta = timedelta()
+
+    @property
+    def path(self) -> str:
+        return f"{self.stream}/{self.name}"
+
+
+async def list_readers(connection: Connection) -> list[Reader]:
+    """All but `to-work` and the consumers of queues."""
+    found = []
+    for stream in _STREAMS:
+        try:
+            listed = await api.consumers(connection, stream)
+        except RequestRefused as refusal:
+            if refusal.code != api.STREAM_NOT_FOUND:
+                raise
+            continue
+        found += [_read(stream, info) for info in listed if info["name"] != TO_WORK]
+    return [each for each in found if each.stream == LOG or each.deliver_subject is not None]
+
+
+def pushing(readers: Iterable[Reader]) -> list[Reader]:
+    """Neither this library nor its commands make any."""
+    return [each for each in readers if each.deliver_subject is not None]
+
+
+def counted(readers: Iterable[Reader]) -> Counter[str]:
+    """How many readers of the log each service has."""
+    return Counter(each.service for each in readers if each.stream == LOG)
+
+
+def _read(stream: str, info: dict[str, Any]) -> Reader:
+    config = info["config"]
+    filters = config.get("filter_subjects") or [config.get("filter_subject") or ""]
+    return Reader(
+        stream,
+        info["name"],
+        subjects.service_of(filters[0]) or EVERYBODY,
+        config.get("deliver_subject"),
+        is_durable=bool(config.get("durable_name")),
+        unused_for=_unused_for(info),
+    )
+
+
+def _unused_for(info: dict[str, Any]) -> timedelta:
+    """By the server's clock."""
+    if info.get("push_bound") or info.get("num_waiting"):
+        return timedelta()
+    used = [info["created"], *(info.get(each, {}).get("last_active") for each in _USES)]
+    last = max(nanoseconds_of(each) for each in used if each)
+    return timedelta(microseconds=max(0, nanoseconds_of(info["ts"]) - last) // 1000)
+
+
+async def delete_reader(connection: Connection, reader: Reader) -> None:
+    """One that is gone already is as good as deleted."""
+    try:
+        await api.request(connection, f"CONSUMER.DELETE.{reader.stream}.{reader.name}")
+    except RequestRefused as refusal:
+        if refusal.code != api.CONSUMER_NOT_FOUND:
+            raise

@@ -1,0 +1,259 @@
+"""How the work queue reads the log: through the consumer `to-work` and the source of JOBS_WORK.
+
+The consumer delivers to a subject on which the source listens. Any service may aim push consumers
+at a subject that it knows and so slow down every job start, so the subject is random. Servers
+refuse to move a consumer while somebody listens to it, and a source does not notice that its
+subject was changed, so a move takes steps: remove the source, move the consumer, add the source.
+
+The position of the source is kept by the consumer. So a process that dies between two steps loses
+nothing: no job starts until the next provisioning takes the remaining steps.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import secrets
+from dataclasses import dataclass, replace
+from datetime import timedelta
+from enum import StrEnum
+from typing import TYPE_CHECKING, Any, Final
+
+from trellis_jobs.contract.topology import (
+    FIXED_DELIVERY,
+    LOG,
+    TO_WORK,
+    WORK,
+    Config,
+    Topology,
+    delivery_subject,
+)
+from trellis_jobs.errors import InfrastructureMismatch, RequestRefused
+from trellis_jobs.jetstream.client import api
+from trellis_jobs.jetstream.client.stored_message import moment_of, nanoseconds_of
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from datetime import datetime
+
+    from trellis_jobs.jetstream.client.connection import Connection
+
+log = logging.getLogger(__name__)
+
+# What the server tells of a stream or consumer, or None when there is no such one.
+Info = dict[str, Any] | None
+
+NAME: Final = f"{LOG}/{TO_WORK}"
+CREATE: Final = f"CONSUMER.CREATE.{LOG}.{TO_WORK}"
+STREAMS: Final = (LOG, WORK)
+# What makes the consumer another one; everything else is left as an operator set it.
+ESSENTIAL: Final = ("ack_policy", "filter_subjects")
+_INFO: Final = f"CONSUMER.INFO.{LOG}.{TO_WORK}"
+_PAUSE: Final = f"CONSUMER.PAUSE.{LOG}.{TO_WORK}"
+# A source that was just added listens within 0.2 s; after a restart 2.15 takes 4 s.
+_LISTENS_WITHIN: Final = 6.0
+# The source confirms what it has stored at each heartbeat of the consumer, every second.
+_CONFIRMED_WITHIN: Final = 3.0
+_POLL_INTERVAL: Final = 0.05
+# Longer than a move takes. It ends by itself if the process dies.
+_PAUSED_FOR: Final = timedelta(seconds=10)
+_MOST_STEPS: Final = 20
+# Another process took a step in between: the state that it left is read again.
+_TAKEN_BY_ANOTHER: Final = frozenset(
+    {api.CONSUMER_NAME_IN_USE, api.CONSUMER_EXISTS, api.CONSUMER_NOT_FOUND}
+)
+
+
+class Step(StrEnum):
+    CREATE = "create the consumer"
+    DELETE = "delete the consumer"
+    AMEND = "correct the filter of the consumer"
+    DETACH = "remove the source"
+    MOVE = "move the consumer to a random subject"
+    ATTACH = "add the source"
+
+
+@dataclass(frozen=True, slots=True)
+class WorkSource:
+    """Both ends as the server has them; `listens_at` is None when JOBS_WORK has no source.
+
+    `is_plain`: JOBS_WORK reads the log without the consumer, as servers before 2.14 do.
+    `last_in_log` is the newest sequence of the log.
+    """
+
+    consumer: Config | None
+    listens_at: str | None
+    is_bound: bool = False
+    is_plain: bool = False
+    last_in_log: int = 0
+
+    @property
+    def delivers_to(self) -> str | None:
+        return None if self.consumer is None else self.consumer.get("deliver_subject")
+
+    @property
+    def subject(self) -> str:
+        """The subject in force, or a new random one: services have no way to learn it."""
+        found = self.delivers_to or self.listens_at
+        return found or delivery_subject(secrets.token_hex(16))
+
+    @property
+    def is_cut(self) -> bool:
+        """No job starts: nobody listens where the consumer delivers."""
+        if self.consumer is None or self.is_plain:
+            return False
+        return self.listens_at != self.delivers_to
+
+
+def next_step(found: WorkSource, desired: Config, *, by_operator: bool) -> Step | None:
+    """The step that leads from any state nearer to a work queue that reads the log.
+
+    Only operators move the well-known subject, correct a consumer, and restart a source that does
+    not listen: older versions of this library refuse a subject that they do not know.
+    """
+    if found.consumer is None:
+        return Step.CREATE
+    if by_operator and (repair := _repair(found.consumer, desired)):
+        return repair
+    is_to_move = by_operator and found.delivers_to == FIXED_DELIVERY
+    if found.listens_at is None:
+        return Step.MOVE if is_to_move else Step.ATTACH
+    if is_to_move or found.is_cut or (by_operator and not found.is_bound):
+        return Step.DETACH
+    return None
+
+
+def _repair(consumer: Config, desired: Config) -> Step | None:
+    if consumer.get("ack_policy") != desired["ack_policy"]:
+        return Step.DELETE
+    if consumer.get("filter_subjects") != desired["filter_subjects"]:
+        return Step.AMEND
+    return None
+
+
+def consumer_body(topology: Topology, *, skipped: int = 0) -> Config:
+    """The request that creates `to-work`.
+
+    Beside a work queue it starts at the first event, and the source skips what it has stored. The
+    source confirms nothing of what it skips, so that 1,000 skipped events would be the last ones
+    that it gets (2.14.6 and 2.15.1): as many may be unconfirmed as can be skipped.
+    """
+    desired = topology.to_work() or {}
+    room = desired["max_ack_pending"] + skipped
+    config = desired | {"max_ack_pending": room}
+    return {"stream_name": LOG, "action": "create", "config": config}
+
+
+async def look(
+    connection: Connection, topology: Topology, streams: Mapping[str, Info] | None = None
+) -> WorkSource:
+    """`streams`: what the server has just told of them.
+
+    For an operator a source that does not listen yet gets the time it needs.
+    """
+    for _ in range(round(_LISTENS_WITHIN / _POLL_INTERVAL)):
+        if streams is None:
+            streams = {each: await api.find(connection, f"STREAM.INFO.{each}") for each in STREAMS}
+        found = _read(await api.find(connection, _INFO), streams)
+        if not topology.by_operator or not _may_listen_soon(found, topology):
+            break
+        streams = None
+        await asyncio.sleep(_POLL_INTERVAL)
+    return found
+
+
+def _may_listen_soon(found: WorkSource, topology: Topology) -> bool:
+    if found.consumer is None or found.is_bound or found.is_cut or found.is_plain:
+        return False
+    return _repair(found.consumer, topology.to_work() or found.consumer) is None
+
+
+def _read(consumer: Info, streams: Mapping[str, Info]) -> WorkSource:
+    work, log_info = streams[WORK], streams[LOG]
+    sources = (work["config"].get("sources") or ()) if work else ()
+    subjects = [each["consumer"]["deliver_subject"] for each in sources if each.get("consumer")]
+    return WorkSource(
+        consumer=None if consumer is None else consumer["config"],
+        listens_at=subjects[0] if subjects else None,
+        is_bound=bool(consumer and consumer.get("push_bound")),
+        is_plain=bool(sources) and not subjects,
+        last_in_log=int(log_info["state"]["last_seq"]) if log_info else 0,
+    )
+
+
+async def connect_work(connection: Connection, topology: Topology) -> None:
+    """Take one step after the other, whichever process began, until the log is read."""
+    desired = topology.to_work() or {}
+    for _ in range(_MOST_STEPS):
+        found = await look(connection, topology)
+        step = next_step(found, desired, by_operator=topology.by_operator)
+        if step is None:
+            await _resume(connection)
+            return
+        log.info("connecting the work queue with the log: %s", step.value)
+        try:
+            await _take(connection, step, found, replace(topology, work_delivery=found.subject))
+        except RequestRefused as refusal:
+            if refusal.code not in _TAKEN_BY_ANOTHER:
+                raise
+    raise InfrastructureMismatch(
+        f"consumer {TO_WORK} of {LOG}",
+        ("it was changed by others again and again: run one `trellis-jobs infra apply` at a time",),
+    )
+
+
+async def _take(connection: Connection, step: Step, found: WorkSource, topology: Topology) -> None:
+    desired, known = topology.to_work() or {}, found.consumer or {}
+    match step:
+        case Step.CREATE:
+            body = consumer_body(topology, skipped=found.last_in_log)
+            await api.request(connection, CREATE, body)
+        case Step.DELETE:
+            await api.request(connection, f"CONSUMER.DELETE.{LOG}.{TO_WORK}")
+        case Step.AMEND:
+            await _update(connection, known | {"filter_subjects": desired["filter_subjects"]})
+        case Step.DETACH:
+            if found.is_bound:
+                await _until_all_is_confirmed(connection)
+            await _set_sources(connection, [])
+        case Step.MOVE:
+            moved = delivery_subject(secrets.token_hex(16))
+            await _update(connection, known | {"deliver_subject": moved})
+        case Step.ATTACH:
+            await _set_sources(connection, topology.work()["sources"])
+
+
+async def _until_all_is_confirmed(connection: Connection) -> None:
+    """Stop the consumer for some seconds, so that no event is copied a second time.
+
+    A second copy would do no harm: a worker that gets it finds the job started, and drops it.
+    """
+    info = await api.request(connection, _INFO)
+    until = _server_time(info) + _PAUSED_FOR
+    await api.request(connection, _PAUSE, {"pause_until": until.isoformat()})
+    for _ in range(round(_CONFIRMED_WITHIN / _POLL_INTERVAL)):
+        if (await api.request(connection, _INFO))["num_ack_pending"] == 0:
+            return
+        await asyncio.sleep(_POLL_INTERVAL)
+
+
+async def _resume(connection: Connection) -> None:
+    """End the pause of a move; one that an operator asked for lasts longer and is kept."""
+    info = await api.request(connection, _INFO)
+    remaining = timedelta(microseconds=int(info.get("pause_remaining") or 0) // 1000)
+    if info.get("paused") and remaining <= _PAUSED_FOR:
+        await api.request(connection, _PAUSE)
+
+
+async def _update(connection: Connection, config: Config) -> None:
+    body = {"stream_name": LOG, "action": "update", "config": config}
+    await api.request(connection, CREATE, body)
+
+
+async def _set_sources(connection: Connection, sources: list[Config]) -> None:
+    work = (await api.request(connection, f"STREAM.INFO.{WORK}"))["config"]
+    await api.request(connection, f"STREAM.UPDATE.{WORK}", {**work, "sources": sources})
+
+
+def _server_time(info: dict[str, Any]) -> datetime:
+    return moment_of(nanoseconds_of(info["ts"]))

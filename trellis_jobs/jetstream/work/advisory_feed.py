@@ -1,0 +1,93 @@
+"""Advisories of the work queue, one by one, each until somebody says that it is dealt with."""
+
+from __future__ import annotations
+
+import logging
+from contextlib import aclosing
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import TYPE_CHECKING, Final
+
+from trellis_jobs.contract.topology import ADVISORIES, ADVISORY_CONSUMER, advisory_consumer
+from trellis_jobs.errors import InfrastructureMissing, RequestRefused
+from trellis_jobs.jetstream.client import api
+from trellis_jobs.jetstream.client.connection import ConnectionLost
+from trellis_jobs.jetstream.client.pull_consumer import pulling
+from trellis_jobs.jetstream.client.resume_after_disconnect import through_outages
+from trellis_jobs.jetstream.client.stored_message import moment_of
+from trellis_jobs.jetstream.work.delivery import answer_bytes
+from trellis_jobs.model.settlement import Ack, Nak
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator
+    from datetime import datetime
+
+    from trellis_jobs.jetstream.client.connection import Connection
+    from trellis_jobs.model.settlement import Answer
+
+log = logging.getLogger(__name__)
+
+_AT_ONCE: Final = 20
+_AGAIN: Final = Nak(timedelta(seconds=10))
+
+
+@dataclass(frozen=True, slots=True)
+class Advisory:
+    """`stored_at` is the server's word; what it says of itself, anybody may have written."""
+
+    subject: str
+    data: bytes
+    reply: str
+    stored_at: datetime
+
+
+class AdvisoryFeed:
+    """All replicas share one durable consumer: each advisory goes to one of them at a time."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+
+    async def advisories(self) -> AsyncGenerator[Advisory, None]:
+        """Without end, and through any outage; one that is not answered comes again."""
+        read_on = through_outages(
+            self._connection, "advisories", self._from_the_consumer, may_come_back=lambda: False
+        )
+        async with aclosing(read_on) as found:
+            async for advisory in found:
+                yield advisory
+
+    async def done(self, advisory: Advisory) -> None:
+        await self._answer(advisory, Ack())
+
+    async def later(self, advisory: Advisory) -> None:
+        await self._answer(advisory, _AGAIN)
+
+    async def _from_the_consumer(self) -> AsyncGenerator[Advisory, None]:
+        await self._ensure()
+        async with pulling(self._connection, ADVISORIES, ADVISORY_CONSUMER) as pull:
+            async for message, delivery in pull.what_comes(at_once=_AT_ONCE):
+                stored_at = moment_of(delivery.stored_ns)
+                yield Advisory(message.subject, message.data, message.reply, stored_at)
+
+    async def _ensure(self) -> None:
+        config = advisory_consumer()
+        call = f"CONSUMER.CREATE.{ADVISORIES}.{ADVISORY_CONSUMER}.{config['filter_subject']}"
+        body = {"stream_name": ADVISORIES, "action": "create", "config": config}
+        try:
+            await api.request(self._connection, call, body)
+        except RequestRefused as refusal:
+            if refusal.code == api.STREAM_NOT_FOUND:
+                raise InfrastructureMissing(f"stream {ADVISORIES}") from refusal
+            if refusal.code not in (api.CONSUMER_EXISTS, api.CONSUMER_NAME_IN_USE):
+                raise
+
+    async def _answer(self, advisory: Advisory, answer: Answer) -> None:
+        data = answer_bytes(answer)
+        try:
+            await self._connection.publish(advisory.reply, data or b"")
+        except ConnectionLost as error:
+            log.warning(
+                "an advisory was not acknowledged and will be delivered again: %s",
+                error,
+                extra={"error": str(error)},
+            )

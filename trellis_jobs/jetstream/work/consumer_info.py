@@ -1,0 +1,130 @@
+"""The consumers of the work queue as the server has them: for those who look after queues."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any, Final
+
+from trellis_jobs.contract.topology import WORK, Config, consumer_name
+from trellis_jobs.errors import NotPermitted, RequestRefused
+from trellis_jobs.jetstream.client import api
+from trellis_jobs.jetstream.client.stored_message import moment_of, nanoseconds_of
+from trellis_jobs.model import subjects
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from trellis_jobs.jetstream.client.connection import Connection
+
+# In the consumer's metadata: why it is paused, and who paused it.
+PAUSE_REASON: Final = "trellis.paused.reason"
+PAUSED_BY: Final = "trellis.paused.by"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QueueConsumer:
+    """`delivered` is the newest message that was delivered at all; `pending` how many never were.
+
+    `at` is the server's time when it said so. `unanswered`: deliveries that wait for their answer.
+    `asking`: pulls that wait for work, so workers with a free hand. `config`: all its settings, as
+    the server has them.
+    """
+
+    name: str
+    at: datetime
+    subject: str
+    ack_wait: timedelta
+    delivery_limit: int | None
+    delivered: int
+    pending: int
+    unanswered: int
+    asking: int
+    is_paused: bool
+    pause_remaining: timedelta | None
+    config: Config = field(default_factory=dict, repr=False)
+
+    @property
+    def is_left_alone(self) -> bool:
+        """Work waits, nobody asks for it, and nobody has any of it in hand.
+
+        Not so while it is paused: then nobody is given any.
+        """
+        return self.pending > 0 and not (self.unanswered or self.asking or self.is_paused)
+
+    @property
+    def paused_because(self) -> str | None:
+        return self._noted(PAUSE_REASON)
+
+    @property
+    def paused_by(self) -> str | None:
+        return self._noted(PAUSED_BY)
+
+    def _noted(self, key: str) -> str | None:
+        metadata = self.config.get("metadata") or {}
+        return (metadata.get(key) or None) if self.is_paused else None
+
+
+class QueueConsumers:
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+
+    async def of(self, service: str, job_type: str) -> QueueConsumer | None:
+        """None when no worker of the queue was ever started."""
+        found = await self.named(consumer_name(service, job_type))
+        return found or await self._bound(service, job_type)
+
+    async def named(self, name: str) -> QueueConsumer | None:
+        try:
+            info = await api.request(self._connection, f"CONSUMER.INFO.{WORK}.{name}")
+        except RequestRefused as refusal:
+            if refusal.code in (api.CONSUMER_NOT_FOUND, api.STREAM_NOT_FOUND):
+                return None
+            raise
+        return _read(info)
+
+    async def _bound(self, service: str, job_type: str) -> QueueConsumer | None:
+        """A deployment may have given it any name; what it takes tells whose it is.
+
+        Who may not list the consumers knows only those with the usual names.
+        """
+        work = subjects.work_of_type(service, job_type)
+        try:
+            return next((each for each in await self.all() if each.subject == work), None)
+        except NotPermitted:
+            return None
+        except RequestRefused as refusal:
+            if refusal.code == api.STREAM_NOT_FOUND:
+                return None
+            raise
+
+    async def all(self) -> list[QueueConsumer]:
+        """Those of all queues, foreign ones too."""
+        return [_read(each) for each in await api.consumers(self._connection, WORK)]
+
+    async def with_a_limit(self) -> list[QueueConsumer]:
+        """Those that stop delivering after so many times."""
+        return [each for each in await self.all() if each.delivery_limit is not None]
+
+
+def _read(info: dict[str, Any]) -> QueueConsumer:
+    config: dict[str, Any] = info["config"]
+    limit, remaining = int(config.get("max_deliver", -1)), info.get("pause_remaining")
+    return QueueConsumer(
+        name=info["name"],
+        at=moment_of(nanoseconds_of(info["ts"])),
+        subject=config.get("filter_subject") or subjects.ALL_WORK,
+        ack_wait=_duration(config.get("ack_wait", 0)),
+        delivery_limit=limit if limit > 0 else None,
+        delivered=int(info["delivered"]["stream_seq"]),
+        pending=int(info.get("num_pending", 0)),
+        unanswered=int(info.get("num_ack_pending", 0)),
+        asking=int(info.get("num_waiting", 0)),
+        is_paused=bool(info.get("paused")),
+        pause_remaining=None if remaining is None else _duration(remaining),
+        config=config,
+    )
+
+
+def _duration(nanoseconds: int) -> timedelta:
+    return timedelta(microseconds=nanoseconds // 1000)

@@ -1,0 +1,147 @@
+"""The durable consumer of one queue: created, or found compatible, by the service itself."""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING, Final
+
+from trellis_jobs.contract.consumer_metadata import CONTRACT, standing_note
+from trellis_jobs.contract.other_contract import conflicts
+from trellis_jobs.contract.topology import WORK, Config
+from trellis_jobs.errors import (
+    InfrastructureMismatch,
+    InfrastructureMissing,
+    NotPermitted,
+    RequestRefused,
+)
+from trellis_jobs.jetstream.client import api
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from trellis_jobs.jetstream.client.connection import Connection
+
+log = logging.getLogger(__name__)
+
+_MUST_MATCH: Final = ("filter_subject", "ack_policy", "backoff", "deliver_subject")
+_TUNABLE: Final = ("ack_wait", "max_deliver", "max_ack_pending")
+
+
+async def ensure_consumer(connection: Connection, desired: Config) -> Config:
+    """Create the consumer, or attach to a compatible one; returns the settings in force.
+
+    Goes by the filtered create API only: no stream-info, no legacy subjects (seed 003).
+    Credentials that may not create attach to what an operator made, and leave it as it is.
+    """
+    name, call = desired["name"], f"CONSUMER.CREATE.{WORK}.{desired['name']}"
+    call = f"{call}.{desired['filter_subject']}"
+    may_create = True
+    try:
+        return await _create(connection, call, "create", desired)
+    except NotPermitted:
+        may_create = False
+    except RequestRefused as refusal:
+        _explain(name, refusal)
+    found = await _existing(connection, name)
+    if differences := unfit(desired, found):
+        raise InfrastructureMismatch(f"consumer {name} of {WORK}", differences)
+    _warn_of_another_contract(desired, found)
+    behind = drift(desired, found)
+    if not behind or not may_create:
+        return found
+    log.info(
+        "consumer %s is updated: %s",
+        name,
+        ", ".join(behind),
+        extra={"consumer": name, "settings": behind},
+    )
+    return await _create(connection, call, "update", _brought_up_to_date(desired, found))
+
+
+def _warn_of_another_contract(desired: Config, found: Config) -> None:
+    told = (desired.get("metadata") or {}).get(CONTRACT)
+    carried = (found.get("metadata") or {}).get(CONTRACT)
+    differences = conflicts(carried, told) if told and carried else []
+    if differences:
+        log.warning(
+            "the queue of consumer %s had another contract until now: %s. Workers that still have "
+            "it fail or put back jobs of this one, and the other way round. If no deploy changed "
+            "it, another service has the same name: give one of the two another name",
+            desired["name"],
+            "; ".join(differences),
+        )
+
+
+def _explain(name: str, refusal: RequestRefused) -> None:
+    """Raise what a refused create means, unless it only means that the consumer exists."""
+    if refusal.code == api.STREAM_NOT_FOUND:
+        raise InfrastructureMissing(f"stream {WORK}") from refusal
+    if refusal.code in api.OVERLAPPING_CONSUMER:
+        raise InfrastructureMismatch(
+            f"stream {WORK}", [f"another consumer takes the work of {name}: {refusal.description}"]
+        ) from refusal
+    if refusal.code not in (api.CONSUMER_EXISTS, api.CONSUMER_NAME_IN_USE):
+        raise refusal
+
+
+async def _existing(connection: Connection, name: str) -> Config:
+    try:
+        info = await api.request(connection, f"CONSUMER.INFO.{WORK}.{name}")
+    except RequestRefused as refusal:
+        if refusal.code == api.STREAM_NOT_FOUND:
+            raise InfrastructureMissing(f"stream {WORK}") from refusal
+        if refusal.code == api.CONSUMER_NOT_FOUND:
+            raise InfrastructureMissing(f"consumer {name} of {WORK}") from refusal
+        raise
+    config: Config = info["config"]
+    return config
+
+
+async def _create(connection: Connection, call: str, action: str, config: Config) -> Config:
+    body = {"stream_name": WORK, "action": action, "config": config}
+    made: Config = (await api.request(connection, call, body))["config"]
+    return made
+
+
+def unfit(desired: Config, found: Config) -> list[str]:
+    """What is not changed under running jobs, and must be as it should."""
+    return _differences(_MUST_MATCH, desired, found)
+
+
+def drift(desired: Config, found: Config) -> list[str]:
+    """What a start of the service brings up to date."""
+    carried = found.get("metadata") or {}
+    notes = [
+        f"{key} is of another version"
+        for key, note in _notes(desired, found).items()
+        if carried.get(key) != note
+    ]
+    return _differences(_TUNABLE, desired, found) + notes
+
+
+def _brought_up_to_date(desired: Config, found: Config) -> Config:
+    """What is found goes back as it came, so that what others set survives."""
+    metadata = {**(found.get("metadata") or {}), **_notes(desired, found)}
+    return {**found, **{key: desired[key] for key in _TUNABLE}, "metadata": metadata}
+
+
+def _notes(desired: Config, found: Config) -> dict[str, str]:
+    """What it should carry."""
+    told: dict[str, str] = dict(desired.get("metadata") or {})
+    if CONTRACT in told:
+        carried = (found.get("metadata") or {}).get(CONTRACT)
+        told[CONTRACT] = standing_note(told[CONTRACT], carried)
+    return told
+
+
+def _differences(keys: Iterable[str], desired: Config, found: Config) -> list[str]:
+    return [
+        f"{key} should be {_shown(key, desired)}, is {_shown(key, found)}"
+        for key in keys
+        if desired.get(key) != found.get(key)
+    ]
+
+
+def _shown(key: str, config: Config) -> str:
+    value = config.get(key)
+    return f"{value / 1e9:g} s" if key == "ack_wait" and value else repr(value)

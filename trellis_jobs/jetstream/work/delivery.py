@@ -1,0 +1,135 @@
+"""One delivery of a work message: what it says, and how it is answered."""
+
+from __future__ import annotations
+
+import logging
+from datetime import timedelta
+from typing import TYPE_CHECKING, Final, assert_never
+
+import orjson
+
+from trellis_jobs.contract.topology import nanoseconds
+from trellis_jobs.jetstream.client.connection import Connection, ConnectionLost
+from trellis_jobs.jetstream.client.delivery_info import read_reply
+from trellis_jobs.jetstream.work.lease_keeper import IN_PROGRESS, Lease
+from trellis_jobs.model import subjects
+from trellis_jobs.model.attempts import work_identity
+from trellis_jobs.model.delivery_decision import Delivered
+from trellis_jobs.model.events import Begun
+from trellis_jobs.model.settlement import Ack, Answer, Nak, Silence, Term
+from trellis_jobs.model.standing import Head
+from trellis_jobs.wire import events as wire
+from trellis_jobs.wire import headers as h
+from trellis_jobs.wire.events import Undecodable
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from trellis_jobs.jetstream.client.message import Message
+    from trellis_jobs.model.identity import JobAddress
+
+log = logging.getLogger(__name__)
+
+# The server counts in nanoseconds, of which 64 bits hold 292 years. A job that is due still later
+# is put back once more when it comes.
+_LONGEST_DELAY: Final = timedelta(days=365)
+
+
+class Delivery:
+    """One delivery of a work message: the event that began the run, and the way to answer.
+
+    `lease`: it is ours for so long from when it came.
+    """
+
+    __slots__ = ("_connection", "_uptime", "begun", "delivered", "head", "job", "lease", "reply")
+
+    def __init__(
+        self,
+        connection: Connection,
+        lease: Lease,
+        begun: Begun,
+        delivered: Delivered,
+        head: Head,
+        uptime: Callable[[], float],
+    ) -> None:
+        self._connection = connection
+        self._uptime = uptime
+        self.lease = lease
+        self.reply = lease.reply
+        self.begun = begun
+        self.job: JobAddress = begun.job
+        self.delivered = delivered
+        self.head = head
+
+    async def answer(self, answer: Answer) -> None:
+        """Tell JetStream. A lost answer means one more delivery, which finds the same log.
+
+        A late NAK is not sent: it would take the message from whoever has it now (design D7).
+        """
+        data = answer_bytes(answer)
+        if data is None or (isinstance(answer, Nak) and self.lease.has_lapsed(self._uptime())):
+            return
+        if self._connection.publish_now(self.reply, data):
+            return
+        try:
+            await self._connection.publish(self.reply, data)
+        except ConnectionLost as error:
+            log.warning(
+                "the acknowledgement of job %s was not sent, so it is delivered again: %s",
+                self.job.job_id,
+                error,
+                extra={"job": self.job.job_id, "error": str(error)},
+            )
+
+    @property
+    def is_reachable(self) -> bool:
+        """Whether a server can be told anything right now."""
+        return self._connection.is_up
+
+    async def renew(self) -> bool:
+        """Ask for another ack_wait; False when the connection is down."""
+        if not self._connection.is_up:
+            return False
+        try:
+            await self._connection.publish(self.reply, IN_PROGRESS)
+        except ConnectionLost:
+            return False
+        return True
+
+
+def answer_bytes(answer: Answer) -> bytes | None:
+    match answer:
+        case Ack():
+            return b"+ACK"
+        case Nak(delay):
+            if delay <= timedelta():
+                return b"-NAK"
+            return b"-NAK " + orjson.dumps({"delay": nanoseconds(min(delay, _LONGEST_DELAY))})
+        case Term(reason):
+            return b"+TERM " + reason.encode()
+        case Silence():
+            return None
+        case _:
+            assert_never(answer)
+
+
+def read_delivery(
+    connection: Connection, message: Message, ack_wait: float, uptime: Callable[[], float]
+) -> Delivery | str:
+    """The delivery in a message that has just come, or why it is none."""
+    info, parsed = read_reply(message.reply), subjects.parse(message.subject)
+    sequence = h.source_sequence(message.headers)
+    if info is None or not isinstance(parsed, subjects.WorkSubject):
+        return "neither subject nor reply are those of a work message"
+    if sequence is None:
+        return "it does not say which event of the log it stems from"
+    entry = wire.decode(message.data, expected=parsed.job, sequence=sequence)
+    if isinstance(entry, Undecodable):
+        return entry.reason
+    if not isinstance(entry.event, Begun) or entry.standing is None:
+        return f"a {entry.event.kind} event begins no run"
+    delivered = Delivered(
+        work_identity(info.stream_sequence, info.stored_ns), info.number, entry.standing.run
+    )
+    lease, head = Lease(message.reply, ack_wait, uptime()), Head(sequence, entry.standing)
+    return Delivery(connection, lease, entry.event, delivered, head, uptime)

@@ -1,0 +1,194 @@
+"""The work messages of one queue: asked for as there is room, received, counted."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any, Final
+
+from trellis_jobs.contract.consumer_metadata import CONTRACT
+from trellis_jobs.contract.topology import WORK, queue_consumer
+from trellis_jobs.jetstream.client import api
+from trellis_jobs.jetstream.client.pull_consumer import read_undelivered
+from trellis_jobs.jetstream.work.consumer_setup import ensure_consumer
+from trellis_jobs.jetstream.work.delivery import Delivery, answer_bytes, read_delivery
+from trellis_jobs.model.settlement import Term
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from nats.aio.subscription import Subscription
+
+    from trellis_jobs.contract.declaration import JobType
+    from trellis_jobs.jetstream.client.connection import Connection
+    from trellis_jobs.jetstream.client.message import Message
+
+log = logging.getLogger(__name__)
+
+PULL_SECONDS: Final = 5.0
+PULL_SLACK_SECONDS: Final = 2.0
+_GONE: Final = frozenset({"Consumer Deleted", "Stream Deleted"})
+
+
+@dataclass(slots=True)
+class _Pull:
+    """One request for deliveries, and how many of them may still come, by our books."""
+
+    owed: int
+    deadline: float
+
+
+class WorkQueue:
+    """Asks for exactly as many deliveries as it is told there is room for.
+
+    `receive` gets each delivery, and None when a pull ended or nothing more is owed.
+    `is_gone`: somebody deleted the consumer, or the stream; `open` makes the consumer again.
+    """
+
+    def __init__(
+        self,
+        connection: Connection,
+        service: str,
+        queue: JobType[Any, Any],
+        receive: Callable[[Delivery | None], None],
+        uptime: Callable[[], float],
+    ) -> None:
+        self.ack_wait = queue.ack_wait
+        self._uptime = uptime
+        self._lease_seconds = queue.ack_wait.total_seconds()
+        self.malformed = 0
+        self.owed = 0
+        self.is_gone = False
+        self._connection = connection
+        self._receive = receive
+        self._config = queue_consumer(service, queue)
+        self._next = connection.api(f"CONSUMER.MSG.NEXT.{WORK}.{self._config['name']}")
+        self._inbox = connection.new_inbox()
+        self._subscription: Subscription | None = None
+        self._pulls: dict[str, _Pull] = {}
+        self._asks = 0
+        self._loop = asyncio.get_running_loop()
+
+    async def open(self) -> None:
+        """Ensure the consumer; its ack_wait is the one in force, whoever set it."""
+        effective = await ensure_consumer(self._connection, self._config)
+        self.is_gone = False
+        self.ack_wait = timedelta(microseconds=effective["ack_wait"] / 1000)
+        self._lease_seconds = self.ack_wait.total_seconds()
+
+    @property
+    def contract(self) -> str:
+        """The contract of this worker's queue, as the consumer should carry it."""
+        return str(self._config["metadata"][CONTRACT])
+
+    async def carried_contract(self) -> str | None:
+        """The one that the consumer carries: of the worker that started last."""
+        call = f"CONSUMER.INFO.{WORK}.{self._config['name']}"
+        info = await api.request(self._connection, call)
+        carried: str | None = (info["config"].get("metadata") or {}).get(CONTRACT)
+        return carried
+
+    @property
+    def is_listening(self) -> bool:
+        return self._subscription is not None
+
+    async def listen(self) -> None:
+        if self._subscription is None:
+            subject = f"{self._inbox}.*"
+            self._subscription = await self._connection.subscribe(subject, self._take)
+
+    async def deafen(self) -> None:
+        """Without a listener the server drops what was asked for, so nothing comes any more.
+
+        What it had sent by then is still received, and can be handed back.
+        """
+        subscription, self._subscription = self._subscription, None
+        if subscription is not None:
+            await self._connection.drain(subscription)
+            self.forget_pulls()
+
+    def ask(self, count: int) -> None:
+        """For so many deliveries, unless that would take waiting."""
+        self._asks += 1
+        token = str(self._asks)
+        body = b'{"batch":%d,"expires":%d}' % (count, int(PULL_SECONDS * 1e9))
+        if self._connection.publish_now(self._next, body, reply=f"{self._inbox}.{token}"):
+            until = self._loop.time() + PULL_SECONDS + PULL_SLACK_SECONDS
+            self._pulls[token] = _Pull(count, until)
+            self.owed += count
+
+    async def backlog(self) -> int:
+        """Messages nobody has been given yet."""
+        info = await api.request(self._connection, f"CONSUMER.INFO.{WORK}.{self._config['name']}")
+        return int(info["num_pending"])
+
+    def forget_pulls(self) -> None:
+        """After a reconnect: the server has dropped what the old connection asked for."""
+        self._pulls.clear()
+        self.owed = 0
+
+    def forget_overdue_pulls(self) -> None:
+        """A pull that neither delivered nor ended in time was lost on the way."""
+        now = self._loop.time()
+        for token in [token for token, pull in self._pulls.items() if pull.deadline <= now]:
+            self._end_pull(token)
+
+    def _take(self, message: Message) -> None:
+        if message.status is not None:
+            self._end_pull(message.subject.rsplit(".", 1)[-1], read_undelivered(message.headers))
+            self.is_gone = self.is_gone or _says_gone(message)
+            if not _says_too_many(message):
+                self._receive(None)
+            return
+        self._owe_less(1)
+        delivery = read_delivery(self._connection, message, self._lease_seconds, self._uptime)
+        if isinstance(delivery, Delivery):
+            self._receive(delivery)
+        else:
+            self._drop(message, delivery)
+        if self.owed == 0:
+            self._receive(None)
+
+    def _end_pull(self, token: str, undelivered: int | None = None) -> None:
+        """What the server says of it counts, and not what is in our books."""
+        pull = self._pulls.pop(token, None)
+        booked = 0 if pull is None else pull.owed
+        self.owed -= booked
+        if undelivered is not None:
+            self._owe_less(undelivered - booked)
+
+    def _owe_less(self, count: int) -> None:
+        """A delivery keeps its stored subject, so it names no pull: the oldest is taken for it."""
+        while count and self._pulls:
+            token, pull = next(iter(self._pulls.items()))
+            fewer = min(count, pull.owed)
+            pull.owed -= fewer
+            self.owed -= fewer
+            count -= fewer
+            if pull.owed == 0:
+                del self._pulls[token]
+
+    def _drop(self, message: Message, reason: str) -> None:
+        self.malformed += 1
+        log.warning(
+            "a work message on %s that is no job was dropped: %s",
+            message.subject,
+            reason,
+            extra={"subject": message.subject, "reason": reason, "count": self.malformed},
+        )
+        answer = answer_bytes(Term(reason))
+        if answer is not None and message.reply:
+            # Not sent: it comes once more, and is dropped then.
+            self._connection.publish_now(message.reply, answer)
+
+
+def _says_gone(message: Message) -> bool:
+    """Nobody is there to be asked, or the server says so."""
+    return message.status == "503" or message.headers.get("Description") in _GONE
+
+
+def _says_too_many(message: Message) -> bool:
+    """Of pulls that wait (512 of a consumer): whoever asks again at once is told so at once."""
+    return message.headers.get("Description", "").startswith("Exceeded MaxWaiting")

@@ -1,0 +1,1 @@
+"""Keys: how many jobs of one key run at once, and which of them wait."""

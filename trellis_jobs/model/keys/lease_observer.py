@@ -1,0 +1,44 @@
+"""How long one waiter has seen each slot of a key unchanged, on its own clock.
+
+Clocks of other machines decide nothing (design 5): a lease is over when somebody who watched saw
+no renewal for as long as it lasts.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from trellis_jobs.model.values import Value
+
+if TYPE_CHECKING:
+    from trellis_jobs.model.keys.state import KeyState, Slot
+
+
+class Sighting(Value, frozen=True):
+    """`since`: the waiter's own monotonic time when it first saw the slot just so."""
+
+    slot: Slot
+    since: float
+
+
+class Sightings(Value, frozen=True):
+    seen: tuple[Sighting, ...] = ()
+
+    def look(self, state: KeyState, now: float) -> Sightings:
+        known = {sighting.slot.token: sighting for sighting in self.seen}
+        return Sightings(
+            tuple(
+                before
+                if (before := known.get(slot.token)) is not None and before.slot == slot
+                else Sighting(slot, now)
+                for slot in state.active
+            )
+        )
+
+    def over(self, ttl: float, now: float) -> list[Slot]:
+        """The slots whose lease has run out before the waiter's eyes."""
+        return [sighting.slot for sighting in self.seen if now - sighting.since >= ttl]
+
+    def next_end(self, ttl: float) -> float | None:
+        """When the first of them will be over if nothing changes."""
+        return min((sighting.since + ttl for sighting in self.seen), default=None)

@@ -1,0 +1,169 @@
+"""Moves on the running side of a key: acquire, renew, confirm, release, drop."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, TypeAlias
+
+from trellis_jobs.model.values import Value, replace
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from datetime import datetime, timedelta
+
+    from trellis_jobs.model.keys.state import KeyState, Slot, Waiting
+
+
+class Acquired(Value, frozen=True):
+    state: KeyState
+
+
+class Busy(Value, frozen=True):
+    """Every slot is taken, by others."""
+
+    state: KeyState
+
+
+class NotFirst(Value, frozen=True):
+    """A slot is free, but earlier jobs wait for it."""
+
+    state: KeyState
+
+
+class Held(Value, frozen=True):
+    """An attempt of this very job holds a slot and may know the log as well as who asks now.
+
+    Append to the log, guarded, so that its start is refused; who knows that event may ask again.
+    """
+
+    state: KeyState
+    slot: Slot
+
+
+Acquisition: TypeAlias = Acquired | Busy | NotFirst | Held
+
+
+class Renewed(Value, frozen=True):
+    state: KeyState
+
+
+class Lost(Value, frozen=True):
+    """The slot is not ours any more."""
+
+    state: KeyState
+
+
+class Unchanged(Value, frozen=True):
+    """The slot is as it was seen. A state of its own, so that it is written."""
+
+    state: KeyState
+
+
+class Left(Value, frozen=True):
+    """Nothing of the job, or of the slot, is there any more."""
+
+    state: KeyState
+
+
+def acquire(state: KeyState, slot: Slot, waiting: Waiting, *, patient: bool) -> Acquisition:
+    """Take a slot for a job; `waiting` says since when it waits, whether or not it is queued.
+
+    A job that has a slot takes it back under its new token if it knows more of the log: then the
+    earlier attempt is over, or its start will be refused. The first in the queue need not be
+    patient; the others are once the slot has been free for a moment, so that a first one that is
+    not there holds up nobody.
+    """
+    own = state.slot_of(slot.job_id)
+    if own is not None:
+        if own.token != slot.token and own.since >= slot.since:
+            return Held(state, own)
+        return Acquired(_take_back(withdraw(state, slot.job_id).state, own, slot))
+    if state.free == 0:
+        return Busy(state)
+    if not patient and len(due_before(waiting, state, slot.started_at)) >= state.free:
+        return NotFirst(state)
+    return Acquired(replace(withdraw(state, slot.job_id).state, active=(*state.active, slot)))
+
+
+def renew(state: KeyState, token: str, *, at: datetime, ttl: timedelta) -> Renewed | Lost:
+    if all(slot.token != token for slot in state.active):
+        return Lost(state)
+    renewed = tuple(
+        replace(slot, heartbeat_at=at, expires_at=at + ttl) if slot.token == token else slot
+        for slot in state.active
+    )
+    return Renewed(replace(state, active=renewed))
+
+
+def confirm(state: KeyState, slot: Slot) -> Unchanged | Lost:
+    """That a slot is still as somebody saw it: reads may be of the past, a write is not."""
+    return Unchanged(replace(state)) if slot in state.active else Lost(state)
+
+
+def release(state: KeyState, token: str, *, requeue: Waiting | None = None) -> Left:
+    """Give a slot back; a job that will be tried again takes its place in the queue by its age."""
+    if all(slot.token != token for slot in state.active):
+        return Left(state)
+    left = replace(state, active=tuple(slot for slot in state.active if slot.token != token))
+    return Left(left if requeue is None else enqueue(left, requeue))
+
+
+def drop(state: KeyState, token: str, *, counted: bool) -> Left:
+    """Remove a slot whose lease is over; `counted` when its job was ended as stale."""
+    left = release(state, token).state
+    if counted and left is not state:
+        left = replace(left, stale_takeovers=left.stale_takeovers + 1)
+    return Left(left)
+
+
+def forget(state: KeyState, *job_ids: str, seen: KeyState) -> Left:
+    """Remove every trace of jobs that are over, or never were.
+
+    Of their slots only those `seen` before the log was asked: a newer one belongs to a new run.
+    """
+    gone = frozenset(job_ids)
+    tokens = {slot.token for slot in seen.active if slot.job_id in gone}
+    active = tuple(slot for slot in state.active if slot.token not in tokens)
+    queued = tuple(waiting for waiting in state.queued if waiting.job_id not in gone)
+    if len(active) == len(state.active) and len(queued) == len(state.queued):
+        return Left(state)
+    return Left(replace(state, active=active, queued=queued))
+
+
+def withdraw(state: KeyState, job_id: str, *, request_id: str | None = None) -> Left:
+    """A job no longer waits; with `request_id` only if that very request put it there."""
+    queued = tuple(
+        waiting
+        for waiting in state.queued
+        if waiting.job_id != job_id or request_id not in {None, waiting.request_id}
+    )
+    return Left(state if len(queued) == len(state.queued) else replace(state, queued=queued))
+
+
+def enqueue(state: KeyState, waiting: Waiting) -> KeyState:
+    """First created, first served: a job keeps its place by its age."""
+    if state.is_queued(waiting.job_id):
+        return state
+    ahead = len(list(_older_than(waiting, state)))
+    return replace(state, queued=(*state.queued[:ahead], waiting, *state.queued[ahead:]))
+
+
+def due_before(waiting: Waiting, state: KeyState, now: datetime) -> list[Waiting]:
+    """The queued jobs that come before this one, less those that wait for their next try."""
+    return [
+        other
+        for other in _older_than(waiting, state)
+        if other.not_before is None or other.not_before <= now
+    ]
+
+
+def _take_back(state: KeyState, own: Slot, slot: Slot) -> KeyState:
+    if own == slot:
+        return state
+    return replace(state, active=tuple(slot if other is own else other for other in state.active))
+
+
+def _older_than(waiting: Waiting, state: KeyState) -> Iterator[Waiting]:
+    for other in state.queued:
+        if other.job_id == waiting.job_id or other.created_at > waiting.created_at:
+            return
+        yield other

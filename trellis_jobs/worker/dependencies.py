@@ -1,0 +1,28 @@
+"""What a worker host reaches the outside through. A file apart: producers load no worker."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from trellis_jobs.environment import Surroundings
+    from trellis_jobs.jetstream.client.connection import Connection
+    from trellis_jobs.jetstream.keys.coordinator import QueueKeys
+    from trellis_jobs.jetstream.log.event_log import EventLog
+    from trellis_jobs.jetstream.log.presence import Presence
+    from trellis_jobs.telemetry import Telemetry
+
+
+@dataclass(frozen=True, slots=True)
+class HostDoors:
+    """`keys` are of the queues that have any."""
+
+    connection: Connection
+    events: EventLog
+    presence: Presence
+    telemetry: Telemetry
+    surroundings: Surroundings
+    keys: Mapping[str, QueueKeys] = field(default_factory=dict)

@@ -1,0 +1,75 @@
+"""Send a heartbeat for every queue of a worker; a heartbeat that is lost changes nothing."""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass
+from datetime import timedelta
+from importlib.metadata import PackageNotFoundError
+from typing import TYPE_CHECKING, Final
+
+from trellis_jobs.environment import own_version
+from trellis_jobs.jetstream.client.connection import ConnectionLost
+from trellis_jobs.model.presence import WorkerHeartbeat
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from trellis_jobs.environment import Surroundings
+    from trellis_jobs.jetstream.client.connection import Connection
+    from trellis_jobs.jetstream.log.presence import Presence
+    from trellis_jobs.worker.loop_watch import LoopWatch
+    from trellis_jobs.worker.queue_worker import QueueWorker
+
+log = logging.getLogger(__name__)
+
+# Twice this is a third of a lease: the beat of a dead worker is older before its jobs come back.
+_BEATS_PER_LEASE: Final = 6
+
+
+@dataclass(frozen=True, slots=True)
+class HeartbeatSender:
+    """The heartbeats of one worker process. They are sent by the lease thread (lease_keeper.py)."""
+
+    service: str
+    instance: str
+    workers: Sequence[QueueWorker]
+    presence: Presence
+    surroundings: Surroundings
+    loop_watch: LoopWatch
+    shortest_lease: float
+
+    @property
+    def interval(self) -> float:
+        """In seconds: often enough to tell a dead worker from one that is late."""
+        return min(self.presence.interval.total_seconds(), self.shortest_lease / _BEATS_PER_LEASE)
+
+    async def beat(self, connection: Connection, *, stopping: bool = False) -> None:
+        presence = self.presence.over(connection)
+        for worker in self.workers:
+            beat = WorkerHeartbeat(
+                service=self.service,
+                job_type=worker.handler.queue.name,
+                instance=self.instance,
+                at=self.surroundings.now(),
+                concurrency=worker.concurrency,
+                version=_version(),
+                stopping=stopping,
+                interval=timedelta(seconds=self.interval),
+                loop_blocked=self.loop_watch.longest_block(),
+                contract=worker.contract,
+                clock_ahead=self.surroundings.clock_ahead(),
+            )
+            try:
+                await presence.beat(beat)
+            except ConnectionLost as error:
+                log.warning(
+                    "a heartbeat was not sent: %s", error, extra={"instance": self.instance}
+                )
+
+
+def _version() -> str | None:
+    try:
+        return own_version()
+    except PackageNotFoundError:
+        return None
