@@ -21,8 +21,8 @@ from benchmarks.workload import BARE, CONCURRENCY, QUEUE, templates
 from trellis_jobs.contract.topology import WORK, Topology, queue_consumer
 from trellis_jobs.jetstream.client.connection import Connection
 from trellis_jobs.jetstream.client.message import Message
-from trellis_jobs.jetstream.log.fast_batch import Row
-from trellis_jobs.jetstream.log.prepared_event import Publish
+from trellis_jobs.jetstream.log.fast_batch import FastBatch
+from trellis_jobs.jetstream.log.prepared_event import PreparedEvent
 from trellis_jobs.jetstream.setup.features import detect_features
 from trellis_jobs.jetstream.setup.provision import provision
 from trellis_jobs.jetstream.work.consumer_setup import ensure_consumer
@@ -46,7 +46,7 @@ async def create_many(url: str, jobs: int) -> Measured:
         while parts := tuple(map(_created, islice(numbers, ROW))):
             if len(under_way) == ROWS_UNDER_WAY:
                 _see_that_it_is_one(await under_way.popleft())
-            under_way.append(Row(parts).send(connection))
+            under_way.append(FastBatch(parts).send(connection))
             await asyncio.sleep(0)
         for asked in under_way:
             _see_that_it_is_one(await asked)
@@ -159,13 +159,15 @@ async def _create_all(connection: Connection, numbers: Iterator[int]) -> None:
         await _append(connection, f"{number:026d}", EventKind.CREATED, 0)
 
 
-def _created(number: int) -> Publish:
+def _created(number: int) -> PreparedEvent:
     job_id, template = f"{number:026d}", EVENTS[EventKind.CREATED]
     job = f"{JOBS_PREFIX}{job_id}"
     guard = {h.EXPECTED_SEQUENCE: "0", h.EXPECTED_SUBJECT: f"{job}.>"}
     block = h.block({**template.headers, **guard})
     address = JobAddress(BARE, QUEUE.name, job_id)
-    return Publish(f"{job}.{EventKind.CREATED.value}", template.data, block, job_id, address, 0)
+    return PreparedEvent(
+        f"{job}.{EventKind.CREATED.value}", template.data, block, job_id, address, 0
+    )
 
 
 def _see_that_it_is_one(answer: Message) -> None:

@@ -125,7 +125,7 @@ class KeyedBench:
         """From the last line of a handler to the first line of the next, in whichever process."""
         stage, jobs = self._stage, 2 * self._size.waiting
         last = stage.queued_so_far() + jobs
-        working = stage.begin_many(processes, KEYED, "keyed", keyed.hand_over, last, jobs)
+        working = stage.append_first_many(processes, KEYED, "keyed", keyed.hand_over, last, jobs)
         stage.do(keyed.create_many, jobs, 1)
         worked = [process.result() for process in working]
         entered = sorted(moment for one in worked for moment in one.entered.values())
@@ -136,7 +136,7 @@ class KeyedBench:
     def _contend(self, crowd: Crowd) -> Contended:
         stage, load = self._stage, crowd.load
         last = stage.queued_so_far() + load.jobs
-        working = stage.begin_many(crowd.processes, KEYED, "keyed", keyed.work, last)
+        working = stage.append_first_many(crowd.processes, KEYED, "keyed", keyed.work, last)
         created = stage.do(keyed.create_many, load.jobs, load.keys)
         worked = [process.result() for process in working]
         return Contended(

@@ -24,7 +24,7 @@ from jobs_admin.reads.keys import busy
 from jobs_admin.reads.readers import Readers
 from jobs_admin.reads.services import page as services
 from jobs_admin.reads.stats import stats
-from trellis_jobs.jetstream.log.feed import Place
+from trellis_jobs.jetstream.log.feed import LogPosition
 from trellis_jobs.model.job import Job
 from trellis_jobs.model.states import JobState
 
@@ -46,7 +46,7 @@ async def fill(path: Path, over: int, keyed: int) -> None:
     async with Projection.open(path, bulk=True) as projection:
         jobs = iter(_jobs(over, keyed))
         while some := list(islice(jobs, 10_000)):
-            changes = Changes(Place(sequence=some[-1][0] + 2))
+            changes = Changes(LogPosition(sequence=some[-1][0] + 2))
             for sequence, job in some:
                 stored_at = microseconds(job.updated_at)
                 changes.jobs[job.address] = JobRow(sequence, job, sequence + 2, stored_at)

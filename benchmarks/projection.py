@@ -21,12 +21,12 @@ from benchmarks.measure import Stopwatch
 from benchmarks.report import Report, Say
 from benchmarks.stage import Stage
 from jobs_admin.cli.run import collect_rarely
-from jobs_admin.projection.ingest import Intake
+from jobs_admin.projection.ingest import Ingest
 from jobs_admin.projection.rebuild import rebuild
 from jobs_admin.projection.store import Projection
 from trellis_jobs.contract.topology import Topology
 from trellis_jobs.jetstream.client.connection import Connection
-from trellis_jobs.jetstream.log.feed import LogFeed, Place
+from trellis_jobs.jetstream.log.feed import LogFeed, LogPosition
 from trellis_jobs.jetstream.setup.features import detect_features
 from trellis_jobs.jetstream.setup.provision import provision
 
@@ -144,7 +144,7 @@ def _median(rates: list[Rate]) -> Rate:
 
 async def _bare(feed: LogFeed) -> int:
     events, extent = 0, await feed.extent()
-    async for batch in feed.up_to(Place(), extent.last_sequence):
+    async for batch in feed.up_to(LogPosition(), extent.last_sequence):
         events += len(batch)
     return events
 
@@ -153,7 +153,7 @@ async def _project(feed: LogFeed, folder: Path) -> int:
     """As the daemon does that was down for a while: into a file that is being read."""
     events, extent = 0, await feed.extent()
     async with Projection.open(folder / "jobs.sqlite") as projection:
-        intake = Intake(projection, Place(created=extent.created))
+        intake = Ingest(projection, LogPosition(created=extent.created))
         async for batch in feed.up_to(intake.place, extent.last_sequence):
             await intake.take_in(batch)
             events += len(batch)

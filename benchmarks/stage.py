@@ -71,9 +71,9 @@ class Stage:
 
     def begin_working(self, service: str, queue: str, work: Work[T], *args: object) -> Future[T]:
         """Returns once the worker has asked for jobs."""
-        return self.begin_many(1, service, queue, work, *args)[0]
+        return self.append_first_many(1, service, queue, work, *args)[0]
 
-    def begin_many(
+    def append_first_many(
         self, processes: int, service: str, queue: str, work: Work[T], *args: object
     ) -> list[Future[T]]:
         working = [self.begin(work, *args) for _ in range(processes)]

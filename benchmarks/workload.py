@@ -9,7 +9,7 @@ from pydantic import BaseModel
 
 from trellis_jobs import Jobs, job
 from trellis_jobs.contract.declaration import JobType
-from trellis_jobs.environment import Surroundings
+from trellis_jobs.environment import Environment
 from trellis_jobs.model import events as e
 from trellis_jobs.model.attempts import Attempt, work_identity
 from trellis_jobs.model.context import JobContext
@@ -55,7 +55,7 @@ def templates() -> dict[EventKind, Template]:
     """A job's three events: made once, so that the pump sends as many bytes as the runtime."""
     made: dict[EventKind, Template] = {}
     standing: Standing | None = None
-    for sequence, event in enumerate(_history(Surroundings()), start=1_000_000):
+    for sequence, event in enumerate(_history(Environment()), start=1_000_000):
         before, after = standing, advance(standing, event)
         assert not isinstance(after, Illegal)
         data = wire.encode(event, after, before.state if before else None)
@@ -64,7 +64,7 @@ def templates() -> dict[EventKind, Template]:
     return made
 
 
-def _history(surroundings: Surroundings) -> list[Event]:
+def _history(surroundings: Environment) -> list[Event]:
     attempt = Attempt(
         surroundings.new_id(), surroundings.new_id(), work_identity(1_000_000, 10**18), 1
     )

@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
-from trellis_jobs import Access, Service
+from trellis_jobs import ConnectOptions, Service
 from trellis_jobs.embedded import EmbeddedServer
 
 
@@ -19,7 +19,7 @@ async def on_stage(service: Service[Any]) -> AsyncIterator[None]:
     # would appear on stderr between those lines.
     logging.getLogger("trellis_jobs").setLevel(logging.CRITICAL)
     if "NATS_URL" in os.environ:
-        async with service.connect(Access.from_environment(), workers=False):
+        async with service.connect(ConnectOptions.from_environment(), workers=False):
             yield
         return
     with EmbeddedServer.start() as server:

@@ -14,7 +14,7 @@ from jobs_admin.retention_policy import RetentionPolicy, standard
 from trellis_jobs.jetstream.client.connection import CONNECT_TIMEOUT
 
 if TYPE_CHECKING:
-    from trellis_jobs.jetstream.client.connect_options import Access
+    from trellis_jobs.jetstream.client.connect_options import ConnectOptions
 
 # As it is called in answers, and where replicas share the requests.
 SERVICE_NAME: Final = "jobs-admin"
@@ -24,7 +24,7 @@ PATH_VARIABLE: Final = "TRELLIS_JOBS_DB_PATH"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AdminConfig:
-    nats: str | Access
+    nats: str | ConnectOptions
     path: Path
     mode: Mode = Mode.FULL
     janitor_interval: timedelta = timedelta(seconds=5)

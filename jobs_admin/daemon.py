@@ -25,9 +25,9 @@ from jobs_admin.loops import Loops
 from jobs_admin.maintenance.maintenance import Upkeep
 from jobs_admin.maintenance.retention.archive import FolderArchive, NoArchive
 from jobs_admin.maintenance.retention.junk import JunkRemoval
-from jobs_admin.maintenance.retention.retention import Doors, Retention
+from jobs_admin.maintenance.retention.retention import Retention, RetentionDependencies
 from jobs_admin.operations.records import OperationRecords
-from jobs_admin.operations.run import Tools
+from jobs_admin.operations.run import RunContext
 from jobs_admin.operations.runner import BEATS_A_LEASE, LONGEST_BEAT, Runner
 from jobs_admin.projection.projector import Projector
 from jobs_admin.reads.position import FilePosition, position
@@ -42,10 +42,10 @@ from jobs_admin.rpc.service_methods import ServiceMethods
 from jobs_admin.rpc.startup import until_of_use
 from trellis_jobs.contract.permissions.grants import inbox_of
 from trellis_jobs.contract.topology import Topology
-from trellis_jobs.environment import Surroundings
+from trellis_jobs.environment import Environment
 from trellis_jobs.errors import InfrastructureMissing
 from trellis_jobs.jetstream.client.connect_options import access_to
-from trellis_jobs.jetstream.client.rpc import Desk
+from trellis_jobs.jetstream.client.rpc import RpcServer
 from trellis_jobs.jetstream.client.server_clock import ServerClock
 from trellis_jobs.jetstream.client.startup import Startup
 from trellis_jobs.jetstream.control.records import ControlRecords
@@ -98,7 +98,7 @@ class _Parts:
     """What methods and loops are made of."""
 
     config: AdminConfig
-    around: Surroundings
+    around: Environment
     connection: Connection
     clock: ServerClock
     keys: JobKeys
@@ -114,12 +114,12 @@ class _Parts:
 
 @asynccontextmanager
 async def serving(
-    config: AdminConfig, surroundings: Surroundings | None = None
+    config: AdminConfig, surroundings: Environment | None = None
 ) -> AsyncIterator[Daemon]:
     """Runs, and answers, until the block is left; requests under way are answered before."""
-    around = surroundings or Surroundings()
+    around = surroundings or Environment()
     async with AsyncExitStack() as opened:
-        access = access_to(config.nats).answered_at(inbox_of(SERVICE_NAME))
+        access = access_to(config.nats).with_inbox_prefix(inbox_of(SERVICE_NAME))
         startup = Startup(config.connect_timeout)
         connection = await startup.open(access, name="jobs admin")
         opened.push_async_callback(connection.close)
@@ -135,7 +135,7 @@ async def serving(
         router = Router(_methods(parts, runner), around.new_id, lambda: connection.max_payload)
         if parts.projector is not None:
             await until_of_use(connection, parts.projector)
-        desk = Desk(connection, router.answer, router.refuse)
+        desk = RpcServer(connection, router.answer, router.refuse)
         await desk.open(subjects.rpc("Jobs.*"), group=SERVICE_NAME)
         opened.push_async_callback(desk.close)
         yield Daemon(
@@ -214,7 +214,7 @@ def _loops(parts: _Parts, runner: Runner) -> Mapping[str, Coroutine[Any, Any, No
 def _junk(parts: _Parts, projector: Projector) -> Callable[[], Awaitable[object]]:
     return JunkRemoval(
         age=parts.config.retention.junk,
-        doors=Doors(parts.connection, parts.readers, projector),
+        doors=RetentionDependencies(parts.connection, parts.readers, projector),
         now=parts.clock.now,
         went_on=partial(parts.loops.went_on, JUNK),
     ).sweep
@@ -222,7 +222,7 @@ def _junk(parts: _Parts, projector: Projector) -> Callable[[], Awaitable[object]
 
 def _runner(parts: _Parts) -> Runner:
     around, lease = parts.around, parts.config.operation_lease
-    tools = Tools(
+    tools = RunContext(
         records=parts.operations,
         actions=parts.actions,
         readers=parts.readers,
@@ -237,7 +237,7 @@ def _runner(parts: _Parts) -> Runner:
 def _retention(parts: _Parts, projector: Projector) -> Callable[[], Awaitable[object]]:
     config = parts.config
     archive = NoArchive() if config.archive is None else FolderArchive(config.archive)
-    doors = Doors(parts.connection, parts.readers, projector)
+    doors = RetentionDependencies(parts.connection, parts.readers, projector)
     went_on = partial(parts.loops.went_on, RETENTION)
     return Retention(config.retention, archive, doors, parts.clock.now, went_on).sweep
 
@@ -245,7 +245,7 @@ def _retention(parts: _Parts, projector: Projector) -> Callable[[], Awaitable[ob
 async def _assemble(
     opened: AsyncExitStack,
     config: AdminConfig,
-    around: Surroundings,
+    around: Environment,
     connection: Connection,
     features: Features,
 ) -> _Parts:

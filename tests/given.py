@@ -23,7 +23,7 @@ from trellis_jobs.model.keys.state import KeyAddress, KeyState, Slot, Waiting
 from trellis_jobs.model.notes import LogLevel, LogLine, Notes, Progress
 from trellis_jobs.model.reducer import Illegal, advance
 from trellis_jobs.model.retry import RetryPolicy
-from trellis_jobs.model.settlement import Running
+from trellis_jobs.model.settlement import AttemptContext
 from trellis_jobs.model.standing import Standing
 from trellis_jobs.model.states import JobState
 from trellis_jobs.model.values import replace
@@ -243,9 +243,11 @@ def standing_in(state: JobState, **changes: Any) -> Standing:
     return standing(*LEADING_TO[state], **changes)
 
 
-def running(**changes: Any) -> Running:
+def running(**changes: Any) -> AttemptContext:
     return replace(
-        Running(job=REPORT, context=CONTEXT, attempt=FIRST, tries=1, max_tries=3, policy=POLICY),
+        AttemptContext(
+            job=REPORT, context=CONTEXT, attempt=FIRST, tries=1, max_tries=3, policy=POLICY
+        ),
         **changes,
     )
 

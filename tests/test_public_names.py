@@ -11,13 +11,13 @@ from trellis_jobs import errors, handler_errors, infrastructure_errors, key_erro
 
 PUBLIC = [
     "Accepted",
-    "Access",
     "ActiveJob",
     "Bindings",
     "CallNext",
     "CalledInEventLoop",
     "CertificateRefused",
     "Coalesced",
+    "ConnectOptions",
     "CredentialsRefused",
     "CredentialsUnusable",
     "DeadlineInvalid",

@@ -45,7 +45,7 @@ from trellis_jobs.errors import (
 )
 from trellis_jobs.handler_errors import Fail, Retry
 from trellis_jobs.infrastructure_errors import CertificateRefused, NotEncrypted, StreamFull
-from trellis_jobs.jetstream.client.connect_options import Access, TlsFiles
+from trellis_jobs.jetstream.client.connect_options import ConnectOptions, TlsFiles
 from trellis_jobs.key_errors import (
     KeyBusy,
     KeyContention,
@@ -72,13 +72,13 @@ from trellis_jobs.worker.middleware import CallNext
 
 __all__ = [
     "Accepted",
-    "Access",
     "ActiveJob",
     "Bindings",
     "CallNext",
     "CalledInEventLoop",
     "CertificateRefused",
     "Coalesced",
+    "ConnectOptions",
     "CredentialsRefused",
     "CredentialsUnusable",
     "DeadlineInvalid",

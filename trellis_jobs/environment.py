@@ -49,7 +49,7 @@ def uptime() -> float:
 
 
 @dataclass(frozen=True, slots=True)
-class Surroundings:
+class Environment:
     now: Callable[[], datetime] = utc_now
     uptime: Callable[[], float] = uptime
     new_id: Callable[[], str] = new_id

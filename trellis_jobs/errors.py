@@ -346,8 +346,8 @@ class InboxNotPermitted(NotPermitted):
     def __init__(self, subject: str) -> None:
         super().__init__(
             subject,
-            f"these credentials may not subscribe to {subject}, where answers come to: allow "
-            "that, or name the prefix that is allowed (Access.inbox_prefix, --inbox-prefix)",
+            f"these credentials may not subscribe to {subject}, where replies arrive: allow "
+            "that, or set the prefix that is allowed (ConnectOptions.inbox_prefix, --inbox-prefix)",
         )
 
 

@@ -15,7 +15,7 @@ from benchmarks.measure import now
 from benchmarks.stage import connected, until_over
 from jobs_admin.cli.run import collect_rarely
 from jobs_admin.maintenance.retention.archive import NoArchive
-from jobs_admin.maintenance.retention.retention import Doors, Retention
+from jobs_admin.maintenance.retention.retention import Retention, RetentionDependencies
 from jobs_admin.projection.projector import Projector
 from jobs_admin.reads.readers import Readers
 from jobs_admin.retention_policy import standard
@@ -52,7 +52,7 @@ async def sweep(url: str, ended_before: float, last: int) -> Sweep:
 
 
 @asynccontextmanager
-async def _doors(url: str) -> AsyncIterator[Doors]:
+async def _doors(url: str) -> AsyncIterator[RetentionDependencies]:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "jobs.sqlite"
         async with (
@@ -62,6 +62,6 @@ async def _doors(url: str) -> AsyncIterator[Doors]:
             projecting = asyncio.create_task(projector.run())
             await projector.until_open()
             async with Readers.open(path, projector) as readers:
-                yield Doors(connection, readers, projector)
+                yield RetentionDependencies(connection, readers, projector)
             projecting.cancel()
             await asyncio.wait([projecting])

@@ -10,10 +10,10 @@ from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.urls import path
 
 from examples.shop.jobs import Order, service
-from trellis_jobs import Access, JobExists
+from trellis_jobs import ConnectOptions, JobExists
 
 settings.configure(ROOT_URLCONF=__name__, ALLOWED_HOSTS=["127.0.0.1"], SECRET_KEY=token_hex())
-receipts = service.connect_sync(Access.from_environment()).queue(service.jobs.send_receipt)
+receipts = service.connect_sync(ConnectOptions.from_environment()).queue(service.jobs.send_receipt)
 
 
 def take_order(request: HttpRequest) -> HttpResponse:

@@ -10,7 +10,7 @@ from fastapi.responses import JSONResponse
 from pydantic import BaseModel
 
 from examples.shop.jobs import Order, service
-from trellis_jobs import Access, JobExists, JobNotFound, JobsError, JobState
+from trellis_jobs import ConnectOptions, JobExists, JobNotFound, JobsError, JobState
 
 
 class Taken(BaseModel):
@@ -24,7 +24,7 @@ class Receipt(BaseModel):
 
 @asynccontextmanager
 async def lifespan(_: FastAPI) -> AsyncIterator[None]:
-    async with service.connect(Access.from_environment(), workers=False):
+    async with service.connect(ConnectOptions.from_environment(), workers=False):
         yield
 
 

@@ -7,10 +7,10 @@ from flask.typing import ResponseReturnValue
 from pydantic import ValidationError
 
 from examples.shop.jobs import Order, service
-from trellis_jobs import Access, JobExists, JobNotFound, JobsError
+from trellis_jobs import ConnectOptions, JobExists, JobNotFound, JobsError
 
 app = Flask(__name__)
-receipts = service.connect_sync(Access.from_environment()).queue(service.jobs.send_receipt)
+receipts = service.connect_sync(ConnectOptions.from_environment()).queue(service.jobs.send_receipt)
 
 
 @app.post("/orders")

@@ -10,14 +10,14 @@ import asyncio
 import os
 
 from examples.tenant_sync.app import Sync, service
-from trellis_jobs import Access
+from trellis_jobs import ConnectOptions
 
 TENANTS = ("acme", "globex", "initech")
 
 
 async def main() -> None:
     every = float(os.environ.get("SYNC_EVERY", "10"))
-    at = Access.from_environment()
+    at = ConnectOptions.from_environment()
     async with service.connect(at, workers=False), asyncio.TaskGroup() as tasks:
         asking = tasks.create_task(ask_in_rounds(every))
         await service.wait()

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from jobs_admin.actions.job_follower import PATIENCE, Chase
+from jobs_admin.actions.job_follower import PATIENCE, JobFollower
 from trellis_jobs.contract.topology import LOG
 from trellis_jobs.jetstream.client import stored_message
 from trellis_jobs.jetstream.log.event_log import Latest, Refused
@@ -36,7 +36,7 @@ class Verdict:
     before: Latest
 
 
-class Verdicts:
+class GuardedAppender:
     def __init__(
         self, connection: Connection, events: EventLog, *, patience: float = PATIENCE
     ) -> None:
@@ -78,8 +78,8 @@ class Verdicts:
             return seen
         return await self.current(job) if 0 < newest <= known_up_to else None
 
-    def _chase(self, job: JobAddress) -> Chase:
-        return Chase(self._connection, self._events, job, patience=self._patience)
+    def _chase(self, job: JobAddress) -> JobFollower:
+        return JobFollower(self._connection, self._events, job, patience=self._patience)
 
     async def started(self, job: JobAddress) -> tuple[e.Started, datetime] | None:
         """The job's newest `started`, and when the server stored it."""

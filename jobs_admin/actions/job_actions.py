@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
-from jobs_admin.actions.job_follower import PATIENCE, Chase
+from jobs_admin.actions.job_follower import PATIENCE, JobFollower
 from trellis_jobs.contract.topology import LOG
 from trellis_jobs.infrastructure_errors import StreamFull
 from trellis_jobs.jetstream.client import stored_message
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Order:
+class ActionRequest:
     """Who wants it, why, and with which request."""
 
     by: str
@@ -61,18 +61,18 @@ class NoSuchJob:
 class Plan(Protocol):
     """The event that an order means for a job."""
 
-    def __call__(self, job: Job, order: Order, at: datetime) -> e.Event: ...
+    def __call__(self, job: Job, order: ActionRequest, at: datetime) -> e.Event: ...
 
 
-def cancel(job: Job, order: Order, at: datetime) -> e.Event:
+def cancel(job: Job, order: ActionRequest, at: datetime) -> e.Event:
     return e.Cancelled(**_said(job, at), **_asked(order))
 
 
-def dismiss(job: Job, order: Order, at: datetime) -> e.Event:
+def dismiss(job: Job, order: ActionRequest, at: datetime) -> e.Event:
     return e.Dismissed(**_said(job, at), **_asked(order))
 
 
-def retry(job: Job, order: Order, at: datetime) -> e.Event:
+def retry(job: Job, order: ActionRequest, at: datetime) -> e.Event:
     """A fresh run of the same job, with all its tries; a deadline that has passed is not kept."""
     said = _said(job, at)
     said["tries"] = 0
@@ -109,7 +109,7 @@ class Actions:
         self,
         plan: Plan,
         address: JobAddress,
-        order: Order,
+        order: ActionRequest,
         *,
         legal_from: frozenset[JobState],
         known: Known | None = None,
@@ -120,7 +120,7 @@ class Actions:
         Then only the run that was known is changed, and not a later one. Raises JobKeepsMoving
         and NotConfirmed when that cannot be done in time.
         """
-        chase = Chase(self._connection, self._events, address, patience=self._patience)
+        chase = JobFollower(self._connection, self._events, address, patience=self._patience)
         raced = False
         run = None if known is None else known.job.standing.run
         known = known or await chase.read()
@@ -143,7 +143,7 @@ class Actions:
             raced, known = True, await chase.after(appended)
         return NoSuchJob()
 
-    async def did(self, address: JobAddress, kind: e.EventKind, order: Order) -> bool:
+    async def did(self, address: JobAddress, kind: e.EventKind, order: ActionRequest) -> bool:
         """Whether the job's newest event of that kind is of this order, by the leader's word."""
         subject = subjects.lifecycle(address, kind)
         newest = await stored_message.newest(self._connection, LOG, subject)
@@ -168,7 +168,7 @@ def _said(job: Job, at: datetime) -> e.EventFields:
     return {"job": job.address, "context": job.context, "at": at, "tries": job.tries}
 
 
-def _asked(order: Order) -> e.DecidedFields:
+def _asked(order: ActionRequest) -> e.DecidedFields:
     return {"by": order.by, "reason": order.reason, "request": order.request}
 
 

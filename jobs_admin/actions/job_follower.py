@@ -23,7 +23,7 @@ from trellis_jobs.model.standing import Head
 if TYPE_CHECKING:
     from trellis_jobs.jetstream.client.connection import Connection
     from trellis_jobs.jetstream.log.event_log import EventLog, Refused
-    from trellis_jobs.jetstream.log.history import Stretch
+    from trellis_jobs.jetstream.log.history import HistorySlice
     from trellis_jobs.model.identity import JobAddress
     from trellis_jobs.model.job import Job
 
@@ -46,7 +46,7 @@ class Known:
         return Latest(self.head, self.job.context)
 
 
-class Chase:
+class JobFollower:
     """`patience`: how long, in seconds, a job is followed that has been read once.
 
     Reads raise NotConfirmed when they are answered by a replica that lags too far behind.
@@ -104,7 +104,7 @@ class Chase:
         self._began = time.monotonic()
         return self._known
 
-    async def _stretch(self, after: int, at_least: int) -> Stretch:
+    async def _stretch(self, after: int, at_least: int) -> HistorySlice:
         read = await self._events.stretch(self._address, after=after, at_least=at_least)
         see_that_it_reaches(at_least, read.newest, self._address)
         return read

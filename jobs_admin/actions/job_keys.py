@@ -11,7 +11,7 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from jobs_admin.actions.guarded_append import Verdicts, said_of
+from jobs_admin.actions.guarded_append import GuardedAppender, said_of
 from trellis_jobs.errors import JobsError
 from trellis_jobs.jetstream.keys.bucket import KeyBucket
 from trellis_jobs.jetstream.keys.read import read_key
@@ -74,7 +74,7 @@ class JobKeys:
         self.leases = leases
         self._connection = connection
         self._bucket = KeyBucket(connection, now)
-        self._verdicts = Verdicts(connection, events)
+        self._verdicts = GuardedAppender(connection, events)
         self._now = now
 
     async def read(self, key: KeyAddress) -> KeyState | None:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
-from trellis_jobs.model.keys.lease_observer import Sightings
+from trellis_jobs.model.keys.lease_observer import LeaseObserver
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -37,7 +37,7 @@ class Leases:
     def __init__(self, clock: ServerClock, uptime: Callable[[], float]) -> None:
         self._clock = clock
         self._uptime = uptime
-        self._sightings: dict[KeyAddress, Sightings] = {}
+        self._sightings: dict[KeyAddress, LeaseObserver] = {}
 
     def look_at_all(self, busy: Mapping[KeyAddress, KeyState]) -> None:
         """These are all keys in which somebody is: what was seen of others is forgotten."""
@@ -48,14 +48,14 @@ class Leases:
 
     def over(self, key: KeyAddress) -> frozenset[str]:
         """The slots that were not renewed before our eyes."""
-        now, seen = self._uptime(), self._sightings.get(key, Sightings()).seen
+        now, seen = self._uptime(), self._sightings.get(key, LeaseObserver()).seen
         return frozenset(each.slot.token for each in seen if now - each.since >= lease(each.slot))
 
     async def look(self, stored: StoredKey) -> HeldKey:
         key, now = stored.state.address, self._uptime()
         self._look(key, stored.state)
         unchanged = (await self._clock.now() - stored.at).total_seconds()
-        seen = self._sightings.get(key, Sightings()).seen
+        seen = self._sightings.get(key, LeaseObserver()).seen
         return HeldKey(
             stored.state,
             {
@@ -68,7 +68,7 @@ class Leases:
 
     def _look(self, key: KeyAddress, state: KeyState) -> None:
         if state.active:
-            known = self._sightings.get(key, Sightings())
+            known = self._sightings.get(key, LeaseObserver())
             self._sightings[key] = known.look(state, self._uptime())
         else:
             self._sightings.pop(key, None)

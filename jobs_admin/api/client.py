@@ -51,7 +51,7 @@ from jobs_admin.api.views.shape import Page
 from trellis_jobs.environment import new_id
 from trellis_jobs.errors import NoAnswer, NotConfirmed
 from trellis_jobs.jetstream.client.connection import Connection
-from trellis_jobs.jetstream.client.rpc import call
+from trellis_jobs.jetstream.client.rpc import rpc_call
 from trellis_jobs.model import subjects
 from trellis_jobs.model.states import JobState
 from trellis_jobs.wire.fields import dumps
@@ -59,7 +59,7 @@ from trellis_jobs.wire.fields import dumps
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, AsyncIterator, Callable
 
-    from trellis_jobs.jetstream.client.connect_options import Access
+    from trellis_jobs.jetstream.client.connect_options import ConnectOptions
     from trellis_jobs.model.identity import JobAddress
 
 T = TypeVar("T")
@@ -119,7 +119,7 @@ class AdminClient:
     @asynccontextmanager
     async def connect(
         cls,
-        servers: str | Access,
+        servers: str | ConnectOptions,
         *,
         by: str | None = None,
         timeout: float = TIMEOUT,
@@ -371,7 +371,7 @@ class AdminClient:
 
     async def _ask_once(self, method: str, asked: dict[str, Any], patience: float) -> bytes:
         body = dumps({name: value for name, value in asked.items() if value is not None})
-        reply = await call(
+        reply = await rpc_call(
             self._connection,
             subjects.rpc(method),
             body,

@@ -17,7 +17,7 @@ from trellis_jobs.errors import Unreachable
 from trellis_jobs.jetstream.client.connect_options import (
     API_PREFIX,
     DEFAULT_SERVER,
-    Access,
+    ConnectOptions,
     TlsFiles,
 )
 from trellis_jobs.jetstream.client.connection import Connection
@@ -75,7 +75,7 @@ def _prefix(flag: str, variable: str, what: str) -> Any:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Reach:
+class ConnectionOptions:
     """The command line comes before the environment, and both before what a context says."""
 
     nats: Annotated[
@@ -137,7 +137,7 @@ class Reach:
         """Somebody named a server, here or in the environment."""
         return self.nats is not None or self.context is not None
 
-    def access(self) -> Access:
+    def access(self) -> ConnectOptions:
         known = self._of_context()
         if self.nats is not None:
             _check_addresses(self.nats)
@@ -171,12 +171,16 @@ class Reach:
         }
         return {name: value or "" for name, value in said.items()}
 
-    def _of_context(self) -> Access:
+    def _of_context(self) -> ConnectOptions:
         """A server that is named stands for itself, unless a context is named too."""
         name = self.context
         if name is None and self.nats is None:
             name = nats_contexts.selected()
-        return Access(servers=DEFAULT_SERVER) if name is None else nats_contexts.access_of(name)
+        return (
+            ConnectOptions(servers=DEFAULT_SERVER)
+            if name is None
+            else nats_contexts.access_of(name)
+        )
 
     @asynccontextmanager
     async def connection(self, *, patient: bool = False) -> AsyncIterator[Connection]:
@@ -195,7 +199,7 @@ class Reach:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class AdminReach(Reach):
+class AdminConnectionOptions(ConnectionOptions):
     """For commands that ask the admin runtime."""
 
     timeout: Annotated[

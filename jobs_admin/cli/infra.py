@@ -10,7 +10,7 @@ import typer
 from rich.table import Table
 
 from jobs_admin.cli.confirm import PANEL, Yes, ask, check_askable
-from jobs_admin.cli.connection import Reach
+from jobs_admin.cli.connection import ConnectionOptions
 from jobs_admin.cli.contract.migrations import Step, step_to
 from jobs_admin.cli.option_groups import grouped
 from jobs_admin.cli.options import SystemAccount
@@ -111,14 +111,14 @@ class _Look:
 
 @infra.command("plan")
 @grouped
-def plan_all(wanted: Wanted, output: JsonOutput, reach: Reach) -> None:
+def plan_all(wanted: Wanted, output: JsonOutput, reach: ConnectionOptions) -> None:
     """What `apply` would do, and why; changes nothing."""
     run(_plan(reach, wanted, output))
 
 
 @infra.command("check")
 @grouped
-def check_all(wanted: Wanted, output: JsonOutput, reach: Reach) -> None:
+def check_all(wanted: Wanted, output: JsonOutput, reach: ConnectionOptions) -> None:
     """Whether everything is there and as it should be: ends with 1 if not; changes nothing."""
     run(_check(reach, wanted, output))
 
@@ -128,7 +128,7 @@ def check_all(wanted: Wanted, output: JsonOutput, reach: Reach) -> None:
 def apply_all(
     wanted: Wanted,
     output: JsonOutput,
-    reach: Reach,
+    reach: ConnectionOptions,
     yes: Yes = False,
     accept_migration: Annotated[
         bool,
@@ -149,12 +149,12 @@ def apply_all(
     run(_apply(reach, wanted, output, yes=yes, accepts=accept_migration))
 
 
-async def _plan(reach: Reach, wanted: Wanted, output: JsonOutput) -> None:
+async def _plan(reach: ConnectionOptions, wanted: Wanted, output: JsonOutput) -> None:
     async with reach.connection() as connection:
         _show(await _look(reach, connection, wanted), output)
 
 
-async def _check(reach: Reach, wanted: Wanted, output: JsonOutput) -> None:
+async def _check(reach: ConnectionOptions, wanted: Wanted, output: JsonOutput) -> None:
     async with reach.connection() as connection:
         # A deploy does not fail for what services do without until somebody applies it.
         look = await _look(reach, connection, wanted, by_operator=False)
@@ -166,7 +166,7 @@ async def _check(reach: Reach, wanted: Wanted, output: JsonOutput) -> None:
 
 
 async def _apply(
-    reach: Reach, wanted: Wanted, output: JsonOutput, *, yes: bool, accepts: bool
+    reach: ConnectionOptions, wanted: Wanted, output: JsonOutput, *, yes: bool, accepts: bool
 ) -> None:
     async with reach.connection(patient=True) as connection:
         look = await _look(reach, connection, wanted)
@@ -193,7 +193,7 @@ def _refusal(look: _Look, *, accepts: bool) -> str | None:
 
 
 async def _look(
-    reach: Reach, connection: Connection, wanted: Wanted, *, by_operator: bool = True
+    reach: ConnectionOptions, connection: Connection, wanted: Wanted, *, by_operator: bool = True
 ) -> _Look:
     topology = await _topology(reach, connection, wanted, by_operator)
     contract, consumers, step = wanted.contract(), list[Config](), None
@@ -206,7 +206,7 @@ async def _look(
 
 
 async def _topology(
-    reach: Reach, connection: Connection, wanted: Wanted, by_operator: bool
+    reach: ConnectionOptions, connection: Connection, wanted: Wanted, by_operator: bool
 ) -> Topology:
     detected = 1
     if wanted.replicas is None and wanted.system_account is not None:

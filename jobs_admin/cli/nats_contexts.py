@@ -13,7 +13,7 @@ from typing import Any, Final
 import orjson
 
 from trellis_jobs.errors import JobsError
-from trellis_jobs.jetstream.client.connect_options import API_PREFIX, Access, TlsFiles
+from trellis_jobs.jetstream.client.connect_options import API_PREFIX, ConnectOptions, TlsFiles
 
 # What would have us connect otherwise than asked for, were it left out in silence.
 _UNSUPPORTED: Final = ("nsc", "socks_proxy", "user_jwt")
@@ -34,7 +34,7 @@ def names() -> list[str]:
     return sorted(file.stem for file in (_folder() / "context").glob("*.json"))
 
 
-def access_of(name: str) -> Access:
+def access_of(name: str) -> ConnectOptions:
     file = _folder() / "context" / f"{name}.json"
     settings = _settings(name, file)
     for setting in _UNSUPPORTED:
@@ -57,7 +57,7 @@ def access_of(name: str) -> Access:
             ) from None
 
     tls = TlsFiles(ca=path("ca"), certificate=path("cert"), key=path("key"))
-    return Access(
+    return ConnectOptions(
         servers=said("url") or "nats://127.0.0.1:4222",
         credentials=path("creds"),
         nkey=path("nkey"),

@@ -52,7 +52,7 @@ _QUEUES: Final = "queues"
 _WHO: Final = "Who"
 
 
-class Shape(StrEnum):
+class AccountShape(StrEnum):
     USERS = "users"
     ACCOUNTS = "accounts"
 
@@ -177,12 +177,12 @@ class Who:
 def permissions(
     who: Who,
     shape: Annotated[
-        Shape,
+        AccountShape,
         typer.Option(
             help="One account for all, or one for each service: what that closes is told in "
             "docs/operate/permissions.md.",
         ),
-    ] = Shape.USERS,
+    ] = AccountShape.USERS,
     json: Annotated[
         bool,
         typer.Option(
@@ -193,7 +193,7 @@ def permissions(
 ) -> None:
     """The least rights of a service, of operators or of the admin runtime, for nats.conf."""
     users = who.users()
-    settings = in_one_account(users) if shape is Shape.USERS else in_accounts(users)
+    settings = in_one_account(users) if shape is AccountShape.USERS else in_accounts(users)
     if json:
         told = [_connecting(user, shape) for user in users]
         print_json({"shape": shape.value, "users": told, "config": json_of(settings)})
@@ -250,21 +250,21 @@ def _named(name: str) -> str:
         raise typer.BadParameter(str(error)) from None
 
 
-def _connecting(user: NatsUser, shape: Shape) -> dict[str, Any]:
+def _connecting(user: NatsUser, shape: AccountShape) -> dict[str, Any]:
     """How it connects, so that its rights fit."""
-    of_account = {"account": user.account} if shape is Shape.ACCOUNTS else {}
+    of_account = {"account": user.account} if shape is AccountShape.ACCOUNTS else {}
     if user.account == SYSTEM:
         return {"name": user.name, "account": user.account}
     prefixes = {"inboxPrefix": inbox_of(user.name), "apiPrefix": _api_prefix(user, shape)}
     return {"name": user.name, **of_account, **prefixes}
 
 
-def _api_prefix(user: NatsUser, shape: Shape) -> str:
-    is_guest = shape is Shape.ACCOUNTS and user.account != PLATFORM
+def _api_prefix(user: NatsUser, shape: AccountShape) -> str:
+    is_guest = shape is AccountShape.ACCOUNTS and user.account != PLATFORM
     return PLATFORM_API if is_guest else grants.API
 
 
-def _headings(users: Iterable[NatsUser], shape: Shape) -> Iterator[str]:
+def _headings(users: Iterable[NatsUser], shape: AccountShape) -> Iterator[str]:
     for user in users:
         if user.account == SYSTEM:
             yield f"# {user.name} is for --system-account"

@@ -9,7 +9,7 @@ from typing import Final
 from rich.table import Table
 
 from jobs_admin.api.views.services import ServiceView, TypeView
-from jobs_admin.cli.connection import AdminReach
+from jobs_admin.cli.connection import AdminConnectionOptions
 from jobs_admin.cli.render.columns import Columns, Row, fitting
 from jobs_admin.cli.render.counts import count
 from jobs_admin.cli.render.output import Output, console, print_json
@@ -26,12 +26,12 @@ _COLUMNS: Final = Columns(
 )
 
 
-def services(output: Output, reach: AdminReach) -> None:
+def services(output: Output, reach: AdminConnectionOptions) -> None:
     """Services with their types: live workers, what waits and for how long, what is unattended."""
     run(_services(reach, output))
 
 
-async def _services(reach: AdminReach, output: Output) -> None:
+async def _services(reach: AdminConnectionOptions, output: Output) -> None:
     async with reach.admin() as admin:
         found = [service async for service in admin.services()]
     if output.json:

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from datetime import datetime
 
-    from jobs_admin.actions.guarded_append import Verdicts
+    from jobs_admin.actions.guarded_append import GuardedAppender
     from jobs_admin.actions.job_keys import JobKeys
     from trellis_jobs.jetstream.log.event_log import Latest
     from trellis_jobs.jetstream.work.messages import WorkMessages
@@ -64,7 +64,7 @@ def plan_death(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Burials:
-    verdicts: Verdicts
+    verdicts: GuardedAppender
     work: WorkMessages
     keys: JobKeys
     now: Callable[[], datetime]

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from datetime import datetime
 
-    from jobs_admin.actions.guarded_append import Verdicts
+    from jobs_admin.actions.guarded_append import GuardedAppender
     from jobs_admin.actions.job_keys import JobKeys
     from jobs_admin.reads.readers import Readers
     from trellis_jobs.jetstream.client.server_clock import ServerClock
@@ -42,7 +42,7 @@ class Janitor:
     def __init__(
         self,
         readers: Readers,
-        verdicts: Verdicts,
+        verdicts: GuardedAppender,
         keys: JobKeys,
         clock: ServerClock,
         went_on: Callable[[], None],

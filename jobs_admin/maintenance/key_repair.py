@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping
     from datetime import datetime
 
-    from jobs_admin.actions.guarded_append import Verdicts
+    from jobs_admin.actions.guarded_append import GuardedAppender
     from jobs_admin.actions.job_keys import JobKeys
     from jobs_admin.maintenance.pace import Pace
     from jobs_admin.reads.readers import Readers
@@ -87,7 +87,7 @@ class KeyRepair:
     """`is_caught_up`: whether the projection has every event that the log holds at the call."""
 
     readers: Readers
-    verdicts: Verdicts
+    verdicts: GuardedAppender
     keys: JobKeys
     changes: KeyChanges
     now: Callable[[], datetime]

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
-from jobs_admin.actions.guarded_append import Verdicts
+from jobs_admin.actions.guarded_append import GuardedAppender
 from jobs_admin.maintenance import abandoned_readers
 from jobs_admin.maintenance.abandoned_readers import AbandonedReaders
 from jobs_admin.maintenance.advisories import Advisories
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from jobs_admin.loops import Loops
     from jobs_admin.reads.read_your_writes import LogProgress
     from jobs_admin.reads.readers import Readers
-    from trellis_jobs.environment import Surroundings
+    from trellis_jobs.environment import Environment
     from trellis_jobs.jetstream.client.connection import Connection
     from trellis_jobs.jetstream.client.server_clock import ServerClock
     from trellis_jobs.jetstream.log.event_log import EventLog
@@ -50,15 +50,15 @@ class Upkeep:
     readers: Readers
     keys: JobKeys
     clock: ServerClock
-    around: Surroundings
+    around: Environment
     progress: LogProgress
 
     def loops(self, loops: Loops, config: AdminConfig) -> Mapping[str, Coroutine[Any, Any, None]]:
         """By name, ready to be run."""
-        verdicts, work = Verdicts(self.connection, self.events), WorkMessages(self.connection)
+        verdicts = GuardedAppender(self.connection, self.events)
+        work = WorkMessages(self.connection)
         consumers = QueueConsumers(self.connection)
-        presence = Presence(self.connection, self.events.features)
-        absences = Absences(presence, self.around.uptime)
+        absences = Absences(Presence(self.connection, self.events.features), self.around.uptime)
         burials = Burials(verdicts=verdicts, work=work, keys=self.keys, now=self.around.now)
         advisories = Advisories(AdvisoryFeed(self.connection), consumers, work, burials)
         janitor = Janitor(
@@ -79,27 +79,34 @@ class Upkeep:
                 pace=Pace(self._position),
                 went_on=partial(loops.went_on, "reconciliation"),
             ).sweep,
-            "stuck messages": StuckMessages(
-                verdicts=verdicts,
-                work=work,
-                consumers=consumers,
-                keys=self.keys,
-                burials=burials,
-                absences=absences,
-                uptime=self.around.uptime,
-            ).sweep,
+            "stuck messages": self._stuck_messages(verdicts, work, burials, absences).sweep,
             "key repair": self._key_repair(verdicts).sweep,
         }
-        every = config.reconcile_interval
         abandoned = AbandonedReaders(self.connection, partial(loops.went_on, READERS))
         return {
             READERS: loops.repeat(READERS, abandoned_readers.INTERVAL, abandoned.sweep),
             "janitor": loops.repeat("janitor", config.janitor_interval, janitor.sweep),
             "advisories": loops.keep("advisories", advisories.run),
-            **{name: loops.repeat(name, every, sweep) for name, sweep in sweeps.items()},
+            **{
+                name: loops.repeat(name, config.reconcile_interval, sweep)
+                for name, sweep in sweeps.items()
+            },
         }
 
-    def _key_repair(self, verdicts: Verdicts) -> KeyRepair:
+    def _stuck_messages(
+        self, verdicts: GuardedAppender, work: WorkMessages, burials: Burials, absences: Absences
+    ) -> StuckMessages:
+        return StuckMessages(
+            verdicts=verdicts,
+            work=work,
+            consumers=QueueConsumers(self.connection),
+            keys=self.keys,
+            burials=burials,
+            absences=absences,
+            uptime=self.around.uptime,
+        )
+
+    def _key_repair(self, verdicts: GuardedAppender) -> KeyRepair:
         return KeyRepair(
             readers=self.readers,
             verdicts=verdicts,

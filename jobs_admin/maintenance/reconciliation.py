@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
     from datetime import datetime, timedelta
 
-    from jobs_admin.actions.guarded_append import Verdicts
+    from jobs_admin.actions.guarded_append import GuardedAppender
     from jobs_admin.maintenance.pace import Pace
     from jobs_admin.maintenance.worker_liveness import Absences
     from jobs_admin.reads.readers import Readers
@@ -106,7 +106,7 @@ class Reconciliation:
     """
 
     readers: Readers
-    verdicts: Verdicts
+    verdicts: GuardedAppender
     work: WorkMessages
     consumers: QueueConsumers
     absences: Absences

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
     from datetime import datetime
 
-    from jobs_admin.actions.guarded_append import Verdicts
+    from jobs_admin.actions.guarded_append import GuardedAppender
     from jobs_admin.actions.job_keys import JobKeys
     from jobs_admin.maintenance.exhausted_jobs import Burials
     from jobs_admin.maintenance.worker_liveness import Absences
@@ -76,7 +76,7 @@ def may_be_waiting(standing: Standing, job_id: str, key: KeyState | None, now: d
 
 @dataclass(slots=True, kw_only=True)
 class StuckMessages:
-    verdicts: Verdicts
+    verdicts: GuardedAppender
     work: WorkMessages
     consumers: QueueConsumers
     keys: JobKeys

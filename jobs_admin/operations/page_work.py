@@ -11,7 +11,7 @@ import asyncio
 from collections import Counter
 from typing import TYPE_CHECKING, Final
 
-from jobs_admin.actions.job_actions import Done, NoSuchJob, NotLegal, Order
+from jobs_admin.actions.job_actions import ActionRequest, Done, NoSuchJob, NotLegal
 from jobs_admin.api.views.operations import RefusalView
 from jobs_admin.operations.operation import EXAMPLES
 from jobs_admin.operations.verbs import CHANGES
@@ -70,7 +70,7 @@ class PageWork:
         self.settled = Settled(operation)
         self._operation = operation
         self._change = CHANGES[operation.verb]
-        self._order = Order(by=operation.by, reason=operation.reason, request=operation.id)
+        self._order = ActionRequest(by=operation.by, reason=operation.reason, request=operation.id)
         self._actions = actions
         self._pace = pace
         self._stop = stop

@@ -36,7 +36,7 @@ OUTAGES: Final = (JobsError, ConnectionLost, NoResponders)
 
 
 @dataclass(frozen=True, slots=True)
-class Tools:
+class RunContext:
     """What every run works with; `beat` is how often a record is written, in seconds."""
 
     records: OperationRecords
@@ -62,7 +62,7 @@ def wanted(verb: OperationVerb, of: OperationFilter) -> JobFilter:
 
 
 class Run:
-    def __init__(self, claimed: Stored, tools: Tools) -> None:
+    def __init__(self, claimed: Stored, tools: RunContext) -> None:
         self._stored = claimed
         self._tools = tools
         self._owner = claimed.operation.owner

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from jobs_admin.operations.operation import Operation
     from jobs_admin.operations.records import Stored
-    from jobs_admin.operations.run import Tools
+    from jobs_admin.operations.run import RunContext
 
 log = logging.getLogger(__name__)
 
@@ -38,7 +38,7 @@ class Runner:
 
     def __init__(
         self,
-        tools: Tools,
+        tools: RunContext,
         instance: str,
         lease: timedelta,
         uptime: Callable[[], float],

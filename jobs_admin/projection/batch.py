@@ -6,7 +6,7 @@ from collections import Counter, defaultdict
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final
 
-from trellis_jobs.jetstream.log.feed import Place
+from trellis_jobs.jetstream.log.feed import LogPosition
 from trellis_jobs.model import values
 from trellis_jobs.model.events import AttemptEvent, Begun, Event, EventKind
 from trellis_jobs.model.job import Entry, Ignored, Job, reduce
@@ -76,7 +76,7 @@ class Aside:
 class Readings:
     """What messages of the log say, up to a place; `events` by the job they are about."""
 
-    place: Place
+    place: LogPosition
     events: Mapping[JobAddress, Sequence[tuple[LogMessage, Entry]]]
     beats: Sequence[tuple[LogMessage, WorkerHeartbeat]]
     undecodable: Sequence[tuple[LogMessage, Undecodable]]
@@ -89,7 +89,7 @@ class Changes:
     `activity` counts events by minute, service, type and kind.
     """
 
-    place: Place
+    place: LogPosition
     jobs: dict[JobAddress, JobRow] = field(default_factory=dict)
     begun: list[tuple[int, Json]] = field(default_factory=list)
     lines: list[NumberedLine] = field(default_factory=list)
@@ -112,7 +112,7 @@ def read(messages: Sequence[LogMessage]) -> Readings:
         else:
             undecodable.append((message, read))
     last = messages[-1]
-    return Readings(Place(last.sequence, last.stored_ns), events, beats, undecodable)
+    return Readings(LogPosition(last.sequence, last.stored_ns), events, beats, undecodable)
 
 
 def project(readings: Readings, rows: Mapping[JobAddress, JobRow]) -> Changes:
@@ -132,7 +132,7 @@ def project(readings: Readings, rows: Mapping[JobAddress, JobRow]) -> Changes:
     return changes
 
 
-def refold(messages: Sequence[LogMessage], place: Place) -> Changes:
+def refold(messages: Sequence[LogMessage], place: LogPosition) -> Changes:
     """What is left of jobs whose rows are gone; what happened was counted when it was new."""
     if not messages:
         return Changes(place)

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from trellis_jobs.jetstream.log.feed import LogFeed, Place
+    from trellis_jobs.jetstream.log.feed import LogFeed, LogPosition
 
 _BEYOND_REPAIR: Final = frozenset({sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB})
 _PRIMARY: Final = 0xFF
@@ -26,7 +26,7 @@ _PRIMARY: Final = 0xFF
 _GONE: Final = ("no such table", "no such column", "no such index")
 
 
-async def why_unfit(path: Path, feed: LogFeed) -> str | None:
+async def why_incompatible(path: Path, feed: LogFeed) -> str | None:
     """None when the file goes on with the log as it is.
 
     Raises FileDamaged, and ProjectionUnusable for a database that is somebody else's.
@@ -47,7 +47,7 @@ async def why_unfit(path: Path, feed: LogFeed) -> str | None:
     return None
 
 
-async def fit_place(path: Path) -> Place | None:
+async def fit_place(path: Path) -> LogPosition | None:
     """How far a projection is, and in which log; None when it is not even begun.
 
     Raises ProjectionOutdated, FileDamaged when somebody has taken tables or indexes out of it,

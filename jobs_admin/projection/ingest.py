@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping, Sequence
 
     from jobs_admin.projection.store import Projection
-    from trellis_jobs.jetstream.log.feed import LogMessage, Place
+    from trellis_jobs.jetstream.log.feed import LogMessage, LogPosition
     from trellis_jobs.model.identity import JobAddress
 
     # The messages of a job after one sequence and up to another at least, in their order.
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 MOST_BYTES: Final = 64 * 1024 * 1024
 
 
-class Intake:
+class Ingest:
     """Of one writer: it knows the rows as it last wrote them. After an error, begin with a new one.
 
     A batch is one transaction together with its place: after a crash the log is taken up again
@@ -33,7 +33,7 @@ class Intake:
     """
 
     def __init__(
-        self, projection: Projection, place: Place, *, most_bytes: int = MOST_BYTES
+        self, projection: Projection, place: LogPosition, *, most_bytes: int = MOST_BYTES
     ) -> None:
         self.place = place
         self._projection = projection

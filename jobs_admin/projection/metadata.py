@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 import aiosqlite
 
-from trellis_jobs.jetstream.log.feed import Place
+from trellis_jobs.jetstream.log.feed import LogPosition
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -26,19 +26,19 @@ async def metadata(database: aiosqlite.Connection) -> dict[str, str]:
     return {str(name): str(value) for name, value in rows}
 
 
-async def place_of(database: aiosqlite.Connection) -> Place:
+async def place_of(database: aiosqlite.Connection) -> LogPosition:
     return place_in(await metadata(database))
 
 
-def place_in(said: Mapping[str, str]) -> Place:
+def place_in(said: Mapping[str, str]) -> LogPosition:
     """How far a projection is, and in which log; None before it belongs to one."""
-    return Place(
+    return LogPosition(
         int(said.get("position", 0)),
         int(said.get("position_stored_ns", 0)),
         said.get("stream_created"),
     )
 
 
-def place_rows(place: Place) -> list[tuple[str, str]]:
+def place_rows(place: LogPosition) -> list[tuple[str, str]]:
     """Which log that is has been said before."""
     return [("position", str(place.sequence)), ("position_stored_ns", str(place.stored_ns))]

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING
 
 from jobs_admin.api.errors import ProjectionRebuilding
 from jobs_admin.priority import Throttle
-from jobs_admin.projection.compatibility import naming_trouble, why_unfit
+from jobs_admin.projection.compatibility import naming_trouble, why_incompatible
 from jobs_admin.projection.file_watch import FileWatch
 from jobs_admin.projection.files import FileDamaged, FileReplaced, beside, file_id
-from jobs_admin.projection.ingest import Intake
+from jobs_admin.projection.ingest import Ingest
 from jobs_admin.projection.rebuild import rebuild
 from jobs_admin.projection.rebuild_progress import RebuildProgress
 from jobs_admin.projection.store import Projection
@@ -34,7 +34,7 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class _OpenFile:
-    intake: Intake
+    intake: Ingest
     watch: FileWatch
 
 
@@ -156,7 +156,7 @@ class Projector:
         """Raises ProjectionUnusable for a database that is somebody else's."""
         self.rebuilding = RebuildProgress(self._path)
         try:
-            reason = await why_unfit(self._path, self._feed)
+            reason = await why_incompatible(self._path, self._feed)
         except FileDamaged:
             return
         if reason is None:
@@ -167,7 +167,7 @@ class Projector:
         with naming_trouble():
             opening = Projection.open(self._path, nice=self._throttle.nice)
             projection = await self._opened.enter_async_context(opening)
-            intake = Intake(projection, await projection.do(Writer.place))
+            intake = Ingest(projection, await projection.do(Writer.place))
         file = self._file = _OpenFile(intake, FileWatch(self._path))
         self.rebuilding = None
         self._was_open = True
@@ -183,7 +183,7 @@ class Projector:
     async def _make_fit(self) -> None:
         """Afterwards there is a file that goes on with this log; a new one if need be."""
         try:
-            reason = await why_unfit(self._path, self._feed)
+            reason = await why_incompatible(self._path, self._feed)
         except FileDamaged as damage:
             await self._mend(damage)
         else:

@@ -20,11 +20,11 @@ from jobs_admin.api.errors import AdminError, ProjectionTaken
 from jobs_admin.file_lock import only_writer
 from jobs_admin.projection.compatibility import naming_trouble
 from jobs_admin.projection.files import FileDamaged, beside, file_id, put_in_place, remove
-from jobs_admin.projection.ingest import Intake
+from jobs_admin.projection.ingest import Ingest
 from jobs_admin.projection.metadata import place_of
 from jobs_admin.projection.store import Projection
 from jobs_admin.projection.writer import Writer
-from trellis_jobs.jetstream.log.feed import Place
+from trellis_jobs.jetstream.log.feed import LogPosition
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator
@@ -130,7 +130,7 @@ async def fill(
     async with Projection.open(
         fresh, bulk=True, nice=throttle.nice if throttle else 0
     ) as projection:
-        intake = Intake(projection, Place(created=extent.created))
+        intake = Ingest(projection, LogPosition(created=extent.created))
         done = 0
         async for batch in _heaped(feed.up_to(intake.place, extent.last_sequence)):
             used = await intake.take_in(batch)
@@ -145,13 +145,13 @@ async def fill(
 
 
 async def fill_up(
-    fresh: Path, feed: LogFeed, shown: Place, *, throttle: Throttle | None = None
+    fresh: Path, feed: LogFeed, shown: LogPosition, *, throttle: Throttle | None = None
 ) -> None:
     """Take in what another projection of the same log has shown meanwhile."""
     async with Projection.open(
         fresh, bulk=True, nice=throttle.nice if throttle else 0
     ) as projection:
-        intake = Intake(projection, await projection.do(Writer.place))
+        intake = Ingest(projection, await projection.do(Writer.place))
         begin = intake.place
         if shown.created == begin.created and shown.sequence > begin.sequence:
             async for batch in feed.up_to(begin, shown.sequence):
@@ -177,14 +177,14 @@ async def _heaped(
 
 
 @asynccontextmanager
-async def _held(path: Path, patience: float) -> AsyncIterator[Place]:
+async def _held(path: Path, patience: float) -> AsyncIterator[LogPosition]:
     """Nobody writes into the file within the block; gives how far it is.
 
     A file that is none, or that cannot be read any more, has no writer and holds nothing. Raises
     FileLocked where somebody else holds it.
     """
     if file_id(path) is None:
-        yield Place()
+        yield LogPosition()
         return
     async with aiosqlite.connect(path, isolation_level=None, timeout=patience) as database:
         try:
@@ -197,5 +197,5 @@ async def _held(path: Path, patience: float) -> AsyncIterator[Place]:
                 error,
                 extra={"error": str(error)},
             )
-            place = Place()
+            place = LogPosition()
         yield place

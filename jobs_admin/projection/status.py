@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 import aiosqlite
 
 from jobs_admin.api.errors import ProjectionUnusable
-from jobs_admin.projection.compatibility import naming_trouble, why_unfit
+from jobs_admin.projection.compatibility import naming_trouble, why_incompatible
 from jobs_admin.projection.files import FileDamaged, file_id, read_only
 from jobs_admin.projection.metadata import metadata, place_in
 
@@ -52,7 +52,7 @@ class FileStatus:
 async def look(path: Path, feed: LogFeed) -> FileStatus:
     facts: dict[str, Any] = {}
     try:
-        unfit = await why_unfit(path, feed)
+        unfit = await why_incompatible(path, feed)
         if file_id(path) is not None:
             with naming_trouble():
                 facts = await _facts(path)

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
     from jobs_admin.projection.batch import Changes, Columns, JobRow
     from jobs_admin.projection.files import FileId
-    from trellis_jobs.jetstream.log.feed import Place
+    from trellis_jobs.jetstream.log.feed import LogPosition
     from trellis_jobs.model.identity import JobAddress
 
 ACTIVITY_MINUTES: Final = 24 * 60
@@ -67,10 +67,10 @@ class Writer:
             raise ProjectionOutdated(self._path, version, SCHEMA_VERSION)
         self._check_file()
 
-    def place(self) -> Place:
+    def place(self) -> LogPosition:
         return place_in(self._metadata())
 
-    def set_place(self, place: Place) -> None:
+    def set_place(self, place: LogPosition) -> None:
         """Without a batch: the log has nothing more to take in up to there."""
         log = [("stream_created", place.created)] if place.created else []
         sql.SET_METADATA.execute(self._database, place_rows(place) + log)

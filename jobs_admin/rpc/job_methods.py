@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 import orjson
 
 from jobs_admin.actions import job_actions
-from jobs_admin.actions.job_actions import Done, NotLegal, Order
+from jobs_admin.actions.job_actions import ActionRequest, Done, NotLegal
 from jobs_admin.api import inputs
 from jobs_admin.api.error_envelope import Invalid, NotFound
 from jobs_admin.api.errors import Issue
@@ -119,7 +119,7 @@ class JobMethods:
         """Answers once the projection has the event (design D17), with the job as it is then."""
         address = await address_of(self.readers, self.progress, asked)
         by = asked.by or asker.session or "operator"
-        order = Order(by=by, reason=asked.reason, request=asker.request_id)
+        order = ActionRequest(by=by, reason=asked.reason, request=asker.request_id)
         outcome = await self.actions.carry_out(plan, address, order, legal_from=legal_from)
         match outcome:
             case Done(head):

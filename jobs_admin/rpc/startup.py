@@ -8,7 +8,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
 from trellis_jobs.errors import NotConfirmed, NotPermitted, ServiceMissing
-from trellis_jobs.jetstream.client.rpc import call
+from trellis_jobs.jetstream.client.rpc import rpc_call
 from trellis_jobs.model import subjects
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ async def until_of_use(connection: Connection, projector: Projector) -> None:
 async def _others_answer(connection: Connection) -> bool:
     """False as well when the credentials are of before the admin runtime had the right to ask."""
     try:
-        await call(connection, subjects.rpc(_ASKED), b"{}", timeout=_PATIENCE)
+        await rpc_call(connection, subjects.rpc(_ASKED), b"{}", timeout=_PATIENCE)
     except (ServiceMissing, NotConfirmed, NotPermitted):
         return False
     return True

@@ -17,9 +17,9 @@ from jobs_admin.config import AdminConfig
 from jobs_admin.daemon import Daemon, serving
 from tests.support.facts import until
 from tests.support.lab import LabJobs, producer
-from trellis_jobs.environment import Surroundings, utc_now
+from trellis_jobs.environment import Environment, utc_now
 from trellis_jobs.jetstream.client.connection import Connection
-from trellis_jobs.jetstream.client.rpc import Reply, call
+from trellis_jobs.jetstream.client.rpc import Reply, rpc_call
 from trellis_jobs.model import subjects
 from trellis_jobs.model.states import JobState
 
@@ -31,7 +31,7 @@ class Stranger:
     connection: Connection
 
     async def send(self, method: str, data: bytes, **headers: str) -> Reply:
-        return await call(
+        return await rpc_call(
             self.connection, subjects.rpc(method), data, headers=headers or None, timeout=20
         )
 
@@ -67,7 +67,7 @@ async def daemon_at(
     url: str, path: Path, *, ahead: timedelta = timedelta(0), **changes: Any
 ) -> AsyncGenerator[Daemon, None]:
     """`ahead`: of the time that everybody else has."""
-    around = Surroundings(now=lambda: utc_now() + ahead)
+    around = Environment(now=lambda: utc_now() + ahead)
     async with serving(AdminConfig(nats=url, path=path, **changes), around) as daemon:
         yield daemon
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from jobs_admin.actions.job_actions import Order, retry
+from jobs_admin.actions.job_actions import ActionRequest, retry
 from jobs_admin.api.client import AdminClient
 from jobs_admin.api.errors import Invalid
 from jobs_admin.api.views.jobs import ChangedJob
@@ -23,7 +23,7 @@ from tests.support.facts import until
 from tests.support.lab import Bench, Task, producer, until_state, worker
 from trellis_jobs import JobRef
 from trellis_jobs.embedded import EmbeddedServer
-from trellis_jobs.environment import Surroundings, utc_now
+from trellis_jobs.environment import Environment, utc_now
 from trellis_jobs.model.events import EventKind, Retried
 from trellis_jobs.model.identity import JobAddress
 from trellis_jobs.model.job import fold
@@ -36,7 +36,7 @@ def test_a_deadline_that_has_passed_does_not_end_a_fresh_run(
 ) -> None:
     job = fold(log(created(deadline=after(60)), started(), failed()))
     assert job is not None
-    again = retry(job, Order(by="ann"), after(at))
+    again = retry(job, ActionRequest(by="ann"), after(at))
     assert isinstance(again, Retried)
     assert again.deadline == kept
 
@@ -177,7 +177,7 @@ async def test_an_order_that_lost_the_race_learns_what_won(
     )
     async with (
         producer(server.url) as jobs,
-        serving(config, Surroundings(now=racing.now)) as daemon,
+        serving(config, Environment(now=racing.now)) as daemon,
         AdminClient.connect(server.url, by="ann") as client,
     ):
         ref = await jobs.work.create(Task())

@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from jobs_admin.actions.guarded_append import Verdicts
-from jobs_admin.actions.job_actions import Actions, Order, cancel, legal_from
-from jobs_admin.actions.job_follower import Chase
+from jobs_admin.actions.guarded_append import GuardedAppender
+from jobs_admin.actions.job_actions import ActionRequest, Actions, cancel, legal_from
+from jobs_admin.actions.job_follower import JobFollower
 from jobs_admin.actions.job_keys import JobKeys
 from jobs_admin.actions.key_leases import Leases
 from jobs_admin.api.errors import JobKeepsMoving
@@ -24,11 +24,11 @@ from tests.admin.upkeep_lab import purge
 from tests.given import progressed, started
 from tests.support.lab import Probe, Task, probe, producer
 from trellis_jobs.embedded import EmbeddedServer
-from trellis_jobs.environment import Surroundings, utc_now
+from trellis_jobs.environment import Environment, utc_now
 from trellis_jobs.errors import NotConfirmed
 from trellis_jobs.jetstream.client.server_clock import ServerClock
 from trellis_jobs.jetstream.log.event_log import FOREVER, EventLog, Latest, Lost, Refused
-from trellis_jobs.jetstream.log.history import Stretch
+from trellis_jobs.jetstream.log.history import HistorySlice
 from trellis_jobs.model import subjects
 from trellis_jobs.model.events import Event, EventKind
 from trellis_jobs.model.identity import JobAddress
@@ -41,7 +41,7 @@ BETWEEN_NOTES = 0.1
 
 
 def keys_of(raw: Probe) -> JobKeys:
-    uptime = Surroundings().uptime
+    uptime = Environment().uptime
     leases = Leases(ServerClock(raw.connection, uptime), uptime)
     return JobKeys(raw.connection, raw.events, leases, utc_now)
 
@@ -95,7 +95,7 @@ async def test_a_chatty_job_expires_though_the_projection_is_far_behind(
         long_ago = Latest(await with_notes(raw, ref.address), (await ref.events())[0].context)
         late = utc_now() + timedelta(hours=1)
         async with noting(raw, ref.address), asyncio.timeout(20):
-            ended = await Verdicts(raw.connection, raw.events).append(
+            ended = await GuardedAppender(raw.connection, raw.events).append(
                 ref.address, long_ago, lambda latest: plan_expiry(ref.address, latest, late)
             )
         assert ended is not None
@@ -124,7 +124,7 @@ async def test_a_job_that_never_holds_still_is_given_up_and_that_is_said(
         actions = Actions(raw.connection, raw.events, keys_of(raw), and_meanwhile, patience=0.2)
         legal = legal_from(EventKind.CANCELLED)
         with pytest.raises(JobKeepsMoving, match="none could be added before the next one came"):
-            await actions.carry_out(cancel, ref.address, Order(by="ann"), legal_from=legal)
+            await actions.carry_out(cancel, ref.address, ActionRequest(by="ann"), legal_from=legal)
         assert await raw.kinds(ref) == ["created"]
 
 
@@ -151,7 +151,9 @@ async def test_a_late_job_that_never_holds_still_does_not_keep_others_from_expir
         late = await jobs.brief.create(Task())
         await until_projected(daemon, (await raw.events.history(late.address))[-1].sequence)
         time_passes(daemon, timedelta(minutes=1))
-        verdicts = Verdicts(raw.connection, Disturbed(raw.connection, raw.features), patience=0.2)
+        verdicts = GuardedAppender(
+            raw.connection, Disturbed(raw.connection, raw.features), patience=0.2
+        )
         on = partial(daemon.loops.went_on, "janitor")
         await Janitor(daemon.readers, verdicts, keys_of(raw), daemon.clock, on).sweep()
         assert await raw.kinds(restless) == ["created"]
@@ -165,7 +167,7 @@ async def test_a_job_whose_id_is_used_again_is_not_taken_for_the_one_that_was_re
         ref = await jobs.slow.create(Task())
         created = (await ref.events())[0]
         await ref.cancel()
-        chase = Chase(raw.connection, raw.events, ref.address)
+        chase = JobFollower(raw.connection, raw.events, ref.address)
         before = await chase.read()
         assert before is not None
         await purge(raw, "JOBS", subjects.history(ref.address))
@@ -180,11 +182,13 @@ async def test_a_job_whose_id_is_used_again_is_not_taken_for_the_one_that_was_re
 
 async def test_a_replica_that_lags_is_not_taken_for_the_log(server: EmbeddedServer) -> None:
     class Lagging(EventLog):
-        async def stretch(self, job: JobAddress, *, after: int = 0, at_least: int = 0) -> Stretch:
-            return Stretch([], 0)
+        async def stretch(
+            self, job: JobAddress, *, after: int = 0, at_least: int = 0
+        ) -> HistorySlice:
+            return HistorySlice([], 0)
 
     async with producer(server.url) as jobs, probe(server.url) as raw:
         ref = await jobs.slow.create(Task())
-        chase = Chase(raw.connection, Lagging(raw.connection, raw.features), ref.address)
+        chase = JobFollower(raw.connection, Lagging(raw.connection, raw.features), ref.address)
         with pytest.raises(NotConfirmed, match=f"a read of {ref.id}"):
             await chase.read()

@@ -17,7 +17,7 @@ from jobs_admin.api.client import JobQuery
 from jobs_admin.api.errors import QuestionTooLong
 from jobs_admin.api.job_filter import JobFilter
 from jobs_admin.projection.error_patterns import pattern_of
-from jobs_admin.projection.ingest import Intake
+from jobs_admin.projection.ingest import Ingest
 from jobs_admin.projection.rows import microseconds
 from jobs_admin.projection.store import Projection
 from jobs_admin.reads import jobs as reads
@@ -36,7 +36,7 @@ from tests.given import (
     started,
 )
 from tests.support.lab import Task, dead_jobs
-from trellis_jobs.jetstream.log.feed import LogMessage, Place
+from trellis_jobs.jetstream.log.feed import LogMessage, LogPosition
 from trellis_jobs.model.identity import JobAddress
 from trellis_jobs.model.states import JobState
 
@@ -171,7 +171,7 @@ def test_groups_are_what_a_look_at_every_dead_job_finds_whatever_is_asked(
 
     async def check(path: Path) -> None:
         async with Projection.open(path) as projection:
-            intake = Intake(projection, Place())
+            intake = Ingest(projection, LogPosition())
             for batch in split(messages, cuts):
                 await intake.take_in(batch)
         async with Readers.open(path) as readers:
@@ -200,7 +200,7 @@ async def test_a_question_that_would_take_for_ever_is_given_up_and_says_what_to_
     """`dlq list --group` timed out at 190,000 dead jobs, and the daemon went on looking."""
     path = tmp_path / "jobs.sqlite"
     async with Projection.open(path) as projection:
-        await Intake(projection, Place()).take_in(Scribe().write(created()).messages)
+        await Ingest(projection, LogPosition()).take_in(Scribe().write(created()).messages)
     endless = "WITH n (i) AS (VALUES (1) UNION ALL SELECT i + 1 FROM n) SELECT max(i) FROM n"
     async with Readers.open(path, count=1) as readers:
         with pytest.raises(QuestionTooLong, match="name a service and a type, or a shorter time"):

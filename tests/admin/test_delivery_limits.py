@@ -13,7 +13,7 @@ from typing import Any
 import orjson
 import pytest
 
-from jobs_admin.actions.guarded_append import Verdicts
+from jobs_admin.actions.guarded_append import GuardedAppender
 from jobs_admin.actions.job_keys import JobKeys
 from jobs_admin.actions.key_leases import Leases
 from jobs_admin.maintenance.exhausted_jobs import Burials, Exhausted, plan_death, stands_for
@@ -470,7 +470,7 @@ def keys_of(raw: Probe) -> JobKeys:
 
 def watcher(raw: Probe, clock: list[float]) -> StuckMessages:
     """Whoever looks for stuck messages, at a time of one's choice."""
-    verdicts, work = Verdicts(raw.connection, raw.events), WorkMessages(raw.connection)
+    verdicts, work = GuardedAppender(raw.connection, raw.events), WorkMessages(raw.connection)
     keys = keys_of(raw)
     return StuckMessages(
         verdicts=verdicts,
@@ -535,7 +535,7 @@ async def test_a_job_that_is_taken_over_meanwhile_is_not_buried(
     async with worker(server.url, "once") as ward, probe(server.url) as raw:
         seen: list[Latest | None] = []
 
-        class AMomentAgo(Verdicts):
+        class AMomentAgo(GuardedAppender):
             async def current(self, job: JobAddress) -> Latest | None:
                 if not seen:
                     seen.append(await super().current(job))

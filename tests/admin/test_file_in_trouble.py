@@ -26,7 +26,7 @@ from tests.admin.projection_lab import log_lab, projecting
 from tests.support.facts import until
 from tests.support.lab import LabJobs, Task, producer
 from trellis_jobs.embedded import EmbeddedServer
-from trellis_jobs.environment import Surroundings, utc_now
+from trellis_jobs.environment import Environment, utc_now
 from trellis_jobs.model.states import JobState
 
 JOBS = 120
@@ -195,7 +195,7 @@ async def test_who_changed_something_learns_where_it_is_though_it_cannot_be_show
             return utc_now()
 
         config = AdminConfig(nats=server.url, path=path, mode=Mode.RPC_ONLY)
-        async with serving(config, Surroundings(now=when_it_is_written)):
+        async with serving(config, Environment(now=when_it_is_written)):
             with pytest.raises(Unexpected, match=r"cannot be read: .* it is in the log as 2$"):
                 await client.cancel(ref.address)
         assert (await ref.get()).state is JobState.CANCELLED

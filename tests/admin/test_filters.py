@@ -15,14 +15,14 @@ import pytest
 
 from jobs_admin.api.job_filter import JobFilter
 from jobs_admin.api.views.jobs import JobPlace
-from jobs_admin.projection.ingest import Intake
+from jobs_admin.projection.ingest import Ingest
 from jobs_admin.projection.store import Projection
 from jobs_admin.reads import jobs as reads
 from jobs_admin.reads.job_filter import by_age, narrowest
 from jobs_admin.reads.readers import Readers
 from tests.admin.made_log import Scribe, of
 from tests.given import after, completed, created, dead, error, started
-from trellis_jobs.jetstream.log.feed import Place
+from trellis_jobs.jetstream.log.feed import LogPosition
 from trellis_jobs.model import events as e
 from trellis_jobs.model.concurrency import Concurrency
 from trellis_jobs.model.identity import JobAddress
@@ -62,7 +62,7 @@ async def path(tmp_path: Path) -> Path:
     for number in range(JOBS):
         scribe.write(*of(address(number), *story(number)))
     async with Projection.open(made) as projection:
-        await Intake(projection, Place()).take_in(scribe.messages)
+        await Ingest(projection, LogPosition()).take_in(scribe.messages)
     return made
 
 
@@ -163,7 +163,7 @@ async def test_jobs_of_the_same_moment_are_told_apart_by_their_number(tmp_path: 
     for number in range(9):
         scribe.write(*of(address(number), created(at=after(number // 4))))
     async with Projection.open(tmp_path / "jobs.sqlite") as projection:
-        await Intake(projection, Place()).take_in(scribe.messages)
+        await Ingest(projection, LogPosition()).take_in(scribe.messages)
     told: list[int] = []
     async with Readers.open(tmp_path / "jobs.sqlite") as opened:
         page = await reads.page(opened, JobFilter(), offset=0, limit=2)
@@ -242,7 +242,7 @@ async def test_filters_go_together_in_every_way(readers: Readers) -> None:
 
 async def project(path: Path, scribe: Scribe) -> None:
     async with Projection.open(path) as projection:
-        await Intake(projection, Place()).take_in(scribe.messages)
+        await Ingest(projection, LogPosition()).take_in(scribe.messages)
 
 
 SPREAD = [after(60 * minutes) for minutes in (-600_000_000, -17, -10, 0, 1, 9, 10, 11, 20, 31, 95)]

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from jobs_admin.api.client import AdminClient
 from jobs_admin.api.job_filter import JobFilter
-from jobs_admin.projection.ingest import Intake
+from jobs_admin.projection.ingest import Ingest
 from jobs_admin.projection.rebuild import rebuild
 from jobs_admin.projection.store import Projection
 from jobs_admin.reads import candidates
@@ -28,7 +28,7 @@ from tests.admin.made_log import large_job, large_jobs, logs, of, rows_of
 from tests.admin.projection_lab import LogLab, log_lab
 from tests.given import NOON, started
 from trellis_jobs.embedded import EmbeddedServer
-from trellis_jobs.jetstream.log.feed import LogMessage, Place
+from trellis_jobs.jetstream.log.feed import LogMessage, LogPosition
 from trellis_jobs.model.states import JobState
 
 LARGE: Final = 200_000
@@ -63,7 +63,7 @@ async def readers(folder: Path) -> AsyncIterator[Readers]:
     path = folder / "jobs.sqlite"
     if not path.exists():
         async with Projection.open(path) as projection:
-            await Intake(projection, Place()).take_in(large_jobs(JOBS, LARGE).messages)
+            await Ingest(projection, LogPosition()).take_in(large_jobs(JOBS, LARGE).messages)
     async with Readers.open(path) as opened:
         yield opened
 
@@ -87,9 +87,9 @@ async def test_a_list_reads_no_more_jobs_than_its_answer_has_room_for(readers: R
 
 
 @asynccontextmanager
-async def filled(path: Path, messages: list[LogMessage], room: int) -> AsyncIterator[Intake]:
+async def filled(path: Path, messages: list[LogMessage], room: int) -> AsyncIterator[Ingest]:
     async with Projection.open(path) as projection:
-        intake = Intake(projection, Place(), most_bytes=room)
+        intake = Ingest(projection, LogPosition(), most_bytes=room)
         await intake.take_in(messages)
         yield intake
 

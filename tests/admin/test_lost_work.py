@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from jobs_admin.actions.guarded_append import Verdicts
+from jobs_admin.actions.guarded_append import GuardedAppender
 from jobs_admin.maintenance.pace import Pace
 from jobs_admin.maintenance.reconciliation import (
     PAGE,
@@ -49,7 +49,7 @@ from tests.support.lab import Probe, probe
 from trellis_jobs import JobRef
 from trellis_jobs.contract.topology import Topology
 from trellis_jobs.embedded import EmbeddedServer
-from trellis_jobs.environment import Surroundings
+from trellis_jobs.environment import Environment
 from trellis_jobs.jetstream.client import api
 from trellis_jobs.jetstream.client.server_clock import ServerClock
 from trellis_jobs.jetstream.log.event_log import Latest
@@ -230,10 +230,10 @@ async def test_one_lost_message_behind_thousands_that_wait_is_found_in_one_sweep
 
 def reconciliation(raw: Probe, readers: Readers) -> Reconciliation:
     """As the daemon has it, and without any grace."""
-    around, progress = Surroundings(), LogProgress(FilePosition(readers), raw.connection)
+    around, progress = Environment(), LogProgress(FilePosition(readers), raw.connection)
     return Reconciliation(
         readers=readers,
-        verdicts=Verdicts(raw.connection, raw.events),
+        verdicts=GuardedAppender(raw.connection, raw.events),
         work=WorkMessages(raw.connection),
         consumers=QueueConsumers(raw.connection),
         absences=Absences(Presence(raw.connection, raw.features), around.uptime),

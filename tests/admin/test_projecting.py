@@ -14,7 +14,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 
 from jobs_admin.projection.batch import read
-from jobs_admin.projection.ingest import Intake
+from jobs_admin.projection.ingest import Ingest
 from jobs_admin.projection.store import Projection
 from jobs_admin.projection.writer import Writer
 from tests.admin.made_log import BILLING, Scribe, logs, of, rows_of, split
@@ -52,7 +52,7 @@ def project(path: Path, batches: list[list[LogMessage]], *, anew: bool = False) 
     async def take_in() -> None:
         for part in [[batch] for batch in batches] if anew else [batches]:
             async with Projection.open(path) as projection:
-                intake = Intake(projection, await projection.do(Writer.place))
+                intake = Ingest(projection, await projection.do(Writer.place))
                 for batch in part:
                     await intake.take_in(batch)
 

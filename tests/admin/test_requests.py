@@ -31,7 +31,7 @@ from trellis_jobs.environment import utc_now
 from trellis_jobs.errors import NotConfirmed, ServiceMissing
 from trellis_jobs.jetstream.client import api
 from trellis_jobs.jetstream.client.connection import Connection
-from trellis_jobs.jetstream.client.rpc import Desk, Reply, Request
+from trellis_jobs.jetstream.client.rpc import Reply, Request, RpcServer
 from trellis_jobs.jetstream.log.presence import Presence
 from trellis_jobs.jetstream.setup.features import detect_features
 from trellis_jobs.model import subjects
@@ -450,7 +450,7 @@ async def test_reads_are_asked_again_when_the_daemon_vanished_and_changes_are_no
         stranger_at(server.url) as vanishing,
         AdminClient.connect(server.url, timeout=0.5) as client,
     ):
-        desk = Desk(vanishing.connection, vanish_first, lambda _: Reply(b"{}"))
+        desk = RpcServer(vanishing.connection, vanish_first, lambda _: Reply(b"{}"))
         await desk.open("rpc.v1.Jobs.*", group="admin")
         assert (await client.list_jobs()).count == 0
         with pytest.raises(NotConfirmed):

@@ -19,7 +19,7 @@ import pytest
 from jobs_admin.api.errors import ConfigError
 from jobs_admin.maintenance.retention.archive import Archive, FolderArchive, NoArchive
 from jobs_admin.maintenance.retention.dry_run import count_due
-from jobs_admin.maintenance.retention.retention import Doors, Retention
+from jobs_admin.maintenance.retention.retention import Retention, RetentionDependencies
 from jobs_admin.projection.projector import Projector
 from jobs_admin.projection.rebuild import rebuild
 from jobs_admin.projection.store import Projection
@@ -80,7 +80,7 @@ class Sweeper:
         async def now() -> datetime:
             return utc_now() + later
 
-        doors = Doors(self.raw.connection, self.readers, self.projector)
+        doors = RetentionDependencies(self.raw.connection, self.readers, self.projector)
         kept = archive or FolderArchive(self.folder)
         return Retention(parse(policy), kept, doors, now, went_on)
 

@@ -13,14 +13,14 @@ from jobs_admin.projection.batch import project, read
 from jobs_admin.projection.bulk_statement import ManyRows
 from jobs_admin.projection.counters import TALLIES, Tally
 from jobs_admin.projection.files import made
-from jobs_admin.projection.ingest import Intake
+from jobs_admin.projection.ingest import Ingest
 from jobs_admin.projection.schema import indexes_script, tables_script
 from jobs_admin.projection.store import Projection
 from jobs_admin.projection.writer import Writer
 from tests.admin.made_log import Scribe, large_jobs
 from tests.admin.projection_lab import position_of
 from tests.given import completed, created, started
-from trellis_jobs.jetstream.log.feed import Place
+from trellis_jobs.jetstream.log.feed import LogPosition
 
 
 @pytest.mark.parametrize("rows", [0, 1, 2, 511, 512, 513, 1_535])
@@ -38,7 +38,7 @@ async def test_who_is_stopped_while_a_batch_is_written_knows_that_it_is_in(tmp_p
     path = tmp_path / "jobs.sqlite"
     messages = Scribe().write(created(), started(), completed()).messages
     async with Projection.open(path) as projection:
-        intake = Intake(projection, Place())
+        intake = Ingest(projection, LogPosition())
         with closing(sqlite3.connect(path, isolation_level=None)) as other:
             other.execute("BEGIN IMMEDIATE")
             taking_in = asyncio.create_task(intake.take_in(messages))
@@ -58,10 +58,10 @@ async def test_a_batch_that_fails_leaves_nothing_behind(tmp_path: Path) -> None:
         with closing(sqlite3.connect(path)) as other:
             # The last thing that a batch writes is its place.
             other.execute("DROP TABLE projection_metadata")
-        intake = Intake(projection, Place())
+        intake = Ingest(projection, LogPosition())
         with pytest.raises(sqlite3.OperationalError):
             await intake.take_in(messages)
-        assert intake.place == Place()
+        assert intake.place == LogPosition()
         with closing(sqlite3.connect(path)) as other:
             assert other.execute("SELECT count(*) FROM jobs_projection").fetchone() == (0,)
 

@@ -16,7 +16,7 @@ from jobs_admin.reads.readers import READERS
 from tests.admin.admin_lab import AdminLab, stranger_at
 from tests.support.facts import until
 from trellis_jobs.embedded import EmbeddedServer
-from trellis_jobs.jetstream.client.rpc import Desk, Reply, Request
+from trellis_jobs.jetstream.client.rpc import Reply, Request, RpcServer
 
 TAKEN: Final = 320
 MEGABYTE: Final = b"x" * 1_000_000
@@ -53,7 +53,7 @@ async def test_large_requests_are_refused_before_they_fill_the_memory(
         return Reply(b"answered")
 
     async with stranger_at(server.url) as answering, stranger_at(server.url) as asking:
-        desk = Desk(answering.connection, slowly, lambda _: Reply(b"busy"))
+        desk = RpcServer(answering.connection, slowly, lambda _: Reply(b"busy"))
         await desk.open("rpc.v1.Jobs.*", group="admin")
         sent = [asyncio.create_task(asking.send("Jobs.List", MEGABYTE)) for _ in range(20)]
         await until(lambda: sum(each.done() for each in sent) == 4, "four are refused")

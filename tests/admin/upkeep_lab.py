@@ -37,10 +37,10 @@ from trellis_jobs import (
     job,
 )
 from trellis_jobs.contract.topology import KEYS, WORK
-from trellis_jobs.environment import Surroundings, uptime, utc_now
+from trellis_jobs.environment import Environment, uptime, utc_now
 from trellis_jobs.jetstream.client import api
 from trellis_jobs.jetstream.client.connection import Connection
-from trellis_jobs.jetstream.client.rpc import call
+from trellis_jobs.jetstream.client.rpc import rpc_call
 from trellis_jobs.jetstream.work.delivery import Delivery
 from trellis_jobs.jetstream.work.puller import WorkQueue
 from trellis_jobs.model import subjects
@@ -131,9 +131,9 @@ def _queues() -> list[str]:
     return [name.replace("-", "_") for name in WardJobs.contract.queues]
 
 
-def clock(ahead: timedelta) -> Surroundings:
+def clock(ahead: timedelta) -> Environment:
     """Of a machine whose time is not that of the others."""
-    return Surroundings(now=lambda: utc_now() + ahead)
+    return Environment(now=lambda: utc_now() + ahead)
 
 
 def service_at(ahead: timedelta, grace: float = 0.0) -> Service[WardJobs]:
@@ -191,7 +191,7 @@ async def until_swept(daemon: Daemon, *names: str, times: int = 2) -> None:
 
 async def ask(raw: Probe, method: str, body: dict[str, Any]) -> dict[str, Any]:
     """The answer, which is a refusal or not."""
-    reply = await call(raw.connection, subjects.rpc(method), orjson.dumps(body), timeout=20)
+    reply = await rpc_call(raw.connection, subjects.rpc(method), orjson.dumps(body), timeout=20)
     answer = orjson.loads(reply.data)
     assert isinstance(answer, dict)
     return answer

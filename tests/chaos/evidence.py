@@ -21,7 +21,7 @@ from trellis_jobs.environment import utc_now
 from trellis_jobs.jetstream.client import api
 from trellis_jobs.jetstream.client.connection import Connection
 from trellis_jobs.jetstream.keys.scan import KeyChanges
-from trellis_jobs.jetstream.log.feed import LogFeed, LogMessage, Place
+from trellis_jobs.jetstream.log.feed import LogFeed, LogMessage, LogPosition
 from trellis_jobs.model import subjects
 from trellis_jobs.model.job import Entry
 from trellis_jobs.model.keys.state import KeyState
@@ -55,7 +55,7 @@ async def collect(connection: Connection, stage: Stage, witness: Witness) -> Obs
 async def whole_log(connection: Connection) -> list[LogMessage]:
     feed = LogFeed(connection)
     end = (await feed.extent()).last_sequence
-    async with aclosing(feed.up_to(Place(), end)) as batches:
+    async with aclosing(feed.up_to(LogPosition(), end)) as batches:
         return [message async for batch in batches for message in batch]
 
 

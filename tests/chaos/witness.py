@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from tests.chaos.observed import glimpse
 from trellis_jobs.jetstream.client.connection import Connection
-from trellis_jobs.jetstream.log.feed import LogFeed, LogMessage, LogReplaced, Place
+from trellis_jobs.jetstream.log.feed import LogFeed, LogMessage, LogPosition, LogReplaced
 from trellis_jobs.model.job import Entry
 from trellis_jobs.wire import log as wire
 
@@ -30,7 +30,7 @@ class Witness:
     async def watch(self, connection: Connection) -> None:
         while True:
             try:
-                async with aclosing(LogFeed(connection).batches(Place())) as batches:
+                async with aclosing(LogFeed(connection).batches(LogPosition())) as batches:
                     async for batch in batches:
                         for message in batch:
                             self._see(message)

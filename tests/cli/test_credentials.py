@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli.shell import shell
-from trellis_jobs import Access
+from trellis_jobs import ConnectOptions
 from trellis_jobs.embedded import EmbeddedServer
 from trellis_jobs.errors import CredentialsRefused
 from trellis_jobs.jetstream.client.connection import Connection
@@ -25,8 +25,8 @@ async def test_a_server_that_knows_the_public_key_lets_its_seed_in(tmp_path: Pat
     known = f'authorization: {{ users: [{{ nkey: "{keys["ann"]}" }}] }}'
     with EmbeddedServer.start(config=known) as server:
 
-        def access(user: str) -> Access:
-            return Access(servers=server.url, nkey=str(tmp_path / "keys" / f"{user}.nk"))
+        def access(user: str) -> ConnectOptions:
+            return ConnectOptions(servers=server.url, nkey=str(tmp_path / "keys" / f"{user}.nk"))
 
         connection = await Connection.open(access("ann"), name="ann")
         await connection.close()

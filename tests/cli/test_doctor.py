@@ -34,7 +34,7 @@ from trellis_jobs.contract.topology import Topology
 from trellis_jobs.embedded import HOST, EmbeddedServer
 from trellis_jobs.environment import own_version
 from trellis_jobs.jetstream.client import api
-from trellis_jobs.jetstream.client.connect_options import Access
+from trellis_jobs.jetstream.client.connect_options import ConnectOptions
 from trellis_jobs.jetstream.client.replication import Replication
 from trellis_jobs.jetstream.log.presence import Presence
 from trellis_jobs.jetstream.setup.provision import provision
@@ -180,7 +180,7 @@ def test_credentials_that_may_hear_no_answer_are_told_what_to_allow() -> None:
         for command in (["jobs", "list"], ["queues", "list"], ["jobs", "get", "x"]):
             ended = shell(*command, "--nats", url)
             assert ended.code == 1
-            assert "may not subscribe to _INBOX.>, where answers come to" in ended.err
+            assert "may not subscribe to _INBOX.>, where replies arrive" in ended.err
 
 
 def test_nothing_to_do_is_not_said_of_what_could_not_be_looked_at() -> None:
@@ -322,16 +322,19 @@ def test_work_that_nobody_asks_for_is_the_worst_a_queue_can_have() -> None:
 @pytest.mark.parametrize(
     ("access", "identity"),
     [
-        (Access(servers="nats://h:1"), "no credentials"),
-        (Access(servers="nats://ann:pw@h:1"), "user ann"),
-        (Access(servers="nats://s3cret@h:1"), "a token"),
-        (Access(servers="nats://h:1", token=PROOF), "a token"),
-        (Access(servers="nats://h:1", user="bob", password=PROOF), "user bob"),
-        (Access(servers="nats://h:1", credentials="/x/a.creds"), "credentials file /x/a.creds"),
-        (Access(servers="nats://h:1", nkey="/x/a.nk"), "nkey file /x/a.nk"),
+        (ConnectOptions(servers="nats://h:1"), "no credentials"),
+        (ConnectOptions(servers="nats://ann:pw@h:1"), "user ann"),
+        (ConnectOptions(servers="nats://s3cret@h:1"), "a token"),
+        (ConnectOptions(servers="nats://h:1", token=PROOF), "a token"),
+        (ConnectOptions(servers="nats://h:1", user="bob", password=PROOF), "user bob"),
+        (
+            ConnectOptions(servers="nats://h:1", credentials="/x/a.creds"),
+            "credentials file /x/a.creds",
+        ),
+        (ConnectOptions(servers="nats://h:1", nkey="/x/a.nk"), "nkey file /x/a.nk"),
     ],
 )
-def test_who_one_is_is_told_without_what_proves_it(access: Access, identity: str) -> None:
+def test_who_one_is_is_told_without_what_proves_it(access: ConnectOptions, identity: str) -> None:
     assert access.identity() == identity
 
 

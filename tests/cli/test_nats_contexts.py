@@ -9,11 +9,11 @@ import orjson
 import pytest
 
 from jobs_admin.cli import nats_contexts
-from jobs_admin.cli.connection import Reach
+from jobs_admin.cli.connection import ConnectionOptions
 from jobs_admin.cli.nats_contexts import ContextUnusable
 from tests.cli.shell import shell
 from trellis_jobs.embedded import EmbeddedServer
-from trellis_jobs.jetstream.client.connect_options import DEFAULT_SERVER, Access, TlsFiles
+from trellis_jobs.jetstream.client.connect_options import DEFAULT_SERVER, ConnectOptions, TlsFiles
 
 NOWHERE = "nats://127.0.0.1:1"
 PROD = {"url": "nats://prod:4222", "creds": "/etc/prod.creds"}
@@ -37,15 +37,17 @@ def select(folder: Path, name: str) -> None:
 
 def test_without_any_the_server_is_the_one_of_this_machine() -> None:
     assert nats_contexts.selected() is None
-    assert Reach().access() == Access(servers=DEFAULT_SERVER)
+    assert ConnectionOptions().access() == ConnectOptions(servers=DEFAULT_SERVER)
 
 
 def test_the_selected_one_is_used_unless_another_is_named(folder: Path) -> None:
     given(folder, "prod", PROD)
     given(folder, "lab", {"url": "nats://lab:4222"})
     select(folder, "prod")
-    assert Reach().access() == Access(servers="nats://prod:4222", credentials="/etc/prod.creds")
-    assert Reach(context="lab").access() == Access(servers="nats://lab:4222")
+    assert ConnectionOptions().access() == ConnectOptions(
+        servers="nats://prod:4222", credentials="/etc/prod.creds"
+    )
+    assert ConnectionOptions(context="lab").access() == ConnectOptions(servers="nats://lab:4222")
     assert nats_contexts.names() == ["lab", "prod"]
 
 
@@ -64,7 +66,7 @@ def test_everything_in_it_is_used(folder: Path) -> None:
         "description": "natscli has more than we need",
     }
     given(folder, "prod", settings)
-    assert nats_contexts.access_of("prod") == Access(
+    assert nats_contexts.access_of("prod") == ConnectOptions(
         servers="tls://prod:4222",
         nkey=str(Path.home() / "seed.nk"),
         user="ann",
@@ -81,10 +83,10 @@ def test_what_the_command_line_says_comes_before_what_a_context_says(
     given(folder, "prod", {**PROD, "user": "ann"})
     select(folder, "prod")
     creds = tmp_path / "mine.creds"
-    assert Reach(creds=creds).access() == Access(
+    assert ConnectionOptions(creds=creds).access() == ConnectOptions(
         servers="nats://prod:4222", credentials=str(creds), user="ann"
     )
-    both = Reach(context="prod", nats="nats://other:4222").access()
+    both = ConnectionOptions(context="prod", nats="nats://other:4222").access()
     assert (both.servers, both.credentials) == ("nats://other:4222", "/etc/prod.creds")
 
 
@@ -93,7 +95,9 @@ def test_a_server_that_is_named_is_not_given_the_keys_of_the_selected_context(
 ) -> None:
     given(folder, "prod", PROD)
     select(folder, "prod")
-    assert Reach(nats="nats://other:4222").access() == Access(servers="nats://other:4222")
+    assert ConnectionOptions(nats="nats://other:4222").access() == ConnectOptions(
+        servers="nats://other:4222"
+    )
 
 
 @pytest.mark.parametrize(
@@ -109,8 +113,8 @@ def test_jetstream_is_asked_where_it_says_unless_the_command_line_says_otherwise
     folder: Path, settings: dict[str, str], prefix: str
 ) -> None:
     given(folder, "prod", {**PROD, **settings})
-    assert Reach(context="prod").access().api_prefix == prefix
-    said = Reach(context="prod", api_prefix="mine", inbox_prefix="_INBOX_ann")
+    assert ConnectionOptions(context="prod").access().api_prefix == prefix
+    said = ConnectionOptions(context="prod", api_prefix="mine", inbox_prefix="_INBOX_ann")
     assert (said.access().api_prefix, said.access().inbox_prefix) == ("mine", "_INBOX_ann")
     assert said.environment()["NATS_API_PREFIX"] == "mine"
 

@@ -17,7 +17,7 @@ from tests.cli.shell import Ended, shell
 from tests.permissions.services import HouseJobs
 from trellis_jobs.contract.declaration import JobType, ServiceContract
 from trellis_jobs.contract.manifest import to_manifest
-from trellis_jobs.contract.payload_types import Shape
+from trellis_jobs.contract.payload_types import PayloadType
 from trellis_jobs.embedded import EmbeddedServer, EmbeddedServerFailed
 from trellis_jobs.jetstream.client.user_keys import ensure_seed
 from trellis_jobs.model import subjects
@@ -122,7 +122,9 @@ def test_a_server_does_not_start_with_a_user_whom_nobody_asks_for_a_password() -
 
 
 def manifest(folder: Path, service: str, *queues: str) -> str:
-    types = [JobType(name=name, payload=Shape(str), result=Shape(str)) for name in queues]
+    types = [
+        JobType(name=name, payload=PayloadType(str), result=PayloadType(str)) for name in queues
+    ]
     contract = ServiceContract(service, {each.name: each for each in types})
     file = folder / f"{service}-{len(queues)}.json"
     file.write_bytes(orjson.dumps(to_manifest(contract)))

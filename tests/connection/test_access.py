@@ -12,11 +12,11 @@ import pytest
 import trustme
 from nacl.signing import SigningKey
 
-from jobs_admin.cli.connection import Reach
+from jobs_admin.cli.connection import ConnectionOptions
 from tests.cli.shell import shell
 from trellis_jobs import (
-    Access,
     CertificateRefused,
+    ConnectOptions,
     CredentialsRefused,
     CredentialsUnusable,
     InfrastructureError,
@@ -69,7 +69,7 @@ async def test_a_service_works_over_tls_with_a_certificate_of_its_own(
     @demo.jobs.send_email.handle
     async def send(_: object) -> None: ...
 
-    access = Access(servers=tls_server.url.replace("nats:", "tls:"), tls=client_files)
+    access = ConnectOptions(servers=tls_server.url.replace("nats:", "tls:"), tls=client_files)
     async with demo.connect(access):
         ref = await demo.jobs.send_email.create(MAIL)
         await ref.wait(timeout=10)
@@ -93,7 +93,7 @@ async def test_a_server_that_nobody_vouches_for_is_not_talked_to(
     unknown = TlsFiles(certificate=client_files.certificate)
     with pytest.raises(CertificateRefused, match=r"give the certificate of the authority"):
         await Connection.open(
-            Access(servers=tls_server.url, tls=unknown), name="test", insist=False
+            ConnectOptions(servers=tls_server.url, tls=unknown), name="test", insist=False
         )
 
 
@@ -115,7 +115,7 @@ async def test_an_nkey_opens_the_door_and_another_does_not(tmp_path: Path) -> No
     for known, lets_in in ((public, True), (other, False)):
         config = f'authorization {{ users: [ {{ nkey: "{known}" }} ] }}'
         with EmbeddedServer.start(config=config) as server:
-            access = Access(servers=server.url, nkey=access_file)
+            access = ConnectOptions(servers=server.url, nkey=access_file)
             if lets_in:
                 connection = await Connection.open(access, name="test")
                 assert connection.is_up
@@ -128,7 +128,7 @@ async def test_an_nkey_opens_the_door_and_another_does_not(tmp_path: Path) -> No
 async def test_user_and_password_need_not_be_in_the_address() -> None:
     config = 'authorization { users: [ { user: "ann", password: "o/p?e#n,sesame" } ] }'
     with EmbeddedServer.start(config=config) as server:
-        access = Access(servers=server.url, user="ann", password="o/p?e#n,sesame")  # noqa: S106
+        access = ConnectOptions(servers=server.url, user="ann", password="o/p?e#n,sesame")  # noqa: S106
         connection = await Connection.open(access, name="test")
         assert connection.is_up
         await connection.close()
@@ -139,7 +139,7 @@ async def test_answers_come_to_the_inbox_that_was_asked_for() -> None:
     config = """authorization { users: [ { user: "a", password: "b", permissions: {
         publish: ["$JS.API.>", "trellis.>"], subscribe: ["_INBOX_a.>", "trellis.>"] } } ] }"""
     with EmbeddedServer.start(config=config) as server:
-        access = Access(servers=server.url, user="a", password="b", inbox_prefix="_INBOX_a")  # noqa: S106
+        access = ConnectOptions(servers=server.url, user="a", password="b", inbox_prefix="_INBOX_a")  # noqa: S106
         async with Service(DemoJobs).connect(access, workers=False) as demo:
             await demo.jobs.send_email.create(MAIL)
 
@@ -147,9 +147,9 @@ async def test_answers_come_to_the_inbox_that_was_asked_for() -> None:
 @pytest.mark.parametrize("prefix", ["", "a b", "a.", "a..b", "a.*", ">", "a\r\nb"])
 def test_a_prefix_is_words_joined_by_dots(prefix: str) -> None:
     with pytest.raises(InvalidToken, match="API prefix"):
-        Access(servers="nats://127.0.0.1:1", api_prefix=prefix)
+        ConnectOptions(servers="nats://127.0.0.1:1", api_prefix=prefix)
     with pytest.raises(InvalidToken, match="inbox prefix"):
-        Access(servers="nats://127.0.0.1:1", inbox_prefix=prefix)
+        ConnectOptions(servers="nats://127.0.0.1:1", inbox_prefix=prefix)
 
 
 @pytest.mark.parametrize(
@@ -168,7 +168,7 @@ async def test_a_service_is_answered_in_an_inbox_of_its_own_unless_it_says_anoth
         @demo.jobs.send_email.handle
         async def send(_: object) -> None: ...
 
-        async with demo.connect(Access(servers=server.url, inbox_prefix=said)):
+        async with demo.connect(ConnectOptions(servers=server.url, inbox_prefix=said)):
             await (await demo.jobs.send_email.create(MAIL)).wait(timeout=10)
         await listening.close()
     assert {reply for reply in replies if reply.startswith("_INBOX")} == {inbox}
@@ -177,12 +177,12 @@ async def test_a_service_is_answered_in_an_inbox_of_its_own_unless_it_says_anoth
 @pytest.mark.parametrize(
     "access",
     [
-        Access(servers="nats://127.0.0.1:1", credentials="/no/such.creds"),
-        Access(servers="nats://127.0.0.1:1", nkey="/no/such.nk"),
-        Access(servers="nats://127.0.0.1:1", tls=TlsFiles(ca="/no/such.pem")),
+        ConnectOptions(servers="nats://127.0.0.1:1", credentials="/no/such.creds"),
+        ConnectOptions(servers="nats://127.0.0.1:1", nkey="/no/such.nk"),
+        ConnectOptions(servers="nats://127.0.0.1:1", tls=TlsFiles(ca="/no/such.pem")),
     ],
 )
-async def test_a_file_that_cannot_be_read_is_named(access: Access) -> None:
+async def test_a_file_that_cannot_be_read_is_named(access: ConnectOptions) -> None:
     with pytest.raises(
         CredentialsUnusable, match=r"/no/such.* cannot be used to connect: .*No such"
     ):
@@ -204,21 +204,22 @@ def test_the_environment_tells_what_the_commands_read() -> None:
         "NATS_INBOX_PREFIX": "_INBOX_ann",
         "NATS_API_PREFIX": "$JS.PLATFORM.API",
     }
-    assert Access.from_environment(told) == Access(
+    assert ConnectOptions.from_environment(told) == ConnectOptions(
         servers="tls://a:1,tls://b:2",
         nkey="user.nk",
         tls=TlsFiles(ca="ca.crt"),
         inbox_prefix="_INBOX_ann",
         api_prefix="$JS.PLATFORM.API",
     )
-    assert Access.from_environment({}) == Access(servers="nats://127.0.0.1:4222")
+    assert ConnectOptions.from_environment({}) == ConnectOptions(servers="nats://127.0.0.1:4222")
 
 
 def test_the_variables_are_those_of_the_commands() -> None:
-    of_commands = set(Reach().environment()) - {"NATS_CONTEXT"}
+    of_commands = set(ConnectionOptions().environment()) - {"NATS_CONTEXT"}
     for variable in of_commands:
         given = {"NATS_URL": "x.y", "NATS_TLS_FIRST": "true"}.get(variable, "x")
-        assert Access.from_environment({variable: given}) != Access.from_environment({}), variable
+        changed = ConnectOptions.from_environment({variable: given})
+        assert changed != ConnectOptions.from_environment({}), variable
 
 
 def _new_user() -> tuple[bytes, str]:

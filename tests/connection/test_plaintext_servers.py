@@ -23,7 +23,7 @@ import trustme
 
 from tests.cli.command import running
 from tests.support.facts import until
-from trellis_jobs import Access, NotEncrypted, TlsFiles
+from trellis_jobs import ConnectOptions, NotEncrypted, TlsFiles
 from trellis_jobs.embedded import EmbeddedServer
 from trellis_jobs.jetstream.client.connection import Connection
 
@@ -145,9 +145,9 @@ def tls_server(authority: trustme.CA, tmp_path: Path) -> Iterator[EmbeddedServer
 async def test_a_server_without_tls_gets_no_credentials(files: TlsFiles) -> None:
     async with front() as liar:
         for access in (
-            Access(servers=f"tls://ann:sesame@{liar.address}"),
-            Access(servers=f"nats://ann:sesame@{liar.address}", tls=files),
-            Access(servers=f"nats://ann:sesame@{liar.address},tls://127.0.0.1:1"),
+            ConnectOptions(servers=f"tls://ann:sesame@{liar.address}"),
+            ConnectOptions(servers=f"nats://ann:sesame@{liar.address}", tls=files),
+            ConnectOptions(servers=f"nats://ann:sesame@{liar.address},tls://127.0.0.1:1"),
         ):
             with pytest.raises(NotEncrypted, match="offers no TLS"):
                 await Connection.open(access, name="test", insist=False)
@@ -166,7 +166,7 @@ async def test_a_server_that_drops_tls_later_gets_no_credentials(
     tls_server: EmbeddedServer, files: TlsFiles
 ) -> None:
     async with front(tls_server.port) as way:
-        access = Access(servers=f"tls://ann:sesame@{way.address}", tls=files)
+        access = ConnectOptions(servers=f"tls://ann:sesame@{way.address}", tls=files)
         connection = await Connection.open(access, name="test")
         assert connection.is_encrypted
         way.lies = True
@@ -186,7 +186,7 @@ async def test_a_server_that_another_told_of_gets_no_credentials(
 ) -> None:
     async with front(tls_server.port) as way, front() as liar:
         way.tells_of = [liar.address]
-        access = Access(servers=f"{scheme}://ann:sesame@{way.address}", tls=files)
+        access = ConnectOptions(servers=f"{scheme}://ann:sesame@{way.address}", tls=files)
         connection = await Connection.open(access, name="test")
         way.lies = True
         way.cut()
@@ -201,7 +201,7 @@ async def test_every_further_connection_of_a_worker_keeps_to_it(
 ) -> None:
     """The thread that renews leases opens its own."""
     async with front(tls_server.port) as way:
-        access = Access(servers=f"tls://ann:sesame@{way.address}", tls=files)
+        access = ConnectOptions(servers=f"tls://ann:sesame@{way.address}", tls=files)
         connection = await Connection.open(access, name="test", timeout=1)
         way.lies = True
         with pytest.raises(NotEncrypted):
@@ -231,7 +231,7 @@ async def test_tls_can_come_before_everything_else(
     file = tls_server.store / "nats.conf"
     file.write_text(file.read_text().replace("tls {", "tls { handshake_first: true,"))
     os.kill(tls_server.pid, signal.SIGHUP)
-    access = Access(servers=tls_server.url, tls=files, user="ann", password="sesame")  # noqa: S106
+    access = ConnectOptions(servers=tls_server.url, tls=files, user="ann", password="sesame")  # noqa: S106
     await until(partial(_sends_nothing, tls_server.port), "the server waits for TLS")
     connection = await Connection.open(replace(access, tls_first=True), name="test")
     assert connection.is_encrypted

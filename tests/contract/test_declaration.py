@@ -12,7 +12,7 @@ from pydantic import BaseModel
 from trellis_jobs import Jobs, KeyConcurrency, QueueDepth, Service, job
 from trellis_jobs.contract.declaration import JobType, ServiceContract
 from trellis_jobs.contract.manifest import to_manifest
-from trellis_jobs.contract.payload_types import Shape
+from trellis_jobs.contract.payload_types import PayloadType
 from trellis_jobs.errors import DeclarationError
 from trellis_jobs.service.queue import Queue
 
@@ -226,8 +226,8 @@ def test_a_manifest_lists_queues_by_name_and_durations_in_milliseconds() -> None
         {
             name: JobType(
                 name=name,
-                payload=Shape(int),
-                result=Shape(type(None)),
+                payload=PayloadType(int),
+                result=PayloadType(type(None)),
                 ack_wait=timedelta(seconds=1.5),
             )
             for name in ("b", "a")

@@ -13,7 +13,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from typing_extensions import TypedDict
 
 from trellis_jobs import DeclarationError, Jobs, KeyConcurrency, KeyUnresolvable, job
-from trellis_jobs.contract.payload_types import DoesNotFit, Shape
+from trellis_jobs.contract.payload_types import PayloadType, TypeMismatch
 from trellis_jobs.contract.schema_types import SchemaShape
 from trellis_jobs.model.keys.template import KeyTemplate
 
@@ -94,7 +94,7 @@ CANNOT = [
 
 @pytest.mark.parametrize("pointer", CAN)
 def test_what_a_payload_can_have_is_accepted(pointer: str) -> None:
-    assert Shape(Order).may_hold_key(pointer)
+    assert PayloadType(Order).may_hold_key(pointer)
 
 
 @pytest.mark.parametrize("pointer", CANNOT)
@@ -114,7 +114,7 @@ def test_what_is_refused_would_have_failed_at_every_create(pointer: str) -> None
         "either": {"x": 1},
         "node": {"name": "a", "next": {"name": "b", "next": {"name": "c"}}},
     }
-    written = Shape(Order).to_json(whole)
+    written = PayloadType(Order).to_json(whole)
     with pytest.raises(KeyUnresolvable):
         KeyTemplate((pointer,)).resolve(written)
 
@@ -123,7 +123,7 @@ def test_what_is_refused_would_have_failed_at_every_create(pointer: str) -> None
     ("kind", "pointer"), [(Point, "/y"), (Document, "/idd"), (int, "/x"), (list[int], "/x")]
 )
 def test_other_types_are_looked_into_too(kind: Any, pointer: str) -> None:
-    assert not Shape(kind).may_hold_key(pointer)
+    assert not PayloadType(kind).may_hold_key(pointer)
 
 
 def test_a_schema_without_code_is_open_unless_it_says_otherwise() -> None:
@@ -144,5 +144,5 @@ def test_a_payload_that_is_no_type_is_refused_with_what_to_pass(value: Any) -> N
 
 
 def test_misfits_keep_their_own_error() -> None:
-    with pytest.raises(DoesNotFit):
-        Shape(Customer).to_json({"id": "x"})  # type: ignore[arg-type]
+    with pytest.raises(TypeMismatch):
+        PayloadType(Customer).to_json({"id": "x"})  # type: ignore[arg-type]

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from trellis_jobs.contract.key_policy import (
     KeyConcurrency,
-    Keying,
+    KeyPolicy,
     QueueDepth,
     resolve,
 )
@@ -30,7 +30,7 @@ def seconds(value: float) -> timedelta:
 
 def keyed(
     depth: QueueDepth | None = None, ack_wait: timedelta = HALF_A_MINUTE, **options: Any
-) -> Keying:
+) -> KeyPolicy:
     key = KeyConcurrency(**({"key": ["tickets", "/origin"]} | options))
     found = resolve(key, depth, ack_wait)
     assert found is not None
@@ -42,7 +42,7 @@ def test_a_queue_without_a_key_has_no_keying() -> None:
 
 
 def test_what_is_not_said_is_the_default_of_the_design() -> None:
-    assert keyed() == Keying(
+    assert keyed() == KeyPolicy(
         template=KeyTemplate(("tickets", "/origin")),
         max_active=1,
         heartbeat_interval=seconds(10),
@@ -89,7 +89,7 @@ def test_what_is_said_is_kept() -> None:
         heartbeat_interval=5,
         heartbeat_ttl=timedelta(minutes=5),
         stale_policy="block",
-    ) == Keying(
+    ) == KeyPolicy(
         template=KeyTemplate(("a", "/b")),
         max_active=3,
         heartbeat_interval=seconds(5),

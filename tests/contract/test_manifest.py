@@ -20,7 +20,7 @@ from trellis_jobs.contract.consumer_metadata import CONTRACT, LARGEST, note_of, 
 from trellis_jobs.contract.declaration import JobType, ServiceContract
 from trellis_jobs.contract.key_policy import KeyConcurrency, QueueDepth, resolve
 from trellis_jobs.contract.manifest import from_manifest, restated, to_manifest
-from trellis_jobs.contract.payload_types import DoesNotFit, Shape
+from trellis_jobs.contract.payload_types import PayloadType, TypeMismatch
 from trellis_jobs.contract.schema_types import SchemaShape
 from trellis_jobs.errors import DeclarationError
 from trellis_jobs.model.retry import RetryPolicy
@@ -30,7 +30,14 @@ MILLISECOND: Final = timedelta(milliseconds=1)
 KEYING: Final = resolve(KeyConcurrency(["/origin"]), QueueDepth(), timedelta(seconds=30))
 
 milliseconds = st.integers(1, 10**9).map(lambda n: n * MILLISECOND)
-shapes = st.sampled_from([Shape(str), Shape(int), Shape(dict[str, list[float]]), Shape(type(None))])
+shapes = st.sampled_from(
+    [
+        PayloadType(str),
+        PayloadType(int),
+        PayloadType(dict[str, list[float]]),
+        PayloadType(type(None)),
+    ]
+)
 keyings = st.builds(
     lambda segments, active, queued, full: resolve(
         KeyConcurrency(segments, active), QueueDepth(queued, full), timedelta(seconds=30)
@@ -65,7 +72,7 @@ def test_a_manifest_read_and_written_again_is_the_same(
     queue: JobType[Any, Any], keying: Any
 ) -> None:
     if keying is not None:
-        payload: Any = Shape(dict[str, Any])
+        payload: Any = PayloadType(dict[str, Any])
         queue = replace(queue, payload=payload, keying=keying, ack_wait=timedelta(seconds=30))
     written = to_manifest(ServiceContract("helpdesk", {"sync": queue}))
     read = from_manifest(json.loads(json.dumps(written)))
@@ -115,22 +122,22 @@ FITTING: Final = {"origin": "eu", "due": "2026-11-16T12:00:00Z"}
     ],
 )
 def test_a_schema_lets_in_what_the_type_itself_would(payload: Any, place: str | None) -> None:
-    declared = Shape(Ticket)
+    declared = PayloadType(Ticket)
     known = SchemaShape(json.loads(json.dumps(declared.schema())))
     if place is None:
         declared.from_json(payload)
         assert known.to_json(payload) == known.from_json(payload) == payload
         return
-    with pytest.raises(DoesNotFit):
+    with pytest.raises(TypeMismatch):
         declared.from_json(payload)
     for reads in (known.to_json, known.from_json):
-        with pytest.raises(DoesNotFit) as refused:
+        with pytest.raises(TypeMismatch) as refused:
             reads(payload)
         assert place in str(refused.value)
 
 
 def test_what_json_cannot_say_is_refused_whatever_the_schema() -> None:
-    with pytest.raises(DoesNotFit, match="nan"):
+    with pytest.raises(TypeMismatch, match="nan"):
         SchemaShape(True).to_json(float("nan"))
 
 
@@ -150,7 +157,7 @@ def test_a_schema_that_names_others_elsewhere_is_not_followed_there() -> None:
     with HTTPServer(("127.0.0.1", 0), Elsewhere) as server:
         Thread(target=server.serve_forever, daemon=True).start()
         shape = SchemaShape({"$ref": f"http://127.0.0.1:{server.server_port}/other.json"})
-        with pytest.raises(DoesNotFit, match="the schema cannot be followed"):
+        with pytest.raises(TypeMismatch, match="the schema cannot be followed"):
             shape.to_json(1)
         server.shutdown()
     assert Elsewhere.asked == 0
@@ -174,7 +181,7 @@ def test_a_schema_that_names_others_elsewhere_is_not_followed_there() -> None:
     ],
 )
 def test_what_is_no_manifest_is_refused_by_its_place(change: Any, complaint: str) -> None:
-    queue = JobType(name="sync", payload=Shape(str), result=Shape(str))
+    queue = JobType(name="sync", payload=PayloadType(str), result=PayloadType(str))
     document = copy.deepcopy(to_manifest(ServiceContract("helpdesk", {"sync": queue})))
     change(document)
     with pytest.raises(DeclarationError) as refused:
@@ -189,7 +196,7 @@ def test_what_is_not_even_an_object_is_no_manifest(document: object) -> None:
 
 
 def test_a_note_holds_one_queue_and_is_the_same_whoever_writes_it() -> None:
-    queue = JobType(name="sync", payload=Shape(Ticket), result=Shape(str))
+    queue = JobType(name="sync", payload=PayloadType(Ticket), result=PayloadType(str))
     note = note_of("helpdesk", queue)
     read = read_note({CONTRACT: note, "owner": "us"}, "helpdesk", "sync")
     assert read is not None
@@ -198,7 +205,9 @@ def test_a_note_holds_one_queue_and_is_the_same_whoever_writes_it() -> None:
 
 
 def test_a_note_about_another_queue_is_not_believed() -> None:
-    note = note_of("helpdesk", JobType(name="sync", payload=Shape(str), result=Shape(str)))
+    note = note_of(
+        "helpdesk", JobType(name="sync", payload=PayloadType(str), result=PayloadType(str))
+    )
     for service, job_type in (("helpdesk", "other"), ("shop", "sync")):
         with pytest.raises(DeclarationError, match="it is about helpdesk/sync"):
             read_note({CONTRACT: note}, service, job_type)
@@ -216,7 +225,9 @@ HUGE: Final[Any] = Annotated[str, Field(description="x" * LARGEST)]
 
 @pytest.mark.parametrize("payload", [ODD, HUGE])
 def test_a_type_without_a_schema_or_with_too_large_a_one_is_left_open(payload: Any) -> None:
-    queue = JobType(name="sync", payload=Shape(payload), result=Shape(str), concurrency=3)
+    queue = JobType(
+        name="sync", payload=PayloadType(payload), result=PayloadType(str), concurrency=3
+    )
     note = note_of("helpdesk", queue)
     assert len(note) < 1000
     read = read_note({CONTRACT: note}, "helpdesk", "sync")
@@ -233,7 +244,7 @@ class Vault(BaseModel):
 
 
 def test_of_a_type_that_is_too_large_to_be_told_its_secrets_are() -> None:
-    queue = JobType(name="open", payload=Shape(Vault), result=Shape(SecretStr))
+    queue = JobType(name="open", payload=PayloadType(Vault), result=PayloadType(SecretStr))
     read = read_note({CONTRACT: note_of("helpdesk", queue)}, "helpdesk", "open")
     assert read is not None
     assert (read.payload.secrets, read.result.secrets) == (("/pin",), ("",))
@@ -241,7 +252,11 @@ def test_of_a_type_that_is_too_large_to_be_told_its_secrets_are() -> None:
 
 def test_what_a_later_version_says_survives_and_so_do_the_docs() -> None:
     queue = JobType(
-        name="sync", payload=Shape(Ticket), result=Shape(str), keying=KEYING, docs="Syncs all."
+        name="sync",
+        payload=PayloadType(Ticket),
+        result=PayloadType(str),
+        keying=KEYING,
+        docs="Syncs all.",
     )
     document = to_manifest(ServiceContract("helpdesk", {"sync": queue}))
     assert document["jobs"]["sync"]["docs"] == "Syncs all."

@@ -24,7 +24,7 @@ from pydantic import Secret as PydanticSecret
 from pydantic_core import PydanticCustomError
 
 from trellis_jobs import Jobs, KeyConcurrency, Secret, job
-from trellis_jobs.contract.payload_types import DoesNotFit, Shape
+from trellis_jobs.contract.payload_types import PayloadType, TypeMismatch
 from trellis_jobs.contract.schema_types import SchemaShape
 from trellis_jobs.errors import DeclarationError
 from trellis_jobs.model.redaction import (
@@ -73,15 +73,15 @@ WHOLE = {
 
 
 def test_their_places_are_known_from_the_type_and_from_its_schema() -> None:
-    shape = Shape(Charge)
+    shape = PayloadType(Charge)
     assert sorted(shape.secrets) == sorted(PLACES)
     assert sorted(SchemaShape(shape.schema()).secrets) == sorted(PLACES)
-    assert Shape(SecretStr).secrets == ("",)
-    assert Shape(dict[str, int]).secrets == ()
+    assert PayloadType(SecretStr).secrets == ("",)
+    assert PayloadType(dict[str, int]).secrets == ()
 
 
 def test_they_are_written_whole_and_read_again() -> None:
-    shape = Shape(Charge)
+    shape = PayloadType(Charge)
     assert shape.to_json(CHARGE) == WHOLE
     assert shape.from_json(shape.to_json(CHARGE)) == CHARGE
 
@@ -96,7 +96,7 @@ def test_they_are_not_shown() -> None:
 
 
 def shape_json() -> Any:
-    return Shape(Charge).to_json(CHARGE)
+    return PayloadType(Charge).to_json(CHARGE)
 
 
 json_values = st.recursive(
@@ -164,12 +164,14 @@ class SecretTree(BaseModel):
 
 
 def test_a_type_that_contains_itself_may_not_have_any() -> None:
-    assert Shape(Tree).secrets == ()
+    assert PayloadType(Tree).secrets == ()
     with pytest.raises(DeclarationError, match="SecretTree contains itself"):
-        Shape(SecretTree)
+        PayloadType(SecretTree)
 
 
-@pytest.mark.parametrize("make", [Shape, lambda kind: SchemaShape(Shape(kind).schema())])
+@pytest.mark.parametrize(
+    "make", [PayloadType, lambda kind: SchemaShape(PayloadType(kind).schema())]
+)
 @pytest.mark.parametrize(
     "payload",
     [
@@ -180,7 +182,7 @@ def test_a_type_that_contains_itself_may_not_have_any() -> None:
     ],
 )
 def test_a_complaint_about_them_does_not_quote_them(make: Any, payload: Any) -> None:
-    with pytest.raises(DoesNotFit) as refused:
+    with pytest.raises(TypeMismatch) as refused:
         make(Charge).from_json(payload)
     assert str(refused.value)
     assert "4000" not in str(refused.value)
@@ -194,7 +196,7 @@ class TwoNames(BaseModel):
 
 
 def test_a_field_is_secret_under_the_name_it_is_written_by() -> None:
-    shape = Shape(TwoNames)
+    shape = PayloadType(TwoNames)
     written = shape.to_json(TwoNames(number=SecretStr("4242")))
     assert written == {"num": "4242"}
     assert redacted(written, shape.secrets) == {"num": "[secret]"}
@@ -206,7 +208,7 @@ class Ring(BaseModel):
 
 def test_secrets_in_any_collection_are_written_whole() -> None:
     ring = Ring(keys=deque([SecretStr("a"), SecretStr("b")]))
-    assert Shape(Ring).to_json(ring) == {"keys": ["a", "b"]}
+    assert PayloadType(Ring).to_json(ring) == {"keys": ["a", "b"]}
 
 
 class Base(BaseModel):
@@ -230,8 +232,8 @@ class Anything(BaseModel):
     ],
 )
 def test_a_secret_of_which_its_type_does_not_tell_is_refused(declared: Any, value: Any) -> None:
-    with pytest.raises(DoesNotFit) as refused:
-        Shape(declared).to_json(value)
+    with pytest.raises(TypeMismatch) as refused:
+        PayloadType(declared).to_json(value)
     assert "1234" not in str(refused.value)
 
 
@@ -240,8 +242,8 @@ class Coin(BaseModel, frozen=True):
 
 
 def test_what_cannot_be_written_does_not_fit() -> None:
-    with pytest.raises(DoesNotFit):
-        Shape(set[Coin]).to_json({Coin(mark=SecretStr("x"))})
+    with pytest.raises(TypeMismatch):
+        PayloadType(set[Coin]).to_json({Coin(mark=SecretStr("x"))})
 
 
 class Checked(BaseModel):
@@ -254,13 +256,13 @@ class Checked(BaseModel):
 
 
 def test_what_a_validator_says_of_a_secret_is_not_repeated() -> None:
-    with pytest.raises(DoesNotFit, match="cvc: value_error") as refused:
-        Shape(Checked).from_json({"cvc": "918"})
+    with pytest.raises(TypeMismatch, match="cvc: value_error") as refused:
+        PayloadType(Checked).from_json({"cvc": "918"})
     assert "918" not in str(refused.value)
 
 
 def test_ten_stars_that_are_no_secret_are_ten_stars() -> None:
-    assert Shape(dict[str, str]).to_json({"a": "**********"}) == {"a": "**********"}
+    assert PayloadType(dict[str, str]).to_json({"a": "**********"}) == {"a": "**********"}
 
 
 def quoting(value: str) -> str:
@@ -273,7 +275,7 @@ class Safe(BaseModel):
 
 
 def test_neither_rules_of_ones_own_nor_keys_of_a_secret_dictionary_are_quoted() -> None:
-    with pytest.raises(DoesNotFit) as refused:
-        Shape(Safe).from_json({"codes": {"hunter2": "x"}, "pin": "hunter2"})
+    with pytest.raises(TypeMismatch) as refused:
+        PayloadType(Safe).from_json({"codes": {"hunter2": "x"}, "pin": "hunter2"})
     assert "hunter2" not in str(refused.value)
     assert "codes.*: Input should be a valid integer" in str(refused.value)

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from pydantic import BaseModel, ConfigDict, Field, computed_field
 from typing_extensions import TypedDict  # pydantic wants this one before Python 3.12
 
-from trellis_jobs.contract.payload_types import DEEPEST, DoesNotFit, Shape
+from trellis_jobs.contract.payload_types import DEEPEST, PayloadType, TypeMismatch
 from trellis_jobs.errors import DeclarationError
 
 
@@ -100,7 +100,7 @@ STRICT = Strict(
     ids=lambda part: getattr(part, "__name__", ""),
 )
 def test_a_value_comes_back_as_it_went(declared: type[Any], value: Any, json: Any) -> None:
-    shape = Shape(declared)
+    shape = PayloadType(declared)
     assert shape.to_json(value) == json
     assert shape.from_json(json) == value
 
@@ -127,14 +127,14 @@ def test_a_value_comes_back_as_it_went(declared: type[Any], value: Any, json: An
 def test_what_json_cannot_carry_is_refused_before_it_is_sent_and_the_place_is_named(
     declared: type[Any], value: Any, where: str
 ) -> None:
-    with pytest.raises(DoesNotFit) as refused:
-        Shape(declared).to_json(value)
+    with pytest.raises(TypeMismatch) as refused:
+        PayloadType(declared).to_json(value)
     assert where in str(refused.value)
 
 
 @pytest.mark.parametrize("number", [2**64 - 1, -(2**63), 2**53 + 1])
 def test_a_number_of_64_bits_stays_exact(number: int) -> None:
-    assert Shape(int).from_json(Shape(int).to_json(number)) == number
+    assert PayloadType(int).from_json(PayloadType(int).to_json(number)) == number
 
 
 def nested(levels: int) -> Any:
@@ -145,7 +145,7 @@ def nested(levels: int) -> Any:
 
 
 def test_a_value_may_be_nested_as_deep_as_it_can_be_read_back() -> None:
-    shape: Shape[Any] = Shape(Any)
+    shape: PayloadType[Any] = PayloadType(Any)
     assert shape.from_json(shape.to_json(nested(DEEPEST))) == nested(DEEPEST)
 
 
@@ -153,24 +153,24 @@ def test_members_count_as_levels_too() -> None:
     value: Any = 1
     for _ in range(DEEPEST + 1):
         value = {"in": value}
-    with pytest.raises(DoesNotFit, match="levels deep"):
-        Shape[Any](Any).to_json(value)
+    with pytest.raises(TypeMismatch, match="levels deep"):
+        PayloadType[Any](Any).to_json(value)
 
 
 @pytest.mark.parametrize("levels", [DEEPEST + 1, 240, 300, 2000])
 def test_a_value_nested_deeper_does_not_fit_in_either_direction(levels: int) -> None:
-    shape: Shape[Any] = Shape(Any)
-    with pytest.raises(DoesNotFit):
+    shape: PayloadType[Any] = PayloadType(Any)
+    with pytest.raises(TypeMismatch):
         shape.to_json(nested(levels))
-    with pytest.raises(DoesNotFit):
+    with pytest.raises(TypeMismatch):
         shape.from_json(nested(levels))
 
 
 def test_a_value_that_contains_itself_does_not_fit() -> None:
     circle: list[Any] = []
     circle.append(circle)
-    with pytest.raises(DoesNotFit):
-        Shape[Any](Any).to_json(circle)
+    with pytest.raises(TypeMismatch):
+        PayloadType[Any](Any).to_json(circle)
 
 
 @pytest.mark.parametrize(
@@ -187,14 +187,14 @@ def test_a_value_that_contains_itself_does_not_fit() -> None:
 def test_stored_json_that_no_longer_fits_says_where_and_why(
     declared: type[Any], json: Any, where: str
 ) -> None:
-    with pytest.raises(DoesNotFit) as refused:
-        Shape(declared).from_json(json)
+    with pytest.raises(TypeMismatch) as refused:
+        PayloadType(declared).from_json(json)
     assert where in str(refused.value)
 
 
 def test_what_was_in_the_payload_is_not_repeated_in_the_complaint() -> None:
-    with pytest.raises(DoesNotFit) as refused:
-        Shape(Invoice).to_json({"number": "s3cret"})  # type: ignore[arg-type]
+    with pytest.raises(TypeMismatch) as refused:
+        PayloadType(Invoice).to_json({"number": "s3cret"})  # type: ignore[arg-type]
     assert "s3cret" not in str(refused.value)
 
 
@@ -204,23 +204,23 @@ class Opaque:
 
 def test_a_type_that_json_cannot_carry_is_refused_at_the_declaration() -> None:
     with pytest.raises(DeclarationError, match="Opaque"):
-        Shape(Opaque)
+        PayloadType(Opaque)
 
 
 def test_a_type_without_a_json_schema_is_named() -> None:
-    shape: Shape[Any] = Shape(Callable[[int], int])  # type: ignore[arg-type]
+    shape: PayloadType[Any] = PayloadType(Callable[[int], int])  # type: ignore[arg-type]
     with pytest.raises(DeclarationError, match="Callable"):
         shape.schema()
 
 
 def test_the_schema_speaks_of_the_names_on_the_wire() -> None:
-    assert list(Shape(Aliased).schema()["properties"]) == ["documentId"]
+    assert list(PayloadType(Aliased).schema()["properties"]) == ["documentId"]
 
 
 def test_two_shapes_of_one_type_are_equal() -> None:
-    assert Shape(Point) == Shape(Point)
-    assert hash(Shape(Point)) == hash(Shape(Point))
-    assert Shape[Any](Point) != Shape[Any](Document)
+    assert PayloadType(Point) == PayloadType(Point)
+    assert hash(PayloadType(Point)) == hash(PayloadType(Point))
+    assert PayloadType[Any](Point) != PayloadType[Any](Document)
 
 
 JSON = st.recursive(
@@ -236,13 +236,13 @@ JSON = st.recursive(
 
 @forall(JSON)
 def test_any_json_at_all_comes_back_as_it_went(value: Any) -> None:
-    shape: Shape[Any] = Shape(Any)
+    shape: PayloadType[Any] = PayloadType(Any)
     assert shape.from_json(shape.to_json(value)) == value
 
 
 @forall(st.text(st.characters(exclude_categories=())))
 def test_any_text_is_carried_unchanged_or_refused(text: str) -> None:
     try:
-        assert Shape(str).from_json(Shape(str).to_json(text)) == text
-    except DoesNotFit as refused:
+        assert PayloadType(str).from_json(PayloadType(str).to_json(text)) == text
+    except TypeMismatch as refused:
         assert "surrogate" in str(refused)  # noqa: PT017 - either is right

@@ -10,7 +10,7 @@ import pytest
 from trellis_jobs.contract.consumer_metadata import note_of
 from trellis_jobs.contract.declaration import JobType
 from trellis_jobs.contract.features import Features
-from trellis_jobs.contract.payload_types import Shape
+from trellis_jobs.contract.payload_types import PayloadType
 from trellis_jobs.contract.topology import Topology, nanoseconds, queue_consumer
 
 VERSIONS: Final = {0: "2.10.29", 1: "2.11.11", 2: "2.12.3", 4: "2.14.6", 5: "2.15.1"}
@@ -151,7 +151,9 @@ def test_replicas_are_what_somebody_asked_for_else_what_was_detected(
 
 
 def queue(**options: Any) -> JobType[Any, Any]:
-    return JobType(name="sync-tickets", payload=Shape(int), result=Shape(int), **options)
+    return JobType(
+        name="sync-tickets", payload=PayloadType(int), result=PayloadType(int), **options
+    )
 
 
 def test_the_consumer_of_a_queue_is_exactly_this() -> None:

@@ -12,7 +12,7 @@ from pydantic import BaseModel
 from trellis_jobs import Jobs, job
 from trellis_jobs.contract.consumer_metadata import CONTRACT, note_of, read_note, standing_note
 from trellis_jobs.contract.declaration import JobType
-from trellis_jobs.contract.payload_types import DoesNotFit, Shape
+from trellis_jobs.contract.payload_types import PayloadType, TypeMismatch
 from trellis_jobs.contract.versions import upgraded
 from trellis_jobs.errors import DeclarationError
 
@@ -33,8 +33,8 @@ def from_2(old: dict[str, Any]) -> dict[str, Any]:
 
 QUEUE: JobType[Order, Any] = JobType(
     name="bill",
-    payload=Shape(Order),
-    result=Shape(type(None)),
+    payload=PayloadType(Order),
+    result=PayloadType(type(None)),
     version=3,
     upgrades={1: from_1, 2: from_2},
 )
@@ -57,22 +57,26 @@ def test_an_upgrade_that_changes_what_it_is_given_changes_nothing_else() -> None
 def test_each_step_is_taken_once_and_in_order(since: int, to: int) -> None:
     steps = {n: (lambda found, n=n: [*found, n]) for n in range(1, to)}
     if since > to:
-        with pytest.raises(DoesNotFit):
+        with pytest.raises(TypeMismatch):
             upgraded([], since=since, to=to, upgrades=steps)
         return
     assert upgraded([], since=since, to=to, upgrades=steps) == list(range(since, to))
 
 
 def test_a_step_that_fails_is_told_with_its_cause() -> None:
-    with pytest.raises(DoesNotFit, match="from version 1 to 2 failed: KeyError: 'no'"):
+    with pytest.raises(TypeMismatch, match="from version 1 to 2 failed: KeyError: 'no'"):
         QUEUE.read({}, 1)
 
 
 def test_a_version_that_nothing_leads_from_is_refused() -> None:
     short: JobType[int, Any] = JobType(
-        name="bill", payload=Shape(int), result=Shape(type(None)), version=3, upgrades={2: abs}
+        name="bill",
+        payload=PayloadType(int),
+        result=PayloadType(type(None)),
+        version=3,
+        upgrades={2: abs},
     )
-    with pytest.raises(DoesNotFit, match="it is of version 1, and nothing leads from there"):
+    with pytest.raises(TypeMismatch, match="it is of version 1, and nothing leads from there"):
         short.read(1, 1)
 
 
@@ -97,7 +101,7 @@ def test_versions_that_lead_nowhere_are_refused_when_declared(
 
 
 def test_older_code_does_not_take_back_what_newer_code_has_told_the_server() -> None:
-    older = note_of("shop", JobType(name="bill", payload=Shape(int), result=Shape(int)))
+    older = note_of("shop", JobType(name="bill", payload=PayloadType(int), result=PayloadType(int)))
     newer = note_of("shop", QUEUE)
     assert standing_note(newer, older) == newer
     assert standing_note(older, newer) == newer
@@ -106,7 +110,7 @@ def test_older_code_does_not_take_back_what_newer_code_has_told_the_server() -> 
     read = read_note({CONTRACT: newer}, "shop", "bill")
     assert read is not None
     assert (read.version, sorted(read.upgrades)) == (3, [1, 2])
-    with pytest.raises(DoesNotFit, match="in its service's own code"):
+    with pytest.raises(TypeMismatch, match="in its service's own code"):
         read.read({}, 1)
 
 
@@ -119,9 +123,9 @@ def test_what_an_upgrade_says_is_not_repeated_where_there_are_secrets() -> None:
             {"pin": "1234"}, since=1, to=2, upgrades={1: broken}, has_secrets=has_secrets
         )
 
-    with pytest.raises(DoesNotFit, match="invalid pin 1234"):
+    with pytest.raises(TypeMismatch, match="invalid pin 1234"):
         upgrade(has_secrets=False)
-    with pytest.raises(DoesNotFit) as refused:
+    with pytest.raises(TypeMismatch) as refused:
         upgrade(has_secrets=True)
     assert "1234" not in str(refused.value)
     assert refused.value.__cause__ is None

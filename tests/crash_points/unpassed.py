@@ -8,7 +8,7 @@ from typing import Final
 _LOG: Final = "trellis_jobs.jetstream.log.event_log:EventLog"
 _READS: Final = "trellis_jobs.jetstream.log.reads:LogReads"
 _BUCKET: Final = "trellis_jobs.jetstream.keys.bucket:KeyBucket"
-_TURNS: Final = "trellis_jobs.jetstream.keys.write_coalescer:KeyTurns"
+_TURNS: Final = "trellis_jobs.jetstream.keys.write_coalescer:WriteCoalescer"
 _ADMISSION: Final = "trellis_jobs.producer.admission:Admission"
 _PROVISION: Final = "trellis_jobs.jetstream.setup.provision"
 _RETENTION: Final = "jobs_admin.maintenance.retention.retention:Retention"
@@ -41,8 +41,8 @@ NEVER: Final[Mapping[str, tuple[str, ...]]] = {
         f"{_RETENTION}._left:stored_message.newest",
         f"{_READS}.newest_by_leader:asyncio.sleep",
         f"{_LOG}.latest_by_leader:self.latest",
-        "trellis_jobs.jetstream.keys.coordinator:QueueKeys.latest:self._events.latest#2",
-        "trellis_jobs.jetstream.keys.coordinator:QueueKeys._fence:self._by_leader",
+        "trellis_jobs.jetstream.keys.coordinator:KeyCoordinator.latest:self._events.latest#2",
+        "trellis_jobs.jetstream.keys.coordinator:KeyCoordinator._fence:self._by_leader",
         f"{_PROVISION}:_carry_out:_resume_source",
         f"{_PROVISION}:_resume_source:api.request",
         f"{_PROVISION}:_resume_source:asyncio.sleep",
@@ -84,7 +84,7 @@ NEVER: Final[Mapping[str, tuple[str, ...]]] = {
         f"{_PROJECTOR}._run:self._close#4",
     ),
     "a job that is retried, or gets another event, while retention removes it": (
-        "jobs_admin.projection.ingest:Intake.forget:read_job",
+        "jobs_admin.projection.ingest:Ingest.forget:read_job",
         f"{_RETENTION}._is_there:self._read",
         f"{_RETENTION}._left:self._histories.messages",
     ),
@@ -116,7 +116,7 @@ NEVER: Final[Mapping[str, tuple[str, ...]]] = {
     "a log that is full, or batches that are refused: nothing is stored meanwhile. What a death "
     "leaves, a reservation in a key or a lease, ends by itself": (
         f"{_LOG}._confirm_batch:asyncio.sleep",
-        f"{_LOG}._confirm_batch:self._insist",
+        f"{_LOG}._confirm_batch:self._publish_with_retry",
         f"{_LOG}._publish_patiently:self._space.wait",
         f"{_LOG}._publish_patiently:self._unless_stored",
         f"{_LOG}._unless_stored:asyncio.sleep",
@@ -147,13 +147,13 @@ NEVER: Final[Mapping[str, tuple[str, ...]]] = {
         "trellis_jobs.worker.contract_gate:OtherContracts.judge:self._other_contract",
     ),
     "a job that is purged, and its id used again, while one decides about it: it only reads": (
-        "jobs_admin.actions.job_follower:Chase.after:self._whole#2",
+        "jobs_admin.actions.job_follower:JobFollower.after:self._whole#2",
     ),
     "a queue that is shared with foreign runtimes, of which the whole history is read": (
         f"{_READS}._latest_from:self._histories.reaching",
     ),
     "a queue that is shared with foreign runtimes, where notes go before the outcome": (
-        "trellis_jobs.worker.attempt_log:Voice.settle:self._say_notes",
+        "trellis_jobs.worker.attempt_log:AttemptLog.settle:self._say_notes",
     ),
     "a job that another admin runtime has purged: it only reads": (
         f"{_RETENTION}._purged_by_others:self._has_left",
@@ -164,7 +164,7 @@ NEVER: Final[Mapping[str, tuple[str, ...]]] = {
         "trellis_jobs.jetstream.work.advisory_feed:AdvisoryFeed.later:self._answer",
     ),
     "lost work of a job under whose subjects a stranger wrote: it only reads": (
-        "jobs_admin.actions.guarded_append:Verdicts.unmoved:self.current",
+        "jobs_admin.actions.guarded_append:GuardedAppender.unmoved:self.current",
     ),
     "more jobs of one state than a sweep checks": (
         "jobs_admin.maintenance.reconciliation:Reconciliation._check_some:self._check",
@@ -193,9 +193,9 @@ BY_CHANCE: Final = frozenset(
         "jobs_admin.maintenance.reconciliation:Reconciliation.sweep:self._check_all",
         "jobs_admin.maintenance.reconciliation:Reconciliation._check_all:self._check_next",
         "jobs_admin.maintenance.reconciliation:Reconciliation.sweep:self._missing#2",
-        "jobs_admin.actions.guarded_append:Verdicts.append:chase.after",
-        "jobs_admin.actions.job_follower:Chase.after:self._whole",
-        "jobs_admin.actions.job_follower:Chase.after:self._stretch",
+        "jobs_admin.actions.guarded_append:GuardedAppender.append:chase.after",
+        "jobs_admin.actions.job_follower:JobFollower.after:self._whole",
+        "jobs_admin.actions.job_follower:JobFollower.after:self._stretch",
         f"{_BUCKET}._get:asyncio.sleep",
         f"{_BUCKET}._make:asyncio.sleep",
         f"{_BUCKET}.look:self.read",
@@ -206,6 +206,6 @@ BY_CHANCE: Final = frozenset(
         "trellis_jobs.worker.claim:Claims.claim:own.meet_again",
         "trellis_jobs.worker.running_job:RunningJob._look_once:self._look",
         "trellis_jobs.worker.running_job:RunningJob._renew_now:self.verify",
-        "trellis_jobs.worker.capacity:Seats.take:turn",
+        "trellis_jobs.worker.capacity:Capacity.take:turn",
     }
 )

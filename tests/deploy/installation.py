@@ -30,7 +30,7 @@ from tests.deploy.compose import Container, containers
 from tests.docs.blocks import ROOT, blocks
 from tests.support.cluster import free_ports
 from tests.support.facts import until
-from trellis_jobs import Access
+from trellis_jobs import ConnectOptions
 from trellis_jobs.embedded import HOST, EmbeddedServer
 
 NODES: Final = ("nats-1", "nats-2", "nats-3")
@@ -103,8 +103,8 @@ class Installation:
             except ssl.SSLError:
                 return False
 
-    def access(self, name: str) -> Access:
-        return Access.from_environment(self._environment(containers()[name]))
+    def access(self, name: str) -> ConnectOptions:
+        return ConnectOptions.from_environment(self._environment(containers()[name]))
 
     def _start(
         self, container: Container, output: int, more: dict[str, str]

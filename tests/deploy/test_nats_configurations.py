@@ -15,7 +15,7 @@ from tests.deploy.installation import made_by_following_the_page, on_this_machin
 from tests.docs.blocks import ROOT
 from tests.support.facts import until
 from tests.support.servers import VERSIONS, server_binary
-from trellis_jobs import Access, CertificateRefused, CredentialsRefused, TlsFiles
+from trellis_jobs import CertificateRefused, ConnectOptions, CredentialsRefused, TlsFiles
 from trellis_jobs.embedded import EmbeddedServer
 from trellis_jobs.jetstream.client import api
 from trellis_jobs.jetstream.client.connection import Connection
@@ -74,8 +74,8 @@ def reload(server: EmbeddedServer) -> None:
     subprocess.run((server_binary(), "--signal", f"reload={server.pid}"), check=True)
 
 
-def access(server: EmbeddedServer, prepared: Path, user: str) -> Access:
-    return Access(
+def access(server: EmbeddedServer, prepared: Path, user: str) -> ConnectOptions:
+    return ConnectOptions(
         servers=server.url,
         nkey=str(prepared / "tls" / f"{user}.nk"),
         tls=TlsFiles(ca=str(prepared / "tls" / "ca.crt")),

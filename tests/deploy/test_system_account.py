@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli.shell import shell
-from trellis_jobs import Access
+from trellis_jobs import ConnectOptions
 from trellis_jobs.embedded import EmbeddedServer
 from trellis_jobs.errors import NotPermitted
 from trellis_jobs.jetstream.client.connection import Connection
@@ -26,11 +26,11 @@ async def test_it_asks_how_the_server_stores_and_nothing_else(shape: str, tmp_pa
     assert printed.code == 0, printed.err
     assert "# sys is for --system-account" in printed.out
     with EmbeddedServer.start(config=printed.out) as server:
-        others = Access(servers=server.url, nkey=str(seeds["provisioner"]))
+        others = ConnectOptions(servers=server.url, nkey=str(seeds["provisioner"]))
         assert writes_at_once(await own_report(others, str(seeds["sys"]))) is False
         assert await own_report(others, str(seeds["provisioner"])) is None
         system = await Connection.open(
-            Access(servers=server.url, nkey=str(seeds["sys"])), name="test"
+            ConnectOptions(servers=server.url, nkey=str(seeds["sys"])), name="test"
         )
         with pytest.raises(NotPermitted):
             await system.ask("$SYS.REQ.SERVER.PING.CONNZ", timeout=5)

@@ -27,7 +27,7 @@ from tests.wire.write_vectors import BEAT
 from trellis_jobs.contract.bindings import Bindings
 from trellis_jobs.contract.consumer_metadata import CONTRACT, note_of, read_note, standing_note
 from trellis_jobs.contract.manifest import from_manifest, to_manifest
-from trellis_jobs.contract.payload_types import DoesNotFit
+from trellis_jobs.contract.payload_types import TypeMismatch
 from trellis_jobs.errors import (
     DeclarationError,
     InvalidToken,
@@ -121,7 +121,7 @@ def manifest(data: bytes) -> None:
         written = to_manifest(contract)
         assert to_manifest(from_manifest(written)) == written
         for queue in contract.queues.values():
-            with suppress(DoesNotFit):
+            with suppress(TypeMismatch):
                 queue.payload.from_json({"doc": "d-1", "pages": [1, None]})
 
 

@@ -30,7 +30,7 @@ from trellis_jobs.jetstream.work.delivery import answer_bytes
 from trellis_jobs.model import subjects
 from trellis_jobs.model.events import EventKind
 from trellis_jobs.model.settlement import Nak
-from trellis_jobs.model.timeline import Between, Recorded, timeline
+from trellis_jobs.model.timeline import Recorded, TimelineSpan, timeline
 from trellis_jobs.wire import jobs
 from trellis_jobs.wire.fields import BadField
 from trellis_jobs.wire.headers import RUN_SEQUENCE, source_sequence
@@ -164,7 +164,7 @@ def test_a_try_that_is_due_at_the_end_of_time_has_a_place_in_the_story() -> None
         for entry in entries_of(created(), started(), waits)
     ]
     backing_off = timeline(history, after(99))[-1]
-    assert isinstance(backing_off, Between)
+    assert isinstance(backing_off, TimelineSpan)
     assert backing_off.until == end
 
 

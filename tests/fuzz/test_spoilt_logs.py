@@ -15,14 +15,14 @@ from jobs_admin.explain.explain import explain
 from jobs_admin.explain.explanation import Facts
 from jobs_admin.explain.to_json import told_explanation, told_log
 from jobs_admin.maintenance.retention.archive import FolderArchive
-from jobs_admin.projection.ingest import Intake
+from jobs_admin.projection.ingest import Ingest
 from jobs_admin.projection.store import Projection
 from jobs_admin.projection.writer import Writer
 from tests.fuzz.quantity import INPUTS, SEED
 from tests.fuzz.spoilt_logs import SpoiltLog
 from tests.given import after
 from trellis_jobs.jetstream.log.feed import LogMessage
-from trellis_jobs.model.delivery_decision import Delivered, decide
+from trellis_jobs.model.delivery_decision import DeliveryRef, decide
 from trellis_jobs.model.job import Entry, Job, fold
 from trellis_jobs.model.timeline import Recorded, timeline
 from trellis_jobs.wire import log as wire
@@ -55,7 +55,7 @@ async def test_the_projection_takes_in_every_message_and_knows_its_rows_again(
         while seen < INPUTS:
             batch = log.stretch(100)
             seen += len(batch)
-            intake = Intake(projection, await projection.do(Writer.place))
+            intake = Ingest(projection, await projection.do(Writer.place))
             await intake.take_in(batch)
             addresses = {entry.event.job for entry in entries(batch)}
             assert (await projection.do(Writer.load, addresses)).keys() <= addresses
@@ -84,7 +84,7 @@ def _tell(messages: Sequence[LogMessage]) -> None:
     if job is not None:
         for facts in (Facts(now=NOW), Facts(now=NOW, owner_is_present=False, has_work=False)):
             dumps(told_explanation(job, explain(job, facts)))
-        decide(job.standing, Delivered("41@1", 2, job.standing.run), now=NOW)
+        decide(job.standing, DeliveryRef("41@1", 2, job.standing.run), now=NOW)
 
 
 @pytest.mark.timeout(600)

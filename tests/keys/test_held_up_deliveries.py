@@ -53,7 +53,7 @@ async def held_up(raw: Probe) -> Delivery:
     await queue.listen()
     queue.ask(1)
     await until(lambda: taken, "a delivery comes")
-    await queue.deafen()
+    await queue.unsubscribe()
     return taken[0]
 
 

@@ -15,7 +15,7 @@ from tests.support.lab import probe
 from tests.support.servers import VERSIONS, start_version
 from trellis_jobs.environment import utc_now
 from trellis_jobs.jetstream.keys.bucket import KeyBucket
-from trellis_jobs.jetstream.keys.coordinator import ABANDONED_AFTER, QueueKeys
+from trellis_jobs.jetstream.keys.coordinator import ABANDONED_AFTER, KeyCoordinator
 from trellis_jobs.model.keys.state import Slot
 from trellis_jobs.model.states import JobState
 from trellis_jobs.model.values import replace
@@ -42,12 +42,12 @@ async def running(url: str, job_id: str) -> AsyncIterator[tuple[Key, Slot]]:
 
 
 @asynccontextmanager
-async def keys_seen_from_afar(url: str) -> AsyncIterator[tuple[QueueKeys, FaultProxy]]:
+async def keys_seen_from_afar(url: str) -> AsyncIterator[tuple[KeyCoordinator, FaultProxy]]:
     queue = DeskJobs.strict
     assert queue.keying is not None
     async with fault_proxy(url) as way, probe(way.url) as far:
         bucket = KeyBucket(far.connection, utc_now)
-        yield QueueKeys("desk", queue, queue.keying, bucket, far.events, utc_now), way
+        yield KeyCoordinator("desk", queue, queue.keying, bucket, far.events, utc_now), way
 
 
 async def test_a_job_that_runs_keeps_its_slot(url: str) -> None:

@@ -39,7 +39,7 @@ from trellis_jobs import (
     Workers,
     job,
 )
-from trellis_jobs.contract.key_policy import Keying
+from trellis_jobs.contract.key_policy import KeyPolicy
 from trellis_jobs.contract.topology import KEYS
 from trellis_jobs.model import subjects
 from trellis_jobs.model.events import EventKind
@@ -136,7 +136,7 @@ def queue_names() -> list[str]:
     return [name.replace("-", "_") for name in YardJobs.contract.queues]
 
 
-def lease_of(queue: Queue[Errand, Done]) -> Keying:
+def lease_of(queue: Queue[Errand, Done]) -> KeyPolicy:
     keying = queue.type.keying
     assert keying is not None
     return keying

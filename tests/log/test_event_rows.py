@@ -66,7 +66,7 @@ def beginnings(count: int = MANY) -> list[Created]:
 
 async def begin(raw: Probe, events: list[Created], patience: float = 20) -> list[object]:
     async with asyncio.timeout(DEADLINE):
-        return list(await raw.events.begin_many(events, patience=patience))
+        return list(await raw.events.append_first_many(events, patience=patience))
 
 
 async def times_created(raw: Probe) -> Counter[str]:

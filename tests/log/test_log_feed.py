@@ -15,7 +15,7 @@ from tests.support.fault_proxy import Then, fault_proxy
 from trellis_jobs.embedded import EmbeddedServer
 from trellis_jobs.jetstream.client import api
 from trellis_jobs.jetstream.client.connection import Connection
-from trellis_jobs.jetstream.log.feed import LogFeed, LogReplaced, Place
+from trellis_jobs.jetstream.log.feed import LogFeed, LogPosition, LogReplaced
 from trellis_jobs.model import subjects
 from trellis_jobs.model.events import EventKind
 
@@ -28,7 +28,7 @@ async def lab(server: EmbeddedServer) -> AsyncIterator[LogLab]:
         yield made
 
 
-async def sequences(lab: LogLab, after: Place, until: int) -> list[int]:
+async def sequences(lab: LogLab, after: LogPosition, until: int) -> list[int]:
     async with asyncio.timeout(20):
         batches = [batch async for batch in lab.feed.up_to(after, until)]
     return [message.sequence for batch in batches for message in batch]
@@ -43,7 +43,7 @@ async def test_ten_thousand_messages_come_once_in_order_from_one_consumer(lab: L
     made = list[str]()
     subject = "$JS.EVENT.ADVISORY.CONSUMER.CREATED.JOBS.*"
     await lab.connection.subscribe(subject, lambda message: made.append(message.subject))
-    assert await sequences(lab, Place(), end) == list(range(1, end + 1))
+    assert await sequences(lab, LogPosition(), end) == list(range(1, end + 1))
     await until(lambda: made, "the server told of the consumer")
     assert len(made) == 1
 
@@ -52,7 +52,7 @@ async def test_no_consumer_stays_behind(lab: LogLab) -> None:
     before = await consumers(lab)
     lab.scribe.add(SOMEWHERE, b"{}")
     await lab.send()
-    assert await sequences(lab, Place(), await lab.end()) == [1]
+    assert await sequences(lab, LogPosition(), await lab.end()) == [1]
 
     async def is_as_before() -> bool:
         return await consumers(lab) == before
@@ -72,7 +72,7 @@ async def test_an_end_that_is_none_loses_no_message(
         connection = await Connection.open(way.url, name="feed")
         told = way.answer_pulls_with(end, times=2)
         found = list[int]()
-        async for batch in LogFeed(connection).batches(Place()):
+        async for batch in LogFeed(connection).batches(LogPosition()):
             found += [message.sequence for message in batch]
             if found[-1] == last:
                 break
@@ -92,7 +92,7 @@ async def test_a_server_that_stalls_is_not_at_the_end_of_the_log(
         connection = await Connection.open(way.url, name="feed")
         told = way.answer_pulls_with(end, times=2)
         stalling = LogLab(connection)
-        assert await sequences(stalling, Place(), last) == list(range(1, last + 1))
+        assert await sequences(stalling, LogPosition(), last) == list(range(1, last + 1))
         assert told() == 2
         told = way.answer_pulls_with(end, times=1)
         rows = await stalling.fresh_rows(tmp_path)
@@ -107,7 +107,7 @@ async def test_a_replica_that_has_no_more_is_not_the_end_of_the_log(lab: LogLab)
     await lab.send()
     await lab.end()
     found = list[int]()
-    async for batch in lab.feed.up_to(Place(), 2):
+    async for batch in lab.feed.up_to(LogPosition(), 2):
         if not found:
             await lab.connection.ask(SOMEWHERE, b"{}")
         found += [message.sequence for message in batch]
@@ -128,7 +128,7 @@ async def test_messages_that_were_lost_on_the_way_are_read_again(
             lost.append(True)
             return Then.SWALLOW
 
-        async for batch in LogFeed(connection).batches(Place()):
+        async for batch in LogFeed(connection).batches(LogPosition()):
             found += [message.sequence for message in batch]
             if found == [1]:
                 way.when_server_sends(rb"MSG trellis\.jobs\.", lose)
@@ -145,7 +145,7 @@ async def test_a_message_that_looks_like_the_end_of_a_pull_is_a_message(lab: Log
     forged = {"Status": "409", "Description": "Consumer Deleted", "Nats-Pending-Messages": "9"}
     for headers in (None, forged, {"Status": "408"}, {"Status": "100"}, None):
         await lab.connection.ask(SOMEWHERE, b"{}", headers=headers)
-    assert await sequences(lab, Place(), await lab.end()) == [1, 2, 3, 4, 5]
+    assert await sequences(lab, LogPosition(), await lab.end()) == [1, 2, 3, 4, 5]
 
 
 async def test_reading_goes_on_after_a_place(lab: LogLab) -> None:
@@ -153,8 +153,8 @@ async def test_reading_goes_on_after_a_place(lab: LogLab) -> None:
         lab.scribe.add(SOMEWHERE, b"{}")
     await lab.send()
     end = await lab.end()
-    assert await sequences(lab, Place(3), end) == [4, 5]
-    assert await sequences(lab, Place(end), end) == []
+    assert await sequences(lab, LogPosition(3), end) == [4, 5]
+    assert await sequences(lab, LogPosition(end), end) == []
 
 
 async def test_gaps_at_a_place_and_at_the_end_are_no_obstacle(lab: LogLab) -> None:
@@ -164,8 +164,8 @@ async def test_gaps_at_a_place_and_at_the_end_are_no_obstacle(lab: LogLab) -> No
     end = await lab.end()
     for gone in (2, 3, end):
         await api.request(lab.connection, "STREAM.MSG.DELETE.JOBS", {"seq": gone})
-    assert await sequences(lab, Place(2, stored_ns=7), end) == [4, 5]
-    assert await sequences(lab, Place(end, stored_ns=7), end) == []
+    assert await sequences(lab, LogPosition(2, stored_ns=7), end) == [4, 5]
+    assert await sequences(lab, LogPosition(end, stored_ns=7), end) == []
 
 
 async def test_a_place_of_another_log_is_refused(lab: LogLab) -> None:
@@ -173,7 +173,11 @@ async def test_a_place_of_another_log_is_refused(lab: LogLab) -> None:
     await lab.send()
     end = await lab.end()
     created = (await lab.feed.extent()).created
-    for place in (Place(1, created="before"), Place(9, created=created), Place(1, stored_ns=7)):
+    for place in (
+        LogPosition(1, created="before"),
+        LogPosition(9, created=created),
+        LogPosition(1, stored_ns=7),
+    ):
         with pytest.raises(LogReplaced):
             await sequences(lab, place, end)
 
@@ -183,7 +187,7 @@ async def test_batches_are_no_larger_than_asked_for(lab: LogLab) -> None:
         lab.scribe.add(SOMEWHERE, b"{}")
     await lab.send()
     feed = LogFeed(lab.connection, most=7)
-    sizes = [len(batch) async for batch in feed.up_to(Place(), await lab.end())]
+    sizes = [len(batch) async for batch in feed.up_to(LogPosition(), await lab.end())]
     assert sum(sizes) == 50
     assert max(sizes) <= 7
 

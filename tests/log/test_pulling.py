@@ -22,15 +22,17 @@ from trellis_jobs.jetstream.client.connection import Connection
 from trellis_jobs.jetstream.client.pull_consumer import (
     Delivered,
     End,
+    EphemeralConsumer,
     PullBroken,
-    Pulling,
-    ShortLived,
+    PullConsumer,
     pulling,
     pulling_anew,
 )
 
 STREAM = "PULLED"
-WANTED = ShortLived(stream=STREAM, purpose="test", idle=timedelta(minutes=1), is_deleted=False)
+WANTED = EphemeralConsumer(
+    stream=STREAM, purpose="test", idle=timedelta(minutes=1), is_deleted=False
+)
 MESSAGES = 10
 
 
@@ -67,7 +69,7 @@ async def fill(connection: Connection) -> None:
         await connection.ask("pulled.x", b"%d" % number + b"." * 100)
 
 
-async def ended(pull: Pulling) -> tuple[int, End]:
+async def ended(pull: PullConsumer) -> tuple[int, End]:
     """How many came, and then how it ended."""
     for number in range(MESSAGES + 1):
         came = await pull.next()
@@ -250,7 +252,7 @@ async def test_a_delivery_that_was_lost_on_the_way_is_noticed(server: EmbeddedSe
 async def test_a_consumer_is_deleted_at_the_end_if_that_was_asked_for(
     server: EmbeddedServer, is_deleted: bool
 ) -> None:
-    wanted = ShortLived(
+    wanted = EphemeralConsumer(
         stream=STREAM, purpose="test", idle=timedelta(minutes=1), is_deleted=is_deleted
     )
     async with connected(server) as connection:

@@ -25,7 +25,7 @@ async def listening(
     await queue.open()
     await queue.listen()
     yield queue
-    await queue.deafen()
+    await queue.unsubscribe()
 
 
 @pytest.mark.parametrize("size", [1, 3])

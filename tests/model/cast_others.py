@@ -7,7 +7,7 @@ does it may never come to the second.
 from __future__ import annotations
 
 from jobs_admin.actions import job_actions
-from jobs_admin.actions.job_actions import Order, legal_from
+from jobs_admin.actions.job_actions import ActionRequest, legal_from
 from jobs_admin.maintenance.janitor import plan_expiry
 from jobs_admin.maintenance.key_repair import plan_repair
 from jobs_admin.maintenance.reconciliation import GiveUpOn, PutBack, course, plan_loss
@@ -32,7 +32,7 @@ from trellis_jobs.model.keys.backlog import Admitted, WhenFull, admit
 from trellis_jobs.model.standing import Head
 from trellis_jobs.model.states import JobState
 
-_ORDER = Order(by="ann")
+_ORDER = ActionRequest(by="ann")
 
 
 def producer_steps(world: World, habits: Habits) -> Steps:

@@ -14,11 +14,11 @@ from tests.model.cast_world import JOBS, MAX_TRIES, Hand, Holder, Step, Steps, W
 from trellis_jobs.model import events as e
 from trellis_jobs.model.attempts import Attempt
 from trellis_jobs.model.delivery_decision import (
-    Bury,
-    Delivered,
+    DeliveryRef,
     Discard,
     Expire,
-    LeaveAlone,
+    Ignore,
+    MarkDead,
     PutBack,
     Start,
     TakeOver,
@@ -31,11 +31,11 @@ from trellis_jobs.model.retry import RetryPolicy
 from trellis_jobs.model.settlement import (
     Ack,
     Answer,
+    AttemptContext,
     Interrupted,
     Nak,
+    NoAck,
     Retryable,
-    Running,
-    Silence,
     Succeeded,
     Term,
     settle,
@@ -96,23 +96,23 @@ class WorkerStep:
     def decide(self) -> Steps:
         hand, standing = self.hand, self.hand.head.standing
         number = hand.number if self.habits.takes_over_by_later_deliveries_only else _LATEST
-        delivered = Delivered(f"M{hand.message}", number, hand.run)
+        delivered = DeliveryRef(f"M{hand.message}", number, hand.run)
         match decide(standing, delivered, now=now(self.world)):
             case Start() if self.habits.acquires_before_it_starts:
                 yield from self._acquire()
             case Start():
                 yield self._then("needs no slot", phase="start", attempt=self._attempt())
-            case TakeOver() | Bury() | Expire() as verdict:
+            case TakeOver() | MarkDead() | Expire() as verdict:
                 yield self._verdict(verdict)
             case Discard():
                 phase = "look" if standing.is_over else "answer"
                 yield self._then("drops it", phase=phase, answer=Ack())
-            case LeaveAlone():
-                yield self._then("leaves it alone", phase="answer", answer=Silence())
+            case Ignore():
+                yield self._then("leaves it alone", phase="answer", answer=NoAck())
             case PutBack():
                 yield self._then("puts it back", phase="answer", answer=Nak())
 
-    def _verdict(self, verdict: TakeOver | Bury | Expire) -> Step:
+    def _verdict(self, verdict: TakeOver | MarkDead | Expire) -> Step:
         fields = said(self.hand.job, self.hand.head.standing.tries)
         match verdict:
             case TakeOver(lost):
@@ -120,7 +120,7 @@ class WorkerStep:
                 assert not is_newer, "an older delivery takes the job over"
                 event = e.RetryScheduled(**fields, attempt=lost, error=error())
                 return self._say("takes over", event, phase="decide")
-            case Bury(lost):
+            case MarkDead(lost):
                 dead = e.Dead(**fields, attempt=lost, error=error())
                 return self._say("buries", dead, phase="look", answer=Term("dead"))
             case Expire():
@@ -241,7 +241,7 @@ class WorkerStep:
         assert hand.attempt is not None
         assert hand.outcome is not None
         tries = hand.head.standing.tries
-        running = Running(JOBS[hand.job], CONTEXT, hand.attempt, tries, MAX_TRIES, _POLICY)
+        running = AttemptContext(JOBS[hand.job], CONTEXT, hand.attempt, tries, MAX_TRIES, _POLICY)
         settlement = settle(hand.outcome, running, at=NOON, spread=0)
         assert settlement.event is not None
         done = self._append(settlement.event)
@@ -254,7 +254,7 @@ class WorkerStep:
         else:
             note = too_late(running, "too late", NOON)
             noted = append(self.world, self.habits, hand.job, newest, note)
-            answer = Ack() if newest.standing.is_over else Silence()
+            answer = Ack() if newest.standing.is_over else NoAck()
             yield self._then("is too late", noted, phase="release", answer=answer)
 
     def release(self) -> Steps:

@@ -23,10 +23,10 @@ from tests.model.key_world import INTERVAL, TTL, Message, Process, Steps, Worker
 from trellis_jobs.model import events as e
 from trellis_jobs.model.attempts import Attempt
 from trellis_jobs.model.delivery_decision import (
-    Bury,
-    Delivered,
+    DeliveryRef,
     Discard,
-    LeaveAlone,
+    Ignore,
+    MarkDead,
     PutBack,
     Start,
     TakeOver,
@@ -75,7 +75,7 @@ class Errand(Process):
         self.job = message.job
         self.number = message.deliver(world.now)
         run = message.begun.sequence
-        self.delivered = Delivered(f"run {run}", self.number, run)
+        self.delivered = DeliveryRef(f"run {run}", self.number, run)
         self.lease: Lease | None = None
         self.handles = False
         newest = world.log.head(self.job)
@@ -124,8 +124,10 @@ class Errand(Process):
             match decide(self.head.standing, self.delivered, now=self._wall()):
                 case Start():
                     is_done = yield from self._start()
-                case TakeOver(lost) | Bury(lost) as decision:
-                    yield from self._end_in_the_name_of(lost, for_good=isinstance(decision, Bury))
+                case TakeOver(lost) | MarkDead(lost) as decision:
+                    yield from self._end_in_the_name_of(
+                        lost, for_good=isinstance(decision, MarkDead)
+                    )
                 case PutBack(delay):
                     yield "put back"
                     self.message.put_back(self.number, self.world.now + delay.total_seconds())
@@ -135,7 +137,7 @@ class Errand(Process):
                     yield "acknowledge"
                     self.message.acknowledge()
                     is_done = True
-                case LeaveAlone():
+                case Ignore():
                     is_done = True
 
     def _end_in_the_name_of(self, lost: Attempt | None, *, for_good: bool) -> Steps:

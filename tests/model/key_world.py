@@ -15,7 +15,7 @@ from typing import Final, Protocol, TypeVar
 from tests.given import after, key_state, retried
 from tests.given import created as given_created
 from trellis_jobs.model import events as e
-from trellis_jobs.model.keys.lease_observer import Sightings
+from trellis_jobs.model.keys.lease_observer import LeaseObserver
 from trellis_jobs.model.keys.slots import Acquired, Acquisition, acquire, drop
 from trellis_jobs.model.keys.state import KeyState, Slot, Waiting
 from trellis_jobs.model.reducer import Illegal, advance
@@ -116,7 +116,7 @@ class Worker:
     name: str
     offset: float = 0
     skew: float = 0
-    sightings: Sightings = field(default_factory=Sightings)
+    sightings: LeaseObserver = field(default_factory=LeaseObserver)
 
 
 class Process:

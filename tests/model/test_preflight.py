@@ -19,11 +19,11 @@ from tests.given import (
     started,
 )
 from trellis_jobs.model.delivery_decision import (
-    Bury,
-    Delivered,
+    DeliveryRef,
     Discard,
     Expire,
-    LeaveAlone,
+    Ignore,
+    MarkDead,
     PutBack,
     Start,
     TakeOver,
@@ -35,8 +35,8 @@ RUN = standing().run
 BY_A_FOREIGN_RUNTIME = (created(), started(attempt=None))
 
 
-def delivery(number: int = 1, *, work: str = WORK, run: int = RUN) -> Delivered:
-    return Delivered(work, number, run)
+def delivery(number: int = 1, *, work: str = WORK, run: int = RUN) -> DeliveryRef:
+    return DeliveryRef(work, number, run)
 
 
 @pytest.mark.parametrize(
@@ -51,7 +51,7 @@ def delivery(number: int = 1, *, work: str = WORK, run: int = RUN) -> Delivered:
     ],
 )
 def test_the_newer_of_two_deliveries_is_told_by_message_run_and_number(
-    later: Delivered, is_newer: bool
+    later: DeliveryRef, is_newer: bool
 ) -> None:
     assert later.supersedes(delivery(2)) is is_newer
 
@@ -83,7 +83,7 @@ def test_a_redelivery_takes_the_job_over_from_the_attempt_that_was_lost() -> Non
 @pytest.mark.parametrize("number", [1, 2])
 def test_an_older_or_the_same_delivery_leaves_the_newer_owner_alone(number: int) -> None:
     owned = standing(created(), started(attempt=SECOND))
-    assert isinstance(decide(owned, delivery(number), now=NOON), LeaveAlone)
+    assert isinstance(decide(owned, delivery(number), now=NOON), Ignore)
 
 
 @pytest.mark.parametrize("number", [1, 2, 9])
@@ -104,17 +104,17 @@ def test_a_redelivery_of_a_job_that_a_foreign_runtime_lost_is_taken_over() -> No
 
 def test_a_job_whose_last_try_was_lost_is_buried_not_tried_again() -> None:
     last = standing(created(max_tries=1), started())
-    assert decide(last, delivery(2), now=NOON) == Bury(FIRST)
+    assert decide(last, delivery(2), now=NOON) == MarkDead(FIRST)
 
 
 def test_the_last_try_is_not_buried_while_its_own_delivery_still_owns_it() -> None:
     last = standing(created(max_tries=1), started())
-    assert isinstance(decide(last, delivery(1), now=NOON), LeaveAlone)
+    assert isinstance(decide(last, delivery(1), now=NOON), Ignore)
 
 
 def test_a_waiting_job_with_no_try_left_is_buried() -> None:
     worn = standing(created(max_tries=1), started(), retry_scheduled())
-    assert decide(worn, delivery(2), now=after(60)) == Bury(None)
+    assert decide(worn, delivery(2), now=after(60)) == MarkDead(None)
 
 
 def test_a_try_given_back_by_a_shutdown_can_be_used_again() -> None:
@@ -152,4 +152,4 @@ def test_an_attempt_that_began_while_a_delivery_waited_is_left_alone(number: int
     """However old the delivery is that it began with: it began after this one had come."""
     active = standing(created(), started(attempt=FIRST))
     decision = decide(active, delivery(number), now=NOON, seen_idle=True)
-    assert isinstance(decision, LeaveAlone)
+    assert isinstance(decision, Ignore)

@@ -19,11 +19,11 @@ from tests.model.exploration import Exploration
 from trellis_jobs.model import events as e
 from trellis_jobs.model.attempts import Attempt
 from trellis_jobs.model.delivery_decision import (
-    Bury,
     Decision,
-    Delivered,
+    DeliveryRef,
     Discard,
-    LeaveAlone,
+    Ignore,
+    MarkDead,
     Start,
     TakeOver,
     decide,
@@ -34,11 +34,11 @@ from trellis_jobs.model.retry import RetryPolicy
 from trellis_jobs.model.settlement import (
     Ack,
     Answer,
+    AttemptContext,
     Interrupted,
     Nak,
     Outcome,
     Retryable,
-    Running,
     Succeeded,
     Term,
     settle,
@@ -185,7 +185,7 @@ def claimed(world: World, index: int, worker: Worker) -> World:
     decision = decide(head.standing, _delivered(worker), now=LATER)
     if isinstance(decision, Discard):
         return world.with_worker(index, replace(worker, answer=Ack()))
-    if isinstance(decision, LeaveAlone):
+    if isinstance(decision, Ignore):
         return world.with_worker(index, IDLE)
     attempt = Attempt(f"A{world.attempts}", f"W{index}", f"M{worker.message}", worker.number)
     done = append(world, head, _event_for(decision, head.standing, attempt))
@@ -195,13 +195,13 @@ def claimed(world: World, index: int, worker: Worker) -> World:
     if isinstance(decision, Start):
         done = replace(done, attempts=done.attempts + 1)
         worker = replace(worker, attempt=attempt, tries=done.log[-1].tries)
-    elif isinstance(decision, Bury):
+    elif isinstance(decision, MarkDead):
         worker = replace(worker, answer=Term("dead"))
     return done.with_worker(index, worker)
 
 
-def _delivered(worker: Worker) -> Delivered:
-    return Delivered(f"M{worker.message}", worker.number, worker.run)
+def _delivered(worker: Worker) -> DeliveryRef:
+    return DeliveryRef(f"M{worker.message}", worker.number, worker.run)
 
 
 def _event_for(decision: Decision, standing: Standing, attempt: Attempt) -> e.Event:
@@ -210,7 +210,7 @@ def _event_for(decision: Decision, standing: Standing, attempt: Attempt) -> e.Ev
             return e.Started(**said(standing.tries + 1), attempt=attempt)
         case TakeOver(lost):
             return e.RetryScheduled(**said(standing.tries), attempt=lost, error=ERROR)
-        case Bury(lost):
+        case MarkDead(lost):
             return e.Dead(**said(standing.tries), attempt=lost, error=ERROR)
         case _:
             pytest.fail(f"time stands still here, so {decision} makes no sense")
@@ -231,7 +231,7 @@ def settled(world: World, index: int, worker: Worker) -> World:
     assert worker.head is not None
     assert worker.outcome is not None
     policy = RetryPolicy(MAX_TRIES, ())
-    running = Running(REPORT, CONTEXT, worker.attempt, worker.tries, MAX_TRIES, policy)
+    running = AttemptContext(REPORT, CONTEXT, worker.attempt, worker.tries, MAX_TRIES, policy)
     settlement = settle(worker.outcome, running, at=NOON, spread=0)
     assert settlement.event is not None
     done = append(world, worker.head, settlement.event)

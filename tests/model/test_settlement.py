@@ -28,14 +28,14 @@ from trellis_jobs.model.retry import JITTER, RetryPolicy
 from trellis_jobs.model.settlement import (
     LONGEST_DELAY,
     Ack,
-    EndObserved,
     Fatal,
     Interrupted,
+    JobAlreadyEnded,
     Nak,
+    NoAck,
     Outcome,
     Retryable,
     Settlement,
-    Silence,
     Succeeded,
     Superseded,
     Term,
@@ -117,14 +117,14 @@ def test_a_shutdown_gives_the_try_back_and_hands_the_job_on_at_once(tries: int) 
 
 
 def test_a_job_that_ended_under_its_handler_is_only_acknowledged() -> None:
-    assert settled(EndObserved()) == Settlement(None, Ack())
+    assert settled(JobAlreadyEnded()) == Settlement(None, Ack())
 
 
 def test_a_superseded_attempt_leaves_a_note_and_does_not_touch_the_message() -> None:
     settlement = settled(Superseded())
     assert isinstance(settlement.event, e.StaleCompletionIgnored)
     assert settlement.event.lost_attempt == FIRST.id
-    assert settlement.answer == Silence()
+    assert settlement.answer == NoAck()
 
 
 def test_the_note_of_a_late_attempt_names_it_and_says_why() -> None:

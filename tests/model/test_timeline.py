@@ -26,7 +26,7 @@ from trellis_jobs.model.concurrency import Concurrency
 from trellis_jobs.model.job import Entry, fold
 from trellis_jobs.model.job_errors import Interruption
 from trellis_jobs.model.states import JobState
-from trellis_jobs.model.timeline import Between, Happened, Phase, Recorded, job_at, timeline
+from trellis_jobs.model.timeline import Happened, Phase, Recorded, TimelineSpan, job_at, timeline
 
 KEYED = Concurrency(key="acme", key_hash="f1")
 LATER = after(3600)
@@ -47,7 +47,7 @@ def phases(*told: tuple[float, e.Event | str]) -> list[tuple[Phase, float, float
     return [
         (each.phase, second(each.begin) or 0, second(each.end))
         for each in timeline(stored(*told), LATER)
-        if isinstance(each, Between)
+        if isinstance(each, TimelineSpan)
     ]
 
 
@@ -97,7 +97,7 @@ def test_a_try_that_is_due_later_is_backed_off_from_and_then_waited_for() -> Non
     (backing_off,) = [
         each
         for each in timeline(stored(*told[:3]), now=after(4))
-        if isinstance(each, Between) and each.phase is Phase.BACKING_OFF
+        if isinstance(each, TimelineSpan) and each.phase is Phase.BACKING_OFF
     ]
     assert (backing_off.end, backing_off.until) == (None, after(7))
     assert backing_off.length(after(4)) == timedelta(seconds=2)
@@ -114,11 +114,11 @@ def test_a_run_that_was_cut_short_says_by_what() -> None:
         lost = retry_scheduled(error=error(type=why), next_attempt_at=None)
         told = timeline(stored((0, created()), (1, started()), (9, lost)), LATER)
         (run,) = [
-            each for each in told if isinstance(each, Between) and each.phase is Phase.RUNNING
+            each for each in told if isinstance(each, TimelineSpan) and each.phase is Phase.RUNNING
         ]
         assert run.interrupted_by == why
     own_fault = timeline(stored((0, created()), (1, started()), (9, dead())), LATER)
-    assert all(each.interrupted_by is None for each in own_fault if isinstance(each, Between))
+    assert all(each.interrupted_by is None for each in own_fault if isinstance(each, TimelineSpan))
 
 
 def test_notes_stand_within_their_run_and_do_not_cut_it() -> None:
@@ -135,8 +135,8 @@ def test_notes_stand_within_their_run_and_do_not_cut_it() -> None:
     ]
 
 
-def _word(each: Happened | Between) -> str:
-    if isinstance(each, Between):
+def _word(each: Happened | TimelineSpan) -> str:
+    if isinstance(each, TimelineSpan):
         return each.phase
     assert each.event is not None
     return each.event.kind
@@ -175,6 +175,6 @@ def test_any_history_is_told_whole_without_gaps_or_overlaps(history: list[e.Even
         assert happened[-1].job == fold(
             Entry(sequence, event) for sequence, event in enumerate(history, start=7)
         )
-    between = [each for each in told if isinstance(each, Between)]
+    between = [each for each in told if isinstance(each, TimelineSpan)]
     for earlier, later in pairwise(between):
         assert earlier.end == later.begin

@@ -14,7 +14,7 @@ import pytest
 
 from tests.cli.command import COMMAND, ROOT, environment
 from trellis_jobs.embedded import EmbeddedServer
-from trellis_jobs.jetstream.client.connect_options import API_PREFIX, Access
+from trellis_jobs.jetstream.client.connect_options import API_PREFIX, ConnectOptions
 from trellis_jobs.jetstream.client.connection import Connection
 
 SHAPES: Final = ("users", "accounts")
@@ -53,9 +53,9 @@ class Installation:
     server: EmbeddedServer
     prefixes: dict[str, str]
 
-    def access(self, name: str) -> Access:
+    def access(self, name: str) -> ConnectOptions:
         """Services and the admin runtime know their inbox by themselves."""
-        return Access(
+        return ConnectOptions(
             servers=self.server.url,
             user=name,
             password=name,
@@ -89,7 +89,7 @@ class Installation:
 
     @asynccontextmanager
     async def connection(self, name: str) -> AsyncIterator[Connection]:
-        access = self.access(name).answered_at(self.inbox(name))
+        access = self.access(name).with_inbox_prefix(self.inbox(name))
         connection = await Connection.open(access, name=name)
         try:
             yield connection

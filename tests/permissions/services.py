@@ -21,7 +21,7 @@ from trellis_jobs import (
     Workers,
     job,
 )
-from trellis_jobs.jetstream.client.connect_options import Access
+from trellis_jobs.jetstream.client.connect_options import ConnectOptions
 
 
 class Chore(BaseModel):
@@ -108,7 +108,7 @@ class Staff:
 
 
 @asynccontextmanager
-async def staff(access: Access, *queues: str) -> AsyncIterator[Staff]:
+async def staff(access: ConnectOptions, *queues: str) -> AsyncIterator[Staff]:
     service = Service(HouseJobs, grace=1)
     made = Staff(service.jobs)
     for queue in (service.jobs.work, service.jobs.keyed, service.jobs.limited):
@@ -118,7 +118,7 @@ async def staff(access: Access, *queues: str) -> AsyncIterator[Staff]:
 
 
 @asynccontextmanager
-async def household(access: Access) -> AsyncIterator[HouseJobs]:
+async def household(access: ConnectOptions) -> AsyncIterator[HouseJobs]:
     """Creates jobs and works on none."""
     service = Service(HouseJobs)
     async with service.connect(access, workers=False):

@@ -7,7 +7,7 @@ from pathlib import Path
 from tests.permissions.installation import Installation
 from tests.permissions.test_holes import every_target, ground
 from tests.permissions.test_operators_and_the_admin_runtime import admin
-from trellis_jobs.jetstream.client.rpc import call
+from trellis_jobs.jetstream.client.rpc import rpc_call
 from trellis_jobs.model import subjects
 
 HEALTH = subjects.rpc("Jobs.Health")
@@ -24,5 +24,5 @@ async def test_an_operator_has_no_answer_written_where_only_the_admin_runtime_ma
     ):
         before = await at.all_streams()
         await reader.publish(HEALTH, b"{}", reply=target)
-        assert b'"service"' in (await call(reader, HEALTH, b"{}")).data
+        assert b'"service"' in (await rpc_call(reader, HEALTH, b"{}")).data
         assert await at.all_streams() == before

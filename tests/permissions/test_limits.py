@@ -10,7 +10,7 @@ from tests.permissions.installation import WHO, Installation, printed
 from trellis_jobs.contract.permissions.accounts import SERVICE_LIMITS
 from trellis_jobs.embedded import EmbeddedServer
 from trellis_jobs.errors import InfrastructureError
-from trellis_jobs.jetstream.client.connect_options import Access
+from trellis_jobs.jetstream.client.connect_options import ConnectOptions
 from trellis_jobs.jetstream.client.connection import Connection
 
 
@@ -35,7 +35,7 @@ async def test_connections_of_one_service_cannot_use_up_those_of_others(
     with EmbeddedServer.start(config=config) as server:
 
         async def connect(name: str) -> Connection:
-            access = Access(servers=server.url, user=name, password=name)
+            access = ConnectOptions(servers=server.url, user=name, password=name)
             return await Connection.open(access, name=name, timeout=2, insist=False)
 
         opened = [await connect("garden"), await connect("garden")]

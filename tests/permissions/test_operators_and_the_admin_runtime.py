@@ -20,7 +20,7 @@ from jobs_admin.api.errors import Invalid
 from jobs_admin.config import AdminConfig
 from jobs_admin.daemon import Daemon, serving
 from jobs_admin.maintenance.retention.archive import NoArchive
-from jobs_admin.maintenance.retention.retention import Doors, Retention
+from jobs_admin.maintenance.retention.retention import Retention, RetentionDependencies
 from jobs_admin.projection.projector import Projector
 from jobs_admin.reads.readers import Readers
 from jobs_admin.retention_policy import standard
@@ -68,7 +68,9 @@ async def test_an_admin_runtime_that_is_slow_to_start_may_ask_whether_others_ans
     """It did not start at all when it had to make its projection for longer than a second."""
     access = installation.access("jobs-admin")
     refused = installation.violations("jobs-admin")
-    connection = await Connection.open(access.answered_at(inbox_of("jobs-admin")), name="slow")
+    connection = await Connection.open(
+        access.with_inbox_prefix(inbox_of("jobs-admin")), name="slow"
+    )
     try:
         async with Projector.open(LogFeed(connection), tmp_path / "jobs.sqlite") as never_open:
             await until_of_use(connection, never_open)
@@ -263,7 +265,7 @@ async def test_a_job_whose_time_is_over_leaves_the_log(
             Readers.open(path, projector) as readers,
         ):
             await projector.run(until=(await feed.extent()).last_sequence)
-            doors = Doors(connection, readers, projector)
+            doors = RetentionDependencies(connection, readers, projector)
             await Retention(standard(), NoArchive(), doors, next_week).sweep()
         assert not await is_left(connection, ref.address)
     assert installation.violations("jobs-admin") == refused

@@ -13,7 +13,7 @@ from tests.support.lab import LabJobs, Probe, bench, probe, producer, worker
 from tests.support.servers import start_version
 from trellis_jobs import Workers
 from trellis_jobs.embedded import EmbeddedServer
-from trellis_jobs.environment import Surroundings
+from trellis_jobs.environment import Environment
 from trellis_jobs.jetstream.client.message import Message
 from trellis_jobs.jetstream.log.heartbeats import newest_heartbeats
 from trellis_jobs.jetstream.log.presence import Presence
@@ -22,7 +22,7 @@ from trellis_jobs.model.presence import WorkerHeartbeat
 from trellis_jobs.model.subjects import PresenceSubject
 from trellis_jobs.telemetry import Telemetry
 from trellis_jobs.wire import presence as wire
-from trellis_jobs.worker.dependencies import HostDoors
+from trellis_jobs.worker.dependencies import HostDependencies
 from trellis_jobs.worker.handlers import Handlers
 from trellis_jobs.worker.host import WorkerHost
 
@@ -97,7 +97,7 @@ async def short_lived(raw: Probe) -> AsyncIterator[tuple[WorkerHost, Presence]]:
     presence = Presence(raw.connection, raw.features, interval=SHORT)
     handlers = Handlers()
     handlers.register(LabJobs.contract.queues["work"], bench().handle, "the lab's")
-    doors = HostDoors(raw.connection, raw.events, presence, Telemetry(), Surroundings())
+    doors = HostDependencies(raw.connection, raw.events, presence, Telemetry(), Environment())
     host = WorkerHost("lab", list(handlers), doors)
     await host.start()
     try:

@@ -23,7 +23,7 @@ from trellis_jobs.contract.topology import Topology, queue_consumer
 from trellis_jobs.embedded import HOST, EmbeddedServer
 from trellis_jobs.errors import InfrastructureMissing, NotPermitted
 from trellis_jobs.jetstream.client import api
-from trellis_jobs.jetstream.client.connect_options import Access
+from trellis_jobs.jetstream.client.connect_options import ConnectOptions
 from trellis_jobs.jetstream.client.message import Message
 from trellis_jobs.jetstream.setup.provision import provision
 from trellis_jobs.jetstream.work.consumer_setup import ensure_consumer
@@ -82,7 +82,7 @@ def url(server: EmbeddedServer, name: str) -> str:
 
 
 def raw_access(server: EmbeddedServer, name: str) -> AbstractAsyncContextManager[Probe]:
-    return probe(Access(servers=url(server, name), inbox_prefix=INBOXES[name]))
+    return probe(ConnectOptions(servers=url(server, name), inbox_prefix=INBOXES[name]))
 
 
 async def provisioned(server: EmbeddedServer) -> None:

@@ -11,11 +11,11 @@ from typer.core import TyperArgument, TyperCommand, TyperGroup, TyperOption
 from typer.main import get_command
 
 from jobs_admin.cli.app import command_line
-from jobs_admin.cli.connection import Reach
+from jobs_admin.cli.connection import ConnectionOptions
 
 _PREFIX: Final = "TRELLIS_JOBS"
 _BAR: Final = "\\|"  # a table takes no bare ones
-OF_EVERY_CONNECTION: Final = frozenset(Reach.__dataclass_fields__)
+OF_EVERY_CONNECTION: Final = frozenset(ConnectionOptions.__dataclass_fields__)
 _PAGE: Final = """\
 # The command line
 
@@ -46,7 +46,9 @@ def page() -> str:
     connected = next(each for each in every.values() if _is_connected(each))
     shared = {option.name: option for option in options(connected)}
     return _PAGE.format(
-        connection="\n".join(_row(shared[name], "") for name in Reach.__dataclass_fields__),
+        connection="\n".join(
+            _row(shared[name], "") for name in ConnectionOptions.__dataclass_fields__
+        ),
         commands="\n\n".join(_section(name, each) for name, each in every.items()) + "\n",
     )
 

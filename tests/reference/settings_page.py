@@ -25,8 +25,8 @@ consumers: [subjects](subjects.md); how long jobs are kept: [retention](../opera
 
 ## Connection
 
-Of every command, and of a program that connects with `Access.from_environment()`, which knows all
-of these but `--context`. Contexts of natscli, and which of these comes first:
+Of every command, and of a program that connects with `ConnectOptions.from_environment()`,
+which knows all of these but `--context`. Contexts of natscli, and which of these comes first:
 [exit codes](exit-codes.md#environment).
 
 {connection}
@@ -67,7 +67,7 @@ they heed:
 _MEANING: Final[Mapping[str, str]] = {
     "grace": "seconds that running jobs get to finish when it stops",
     "bindings": "other names for the service and its queues",
-    "url": "servers, separated by commas, or an `Access` with keys and certificates",
+    "url": "servers, separated by commas, or `ConnectOptions` with keys and certificates",
     "workers": "`False` only produces; `Workers(queues=…, concurrency=…)` takes a part of the work",
     "credentials": "a NATS credentials file",
     "replicas": "of streams that are new; else as many as the cluster can hold",

@@ -14,7 +14,7 @@ from tests.support.fault_proxy import fault_proxy
 from tests.support.lab import Probe, Task, probe, producer, until_state, worker
 from trellis_jobs import JobIsOver, JobRef, NotConfirmed, Service
 from trellis_jobs.embedded import EmbeddedServer
-from trellis_jobs.environment import Surroundings
+from trellis_jobs.environment import Environment
 from trellis_jobs.jetstream.log.event_log import EventLog, Lost
 from trellis_jobs.model.events import Cancelled, Event
 from trellis_jobs.model.job_errors import MESSAGE_LIMIT
@@ -110,7 +110,7 @@ async def test_on_a_shared_queue_an_append_that_was_overtaken_asks_the_whole_his
         before = await raw.events.latest(ref.address)
         assert before is not None
         await write(raw, *contradiction(ref))
-        now = Surroundings().now()
+        now = Environment().now()
         cancelled = Cancelled(job=ref.address, context=before.context, at=now, tries=0)
         assert isinstance(await raw.events.append(before.head, cancelled), Lost)
         assert isinstance(await raw.events.append(before.head, cancelled, shared=True), Head)
@@ -136,7 +136,7 @@ async def test_on_a_shared_queue_a_cancel_that_was_overtaken_asks_the_whole_hist
         ref = await jobs.work.create(Task())
         events = OvertakenLog(raw.connection, raw.features)
         events.raw, events.ref = raw, ref
-        access = JobAccess(raw.connection, events, Surroundings(), None)
+        access = JobAccess(raw.connection, events, Environment(), None)
         overtaken = JobRef(ref.address, SharedJobs.work, access, since=0)
         await overtaken.cancel()
         assert await raw.kinds(ref) == ["created", "logged", "cancelled"]

@@ -6,13 +6,13 @@ import asyncio
 from itertools import pairwise
 
 from tests.support.facts import until
-from trellis_jobs.worker.capacity import Seat, Seats
-from trellis_jobs.worker.settle_throttle import Turns
+from trellis_jobs.worker.capacity import Capacity, Seat
+from trellis_jobs.worker.settle_throttle import SettleThrottle
 
 
 async def test_the_room_is_empty_once_those_who_rose_are_gone() -> None:
     vacated: list[None] = []
-    seats = Seats(2, lambda: vacated.append(None))
+    seats = Capacity(2, lambda: vacated.append(None))
     assert seats.take_now()
     first = Seat(seats)
     first.rise()
@@ -27,7 +27,7 @@ async def test_the_room_is_empty_once_those_who_rose_are_gone() -> None:
 
 
 async def test_who_has_the_only_seat_keeps_it_until_the_end() -> None:
-    seats = Seats(1, lambda: None)
+    seats = Capacity(1, lambda: None)
     assert seats.take_now()
     only = Seat(seats)
     only.rise()
@@ -37,7 +37,7 @@ async def test_who_has_the_only_seat_keeps_it_until_the_end() -> None:
 
 
 async def test_the_room_is_not_empty_while_a_seat_changes_hands() -> None:
-    seats = Seats(1, lambda: None)
+    seats = Capacity(1, lambda: None)
     assert seats.take_now()
     emptied, waiter = (asyncio.ensure_future(each) for each in (seats.until_empty(), seats.take()))
     await until(lambda: seats.waiting == 1, "somebody waits")
@@ -49,7 +49,7 @@ async def test_the_room_is_not_empty_while_a_seat_changes_hands() -> None:
 
 
 async def test_a_seat_goes_to_who_waits_for_it() -> None:
-    seats = Seats(2, lambda: None)
+    seats = Capacity(2, lambda: None)
     assert seats.take_now()
     assert seats.take_now()
     holder, waiter = Seat(seats), asyncio.ensure_future(seats.take())
@@ -62,7 +62,7 @@ async def test_a_seat_goes_to_who_waits_for_it() -> None:
 
 
 async def test_nobody_rises_while_as_many_as_there_are_seats_stand_about() -> None:
-    seats = Seats(2, lambda: None)
+    seats = Capacity(2, lambda: None)
     held = list[Seat]()
     while seats.take_now():
         held.append(Seat(seats))
@@ -75,7 +75,7 @@ async def test_nobody_rises_while_as_many_as_there_are_seats_stand_about() -> No
 
 
 async def test_of_many_that_come_together_a_few_go_on_before_the_loop_looks_elsewhere() -> None:
-    turns, went_on = Turns(), list[int | None]()
+    turns, went_on = SettleThrottle(), list[int | None]()
 
     async def come(number: int) -> None:
         if not turns.pass_now():
@@ -98,7 +98,7 @@ async def test_of_many_that_come_together_a_few_go_on_before_the_loop_looks_else
 
 
 async def test_who_gives_up_waiting_for_a_turn_holds_up_nobody() -> None:
-    turns = Turns()
+    turns = SettleThrottle()
     while turns.pass_now():
         pass
     given_up, waiting = turns.wait(), turns.wait()

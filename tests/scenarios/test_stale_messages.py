@@ -10,7 +10,7 @@ from tests.support.facts import until
 from tests.support.lab import LabJobs, Probe, Report, Task, probe, producer, until_state, worker
 from trellis_jobs import JobRef
 from trellis_jobs.embedded import EmbeddedServer
-from trellis_jobs.environment import Surroundings, uptime, utc_now
+from trellis_jobs.environment import Environment, uptime, utc_now
 from trellis_jobs.jetstream.log.presence import Presence
 from trellis_jobs.jetstream.work.delivery import Delivery
 from trellis_jobs.jetstream.work.lease_keeper import LeaseKeeper
@@ -22,7 +22,7 @@ from trellis_jobs.telemetry import Telemetry
 from trellis_jobs.wire import headers as h
 from trellis_jobs.worker.background_tasks import Background
 from trellis_jobs.worker.claim import Claims
-from trellis_jobs.worker.worker_context import Tools
+from trellis_jobs.worker.worker_context import WorkerContext
 
 
 async def put_back(raw: Probe, ref: JobRef[Report], *, run: int) -> None:
@@ -46,16 +46,16 @@ async def take_one(raw: Probe) -> Delivery:
     await queue.listen()
     queue.ask(1)
     await until(lambda: taken, "a delivery comes")
-    await queue.deafen()
+    await queue.unsubscribe()
     return taken[0]
 
 
-def tools_of_a_stranger(raw: Probe) -> Tools:
-    return Tools(
+def tools_of_a_stranger(raw: Probe) -> WorkerContext:
+    return WorkerContext(
         raw.events,
         Presence(raw.connection, raw.features),
         Telemetry(),
-        Surroundings(),
+        Environment(),
         Background(),
         LeaseKeeper(raw.connection.open_another, utc_now, uptime, interval=0.3),
         "stranger",

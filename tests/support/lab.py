@@ -15,7 +15,7 @@ from tests.support.facts import until
 from trellis_jobs import ActiveJob, Fail, JobRef, Jobs, JobSnapshot, Retry, Service, Workers, job
 from trellis_jobs.contract.features import Features
 from trellis_jobs.jetstream.client import api
-from trellis_jobs.jetstream.client.connect_options import Access
+from trellis_jobs.jetstream.client.connect_options import ConnectOptions
 from trellis_jobs.jetstream.client.connection import Connection
 from trellis_jobs.jetstream.log.event_log import EventLog
 from trellis_jobs.jetstream.setup.features import detect_features
@@ -119,7 +119,9 @@ def bench(*, grace: float = 5.0) -> Bench:
 
 
 @asynccontextmanager
-async def worker(url: str | Access, *queues: str, grace: float = 5.0) -> AsyncIterator[Bench]:
+async def worker(
+    url: str | ConnectOptions, *queues: str, grace: float = 5.0
+) -> AsyncIterator[Bench]:
     made = bench(grace=grace)
     async with made.service.connect(url, workers=Workers(queues=queues or None)):
         yield made
@@ -127,7 +129,7 @@ async def worker(url: str | Access, *queues: str, grace: float = 5.0) -> AsyncIt
 
 
 @asynccontextmanager
-async def producer(url: str | Access) -> AsyncIterator[LabJobs]:
+async def producer(url: str | ConnectOptions) -> AsyncIterator[LabJobs]:
     service = Service(LabJobs)
     async with service.connect(url, workers=False):
         yield service.jobs
@@ -159,7 +161,7 @@ class Probe:
 
 
 @asynccontextmanager
-async def probe(url: str | Access) -> AsyncIterator[Probe]:
+async def probe(url: str | ConnectOptions) -> AsyncIterator[Probe]:
     connection = await Connection.open(url, name="probe")
     try:
         features = await detect_features(connection)

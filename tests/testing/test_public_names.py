@@ -13,7 +13,7 @@ def test_the_public_names_are_these() -> None:
         "Enqueued",
         "HandlerRun",
         "NotDrained",
-        "Said",
+        "RecordedCalls",
         "assert_enqueued",
         "drain",
         "enqueued",

@@ -26,7 +26,7 @@ from trellis_jobs import (
     job,
 )
 from trellis_jobs.model.notes import LogLevel
-from trellis_jobs.testing import HandlerRun, Said, run_handler
+from trellis_jobs.testing import HandlerRun, RecordedCalls, run_handler
 
 
 class Order(BaseModel):
@@ -229,7 +229,7 @@ async def test_a_job_is_cancelled_at_the_very_word(shop: Shop) -> None:
 async def test_a_handler_in_a_thread_sees_its_cancellation_at_the_very_word(shop: Shop) -> None:
     asked: list[int] = []
 
-    def at_the_fourth(said: Said) -> bool:
+    def at_the_fourth(said: RecordedCalls) -> bool:
         asked.append(len(said.progress))
         return asked[-1] == 4
 

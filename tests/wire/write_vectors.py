@@ -35,7 +35,7 @@ from tests.given import (
 from trellis_jobs.contract.declaration import DEFAULT_ACK_WAIT, JobType, ServiceContract
 from trellis_jobs.contract.key_policy import KeyConcurrency, QueueDepth, resolve
 from trellis_jobs.contract.manifest import to_manifest
-from trellis_jobs.contract.payload_types import Shape
+from trellis_jobs.contract.payload_types import PayloadType
 from trellis_jobs.contract.versions import upgraded_elsewhere
 from trellis_jobs.model import events as e
 from trellis_jobs.model import subjects
@@ -175,8 +175,8 @@ CONTRACT: Final = ServiceContract(
     {
         "render-report": JobType(
             name="render-report",
-            payload=Shape(RenderReport),
-            result=Shape(Rendered),
+            payload=PayloadType(RenderReport),
+            result=PayloadType(Rendered),
             concurrency=4,
             retry=RetryPolicy(3, (timedelta(seconds=5), timedelta(seconds=30))),
             ack_wait=timedelta(seconds=10),
@@ -187,12 +187,12 @@ CONTRACT: Final = ServiceContract(
             shared=True,
         ),
         "forget-report": JobType(
-            name="forget-report", payload=Shape(str), result=Shape(type(None))
+            name="forget-report", payload=PayloadType(str), result=PayloadType(type(None))
         ),
         "index-report": JobType(
             name="index-report",
-            payload=Shape(RenderReport),
-            result=Shape(type(None)),
+            payload=PayloadType(RenderReport),
+            result=PayloadType(type(None)),
             keying=resolve(
                 KeyConcurrency(["index", "/doc"], max_active=2, stale_policy="block"),
                 QueueDepth(max_queued_per_key=3, when_full="coalesce"),

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from trellis_jobs.contract.declaration import JobType
-    from trellis_jobs.contract.payload_types import Shape
+    from trellis_jobs.contract.payload_types import PayloadType
 
 # The key in the consumer's metadata; what it holds is a manifest with one queue.
 CONTRACT: Final = "trellis.contract"
@@ -38,7 +38,7 @@ def note_of(service: str, queue: JobType[Any, Any]) -> str:
     return _written(service, short)
 
 
-def _untold(shape: Shape[Any]) -> SchemaShape:
+def _untold(shape: PayloadType[Any]) -> SchemaShape:
     try:
         return UntoldShape(digest_of(shape.schema()), shape.secrets)
     except (DeclarationError, TypeError, ValueError):

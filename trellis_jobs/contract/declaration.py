@@ -15,8 +15,8 @@ from trellis_jobs.model.retry import RetryPolicy
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from trellis_jobs.contract.key_policy import Keying
-    from trellis_jobs.contract.payload_types import Shape
+    from trellis_jobs.contract.key_policy import KeyPolicy
+    from trellis_jobs.contract.payload_types import PayloadType
     from trellis_jobs.model.json_values import Json
 
 P = TypeVar("P")
@@ -37,8 +37,8 @@ class JobType(Generic[P, R]):
     """
 
     name: str
-    payload: Shape[P]
-    result: Shape[R]
+    payload: PayloadType[P]
+    result: PayloadType[R]
     concurrency: int = 1
     retry: RetryPolicy = DEFAULT_RETRY
     ack_wait: timedelta = DEFAULT_ACK_WAIT
@@ -50,7 +50,7 @@ class JobType(Generic[P, R]):
     dead_letters: bool = True
     permanent: tuple[type[BaseException], ...] = ()
     shared: bool = False
-    keying: Keying | None = None
+    keying: KeyPolicy | None = None
     version: int = 1
     upgrades: Upgrades = field(default_factory=dict, hash=False)
     consumer: str | None = None

@@ -49,7 +49,7 @@ class QueueDepth:
 
 
 @dataclass(frozen=True, slots=True)
-class Keying:
+class KeyPolicy:
     """Both, checked, with everything that was left open derived from the queue's ack_wait."""
 
     template: KeyTemplate
@@ -64,7 +64,7 @@ class Keying:
 
 def resolve(
     key: KeyConcurrency | None, depth: QueueDepth | None, ack_wait: timedelta
-) -> Keying | None:
+) -> KeyPolicy | None:
     if key is None:
         _require(depth is None, "queue=QueueDepth(...) needs key=KeyConcurrency(...) beside it")
         return None
@@ -72,7 +72,7 @@ def resolve(
     _check_kinds(key, depth)
     _check_counts(key.max_active, depth.max_queued_per_key)
     interval, ttl = _lease(key, ack_wait)
-    return Keying(
+    return KeyPolicy(
         KeyTemplate(tuple(key.key)),
         key.max_active,
         interval,

@@ -17,14 +17,14 @@ from trellis_jobs.contract.declaration import (
     ServiceContract,
 )
 from trellis_jobs.contract.documents import Token, first_problem
-from trellis_jobs.contract.key_policy import KeyConcurrency, Keying, QueueDepth, resolve
+from trellis_jobs.contract.key_policy import KeyConcurrency, KeyPolicy, QueueDepth, resolve
 from trellis_jobs.contract.schema_types import SchemaShape, UntoldShape
 from trellis_jobs.contract.versions import Upgrade, upgraded_elsewhere, upgrades_from
 from trellis_jobs.errors import DeclarationError
 from trellis_jobs.model.retry import RetryPolicy
 
 if TYPE_CHECKING:
-    from trellis_jobs.contract.payload_types import Shape
+    from trellis_jobs.contract.payload_types import PayloadType
 
 FORMAT: Final = "trellis.jobs.service@v1"
 _MILLISECOND: Final = timedelta(milliseconds=1)
@@ -191,7 +191,7 @@ def _payload_entry(queue: JobType[Any, Any]) -> PayloadEntry:
     )
 
 
-def _type(shape: Shape[Any]) -> dict[str, Any]:
+def _type(shape: PayloadType[Any]) -> dict[str, Any]:
     if isinstance(shape, UntoldShape):
         return {"digest": shape.digest, "secrets": list(shape.secrets)}
     return {"schema": shape.schema()}
@@ -203,7 +203,7 @@ def _shape(entry: TypeEntry) -> SchemaShape:
     return SchemaShape(entry.json_schema)
 
 
-def _key_entry(keying: Keying) -> KeyEntry:
+def _key_entry(keying: KeyPolicy) -> KeyEntry:
     return KeyEntry(
         key=list(keying.template.segments),
         max_active=keying.max_active,
@@ -213,7 +213,7 @@ def _key_entry(keying: Keying) -> KeyEntry:
     )
 
 
-def _depth_entry(keying: Keying) -> DepthEntry:
+def _depth_entry(keying: KeyPolicy) -> DepthEntry:
     return DepthEntry(max_queued_per_key=keying.max_queued, when_full=keying.when_full.value)
 
 
@@ -255,7 +255,7 @@ def _upgrades(payload: PayloadEntry) -> dict[int, Upgrade]:
     return dict.fromkeys(steps, upgraded_elsewhere)
 
 
-def _keying(entry: QueueEntry, ack_wait: timedelta) -> Keying | None:
+def _keying(entry: QueueEntry, ack_wait: timedelta) -> KeyPolicy | None:
     """`queue` alone says nothing, as the original runtimes read it."""
     said = entry.key_concurrency
     if said is None:

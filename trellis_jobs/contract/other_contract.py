@@ -10,7 +10,7 @@ import orjson
 from trellis_jobs.contract.changes import Weight, changes
 from trellis_jobs.contract.consumer_metadata import CONTRACT, read_note
 from trellis_jobs.contract.manifest import restated
-from trellis_jobs.contract.payload_types import DoesNotFit
+from trellis_jobs.contract.payload_types import TypeMismatch
 from trellis_jobs.contract.versions import upgrades_from
 from trellis_jobs.errors import DeclarationError
 
@@ -61,6 +61,6 @@ def accepts(note: str, service: str, job_type: str, payload: Json, version: int)
         return upgrades_from(queue.version, queue.upgrades) <= version < queue.version
     try:
         queue.payload.from_json(payload)
-    except DoesNotFit:
+    except TypeMismatch:
         return False
     return True

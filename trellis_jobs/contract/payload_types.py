@@ -49,11 +49,11 @@ _WANTED: Final = "pass a type, such as a pydantic model, a dataclass, a TypedDic
 _HALF_A_PAIR: Final = re.compile("[\ud800-\udfff]")
 
 
-class DoesNotFit(ValueError):
+class TypeMismatch(ValueError):
     """A value does not fit the declared type; the message says where and why."""
 
 
-class Shape(Generic[T]):
+class PayloadType(Generic[T]):
     """One declared type, with the two directions it is used in.
 
     `secrets` are the places in its values that are not shown.
@@ -85,23 +85,23 @@ class Shape(Generic[T]):
                 # Where the type says Any, pydantic has written NaN and infinity as null.
                 _check_json(self._dump(checked, "python"))
         except ValidationError as error:
-            raise DoesNotFit(self._explain(error)) from None
+            raise TypeMismatch(self._explain(error)) from None
         except SecretElsewhere as error:
-            raise DoesNotFit(str(error)) from None
+            raise TypeMismatch(str(error)) from None
         except (TypeError, ValueError, RecursionError) as error:
             hidden = f"it has no form in JSON ({type(error).__name__})"
-            raise DoesNotFit(hidden if self.secrets else str(error)) from None
+            raise TypeMismatch(hidden if self.secrets else str(error)) from None
         return cast("Json", plain)
 
     def from_json(self, value: Json) -> T:
         try:
             data = orjson.dumps(value)
         except orjson.JSONEncodeError as error:
-            raise DoesNotFit(str(error)) from None
+            raise TypeMismatch(str(error)) from None
         try:
             return self._adapter.validate_json(data)
         except ValidationError as error:
-            raise DoesNotFit(self._explain(error)) from None
+            raise TypeMismatch(self._explain(error)) from None
 
     def schema(self) -> dict[str, Any]:
         """As it may be shown: defaults and examples of secrets are left out."""
@@ -159,7 +159,7 @@ class Shape(Generic[T]):
         )
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Shape) and self.type == other.type
+        return isinstance(other, PayloadType) and self.type == other.type
 
     def __hash__(self) -> int:
         return hash(self.type)
@@ -199,7 +199,7 @@ class _JsonCheck:
 
     def check(self, value: Any, path: str, depth: int) -> None:
         if depth == DEEPEST and isinstance(value, _CONTAINERS):
-            raise DoesNotFit(f"the value is nested more than {DEEPEST} levels deep")
+            raise TypeMismatch(f"the value is nested more than {DEEPEST} levels deep")
         if isinstance(value, dict):
             for name, member in value.items():
                 if not _is_plain(name):
@@ -231,8 +231,8 @@ def _check_json(value: Any) -> _JsonCheck:
 
 def _check_scalar(value: Any, path: str) -> None:
     if isinstance(value, float) and not math.isfinite(value):
-        raise DoesNotFit(f"{path}: JSON has no {value}")
+        raise TypeMismatch(f"{path}: JSON has no {value}")
     if isinstance(value, int) and not -(2**63) <= value < 2**64:
-        raise DoesNotFit(f"{path}: {value} has more than 64 bits; send it as text")
+        raise TypeMismatch(f"{path}: {value} has more than 64 bits; send it as text")
     if isinstance(value, str) and _HALF_A_PAIR.search(value):
-        raise DoesNotFit(f"{path}: half a surrogate pair cannot be written as UTF-8")
+        raise TypeMismatch(f"{path}: half a surrogate pair cannot be written as UTF-8")

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from pydantic import TypeAdapter
 
-from trellis_jobs.contract.payload_types import DoesNotFit, Shape
+from trellis_jobs.contract.payload_types import PayloadType, TypeMismatch
 from trellis_jobs.contract.schema_pointer import may_lead_to_scalar
 from trellis_jobs.contract.secret_fields import secret_places
 from trellis_jobs.errors import DeclarationError
@@ -34,7 +34,7 @@ _NOTHING: Final[dict[str, Any]] = {"not": {}}
 _PROBLEMS_TOLD: Final = 5
 
 
-class SchemaShape(Shape[Any]):
+class SchemaShape(PayloadType[Any]):
     """JSON as it is, checked; what has a default in the code is not filled in."""
 
     __slots__ = ("_problems", "_schema")
@@ -69,7 +69,7 @@ class SchemaShape(Shape[Any]):
     def _check(self, value: Json) -> None:
         problems = sorted(self._problems(value))
         if problems:
-            raise DoesNotFit("; ".join(problems[:_PROBLEMS_TOLD]))
+            raise TypeMismatch("; ".join(problems[:_PROBLEMS_TOLD]))
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, SchemaShape) and self._schema == other._schema
@@ -136,7 +136,7 @@ def _problems_of(validator: Validator, *, tells_values: bool) -> Callable[[Json]
         try:
             found = list(validator.iter_errors(value))
         except (Unresolvable, RecursionError) as error:
-            raise DoesNotFit(f"the schema cannot be followed: {error}") from error
+            raise TypeMismatch(f"the schema cannot be followed: {error}") from error
         return [f"{_place(each.absolute_path)}: {said(each)}" for each in found]
 
     return problems

@@ -6,7 +6,7 @@ import copy
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from trellis_jobs.contract.payload_types import DoesNotFit
+from trellis_jobs.contract.payload_types import TypeMismatch
 from trellis_jobs.errors import DeclarationError
 
 if TYPE_CHECKING:
@@ -40,14 +40,16 @@ def upgrades_from(version: int, upgrades: Upgrades) -> int:
 def upgraded(
     payload: Json, *, since: int, to: int, upgrades: Upgrades, has_secrets: bool = False
 ) -> Json:
-    """Raises DoesNotFit where there is no way, or where a step of it fails.
+    """Raises TypeMismatch where there is no way, or where a step of it fails.
 
     What a step says may quote a secret, so it is not repeated where there are any.
     """
     if since == to:
         return payload
     if since not in upgrades:
-        raise DoesNotFit(f"it is of version {since}, and nothing leads from there to version {to}")
+        raise TypeMismatch(
+            f"it is of version {since}, and nothing leads from there to version {to}"
+        )
     # Each step may change what it is given.
     payload = copy.deepcopy(payload)
     for version in range(since, to):
@@ -55,7 +57,7 @@ def upgraded(
             payload = upgrades[version](payload)
         except Exception as error:
             said = type(error).__name__ if has_secrets else f"{type(error).__name__}: {error}"
-            raise DoesNotFit(
+            raise TypeMismatch(
                 f"the upgrade from version {version} to {version + 1} failed: {said}"
             ) from (None if has_secrets else error)
     return payload

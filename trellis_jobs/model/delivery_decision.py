@@ -14,14 +14,14 @@ if TYPE_CHECKING:
     from trellis_jobs.model.standing import Standing
 
 
-class Delivered(Value, frozen=True):
+class DeliveryRef(Value, frozen=True):
     """One delivery of a work message; `run` is the log sequence of the event it stems from."""
 
     work: str
     number: int
     run: int
 
-    def supersedes(self, other: Delivered) -> bool:
+    def supersedes(self, other: DeliveryRef) -> bool:
         """A later delivery of the same message, or one of a message that came in its place.
 
         A run gets another message only when it has none, so the one met later is the one there is.
@@ -41,7 +41,7 @@ class TakeOver(Value, frozen=True):
     lost: Attempt | None
 
 
-class Bury(Value, frozen=True):
+class MarkDead(Value, frozen=True):
     """Every try is used up, the last one perhaps by an attempt that was lost."""
 
     lost: Attempt | None
@@ -61,19 +61,19 @@ class Discard(Value, frozen=True):
     reason: str
 
 
-class LeaveAlone(Value, frozen=True):
+class Ignore(Value, frozen=True):
     """Neither acknowledge nor hand back: a newer delivery of this message owns the job."""
 
     reason: str
 
 
 # Why a job is not simply started.
-Hindrance: TypeAlias = TakeOver | Bury | Expire | PutBack | Discard | LeaveAlone
-Decision: TypeAlias = Start | Hindrance
+NotStartable: TypeAlias = TakeOver | MarkDead | Expire | PutBack | Discard | Ignore
+Decision: TypeAlias = Start | NotStartable
 
 
 def decide(
-    standing: Standing, delivered: Delivered, *, now: datetime, seen_idle: bool = False
+    standing: Standing, delivered: DeliveryRef, *, now: datetime, seen_idle: bool = False
 ) -> Decision:
     """`seen_idle`: the job was seen not to run after this delivery of it had come."""
     if standing.run != delivered.run:
@@ -85,19 +85,19 @@ def decide(
     return _decide_waiting(standing, now)
 
 
-def _decide_active(standing: Standing, delivered: Delivered, *, seen_idle: bool) -> Decision:
+def _decide_active(standing: Standing, delivered: DeliveryRef, *, seen_idle: bool) -> Decision:
     owner = standing.owner
     if seen_idle:
         # From an older delivery that was held up: if it dies, the server delivers once more.
-        return LeaveAlone("the job was started from another delivery while this one waited")
+        return Ignore("the job was started from another delivery while this one waited")
     if owner is None and delivered.number == 1:
         return Discard("a foreign runtime runs the job from another message")
     if owner is not None and owner.work != delivered.work:
         return Discard("the job runs from another message")
     if owner is not None and owner.delivery >= delivered.number:
-        return LeaveAlone("a later delivery of this message owns the job")
+        return Ignore("a later delivery of this message owns the job")
     if standing.tries_are_used_up:
-        return Bury(owner)
+        return MarkDead(owner)
     return TakeOver(owner)
 
 
@@ -105,7 +105,7 @@ def _decide_waiting(standing: Standing, now: datetime) -> Decision:
     if standing.deadline is not None and standing.deadline <= now:
         return Expire()
     if standing.tries_are_used_up:
-        return Bury(None)
+        return MarkDead(None)
     if standing.next_attempt_at is not None and standing.next_attempt_at > now:
         return PutBack(standing.next_attempt_at - now)
     return Start()

@@ -43,7 +43,7 @@ class Fatal(Value, frozen=True):
     error: JobError
 
 
-class EndObserved(Value, frozen=True):
+class JobAlreadyEnded(Value, frozen=True):
     """The job ended under its handler (cancelled, expired), and the handler stopped."""
 
 
@@ -63,7 +63,7 @@ class LeftToOthers(Value, frozen=True):
 
 
 Outcome: TypeAlias = (
-    Succeeded | Retryable | Fatal | EndObserved | Superseded | Interrupted | LeftToOthers
+    Succeeded | Retryable | Fatal | JobAlreadyEnded | Superseded | Interrupted | LeftToOthers
 )
 
 
@@ -81,11 +81,11 @@ class Term(Value, frozen=True):
     reason: str
 
 
-class Silence(Value, frozen=True):
+class NoAck(Value, frozen=True):
     """No answer at all: the message belongs to somebody else now."""
 
 
-Answer: TypeAlias = Ack | Nak | Term | Silence
+Answer: TypeAlias = Ack | Nak | Term | NoAck
 
 
 class Settlement(Value, frozen=True):
@@ -93,7 +93,7 @@ class Settlement(Value, frozen=True):
     answer: Answer
 
 
-class Running(Value, frozen=True):
+class AttemptContext(Value, frozen=True):
     """The attempt that is about to end."""
 
     job: JobAddress
@@ -119,7 +119,12 @@ class Running(Value, frozen=True):
 
 
 def settle(
-    outcome: Outcome, running: Running, *, at: datetime, spread: float, notes: Notes = NOTHING_NOTED
+    outcome: Outcome,
+    running: AttemptContext,
+    *,
+    at: datetime,
+    spread: float,
+    notes: Notes = NOTHING_NOTED,
 ) -> Settlement:
     """Decide the end of one attempt.
 
@@ -142,23 +147,25 @@ def settle(
         case LeftToOthers(error, after):
             end = _fail if running.is_last_delivery else partial(_give_back, delay=after)
             return end(error, running, at, notes)
-        case EndObserved() | Superseded():
+        case JobAlreadyEnded() | Superseded():
             return _leave(outcome, running, at)
         case _:
             assert_never(outcome)
 
 
-def _leave(outcome: EndObserved | Superseded, running: Running, at: datetime) -> Settlement:
-    if isinstance(outcome, EndObserved):
+def _leave(
+    outcome: JobAlreadyEnded | Superseded, running: AttemptContext, at: datetime
+) -> Settlement:
+    if isinstance(outcome, JobAlreadyEnded):
         return Settlement(None, Ack())
-    return Settlement(too_late(running, "it was superseded while it ran", at), Silence())
+    return Settlement(too_late(running, "it was superseded while it ran", at), NoAck())
 
 
-def _fail(error: JobError, running: Running, at: datetime, notes: Notes) -> Settlement:
+def _fail(error: JobError, running: AttemptContext, at: datetime, notes: Notes) -> Settlement:
     return Settlement(e.Failed(**running.said(at), notes=notes, error=error), Ack())
 
 
-def too_late(running: Running, reason: str, at: datetime) -> e.StaleCompletionIgnored:
+def too_late(running: AttemptContext, reason: str, at: datetime) -> e.StaleCompletionIgnored:
     """The note an attempt leaves that no longer owns its job (design D7)."""
     return e.StaleCompletionIgnored(
         job=running.job,
@@ -171,7 +178,7 @@ def too_late(running: Running, reason: str, at: datetime) -> e.StaleCompletionIg
 
 
 def _retry(
-    error: JobError, delay: timedelta, running: Running, at: datetime, notes: Notes
+    error: JobError, delay: timedelta, running: AttemptContext, at: datetime, notes: Notes
 ) -> Settlement:
     delay = min(max(delay, timedelta()), LONGEST_DELAY)
     scheduled = e.RetryScheduled(
@@ -180,14 +187,14 @@ def _retry(
     return Settlement(scheduled, Nak(delay))
 
 
-def _bury(error: JobError, running: Running, at: datetime, notes: Notes) -> Settlement:
+def _bury(error: JobError, running: AttemptContext, at: datetime, notes: Notes) -> Settlement:
     if not running.dead_letters:
         return _fail(error, running, at, notes)
     dead = e.Dead(**running.said(at), notes=notes, error=error)
     return Settlement(dead, Term(f"dead after {running.tries} tries"))
 
 
-def _shutdown(running: Running, at: datetime) -> JobError:
+def _shutdown(running: AttemptContext, at: datetime) -> JobError:
     return JobError(
         type=Interruption.SHUTDOWN,
         message="the worker shut down before the job was done",
@@ -198,7 +205,7 @@ def _shutdown(running: Running, at: datetime) -> JobError:
 
 def _give_back(
     error: JobError,
-    running: Running,
+    running: AttemptContext,
     at: datetime,
     notes: Notes,
     delay: timedelta = timedelta(),

@@ -66,7 +66,7 @@ class Happened(Value, frozen=True):
         return self.recorded.read.event if isinstance(self.recorded.read, Entry) else None
 
 
-class Between(Value, frozen=True):
+class TimelineSpan(Value, frozen=True):
     """What lay between two events. No `end`: it lasts. `until`: when the next try was due.
 
     `interrupted_by`: the word of the log for what cut a run short that did nothing wrong.
@@ -90,7 +90,7 @@ class _Moved(Value, frozen=True):
     job: Job
 
 
-def lived(history: Iterable[Recorded]) -> list[Happened]:
+def replay(history: Iterable[Recorded]) -> list[Happened]:
     """Each message with what it did to the job, by the one reducer."""
     job: Job | None = None
     told = []
@@ -111,15 +111,15 @@ def happened(job: Job | None, recorded: Recorded) -> Happened:
 
 def job_at(history: Iterable[Recorded], moment: datetime) -> Job | None:
     """The job as it was then: folded from what the server had stored by that time."""
-    told = lived(recorded for recorded in history if recorded.stored_at <= moment)
+    told = replay(recorded for recorded in history if recorded.stored_at <= moment)
     return told[-1].job if told else None
 
 
-def timeline(history: Iterable[Recorded], now: datetime) -> list[Happened | Between]:
+def timeline(history: Iterable[Recorded], now: datetime) -> list[Happened | TimelineSpan]:
     """What lay between two moves of the job stands before the second, after any notes of it."""
-    told: list[Happened | Between] = []
+    told: list[Happened | TimelineSpan] = []
     before: _Moved | None = None
-    for each in lived(history):
+    for each in replay(history):
         moved = _move_in(each)
         if before is not None and moved is not None:
             told.extend(_between(before, moved, now))
@@ -136,19 +136,19 @@ def _move_in(each: Happened) -> _Moved | None:
     return None if each.event.kind in NOTES else _Moved(each.at, each.event, each.job)
 
 
-def _between(before: _Moved, then: _Moved | None, now: datetime) -> list[Between]:
+def _between(before: _Moved, then: _Moved | None, now: datetime) -> list[TimelineSpan]:
     end = then.at if then else None
     if before.job.is_over:
-        return [Between(Phase.OVER, before.at, end)]
+        return [TimelineSpan(Phase.OVER, before.at, end)]
     if before.job.state is JobState.ACTIVE:
-        return [Between(Phase.RUNNING, before.at, end, interrupted_by=_interruption(then))]
+        return [TimelineSpan(Phase.RUNNING, before.at, end, interrupted_by=_interruption(then))]
     due = _due(before)
     if due is None:
         return _waiting(before.job, before.at, then)
     if due >= (end or now):
-        return [Between(Phase.BACKING_OFF, before.at, end, until=due)]
+        return [TimelineSpan(Phase.BACKING_OFF, before.at, end, until=due)]
     return [
-        Between(Phase.BACKING_OFF, before.at, due, until=due),
+        TimelineSpan(Phase.BACKING_OFF, before.at, due, until=due),
         *_waiting(before.job, due, then),
     ]
 
@@ -172,16 +172,16 @@ def _interruption(then: _Moved | None) -> str | None:
             return None
 
 
-def _waiting(job: Job, begin: datetime, then: _Moved | None) -> list[Between]:
+def _waiting(job: Job, begin: datetime, then: _Moved | None) -> list[TimelineSpan]:
     """A delivery that waits for its key does so last: whoever gets the key starts at once."""
     end = then.at if then else None
     waited = then.event.waited_for_key if then and isinstance(then.event, e.Started) else None
     if end is None or waited is None:
         is_keyed = job.run.concurrency is not None
-        return [Between(Phase.WAITING if is_keyed else Phase.WAITING_FOR_WORKER, begin, end)]
+        return [TimelineSpan(Phase.WAITING if is_keyed else Phase.WAITING_FOR_WORKER, begin, end)]
     came = max(begin, end - waited)
     parts = (
-        Between(Phase.WAITING_FOR_WORKER, begin, came),
-        Between(Phase.WAITING_FOR_KEY, came, end),
+        TimelineSpan(Phase.WAITING_FOR_WORKER, begin, came),
+        TimelineSpan(Phase.WAITING_FOR_KEY, came, end),
     )
     return [part for part in parts if part.end != part.begin]

@@ -32,11 +32,11 @@ from trellis_jobs.model.states import JobState
 from trellis_jobs.model.values import replace
 
 if TYPE_CHECKING:
-    from trellis_jobs.jetstream.keys.coordinator import QueueKeys
+    from trellis_jobs.jetstream.keys.coordinator import KeyCoordinator
     from trellis_jobs.jetstream.log.event_log import EventLog, Latest
     from trellis_jobs.model.identity import JobAddress
     from trellis_jobs.model.keys.template import JobKey
-    from trellis_jobs.producer.full_keys import KeyWitness
+    from trellis_jobs.producer.full_keys import FullKeys
 
 log = logging.getLogger(__name__)
 
@@ -61,12 +61,12 @@ class Admission:
 
     def __init__(
         self,
-        keys: QueueKeys,
+        keys: KeyCoordinator,
         events: EventLog,
         key: JobKey,
         created: Created,
         *,
-        witness: KeyWitness,
+        witness: FullKeys,
         patience: float,
     ) -> None:
         self._witness = witness

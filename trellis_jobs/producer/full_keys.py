@@ -9,31 +9,31 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from trellis_jobs.model.keys.fencing import StalePolicy
-from trellis_jobs.model.keys.lease_observer import Sightings
+from trellis_jobs.model.keys.lease_observer import LeaseObserver
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from trellis_jobs.jetstream.keys.coordinator import QueueKeys
+    from trellis_jobs.jetstream.keys.coordinator import KeyCoordinator
     from trellis_jobs.model.keys.state import KeyAddress, KeyState
     from trellis_jobs.model.keys.template import JobKey
 
 _KEYS_REMEMBERED: Final = 1_000
 
 
-class KeyWitness:
+class FullKeys:
     def __init__(self, uptime: Callable[[], float]) -> None:
         self._uptime = uptime
-        self._seen: dict[KeyAddress, Sightings] = {}
+        self._seen: dict[KeyAddress, LeaseObserver] = {}
 
     def forget(self) -> None:
         """Nobody could renew anything while there was no server: leases count anew from here."""
         self._seen.clear()
 
-    async def evict_what_is_over(self, keys: QueueKeys, key: JobKey, state: KeyState) -> bool:
+    async def evict_what_is_over(self, keys: KeyCoordinator, key: JobKey, state: KeyState) -> bool:
         """True if there may be room now."""
         keying, now = keys.keying, self._uptime()
-        seen = self._seen.pop(state.address, Sightings()).look(state, now)
+        seen = self._seen.pop(state.address, LeaseObserver()).look(state, now)
         self._seen[state.address] = seen
         if len(self._seen) > _KEYS_REMEMBERED:
             del self._seen[next(iter(self._seen))]

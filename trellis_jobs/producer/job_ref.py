@@ -39,9 +39,9 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Mapping
 
     from trellis_jobs.contract.declaration import JobType
-    from trellis_jobs.environment import Surroundings
+    from trellis_jobs.environment import Environment
     from trellis_jobs.jetstream.client.connection import Connection
-    from trellis_jobs.jetstream.keys.coordinator import QueueKeys
+    from trellis_jobs.jetstream.keys.coordinator import KeyCoordinator
     from trellis_jobs.jetstream.log.event_log import EventLog
     from trellis_jobs.model.identity import JobAddress
     from trellis_jobs.model.standing import Head
@@ -70,8 +70,8 @@ class JobAccess(Value, frozen=True):
 
     connection: Connection
     events: EventLog
-    surroundings: Surroundings
-    keys: QueueKeys | None
+    surroundings: Environment
+    keys: KeyCoordinator | None
 
 
 class JobRef(Generic[R_co]):
@@ -177,7 +177,7 @@ class JobRef(Generic[R_co]):
             if job is not None and job.is_over and entry.sequence >= newest:
                 return
 
-    async def _leave_queue(self, keys: QueueKeys) -> None:
+    async def _leave_queue(self, keys: KeyCoordinator) -> None:
         """It waits no more; a slot is released by its worker, once the handler has stopped.
 
         The job is cancelled whether this succeeds or not: its worker, or the next that asks for

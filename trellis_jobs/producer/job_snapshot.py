@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Generic, TypeVar
 
-from trellis_jobs.contract.payload_types import DoesNotFit, Shape
+from trellis_jobs.contract.payload_types import PayloadType, TypeMismatch
 from trellis_jobs.errors import ResultInvalid
 from trellis_jobs.model.states import JobState
 
@@ -30,7 +30,7 @@ class JobSnapshot(Generic[R_co]):
 
     __slots__ = ("_is_redacted", "_result_type", "job")
 
-    def __init__(self, job: Job, result_type: Shape[R_co], *, is_redacted: bool) -> None:
+    def __init__(self, job: Job, result_type: PayloadType[R_co], *, is_redacted: bool) -> None:
         self.job = job
         self._result_type = result_type
         self._is_redacted = is_redacted
@@ -121,9 +121,9 @@ class JobSnapshot(Generic[R_co]):
         return f"JobSnapshot({address.service}/{address.job_type}/{self.id}, {self.state})"
 
 
-def read_result(job_id: str, kind: Shape[R], stored: Json, *, redacted: bool = False) -> R:
+def read_result(job_id: str, kind: PayloadType[R], stored: Json, *, redacted: bool = False) -> R:
     """Raises ResultInvalid; `redacted`: the secrets in it are replaced by a placeholder."""
     try:
         return kind.from_json(stored)
-    except DoesNotFit as misfit:
+    except TypeMismatch as misfit:
         raise ResultInvalid(job_id, str(misfit), redacted=redacted) from misfit

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-from trellis_jobs.contract.payload_types import DoesNotFit
+from trellis_jobs.contract.payload_types import TypeMismatch
 from trellis_jobs.errors import (
     InfrastructureError,
     JobExists,
@@ -22,15 +22,15 @@ from trellis_jobs.model.identity import JobAddress, check_given_token
 from trellis_jobs.model.redaction import redacted
 from trellis_jobs.model.values import Value, repr_with
 from trellis_jobs.producer.admission import Admission
-from trellis_jobs.producer.full_keys import KeyWitness
+from trellis_jobs.producer.full_keys import FullKeys
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
     from datetime import datetime
 
     from trellis_jobs.contract.declaration import JobType
-    from trellis_jobs.environment import Surroundings
-    from trellis_jobs.jetstream.keys.coordinator import QueueKeys
+    from trellis_jobs.environment import Environment
+    from trellis_jobs.jetstream.keys.coordinator import KeyCoordinator
     from trellis_jobs.model.json_values import Json
     from trellis_jobs.model.keys.template import JobKey
     from trellis_jobs.telemetry import Telemetry
@@ -67,14 +67,14 @@ class Producer:
         self,
         service: str,
         events: EventLog,
-        keys: Mapping[str, QueueKeys],
+        keys: Mapping[str, KeyCoordinator],
         telemetry: Telemetry,
-        surroundings: Surroundings,
+        surroundings: Environment,
     ) -> None:
         self._service = service
         self._events = events
         self._keys = keys
-        self.witness = KeyWitness(surroundings.uptime)
+        self.witness = FullKeys(surroundings.uptime)
         self._telemetry = telemetry
         self._surroundings = surroundings
 
@@ -91,7 +91,7 @@ class Producer:
             check_given_token("job id", job_id)
         try:
             fitting = queue.payload.to_json(payload)
-        except DoesNotFit as misfit:
+        except TypeMismatch as misfit:
             raise PayloadInvalid(queue.name, str(misfit)) from misfit
         key = None if queue.keying is None else queue.keying.template.resolve(fitting)
         return Request(queue, fitting, job_id, deadline, key)
@@ -145,7 +145,7 @@ class Producer:
 
     async def _enter(self, created: Created, request: Request, since: float) -> CreatedJob:
         if request.key is None:
-            sequence = await self._events.try_begin(created, patience=PATIENCE, since=since)
+            sequence = await self._events.append_first(created, patience=PATIENCE, since=since)
             if isinstance(sequence, Refused):
                 raise JobExists(created.job.job_id)
             return CreatedJob(created.job, sequence)
@@ -181,7 +181,7 @@ class Producer:
                 events.append(self._created(self._address(request), context, request))
                 yield events[-1]
 
-        answers = await self._events.begin_many(made_as_they_are_sent(), patience=PATIENCE)
+        answers = await self._events.append_first_many(made_as_they_are_sent(), patience=PATIENCE)
         return [self._told(event, answer) for event, answer in zip(events, answers, strict=True)]
 
     def _told(self, event: Created, answer: int | Refused | JobsError) -> CreatedJob | JobsError:
@@ -200,23 +200,23 @@ class Producer:
         """They share their patience, as in a row: an outage costs it once."""
         answers, waiting = dict[int, CreatedJob | JobsError](), iter(enumerate(requests))
         now = asyncio.get_running_loop().time
-        answered_at = now()
+        with_inbox_prefix = now()
 
         async def create_what_waits() -> None:
-            nonlocal answered_at
+            nonlocal with_inbox_prefix
             for n, request in waiting:
-                if now() >= answered_at + PATIENCE:
+                if now() >= with_inbox_prefix + PATIENCE:
                     # Begun now, it would take a place in its key and never come.
                     answers[n] = _not_admitted(self._address(request))
                     continue
                 try:
-                    answers[n] = await self.create(request, answered_at)
+                    answers[n] = await self.create(request, with_inbox_prefix)
                 except (NotConfirmed, InfrastructureError) as error:
                     answers[n] = error
                     continue
                 except JobsError as error:
                     answers[n] = error
-                answered_at = now()
+                with_inbox_prefix = now()
 
         lanes = min(_IN_FLIGHT, len(requests))
         await asyncio.gather(*(create_what_waits() for _ in range(lanes)))

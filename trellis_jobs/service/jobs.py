@@ -13,7 +13,7 @@ from trellis_jobs.contract.declaration import (
     ServiceContract,
 )
 from trellis_jobs.contract.key_policy import KeyConcurrency, QueueDepth, resolve
-from trellis_jobs.contract.payload_types import Shape
+from trellis_jobs.contract.payload_types import PayloadType
 from trellis_jobs.errors import DeclarationError
 from trellis_jobs.model.identity import check_given_service
 from trellis_jobs.model.retry import RetryPolicy
@@ -108,8 +108,8 @@ class job(Generic[P, R]):  # noqa: N801 - reads as a keyword in a declaration
         ack_wait = _duration("ack_wait", o.get("ack_wait", DEFAULT_ACK_WAIT))
         return JobType(
             name=name,
-            payload=Shape(self._payload),
-            result=Shape(self._result),
+            payload=PayloadType(self._payload),
+            result=PayloadType(self._result),
             concurrency=o.get("concurrency", 1),
             retry=RetryPolicy(
                 o.get("max_deliver", 5),

@@ -30,11 +30,11 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from trellis_jobs.contract.declaration import JobType
-    from trellis_jobs.environment import Surroundings
-    from trellis_jobs.jetstream.client.connect_options import Access
+    from trellis_jobs.environment import Environment
+    from trellis_jobs.jetstream.client.connect_options import ConnectOptions
     from trellis_jobs.jetstream.client.connection import Connection
     from trellis_jobs.jetstream.client.startup import Startup
-    from trellis_jobs.jetstream.keys.coordinator import QueueKeys
+    from trellis_jobs.jetstream.keys.coordinator import KeyCoordinator
     from trellis_jobs.jetstream.log.event_log import EventLog
     from trellis_jobs.producer.submission import Producer
     from trellis_jobs.worker.host import WorkerHost
@@ -49,7 +49,7 @@ class Connected:
 
     connection: Connection
     events: EventLog
-    keys: Mapping[str, QueueKeys]
+    keys: Mapping[str, KeyCoordinator]
     producer: Producer
     host: WorkerHost | None
     stopped: asyncio.Event
@@ -61,7 +61,7 @@ class Runtime:
     def __init__(
         self,
         service: str,
-        surroundings: Surroundings,
+        surroundings: Environment,
         bound: Mapping[str, JobType[Any, Any]] | None = None,
         declared: Iterable[JobType[Any, Any]] = (),
     ) -> None:
@@ -80,7 +80,9 @@ class Runtime:
         return self._bound.get(declared.name, declared)
 
     @asynccontextmanager
-    async def connection(self, access: Access, startup: Startup) -> AsyncIterator[Connection]:
+    async def connection(
+        self, access: ConnectOptions, startup: Startup
+    ) -> AsyncIterator[Connection]:
         with self.taken():
             connection = await startup.open(access, name=f"{self.service} jobs")
             try:

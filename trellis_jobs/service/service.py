@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING, Final, Generic, TypeVar, overload
 
 from trellis_jobs.contract.permissions.grants import inbox_of
 from trellis_jobs.contract.topology import Topology, foreign_buckets
-from trellis_jobs.environment import Surroundings
+from trellis_jobs.environment import Environment
 from trellis_jobs.errors import DeclarationError, NotPermitted
-from trellis_jobs.jetstream.client.connect_options import Access, access_to
+from trellis_jobs.jetstream.client.connect_options import ConnectOptions, access_to
 from trellis_jobs.jetstream.client.connection import CONNECT_TIMEOUT
 from trellis_jobs.jetstream.client.startup import Startup
 from trellis_jobs.jetstream.keys.bucket import KeyBucket
-from trellis_jobs.jetstream.keys.coordinator import QueueKeys
+from trellis_jobs.jetstream.keys.coordinator import KeyCoordinator
 from trellis_jobs.jetstream.log.event_log import EventLog
 from trellis_jobs.jetstream.log.presence import Presence
 from trellis_jobs.jetstream.setup.features import detect_features, detect_replicas
@@ -29,7 +29,7 @@ from trellis_jobs.service.runtime import Connected, Runtime
 from trellis_jobs.service.shared_keys import warn_of_keys_apart
 from trellis_jobs.service.sync.bridge import Bridge
 from trellis_jobs.service.sync.client import SyncClient
-from trellis_jobs.worker.dependencies import HostDoors
+from trellis_jobs.worker.dependencies import HostDependencies
 from trellis_jobs.worker.middleware import Middleware
 from trellis_jobs.worker.signals import listening
 
@@ -73,12 +73,12 @@ class Service(Generic[J]):
         bound = {} if bindings is None else bindings.bound(jobs.contract)
         self._names = {name: queue.name for name, queue in bound.items()}
         self._bindings = bindings
-        self._sync_clients: dict[Access, SyncClient] = {}
+        self._sync_clients: dict[ConnectOptions, SyncClient] = {}
         if grace < 0:
             raise DeclarationError(f"grace cannot be negative, is {grace}")
         self.grace = grace
         self._runtime = Runtime(
-            self.contract.service, Surroundings(), bound, self.contract.queues.values()
+            self.contract.service, Environment(), bound, self.contract.queues.values()
         )
         self._stopping: asyncio.Task[None] | None = None
         self.jobs: J = jobs(self._runtime)
@@ -115,7 +115,7 @@ class Service(Generic[J]):
     @asynccontextmanager
     async def connect(
         self,
-        url: str | Access = "nats://127.0.0.1:4222",
+        url: str | ConnectOptions = "nats://127.0.0.1:4222",
         *,
         workers: bool | Workers = True,
         credentials: str | None = None,
@@ -125,7 +125,7 @@ class Service(Generic[J]):
     ) -> AsyncIterator[Service[J]]:
         """Connect, provision or check, and start a worker for each handled queue.
 
-        `url` may be an `Access`, with keys and certificates, where an address is not enough.
+        `url` may be `ConnectOptions`, with keys and certificates, where an address is not enough.
         `workers=False` only produces; `Workers(...)` chooses queues. Where these credentials may
         not provision, an operator has to; then a start without the streams fails at once.
         New streams get `replicas`, else as many as the cluster can hold if `system_account` (a
@@ -143,7 +143,7 @@ class Service(Generic[J]):
         wanted = workers if isinstance(workers, Workers) else Workers()
         handlers = self._handlers_for(wanted, demanded=workers is not True) if workers else []
         detected = 1
-        access = access_to(url, credentials).answered_at(inbox_of(self.name))
+        access = access_to(url, credentials).with_inbox_prefix(inbox_of(self.name))
         startup = Startup(connect_timeout)
         async with self._runtime.connection(access, startup) as connection:
             if replicas is None and system_account is not None:
@@ -162,7 +162,7 @@ class Service(Generic[J]):
         return handlers
 
     def connect_sync(
-        self, url: str | Access = "nats://127.0.0.1:4222", *, credentials: str | None = None
+        self, url: str | ConnectOptions = "nats://127.0.0.1:4222", *, credentials: str | None = None
     ) -> SyncClient:
         """A client for code without an event loop: views, scripts, sync handlers.
 
@@ -278,7 +278,7 @@ class Service(Generic[J]):
 
     async def _prepare(
         self, connection: Connection, replicas: int | None, detected: int
-    ) -> HostDoors:
+    ) -> HostDependencies:
         warn_of_keys_apart(self.contract)
         features = await detect_features(connection)
         for missing in features.lacks():
@@ -304,7 +304,7 @@ class Service(Generic[J]):
         events = EventLog(connection, features)
         if self._runtime.clock is not None:
             await self._runtime.clock.measure(connection)
-        return HostDoors(
+        return HostDependencies(
             connection,
             events,
             Presence(connection, features),
@@ -313,16 +313,16 @@ class Service(Generic[J]):
             self._keys(KeyBucket(connection, self._runtime.surroundings.now), events),
         )
 
-    def _keys(self, bucket: KeyBucket, events: EventLog) -> dict[str, QueueKeys]:
+    def _keys(self, bucket: KeyBucket, events: EventLog) -> dict[str, KeyCoordinator]:
         """Of the queues that have keys; the others never touch the bucket."""
         now = self._runtime.surroundings.now
         return {
-            name: QueueKeys(self.name, queue, queue.keying, bucket, events, now)
+            name: KeyCoordinator(self.name, queue, queue.keying, bucket, events, now)
             for name, queue in self.contract.queues.items()
             if queue.keying is not None
         }
 
-    def _wire(self, doors: HostDoors, handlers: list[Handler], wanted: Workers) -> Connected:
+    def _wire(self, doors: HostDependencies, handlers: list[Handler], wanted: Workers) -> Connected:
         host = None
         if handlers:
             from trellis_jobs.worker.host import WorkerHost  # noqa: PLC0415 - producers need none

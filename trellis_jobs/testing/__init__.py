@@ -8,7 +8,7 @@ from trellis_jobs.testing.drain import Drained, NotDrained, drain
 from trellis_jobs.testing.enqueued import Enqueued, assert_enqueued, enqueued, refute_enqueued
 from trellis_jobs.testing.handler_run import HandlerRun, run_handler
 from trellis_jobs.testing.inline import inline
-from trellis_jobs.testing.recording_job import Said
+from trellis_jobs.testing.recording_job import RecordedCalls
 
 __all__ = [
     "Accounts",
@@ -17,7 +17,7 @@ __all__ = [
     "Enqueued",
     "HandlerRun",
     "NotDrained",
-    "Said",
+    "RecordedCalls",
     "assert_enqueued",
     "drain",
     "enqueued",

@@ -13,7 +13,7 @@ from trellis_jobs.telemetry import Telemetry
 from trellis_jobs.testing.inline import InlineProducer
 from trellis_jobs.testing.no_delays import without_delays
 from trellis_jobs.testing.service_log import ServiceLog
-from trellis_jobs.worker.dependencies import HostDoors
+from trellis_jobs.worker.dependencies import HostDependencies
 from trellis_jobs.worker.host import WorkerHost
 
 if TYPE_CHECKING:
@@ -108,7 +108,7 @@ async def _working(runtime: Runtime, *, delays: bool) -> AsyncIterator[None]:
         yield
         return
     handlers = [handler if delays else without_delays(handler) for handler in runtime.handlers]
-    doors = HostDoors(
+    doors = HostDependencies(
         live.connection,
         live.events,
         Presence(live.connection, live.events.features),

@@ -11,10 +11,10 @@ from trellis_jobs.model.job_errors import JobError
 if TYPE_CHECKING:
     from trellis_jobs.model.events import Event, EventFields
     from trellis_jobs.model.identity import JobAddress
-    from trellis_jobs.testing.memory_worker import MemoryDoors
+    from trellis_jobs.testing.memory_worker import MemoryDependencies
 
 
-async def use_up_tries(doors: MemoryDoors, job: JobAddress, count: int) -> None:
+async def use_up_tries(doors: MemoryDependencies, job: JobAddress, count: int) -> None:
     for number in range(1, count + 1):
         attempt = Attempt(doors.surroundings.new_id(), "earlier", work_identity(1, 1), number)
         now = doors.surroundings.now()
@@ -24,14 +24,14 @@ async def use_up_tries(doors: MemoryDoors, job: JobAddress, count: int) -> None:
         await _append(doors, RetryScheduled(**said, attempt=attempt, error=error))
 
 
-async def _said(doors: MemoryDoors, job: JobAddress, tries: int) -> EventFields:
+async def _said(doors: MemoryDependencies, job: JobAddress, tries: int) -> EventFields:
     latest = await doors.events.latest(job)
     if latest is None:
         raise LookupError(f"the log in memory holds no job {job.job_id}")
     return {"job": job, "context": latest.context, "at": doors.surroundings.now(), "tries": tries}
 
 
-async def _append(doors: MemoryDoors, event: Event) -> None:
+async def _append(doors: MemoryDependencies, event: Event) -> None:
     head = await doors.events.head(event.job)
     if head is not None:
         await doors.events.append(head, event)

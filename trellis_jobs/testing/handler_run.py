@@ -7,7 +7,7 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Generic, Required, TypedDict, TypeVar, Unpack, overload
 
-from trellis_jobs.contract.payload_types import Shape
+from trellis_jobs.contract.payload_types import PayloadType
 from trellis_jobs.errors import DeclarationError
 from trellis_jobs.model.job_errors import Interruption
 from trellis_jobs.model.retry import RetryPolicy
@@ -20,8 +20,8 @@ from trellis_jobs.telemetry import Telemetry
 from trellis_jobs.testing.earlier_tries import use_up_tries
 from trellis_jobs.testing.interruptions import Interruptions
 from trellis_jobs.testing.memory_client import memory_connection
-from trellis_jobs.testing.memory_worker import MemoryDoors, MemoryWorker
-from trellis_jobs.testing.recording_job import Said, WitnessedJob
+from trellis_jobs.testing.memory_worker import MemoryDependencies, MemoryWorker
+from trellis_jobs.testing.recording_job import RecordedCalls, RecordingJob
 from trellis_jobs.worker.current_job import CURRENT
 from trellis_jobs.worker.handlers import Handler
 
@@ -49,7 +49,7 @@ class Circumstances(TypedDict, total=False):
     max_tries: int
     redelivered: int
     deadline: float | timedelta | datetime
-    cancel_when: Callable[[Said], bool]
+    cancel_when: Callable[[RecordedCalls], bool]
 
 
 class FromOlderCode(Circumstances, total=False):
@@ -86,7 +86,7 @@ class HandlerRun(Generic[P, R]):
     ) -> None: ...
     def __init__(self, queue: Queue[P, R], payload: Any, **circumstances: Any) -> None:
         self._version: int = circumstances.get("version", queue.type.version)
-        self.said = Said()
+        self.said = RecordedCalls()
         self._runtime = queue.runtime
         self._payload = payload
         self._tries = circumstances.get("tries", 1)
@@ -106,7 +106,9 @@ class HandlerRun(Generic[P, R]):
         """
         handler = self._handler()
         async with memory_connection() as connection:
-            doors = MemoryDoors.over(connection, self._runtime.service, self._runtime.surroundings)
+            doors = MemoryDependencies.over(
+                connection, self._runtime.service, self._runtime.surroundings
+            )
             try:
                 worker = MemoryWorker(handler, doors)
                 await worker.open()
@@ -133,7 +135,7 @@ class HandlerRun(Generic[P, R]):
         return Handler(self._type, partial(self._witness, registered), registered.name)
 
     async def _witness(self, handler: Handler, active: ActiveJob[Any]) -> Any:
-        witnessed = WitnessedJob(active, self.said, self._interruptions.heard)
+        witnessed = RecordingJob(active, self.said, self._interruptions.heard)
         CURRENT.set(witnessed)
         try:
             return await handler.call(witnessed)
@@ -141,7 +143,7 @@ class HandlerRun(Generic[P, R]):
             self._raised = raised
             raise
 
-    async def _create(self, doors: MemoryDoors) -> JobRef[R]:
+    async def _create(self, doors: MemoryDependencies) -> JobRef[R]:
         """Through the door that every job takes, so that it is checked like any other."""
         runtime = Runtime(self._runtime.service, self._runtime.surroundings)
         of_queue = doors.keys(self._type)
@@ -170,7 +172,7 @@ def _of_version(declared: JobType[Any, R], version: int) -> JobType[Any, R]:
     """As older code declared it, of which nothing but its JSON is known."""
     if version == declared.version:
         return declared
-    return replace(declared, payload=Shape(object), version=version, upgrades={})
+    return replace(declared, payload=PayloadType(object), version=version, upgrades={})
 
 
 def _limited(declared: JobType[P, R], max_tries: int | None) -> JobType[P, R]:

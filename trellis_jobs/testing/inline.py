@@ -12,14 +12,14 @@ from trellis_jobs.service.jobs import Jobs
 from trellis_jobs.service.runtime import Connected
 from trellis_jobs.telemetry import Telemetry
 from trellis_jobs.testing.memory_client import memory_connection
-from trellis_jobs.testing.memory_worker import MemoryDoors, MemoryWorker
+from trellis_jobs.testing.memory_worker import MemoryDependencies, MemoryWorker
 from trellis_jobs.testing.no_delays import without_delays
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Mapping, Sequence
 
     from trellis_jobs.errors import JobsError
-    from trellis_jobs.jetstream.keys.coordinator import QueueKeys
+    from trellis_jobs.jetstream.keys.coordinator import KeyCoordinator
     from trellis_jobs.service.service import Service
 
 J = TypeVar("J", bound=Jobs)
@@ -43,7 +43,7 @@ async def inline(service: Service[J]) -> AsyncIterator[Service[J]]:
         )
     with runtime.taken(), runtime.inlined():
         async with memory_connection() as connection:
-            doors = MemoryDoors.over(connection, service.name, runtime.surroundings)
+            doors = MemoryDependencies.over(connection, service.name, runtime.surroundings)
             workers = {
                 h.queue.name: MemoryWorker(without_delays(h), doors) for h in runtime.handlers
             }
@@ -70,8 +70,8 @@ class InlineProducer(Producer):
 
     def __init__(
         self,
-        doors: MemoryDoors,
-        keys: Mapping[str, QueueKeys],
+        doors: MemoryDependencies,
+        keys: Mapping[str, KeyCoordinator],
         workers: Mapping[str, MemoryWorker],
     ) -> None:
         super().__init__(doors.service, doors.events, keys, Telemetry(), doors.surroundings)

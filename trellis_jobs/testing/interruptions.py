@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Mapping
 
     from trellis_jobs.producer.job_ref import JobRef
-    from trellis_jobs.testing.recording_job import Said
+    from trellis_jobs.testing.recording_job import RecordedCalls
 
 
 class _NotedWhen(Noted):
@@ -33,7 +33,7 @@ _NOTED = Noted()
 class Interruptions:
     """`when` is asked after each word of the handler, until it says True."""
 
-    def __init__(self, said: Said, when: Callable[[Said], bool] | None) -> None:
+    def __init__(self, said: RecordedCalls, when: Callable[[RecordedCalls], bool] | None) -> None:
         self._said = said
         self._when = when
         self._begun: tuple[JobRef[Any], Mapping[str, RunningJob]] | None = None

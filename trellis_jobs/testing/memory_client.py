@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Final
 
 from trellis_jobs.contract.features import LEVEL_2_11, Features
-from trellis_jobs.jetstream.client.connect_options import Access
+from trellis_jobs.jetstream.client.connect_options import ConnectOptions
 from trellis_jobs.jetstream.client.connection import Connection
 from trellis_jobs.jetstream.client.fast_client import DirectClient
 from trellis_jobs.jetstream.client.fast_parser import deliver
@@ -31,7 +31,7 @@ class MemoryClient(DirectClient):
         self._arrived: asyncio.Queue[tuple[int, Message]] = asyncio.Queue()
         self._receiving = asyncio.create_task(self._keep_receiving())
 
-    def publish_at_once(self, subject: str, reply: str, headers: bytes, data: bytes) -> bool:
+    def publish_nowait(self, subject: str, reply: str, headers: bytes, data: bytes) -> bool:
         if self.is_closed:
             return False
         self._server.receive(Message(subject, data, reply, headers))
@@ -70,6 +70,6 @@ async def memory_connection() -> AsyncIterator[Connection]:
 
 
 async def _open() -> Connection:
-    connection = Connection(MemoryClient(), _open, Access(servers="memory"))
+    connection = Connection(MemoryClient(), _open, ConnectOptions(servers="memory"))
     await connection.listen()
     return connection

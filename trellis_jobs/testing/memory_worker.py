@@ -7,14 +7,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from trellis_jobs.jetstream.keys.bucket import KeyBucket
-from trellis_jobs.jetstream.keys.coordinator import QueueKeys
+from trellis_jobs.jetstream.keys.coordinator import KeyCoordinator
 from trellis_jobs.jetstream.log.end_notices import EndNotices
 from trellis_jobs.jetstream.log.event_log import FOREVER, EventLog
 from trellis_jobs.jetstream.log.presence import Presence
 from trellis_jobs.jetstream.work.delivery import Delivery
 from trellis_jobs.jetstream.work.lease_keeper import Lease, LeaseKeeper
 from trellis_jobs.model.attempts import work_identity
-from trellis_jobs.model.delivery_decision import Delivered
+from trellis_jobs.model.delivery_decision import DeliveryRef
 from trellis_jobs.model.events import Begun, EventKind
 from trellis_jobs.model.standing import Head
 from trellis_jobs.telemetry import Telemetry
@@ -23,12 +23,12 @@ from trellis_jobs.worker.attempt import AttemptRunner
 from trellis_jobs.worker.background_tasks import Background
 from trellis_jobs.worker.claim import Claims
 from trellis_jobs.worker.claimed import Claimed
-from trellis_jobs.worker.slot_acquirer import KeyDesk, Waits
-from trellis_jobs.worker.worker_context import Tools
+from trellis_jobs.worker.slot_acquirer import SlotAcquirer, Waits
+from trellis_jobs.worker.worker_context import WorkerContext
 
 if TYPE_CHECKING:
     from trellis_jobs.contract.declaration import JobType
-    from trellis_jobs.environment import Surroundings
+    from trellis_jobs.environment import Environment
     from trellis_jobs.jetstream.client.connection import Connection
     from trellis_jobs.model.identity import JobAddress
     from trellis_jobs.worker.handlers import Handler
@@ -36,33 +36,35 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class MemoryDoors:
+class MemoryDependencies:
     """What a service reaches its log and its keys through, while both are in memory."""
 
     service: str
     connection: Connection
     events: EventLog
     bucket: KeyBucket
-    surroundings: Surroundings
+    surroundings: Environment
     background: Background
 
     @classmethod
-    def over(cls, connection: Connection, service: str, surroundings: Surroundings) -> MemoryDoors:
+    def over(
+        cls, connection: Connection, service: str, surroundings: Environment
+    ) -> MemoryDependencies:
         bucket = KeyBucket(connection, surroundings.now)
         events = EventLog(connection, FEATURES)
         return cls(service, connection, events, bucket, surroundings, Background())
 
-    def keys(self, queue: JobType[Any, Any]) -> QueueKeys | None:
+    def keys(self, queue: JobType[Any, Any]) -> KeyCoordinator | None:
         if queue.keying is None:
             return None
         now = self.surroundings.now
-        return QueueKeys(self.service, queue, queue.keying, self.bucket, self.events, now)
+        return KeyCoordinator(self.service, queue, queue.keying, self.bucket, self.events, now)
 
-    def tools(self, queue: JobType[Any, Any]) -> Tools:
+    def tools(self, queue: JobType[Any, Any]) -> WorkerContext:
         around, lease = self.surroundings, queue.ack_wait.total_seconds()
         # Never started: nobody could take a delivery or a slot away from this one process.
         keeper = LeaseKeeper(self.connection.open_another, around.now, around.uptime, lease)
-        return Tools(
+        return WorkerContext(
             self.events,
             Presence(self.connection, FEATURES),
             Telemetry(),
@@ -77,12 +79,12 @@ class MemoryDoors:
 class MemoryWorker:
     """Of one queue. There is no limit but that of keys: a handler may create jobs and wait."""
 
-    def __init__(self, handler: Handler, doors: MemoryDoors) -> None:
+    def __init__(self, handler: Handler, doors: MemoryDependencies) -> None:
         queue, tools, keys = handler.queue, doors.tools(handler.queue), doors.keys(handler.queue)
         self.running: dict[str, RunningJob] = {}
         self._doors = doors
         self._claims = Claims(
-            queue, tools, self.running, None if keys is None else KeyDesk(keys, tools)
+            queue, tools, self.running, None if keys is None else SlotAcquirer(keys, tools)
         )
         self._attempts = AttemptRunner(handler, tools, self.running)
         self._notices = EndNotices(doors.connection, doors.service, queue.name, self._hint_end)
@@ -132,7 +134,7 @@ class MemoryWorker:
         if entry is None or entry.standing is None or not isinstance(entry.event, Begun):
             raise LookupError(f"the log in memory holds no job {job.job_id}")
         head = Head(entry.sequence, entry.standing)
-        delivered = Delivered(work_identity(entry.sequence, 1), number, entry.standing.run)
+        delivered = DeliveryRef(work_identity(entry.sequence, 1), number, entry.standing.run)
         connection = self._doors.connection
         uptime = self._doors.surroundings.uptime
         lease = Lease(connection.new_inbox(), FOREVER, uptime())

@@ -15,7 +15,7 @@ P = TypeVar("P")
 
 
 @dataclass(slots=True)
-class Said:
+class RecordedCalls:
     """What a handler said about its job, call by call; in the log it is merged, ten a second."""
 
     progress: list[Progress] = field(default_factory=list)
@@ -23,12 +23,14 @@ class Said:
     heartbeats: int = 0
 
 
-class WitnessedJob(ActiveJob[P]):
+class RecordingJob(ActiveJob[P]):
     """Passes everything on to the job it stands for; `heard` answers each word."""
 
     __slots__ = ("_heard",)
 
-    def __init__(self, active: ActiveJob[P], said: Said, heard: Callable[[], Noted]) -> None:
+    def __init__(
+        self, active: ActiveJob[P], said: RecordedCalls, heard: Callable[[], Noted]
+    ) -> None:
         super().__init__(_WritingDesk(active._desk, said), active.payload, active._facts)
         self._heard = heard
 
@@ -53,7 +55,7 @@ class WitnessedJob(ActiveJob[P]):
 
 
 class _WritingDesk:
-    def __init__(self, desk: Desk, said: Said) -> None:
+    def __init__(self, desk: Desk, said: RecordedCalls) -> None:
         self._desk = desk
         self._said = said
 

@@ -6,7 +6,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Final
 
 from trellis_jobs.contract.topology import LOG
-from trellis_jobs.jetstream.client.pull_consumer import ShortLived, pulling_anew
+from trellis_jobs.jetstream.client.pull_consumer import EphemeralConsumer, pulling_anew
 from trellis_jobs.jetstream.log.feed import log_message
 from trellis_jobs.model import subjects
 from trellis_jobs.model.job import Entry, Job, reduce
@@ -29,7 +29,7 @@ class ServiceLog:
         self._position = 0
 
     async def read_on(self) -> list[Entry]:
-        wanted = ShortLived(
+        wanted = EphemeralConsumer(
             stream=LOG,
             purpose="test",
             first=self._position + 1,

@@ -15,17 +15,17 @@ from trellis_jobs.model.settlement import (
     Fatal,
     Interrupted,
     Nak,
+    NoAck,
     Outcome,
     Retryable,
     Settlement,
-    Silence,
     settle,
     too_late,
 )
-from trellis_jobs.worker.invoke import perform
+from trellis_jobs.worker.invoke import invoke_handler
 from trellis_jobs.worker.outcome_log import log_outcome
 from trellis_jobs.worker.running_job import RunningJob, StopReason
-from trellis_jobs.worker.settle_throttle import Turns
+from trellis_jobs.worker.settle_throttle import SettleThrottle
 
 if TYPE_CHECKING:
     from collections.abc import Callable, MutableMapping
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from trellis_jobs.worker.contract_gate import OtherContracts
     from trellis_jobs.worker.handlers import Handler
     from trellis_jobs.worker.slot_acquirer import HeldSlot
-    from trellis_jobs.worker.worker_context import Tools
+    from trellis_jobs.worker.worker_context import WorkerContext
 
 log = logging.getLogger(__name__)
 
@@ -52,7 +52,7 @@ class AttemptRunner:
     def __init__(
         self,
         handler: Handler,
-        tools: Tools,
+        tools: WorkerContext,
         running: MutableMapping[str, RunningJob],
         others: OtherContracts | None = None,
     ) -> None:
@@ -60,7 +60,7 @@ class AttemptRunner:
         self._handler = handler
         self._tools = tools
         self._running = running
-        self._turns = Turns()
+        self._turns = SettleThrottle()
 
     async def run(
         self, delivery: Delivery, claimed: Claimed, handler_ended: Callable[[], None]
@@ -130,7 +130,7 @@ class AttemptRunner:
             waited = surroundings.now() - running.delivery.begun.at
             telemetry.waited(running.terms.job, max(0.0, waited.total_seconds()))
         started = surroundings.uptime()
-        outcome = await perform(self._handler, running, surroundings)
+        outcome = await invoke_handler(self._handler, running, surroundings)
         telemetry.ran(running.terms.job, surroundings.uptime() - started)
         if self._others is not None and isinstance(outcome, Fatal):
             outcome = await self._others.judge(outcome, running.delivery)
@@ -147,14 +147,14 @@ class AttemptRunner:
 
         settled = await running.voice.settle(decide)
         if settled is None:
-            return Silence()
+            return NoAck()
         settlement, appended = settled
         if settlement.event is not None and not isinstance(appended, Lost):
             self._tools.telemetry.count(settlement.event)
         log_outcome(running, settlement, appended)
         if isinstance(appended, Lost):
             return await self._too_late(running, appended)
-        if isinstance(settlement.answer, Silence) and appended.standing.is_over:
+        if isinstance(settlement.answer, NoAck) and appended.standing.is_over:
             return Ack()
         return settlement.answer
 
@@ -164,7 +164,7 @@ class AttemptRunner:
             return Ack()
         note = too_late(running.terms, lost.reason, self._tools.surroundings.now())
         await self._tools.events.append(lost.head, note, shared=self._handler.queue.shared)
-        return Ack() if lost.head.standing.is_over else Silence()
+        return Ack() if lost.head.standing.is_over else NoAck()
 
     def _unwritable(self, running: RunningJob, error: Exception) -> JobError:
         return JobError(

@@ -16,11 +16,11 @@ if TYPE_CHECKING:
 
     from trellis_jobs.contract.declaration import JobType
     from trellis_jobs.model.notes import LogLevel, Progress
-    from trellis_jobs.model.settlement import Running, Settlement
-    from trellis_jobs.worker.worker_context import Tools
+    from trellis_jobs.model.settlement import AttemptContext, Settlement
+    from trellis_jobs.worker.worker_context import WorkerContext
 
 
-class Voice:
+class AttemptLog:
     """Silent once it has said the outcome; `lost` is told when the job turns out another's."""
 
     __slots__ = (
@@ -38,9 +38,9 @@ class Voice:
     def __init__(
         self,
         claimed: Head,
-        terms: Running,
+        terms: AttemptContext,
         queue: JobType[Any, Any],
-        tools: Tools,
+        tools: WorkerContext,
         lost: Callable[[Head | None], None],
     ) -> None:
         self.head = claimed

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 
-class Seats:
+class Capacity:
     """`vacated` is called when a seat is free that nobody here waits for.
 
     Whoever took one is in the room until they leave, and may rise before: then another sits down.
@@ -103,7 +103,7 @@ class Seat:
 
     __slots__ = ("_is_held", "_seats")
 
-    def __init__(self, seats: Seats) -> None:
+    def __init__(self, seats: Capacity) -> None:
         self._seats = seats
         self._is_held = True
 

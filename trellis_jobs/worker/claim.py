@@ -17,24 +17,24 @@ from trellis_jobs.jetstream.log.event_log import Refused
 from trellis_jobs.model import events as e
 from trellis_jobs.model.attempts import Attempt
 from trellis_jobs.model.delivery_decision import (
-    Bury,
     Decision,
     Discard,
     Expire,
-    Hindrance,
-    LeaveAlone,
+    Ignore,
+    MarkDead,
+    NotStartable,
     PutBack,
     Start,
     TakeOver,
     decide,
 )
 from trellis_jobs.model.job_errors import Interruption, JobError
-from trellis_jobs.model.settlement import Ack, Answer, Nak, Silence, Term
+from trellis_jobs.model.settlement import Ack, Answer, Nak, NoAck, Term
 from trellis_jobs.model.standing import Head
 from trellis_jobs.model.subjects import PresenceSubject
 from trellis_jobs.model.values import Value, replace
 from trellis_jobs.worker.claimed import Claimed
-from trellis_jobs.worker.slot_acquirer import Contested, HeldSlot, KeyDesk, Waits
+from trellis_jobs.worker.slot_acquirer import Contested, HeldSlot, SlotAcquirer, Waits
 from trellis_jobs.worker.version_gate import NewerVersions
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from trellis_jobs.jetstream.work.delivery import Delivery
     from trellis_jobs.model.standing import Standing
     from trellis_jobs.worker.running_job import RunningJob
-    from trellis_jobs.worker.worker_context import Tools
+    from trellis_jobs.worker.worker_context import WorkerContext
 
 log = logging.getLogger(__name__)
 
@@ -68,9 +68,9 @@ class Claims:
     def __init__(
         self,
         queue: JobType[Any, Any],
-        tools: Tools,
+        tools: WorkerContext,
         running: Mapping[str, RunningJob],
-        desk: KeyDesk | None = None,
+        desk: SlotAcquirer | None = None,
     ) -> None:
         self._queue = queue
         self._tools = tools
@@ -184,7 +184,7 @@ class Claims:
         await delivery.answer(_AFTER_TROUBLE)
 
     async def _follow(
-        self, delivery: Delivery, head: Head, decision: Hindrance
+        self, delivery: Delivery, head: Head, decision: NotStartable
     ) -> Head | Refused | None:
         """Do what was decided; None: the delivery is answered."""
         step = await self._step(delivery, head.standing, decision)
@@ -222,12 +222,12 @@ class Claims:
         return head
 
     async def _step(
-        self, delivery: Delivery, standing: Standing, decision: Hindrance
+        self, delivery: Delivery, standing: Standing, decision: NotStartable
     ) -> _Step | Answer:
         match decision:
             case TakeOver(lost):
                 return await self._take_over(delivery, standing, lost)
-            case Bury(lost):
+            case MarkDead(lost):
                 return await self._bury(delivery, standing, lost)
             case Expire():
                 said = self._said(delivery, standing.tries)
@@ -242,14 +242,14 @@ class Claims:
                     extra={"job": delivery.job.job_id, "reason": reason},
                 )
                 return Ack()
-            case LeaveAlone(reason):
+            case Ignore(reason):
                 log.info(
                     "an old delivery of job %s was ignored: %s",
                     delivery.job.job_id,
                     reason,
                     extra={"job": delivery.job.job_id, "reason": reason},
                 )
-                return Silence()
+                return NoAck()
 
     async def _take_over(
         self, delivery: Delivery, standing: Standing, lost: Attempt | None

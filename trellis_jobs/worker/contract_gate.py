@@ -20,7 +20,7 @@ from trellis_jobs.model.values import replace
 
 if TYPE_CHECKING:
     from trellis_jobs.contract.declaration import JobType
-    from trellis_jobs.environment import Surroundings
+    from trellis_jobs.environment import Environment
     from trellis_jobs.jetstream.work.delivery import Delivery
     from trellis_jobs.jetstream.work.puller import WorkQueue
     from trellis_jobs.worker.version_gate import NewerVersions
@@ -42,7 +42,7 @@ class OtherContracts:
         self,
         queue: JobType[Any, Any],
         work: WorkQueue,
-        surroundings: Surroundings,
+        surroundings: Environment,
         newer: NewerVersions,
     ) -> None:
         self._queue = queue

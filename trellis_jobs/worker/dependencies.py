@@ -8,21 +8,21 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from trellis_jobs.environment import Surroundings
+    from trellis_jobs.environment import Environment
     from trellis_jobs.jetstream.client.connection import Connection
-    from trellis_jobs.jetstream.keys.coordinator import QueueKeys
+    from trellis_jobs.jetstream.keys.coordinator import KeyCoordinator
     from trellis_jobs.jetstream.log.event_log import EventLog
     from trellis_jobs.jetstream.log.presence import Presence
     from trellis_jobs.telemetry import Telemetry
 
 
 @dataclass(frozen=True, slots=True)
-class HostDoors:
+class HostDependencies:
     """`keys` are of the queues that have any."""
 
     connection: Connection
     events: EventLog
     presence: Presence
     telemetry: Telemetry
-    surroundings: Surroundings
-    keys: Mapping[str, QueueKeys] = field(default_factory=dict)
+    surroundings: Environment
+    keys: Mapping[str, KeyCoordinator] = field(default_factory=dict)

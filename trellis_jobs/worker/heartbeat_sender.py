@@ -15,7 +15,7 @@ from trellis_jobs.model.presence import WorkerHeartbeat
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from trellis_jobs.environment import Surroundings
+    from trellis_jobs.environment import Environment
     from trellis_jobs.jetstream.client.connection import Connection
     from trellis_jobs.jetstream.log.presence import Presence
     from trellis_jobs.worker.loop_watch import LoopWatch
@@ -35,7 +35,7 @@ class HeartbeatSender:
     instance: str
     workers: Sequence[QueueWorker]
     presence: Presence
-    surroundings: Surroundings
+    surroundings: Environment
     loop_watch: LoopWatch
     shortest_lease: float
 

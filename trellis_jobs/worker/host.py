@@ -12,12 +12,12 @@ from trellis_jobs.worker.background_tasks import Background
 from trellis_jobs.worker.heartbeat_sender import HeartbeatSender
 from trellis_jobs.worker.loop_watch import LoopWatch
 from trellis_jobs.worker.queue_worker import QueueWorker
-from trellis_jobs.worker.worker_context import Tools
+from trellis_jobs.worker.worker_context import WorkerContext
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from trellis_jobs.worker.dependencies import HostDoors
+    from trellis_jobs.worker.dependencies import HostDependencies
     from trellis_jobs.worker.handlers import Handler
 
 log = logging.getLogger(__name__)
@@ -39,7 +39,7 @@ class WorkerHost:
         self,
         service: str,
         handlers: Sequence[Handler],
-        doors: HostDoors,
+        doors: HostDependencies,
         *,
         concurrency: int | None = None,
     ) -> None:
@@ -136,7 +136,7 @@ class WorkerHost:
         self._follow(WorkerState.TERMINATE)
         for worker in self._workers:
             worker.refuse()
-        await asyncio.gather(*(worker.attune() for worker in self._workers))
+        await asyncio.gather(*(worker.sync_subscription() for worker in self._workers))
         await self._until_idle(grace)
         for worker in self._workers:
             worker.interrupt()
@@ -187,9 +187,9 @@ class WorkerHost:
             )
         return self.state is directive
 
-    def _tools(self, lease: float, keeper: LeaseKeeper) -> Tools:
+    def _tools(self, lease: float, keeper: LeaseKeeper) -> WorkerContext:
         doors = self._doors
-        return Tools(
+        return WorkerContext(
             doors.events,
             doors.presence,
             doors.telemetry,

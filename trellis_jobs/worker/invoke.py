@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Final, assert_never
 
-from trellis_jobs.contract.payload_types import DoesNotFit
+from trellis_jobs.contract.payload_types import TypeMismatch
 from trellis_jobs.handler_errors import Fail, Retry
 from trellis_jobs.model.job_errors import (
     MESSAGE_LIMIT,
@@ -20,9 +20,9 @@ from trellis_jobs.model.job_errors import (
     bounded,
 )
 from trellis_jobs.model.settlement import (
-    EndObserved,
     Fatal,
     Interrupted,
+    JobAlreadyEnded,
     Outcome,
     Retryable,
     Succeeded,
@@ -36,14 +36,16 @@ from trellis_jobs.worker.sync_handlers import RaisedInThread
 if TYPE_CHECKING:
     from datetime import datetime
 
-    from trellis_jobs.environment import Surroundings
+    from trellis_jobs.environment import Environment
     from trellis_jobs.model.events import Begun
     from trellis_jobs.worker.handlers import Handler
 
 _NOT_RENEWED: Final = "its slot of the key was not renewed in time"
 
 
-async def perform(handler: Handler, running: RunningJob, surroundings: Surroundings) -> Outcome:
+async def invoke_handler(
+    handler: Handler, running: RunningJob, surroundings: Environment
+) -> Outcome:
     """Payload in, handler, result out. After this call there are only values."""
     if running.keyless is not None:
         witness = _Witness(running, surroundings.now())
@@ -104,7 +106,7 @@ def _verdict(raised: BaseException, handler: Handler, witness: _Witness) -> Outc
             return Fatal(witness.error("Fail", _words(raised), raised))
         case _PayloadDoesNotFit():
             return Fatal(witness.error(Interruption.PAYLOAD_INVALID, str(raised)))
-        case DoesNotFit():
+        case TypeMismatch():
             return Fatal(witness.error(Interruption.RESULT_INVALID, f"the result: {raised}"))
         case _:
             described = witness.error(type(raised).__name__, _words(raised), raised)
@@ -129,7 +131,7 @@ def _active_job(handler: Handler, running: RunningJob) -> ActiveJob[Any]:
 def _payload(handler: Handler, begun: Begun) -> Any:
     try:
         return handler.queue.read(begun.payload, begun.version)
-    except DoesNotFit as misfit:
+    except TypeMismatch as misfit:
         raise _PayloadDoesNotFit(str(misfit)) from misfit
 
 
@@ -179,7 +181,7 @@ def _stopped(reason: StopReason, witness: _Witness) -> Outcome:
         task.uncancel()
     match reason:
         case StopReason.ENDED:
-            return EndObserved()
+            return JobAlreadyEnded()
         case StopReason.LOST:
             return Superseded()
         case StopReason.UNSAFE:

@@ -7,7 +7,7 @@ import bisect
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from trellis_jobs.model.keys.lease_observer import Sightings
+from trellis_jobs.model.keys.lease_observer import LeaseObserver
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -60,7 +60,7 @@ class KeyLine:
         self.key = key
         self.parked: list[Parked] = []
         self.entering: Parked | None = None
-        self.sightings = Sightings()
+        self.sightings = LeaseObserver()
         self.free_since: float | None = None
         self.tidied_at: float | None = None
         self.missed_at: float | None = None
@@ -87,7 +87,7 @@ class KeyLine:
 
     def forget_sightings(self) -> None:
         """Nobody could renew anything while there was no server: leases count anew from here."""
-        self.sightings = Sightings()
+        self.sightings = LeaseObserver()
 
     def see(self, state: KeyState, uptime: float) -> None:
         self.sightings = self.sightings.look(state, uptime)

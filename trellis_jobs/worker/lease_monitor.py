@@ -10,16 +10,16 @@ from trellis_jobs.jetstream.work.lease_keeper import RENEWALS_PER_LEASE
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from trellis_jobs.contract.key_policy import Keying
+    from trellis_jobs.contract.key_policy import KeyPolicy
     from trellis_jobs.worker.running_job import RunningJob
-    from trellis_jobs.worker.worker_context import Tools
+    from trellis_jobs.worker.worker_context import WorkerContext
 
 # A handler is stopped within half an interval of the moment at which its slot becomes unsafe.
 _LOOKS_PER_INTERVAL: Final = 2
 
 
 async def watch_leases(
-    running: Mapping[str, RunningJob], tools: Tools, keying: Keying | None
+    running: Mapping[str, RunningJob], tools: WorkerContext, keying: KeyPolicy | None
 ) -> None:
     """One loop for all attempts of a queue: a job that ends quickly never costs a timer."""
     look = tools.ack_wait / RENEWALS_PER_LEASE

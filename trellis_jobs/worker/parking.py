@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING, Any, Final
 
 from trellis_jobs.errors import JobsError, KeyUnresolvable
 from trellis_jobs.model.keys.fencing import StalePolicy
-from trellis_jobs.model.keys.waiters import LetIn, StandBy, Turn, next_turn
+from trellis_jobs.model.keys.waiters import Admit, Turn, Wait, next_waiter
 from trellis_jobs.model.settlement import Nak
 from trellis_jobs.worker.claimed import Claimed
 from trellis_jobs.worker.end_watch import EndCheck
 from trellis_jobs.worker.key_waiters import KeyLine, Parked
-from trellis_jobs.worker.slot_acquirer import KeyDesk, Waits, waiting_of
+from trellis_jobs.worker.slot_acquirer import SlotAcquirer, Waits, waiting_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
@@ -27,9 +27,9 @@ if TYPE_CHECKING:
     from trellis_jobs.jetstream.work.delivery import Delivery
     from trellis_jobs.model.keys.state import KeyState, Slot
     from trellis_jobs.model.keys.template import JobKey
-    from trellis_jobs.worker.capacity import Seats
+    from trellis_jobs.worker.capacity import Capacity
     from trellis_jobs.worker.claim import Claims
-    from trellis_jobs.worker.worker_context import Tools
+    from trellis_jobs.worker.worker_context import WorkerContext
 
 log = logging.getLogger(__name__)
 
@@ -50,9 +50,9 @@ class Parking:
     def __init__(
         self,
         claims: Claims,
-        desk: KeyDesk,
-        tools: Tools,
-        seats: Seats,
+        desk: SlotAcquirer,
+        tools: WorkerContext,
+        seats: Capacity,
         run: Callable[[Delivery, Claimed], Coroutine[Any, Any, None]],
     ) -> None:
         self._claims = claims
@@ -185,7 +185,7 @@ class Parking:
             state = await self._look(line, fresh=fresh)
             self._look_for_missing(line, state)
             turn = self._turn(line, state)
-            if isinstance(turn, LetIn):
+            if isinstance(turn, Admit):
                 await self._let_in(line, state, turn)
                 return 0.0
         except JobsError as error:
@@ -238,9 +238,9 @@ class Parking:
         now, uptime = self._tools.surroundings.now(), self._tools.surroundings.uptime()
         free_for = timedelta(seconds=0 if line.free_since is None else uptime - line.free_since)
         waiting = [parked.waiting for parked in line.parked]
-        return next_turn(state, waiting, now=now, free_for=free_for)
+        return next_waiter(state, waiting, now=now, free_for=free_for)
 
-    async def _let_in(self, line: KeyLine, state: KeyState, turn: LetIn) -> None:
+    async def _let_in(self, line: KeyLine, state: KeyState, turn: Admit) -> None:
         if turn.patient:
             await self._tidy(line, state)
         its_turn_at = self._tools.surroundings.uptime()
@@ -280,7 +280,7 @@ class Parking:
             line.tidied_at = now
             await self._desk.keys.forget_ended(line.key, state)
 
-    def _rest_of(self, line: KeyLine, turn: StandBy) -> float:
+    def _rest_of(self, line: KeyLine, turn: Wait) -> float:
         keying, surroundings = self._desk.keys.keying, self._tools.surroundings
         rests = [keying.heartbeat_interval.total_seconds()]
         if turn.at_most is not None:

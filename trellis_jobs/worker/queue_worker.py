@@ -12,23 +12,23 @@ from trellis_jobs.jetstream.log.end_notices import EndNotices
 from trellis_jobs.jetstream.work.puller import WorkQueue
 from trellis_jobs.model.settlement import Nak
 from trellis_jobs.worker.attempt import AttemptRunner
-from trellis_jobs.worker.capacity import Seat, Seats
+from trellis_jobs.worker.capacity import Capacity, Seat
 from trellis_jobs.worker.claim import Claims
 from trellis_jobs.worker.claimed import Claimed
 from trellis_jobs.worker.contract_gate import OtherContracts
 from trellis_jobs.worker.lease_monitor import watch_leases
 from trellis_jobs.worker.parking import Parking
 from trellis_jobs.worker.running_job import RunningJob, StopReason
-from trellis_jobs.worker.slot_acquirer import KeyDesk, Waits
+from trellis_jobs.worker.slot_acquirer import SlotAcquirer, Waits
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
     from trellis_jobs.jetstream.client.connection import Connection
-    from trellis_jobs.jetstream.keys.coordinator import QueueKeys
+    from trellis_jobs.jetstream.keys.coordinator import KeyCoordinator
     from trellis_jobs.jetstream.work.delivery import Delivery
     from trellis_jobs.worker.handlers import Handler
-    from trellis_jobs.worker.worker_context import Tools
+    from trellis_jobs.worker.worker_context import WorkerContext
 
 log = logging.getLogger(__name__)
 
@@ -56,7 +56,7 @@ class QueueWorker:
         service: str,
         handler: Handler,
         concurrency: int,
-        keys: QueueKeys | None,
+        keys: KeyCoordinator | None,
         uptime: Callable[[], float],
     ) -> None:
         self.handler = handler
@@ -72,7 +72,7 @@ class QueueWorker:
         self._is_started = False
         self._accepting = False
         self._attuning = asyncio.Lock()
-        self._seats = Seats(concurrency, self._top_up)
+        self._seats = Capacity(concurrency, self._top_up)
         self.contract = digest_of_contract(self._work.contract)
 
     async def open(self) -> float:
@@ -83,9 +83,9 @@ class QueueWorker:
             self._unwatch_keys = await self._keys.watch(self._hint_key)
         return self._work.ack_wait.total_seconds()
 
-    def start(self, tools: Tools) -> None:
+    def start(self, tools: WorkerContext) -> None:
         self._tools = tools
-        desk = None if self._keys is None else KeyDesk(self._keys, tools)
+        desk = None if self._keys is None else SlotAcquirer(self._keys, tools)
         self._claims = Claims(self.handler.queue, tools, self.running, desk)
         others = OtherContracts(
             self.handler.queue, self._work, tools.surroundings, self._claims.newer
@@ -103,22 +103,22 @@ class QueueWorker:
         self._accepting = True
         if self._parking is not None:
             self._parking.open()
-        self._tools.background.spawn(self.attune())
+        self._tools.background.spawn(self.sync_subscription())
 
     def refuse(self) -> None:
         """No new work: what is still under way is handed back without being started."""
         self._accepting = False
         if self._parking is not None:
             self._parking.close()
-        self._tools.background.spawn(self.attune())
+        self._tools.background.spawn(self.sync_subscription())
 
-    async def attune(self) -> None:
+    async def sync_subscription(self) -> None:
         """Listen to the work queue, or not, as was decided last; done when the server knows."""
         async with self._attuning:
             if self._accepting:
                 await self._work.listen()
             else:
-                await self._work.deafen()
+                await self._work.unsubscribe()
         self._top_up()
 
     @property
@@ -150,7 +150,7 @@ class QueueWorker:
         await self._notices.close()
         if self._unwatch_keys is not None:
             await self._unwatch_keys()
-        await self._work.deafen()
+        await self._work.unsubscribe()
 
     async def _keep_looking(self) -> None:
         while True:

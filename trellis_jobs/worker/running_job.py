@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any, Final
 
 from trellis_jobs.errors import JobsError
 from trellis_jobs.model.redaction import scrubbed, secret_texts
-from trellis_jobs.model.settlement import Ack, Running
+from trellis_jobs.model.settlement import Ack, AttemptContext
 from trellis_jobs.model.states import JobState
 from trellis_jobs.model.values import replace
 from trellis_jobs.worker.active_job import KeyLease
-from trellis_jobs.worker.attempt_log import Voice
+from trellis_jobs.worker.attempt_log import AttemptLog
 from trellis_jobs.worker.end_watch import EndCheck
 from trellis_jobs.worker.slot_acquirer import HeldSlot, Keyless
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from trellis_jobs.model.notes import LogLevel, Progress
     from trellis_jobs.model.standing import Head
     from trellis_jobs.worker.claimed import Claimed
-    from trellis_jobs.worker.worker_context import Tools
+    from trellis_jobs.worker.worker_context import WorkerContext
 
 log = logging.getLogger(__name__)
 
@@ -69,12 +69,12 @@ class RunningJob:
         delivery: Delivery,
         claimed: Claimed,
         queue: JobType[Any, Any],
-        tools: Tools,
+        tools: WorkerContext,
     ) -> None:
         self.delivery = delivery
         self.slot = claimed.slot if isinstance(claimed.slot, HeldSlot) else None
         self.keyless = claimed.slot if isinstance(claimed.slot, Keyless) else None
-        self.terms = Running(
+        self.terms = AttemptContext(
             delivery.job,
             delivery.begun.context,
             claimed.attempt,
@@ -92,7 +92,7 @@ class RunningJob:
         tools.leases.keep(self.lease)
         if self.slot is not None:
             tools.leases.keep_slot(self.slot.lease)
-        self.voice = Voice(claimed.head, self.terms, queue, tools, self._not_mine)
+        self.voice = AttemptLog(claimed.head, self.terms, queue, tools, self._not_mine)
         self._queue = queue
         self._tools = tools
         self._end_check: EndCheck | None = None

@@ -9,7 +9,7 @@ from typing import Final
 _AT_ONCE: Final = 8
 
 
-class Turns:
+class SettleThrottle:
     """Of those that come together a few are let through in each turn, in their order.
 
     Handlers that begin together end together. If all of them went on in one turn, nothing would be

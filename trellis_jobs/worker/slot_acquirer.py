@@ -16,13 +16,13 @@ from trellis_jobs.model.values import replace
 if TYPE_CHECKING:
     from datetime import datetime
 
-    from trellis_jobs.jetstream.keys.coordinator import QueueKeys
+    from trellis_jobs.jetstream.keys.coordinator import KeyCoordinator
     from trellis_jobs.jetstream.work.delivery import Delivery
     from trellis_jobs.model.attempts import Attempt
     from trellis_jobs.model.concurrency import Concurrency
     from trellis_jobs.model.keys.template import JobKey
     from trellis_jobs.model.standing import Head
-    from trellis_jobs.worker.worker_context import Tools
+    from trellis_jobs.worker.worker_context import WorkerContext
 
 log = logging.getLogger(__name__)
 
@@ -57,7 +57,7 @@ class HeldSlot:
     lease: SlotLease
     concurrency: Concurrency
     _waiting: Waiting
-    _keys: QueueKeys
+    _keys: KeyCoordinator
 
     async def release(self, *, retry_at: datetime | None = None) -> None:
         """With `retry_at` the job waits for its next try, in its place by age.
@@ -76,8 +76,8 @@ class HeldSlot:
             )
 
 
-class KeyDesk:
-    def __init__(self, keys: QueueKeys, tools: Tools) -> None:
+class SlotAcquirer:
+    def __init__(self, keys: KeyCoordinator, tools: WorkerContext) -> None:
         self.keys = keys
         self._tools = tools
 

@@ -10,7 +10,7 @@ from trellis_jobs.model.delivery_decision import PutBack
 
 if TYPE_CHECKING:
     from trellis_jobs.contract.declaration import JobType
-    from trellis_jobs.environment import Surroundings
+    from trellis_jobs.environment import Environment
     from trellis_jobs.jetstream.work.delivery import Delivery
 
 log = logging.getLogger(__name__)
@@ -24,7 +24,7 @@ _LATELY: Final = 60.0
 class NewerVersions:
     """Of one queue. It costs the job no try: nothing is known of it that could have failed."""
 
-    def __init__(self, queue: JobType[Any, Any], surroundings: Surroundings) -> None:
+    def __init__(self, queue: JobType[Any, Any], surroundings: Environment) -> None:
         self._queue = queue
         self._surroundings = surroundings
         self._said: set[int] = set()

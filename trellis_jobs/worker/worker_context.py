@@ -12,7 +12,7 @@ from trellis_jobs.worker.end_hints import EndHints
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from trellis_jobs.environment import Surroundings
+    from trellis_jobs.environment import Environment
     from trellis_jobs.jetstream.log.event_log import EventLog
     from trellis_jobs.jetstream.log.presence import Presence
     from trellis_jobs.jetstream.work.lease_keeper import LeaseKeeper
@@ -21,13 +21,13 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Tools:
+class WorkerContext:
     """`ack_wait` is the consumer's lease in seconds, as the server has it."""
 
     events: EventLog
     presence: Presence
     telemetry: Telemetry
-    surroundings: Surroundings
+    surroundings: Environment
     background: Background
     leases: LeaseKeeper
     instance: str

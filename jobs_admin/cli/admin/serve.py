@@ -13,7 +13,7 @@ import typer
 
 from jobs_admin.api.views.health import Mode
 from jobs_admin.cli.admin.retention_option import KEPT, Kept, retention_policy
-from jobs_admin.cli.connection import Reach
+from jobs_admin.cli.connection import ConnectionOptions
 from jobs_admin.cli.logs import LogFormat, LogLevel, set_up_logs
 from jobs_admin.cli.options import ConnectTimeout, Format, HealthHost, HealthPort, Level
 from jobs_admin.cli.run import collect_rarely, run
@@ -105,7 +105,7 @@ RetentionInterval = Annotated[
 
 
 def serve(
-    reach: Reach,
+    reach: ConnectionOptions,
     db: Filled = None,
     mode: Doing = Mode.FULL,
     health_port: HealthPort = None,

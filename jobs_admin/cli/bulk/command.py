@@ -20,7 +20,7 @@ from jobs_admin.cli.bulk.targets import Choice, Matching, Named, Targets, choose
 from jobs_admin.cli.bulk.verbs import Verb
 from jobs_admin.cli.bulk.words import left, preview, print_to, summary
 from jobs_admin.cli.confirm import PANEL, Yes, ask, check_askable
-from jobs_admin.cli.connection import AdminReach
+from jobs_admin.cli.connection import AdminConnectionOptions
 from jobs_admin.cli.exit_codes import Exit
 from jobs_admin.cli.render.counts import how_many
 from jobs_admin.cli.render.output import (
@@ -56,7 +56,9 @@ class Changing:
     ] = None
 
 
-def change(verb: Verb, choice: Choice, how: Changing, output: Output, reach: AdminReach) -> None:
+def change(
+    verb: Verb, choice: Choice, how: Changing, output: Output, reach: AdminConnectionOptions
+) -> None:
     targets = choose(choice, verb, sys.stdin)
     looked = outcome_of(_look(reach, targets, verb))
     check_askable(
@@ -76,13 +78,13 @@ def change(verb: Verb, choice: Choice, how: Changing, output: Output, reach: Adm
     sys.exit(tally.exit)
 
 
-async def _look(reach: AdminReach, targets: Targets, verb: Verb) -> Look:
+async def _look(reach: AdminConnectionOptions, targets: Targets, verb: Verb) -> Look:
     async with reach.admin() as admin:
         return await look(admin, targets, verb)
 
 
 def _operate(
-    targets: Matching, verb: Verb, how: Changing, output: Output, reach: AdminReach
+    targets: Matching, verb: Verb, how: Changing, output: Output, reach: AdminConnectionOptions
 ) -> Exit:
     wanted = Wanted(
         verb=verb, query=targets.query, reason=how.reason, rate=how.rate, by=person(how.by)
@@ -103,7 +105,9 @@ def _ask(looked: Look, verb: Verb, output: Output) -> None:
     ask(f"{verb.name} {how_many(looked.count)}?")
 
 
-async def _do(reach: AdminReach, targets: Named, verb: Verb, how: Changing, tally: Tally) -> None:
+async def _do(
+    reach: AdminConnectionOptions, targets: Named, verb: Verb, how: Changing, tally: Tally
+) -> None:
     async with reach.admin(by=person(how.by)) as admin:
         with progress_bar(verb.going) as bar:
             sweep = Sweep(

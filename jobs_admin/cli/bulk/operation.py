@@ -21,7 +21,7 @@ from jobs_admin.api.client import AdminClient, JobQuery
 from jobs_admin.api.errors import Invalid, Unexpected
 from jobs_admin.api.views.operations import OperationState, OperationView
 from jobs_admin.cli.bulk.verbs import Verb
-from jobs_admin.cli.connection import AdminReach
+from jobs_admin.cli.connection import AdminConnectionOptions
 from jobs_admin.cli.exit_codes import Exit, exit_of
 from jobs_admin.cli.render.counts import how_many
 from jobs_admin.cli.render.output import progress_bar, say
@@ -78,7 +78,7 @@ class Wanted:
     by: str | None
 
 
-def carry_out(reach: AdminReach, wanted: Wanted) -> Followed:
+def carry_out(reach: AdminConnectionOptions, wanted: Wanted) -> Followed:
     """Returns when the operation is over, or is to go on without this command."""
     followed = outcome_of(_start(reach, wanted))
     if not followed.is_interrupted or followed.operation.is_over:
@@ -137,7 +137,7 @@ def how_to_go_on(followed: Followed) -> str | None:
     )
 
 
-async def _start(reach: AdminReach, wanted: Wanted) -> Followed:
+async def _start(reach: AdminConnectionOptions, wanted: Wanted) -> Followed:
     async with reach.admin(by=wanted.by) as admin:
         operation = await admin.operate(
             wanted.verb.operation, wanted.query, reason=wanted.reason, rate=wanted.rate
@@ -146,7 +146,9 @@ async def _start(reach: AdminReach, wanted: Wanted) -> Followed:
         return await _follow(admin, operation, wanted.verb)
 
 
-async def _stop(reach: AdminReach, wanted: Wanted, operation: OperationView) -> Followed:
+async def _stop(
+    reach: AdminConnectionOptions, wanted: Wanted, operation: OperationView
+) -> Followed:
     async with reach.admin(by=wanted.by) as admin:
         with suppress(Invalid):  # it ended meanwhile
             await admin.stop_operation(operation.id)
@@ -157,7 +159,7 @@ async def _stop(reach: AdminReach, wanted: Wanted, operation: OperationView) -> 
 async def _follow(admin: AdminClient, operation: OperationView, verb: Verb) -> Followed:
     interrupted = asyncio.Event()
     loop = asyncio.get_running_loop()
-    answered_at, outage = loop.time(), None
+    with_inbox_prefix, outage = loop.time(), None
     with (
         progress_bar(verb.going, _Rate()) as bar,
         listening({signal.SIGINT: interrupted.set, signal.SIGTERM: interrupted.set}),
@@ -169,10 +171,10 @@ async def _follow(admin: AdminClient, operation: OperationView, verb: Verb) -> F
                     await interrupted.wait()
             try:
                 operation = await admin.get_operation(operation.id)
-                answered_at, outage = loop.time(), None
+                with_inbox_prefix, outage = loop.time(), None
             except (ServiceMissing, NoAnswer, Unexpected) as error:
                 outage = error
-                if loop.time() - answered_at > OUTAGE_TIMEOUT:
+                if loop.time() - with_inbox_prefix > OUTAGE_TIMEOUT:
                     break
     return Followed(operation, is_interrupted=interrupted.is_set(), outage=outage)
 

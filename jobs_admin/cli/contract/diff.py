@@ -8,7 +8,7 @@ from typing import Annotated, Any, Final
 import typer
 from rich.table import Table
 
-from jobs_admin.cli.connection import Reach
+from jobs_admin.cli.connection import ConnectionOptions
 from jobs_admin.cli.contract.documents import both
 from jobs_admin.cli.exit_codes import Exit
 from jobs_admin.cli.render.columns import Columns, Row, fitting
@@ -29,7 +29,7 @@ def diff(
     old: Annotated[str, typer.Argument(metavar="OLD", help=_WHAT)],
     new: Annotated[str, typer.Argument(metavar="NEW", help=_WHAT)],
     output: JsonOutput,
-    reach: Reach,
+    reach: ConnectionOptions,
 ) -> None:
     """What a new contract changes: each change an update, or a migration, and why.
 
@@ -39,7 +39,7 @@ def diff(
     run(_diff(reach, old, new, output))
 
 
-async def _diff(reach: Reach, old: str, new: str, output: JsonOutput) -> Exit:
+async def _diff(reach: ConnectionOptions, old: str, new: str, output: JsonOutput) -> Exit:
     was, now = await both(reach, old, new)
     found = changes(was, now)
     if output.json:

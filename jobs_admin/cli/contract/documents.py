@@ -8,7 +8,7 @@ from typing import Annotated, Any, Final
 
 import typer
 
-from jobs_admin.cli.connection import Reach
+from jobs_admin.cli.connection import ConnectionOptions
 from jobs_admin.cli.exit_codes import Missing, Misused
 from jobs_admin.cli.queue_contract import read_manifest
 from jobs_admin.cli.render.output import json_document, print_text
@@ -38,7 +38,7 @@ def declared(named: str) -> Manifest:
     return to_manifest(load_contract(named))
 
 
-async def both(reach: Reach, old: str, new: str) -> tuple[Manifest, Manifest]:
+async def both(reach: ConnectionOptions, old: str, new: str) -> tuple[Manifest, Manifest]:
     """What the server knows is about the service that the other one is about."""
     if SERVER not in (old, new):
         return declared(old), declared(new)

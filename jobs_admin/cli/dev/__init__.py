@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from jobs_admin.cli.connection import Reach, is_said
+from jobs_admin.cli.connection import ConnectionOptions, is_said
 from jobs_admin.cli.dev.environment import USUAL_PORT, ground_at, own_ground
 from jobs_admin.cli.dev.session import DEMO, Session
 from jobs_admin.cli.exit_codes import Misused
@@ -76,7 +76,7 @@ class OwnServer:
         ),
     ] = None
 
-    def check_wanted(self, reach: Reach) -> None:
+    def check_wanted(self, reach: ConnectionOptions) -> None:
         if reach.is_told and (self.data, self.port) != (None, None):
             option = "--data" if self.data is not None else "--port"
             raise typer.BadParameter(
@@ -84,7 +84,7 @@ class OwnServer:
             )
 
 
-def dev(ctx: typer.Context, reach: Reach, played: Played, own: OwnServer) -> None:
+def dev(ctx: typer.Context, reach: ConnectionOptions, played: Played, own: OwnServer) -> None:
     """Run a server, an admin runtime and a service, and watch its jobs.
 
     With --nats or --context it uses that server instead of one of its own. What only the
@@ -104,7 +104,7 @@ def dev(ctx: typer.Context, reach: Reach, played: Played, own: OwnServer) -> Non
     run(session.run())
 
 
-def _check_own_machine(reach: Reach) -> None:
+def _check_own_machine(reach: ConnectionOptions) -> None:
     """It makes streams and jobs: a variable that is set for other commands does not mean that."""
     access = reach.access()
     if not are_of_this_machine(access.servers):

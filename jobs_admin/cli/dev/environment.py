@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 from jobs_admin import retention_policy
 from jobs_admin.api.client import AdminClient
-from jobs_admin.cli.connection import Reach
+from jobs_admin.cli.connection import ConnectionOptions
 from jobs_admin.cli.render.output import say
 from jobs_admin.config import AdminConfig
 from jobs_admin.daemon import serving
@@ -22,7 +22,7 @@ from trellis_jobs.errors import JobsError, ServiceMissing, Unreachable
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
-    from trellis_jobs.jetstream.client.connect_options import Access
+    from trellis_jobs.jetstream.client.connect_options import ConnectOptions
     from trellis_jobs.jetstream.client.connection import Connection
 
 # Where other commands look if they are told nothing.
@@ -43,7 +43,7 @@ class PortTaken(JobsError):
 class Ground:
     """`connection` is for watching; `hint` is how other commands find the server."""
 
-    reach: Reach
+    reach: ConnectionOptions
     connection: Connection
     hint: str
 
@@ -58,7 +58,7 @@ async def own_ground(data: Path | None, port: int | None) -> AsyncIterator[Groun
     """Port None is the usual one, or a free one if that is taken; 0 is any free one."""
     server = await asyncio.to_thread(_start, data, port)
     try:
-        reach = Reach(nats=server.url)
+        reach = ConnectionOptions(nats=server.url)
         async with (
             _admin(reach.access(), server.store / PROJECTION),
             reach.connection(patient=True) as watching,
@@ -76,7 +76,7 @@ def _how_to_reach(server: EmbeddedServer, wanted: int | None) -> str:
 
 
 @asynccontextmanager
-async def ground_at(reach: Reach) -> AsyncIterator[Ground]:
+async def ground_at(reach: ConnectionOptions) -> AsyncIterator[Ground]:
     """An admin runtime that is there already is enough."""
     hint = f"{_NEXT}, with the same options"
     async with _connection(reach) as watching:
@@ -91,7 +91,7 @@ async def ground_at(reach: Reach) -> AsyncIterator[Ground]:
 
 
 @asynccontextmanager
-async def _connection(reach: Reach) -> AsyncIterator[Connection]:
+async def _connection(reach: ConnectionOptions) -> AsyncIterator[Connection]:
     try:
         async with reach.connection(patient=True) as connection:
             yield connection
@@ -101,7 +101,7 @@ async def _connection(reach: Reach) -> AsyncIterator[Connection]:
 
 
 @asynccontextmanager
-async def _admin(access: Access, projection: Path) -> AsyncIterator[None]:
+async def _admin(access: ConnectOptions, projection: Path) -> AsyncIterator[None]:
     """It removes no job: whoever develops wants to see them, and the server may be another's."""
     config = AdminConfig(
         nats=access,

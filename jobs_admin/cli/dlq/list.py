@@ -12,7 +12,7 @@ from rich.table import Table
 from jobs_admin.api.client import JobQuery
 from jobs_admin.api.views.dead_groups import DeadGroupView
 from jobs_admin.api.views.jobs import JobView
-from jobs_admin.cli.connection import AdminReach
+from jobs_admin.cli.connection import AdminConnectionOptions
 from jobs_admin.cli.filters import Filters
 from jobs_admin.cli.render.columns import Columns, Row, fitting
 from jobs_admin.cli.render.counts import count, how_many
@@ -42,7 +42,7 @@ _GROUPS: Final = Columns(
 def list_dead(
     filters: Filters,
     output: Output,
-    reach: AdminReach,
+    reach: AdminConnectionOptions,
     group: Annotated[
         bool,
         typer.Option("--group", help="By queue and error, the most frequent first."),
@@ -54,7 +54,7 @@ def list_dead(
     run(program(reach, filters.query(), limit, output))
 
 
-async def _list(reach: AdminReach, query: JobQuery, limit: int, output: Output) -> None:
+async def _list(reach: AdminConnectionOptions, query: JobQuery, limit: int, output: Output) -> None:
     async with reach.admin() as admin:
         page = await admin.list_dead(query, limit=limit)
     if output.json:
@@ -66,7 +66,9 @@ async def _list(reach: AdminReach, query: JobQuery, limit: int, output: Output) 
     out.print(f"{count(len(page.entries))} of {how_many(page.count, 'dead')}", style="dim")
 
 
-async def _list_groups(reach: AdminReach, query: JobQuery, limit: int, output: Output) -> None:
+async def _list_groups(
+    reach: AdminConnectionOptions, query: JobQuery, limit: int, output: Output
+) -> None:
     async with reach.admin() as admin:
         page = await admin.group_dead(query, limit=limit)
     if output.json:

@@ -11,7 +11,7 @@ from rich.padding import Padding
 from rich.table import Table
 
 from jobs_admin.api.views.jobs import ErrorView, ExplanationView, JobView
-from jobs_admin.cli.connection import AdminReach
+from jobs_admin.cli.connection import AdminConnectionOptions
 from jobs_admin.cli.job_names import JobArgument, named
 from jobs_admin.cli.reading.job_reader import reading
 from jobs_admin.cli.render.output import Output, console, print_json
@@ -23,7 +23,7 @@ from trellis_jobs.model.identity import JobAddress
 from trellis_jobs.model.states import JobState
 
 
-def show(job: JobArgument, output: Output, reach: AdminReach) -> None:
+def show(job: JobArgument, output: Output, reach: AdminConnectionOptions) -> None:
     """One dead job: what it was to do, its errors with tracebacks, what to do about it.
 
     Without an admin runtime it is read from the log itself.
@@ -31,7 +31,7 @@ def show(job: JobArgument, output: Output, reach: AdminReach) -> None:
     run(_show(reach, named(job), output))
 
 
-async def _show(reach: AdminReach, wanted: str | JobAddress, output: Output) -> None:
+async def _show(reach: AdminConnectionOptions, wanted: str | JobAddress, output: Output) -> None:
     async with reading(reach) as reader:
         job = await reader.job(wanted)
         explained = await reader.explanation(job)

@@ -6,7 +6,7 @@ from typing import Final
 
 from rich.table import Table
 
-from jobs_admin.cli.connection import Reach
+from jobs_admin.cli.connection import ConnectionOptions
 from jobs_admin.cli.doctor.checks import diagnose
 from jobs_admin.cli.doctor.findings import Diagnosis, Level
 from jobs_admin.cli.exit_codes import Exit
@@ -29,7 +29,7 @@ _SIGNS: Final = {
 
 def doctor(
     output: JsonOutput,
-    reach: Reach,
+    reach: ConnectionOptions,
     app: App = None,
     system_account: SystemAccount = None,
 ) -> None:
@@ -44,7 +44,10 @@ def doctor(
 
 
 async def _doctor(
-    reach: Reach, declared: ServiceContract | None, system_account: str | None, output: JsonOutput
+    reach: ConnectionOptions,
+    declared: ServiceContract | None,
+    system_account: str | None,
+    output: JsonOutput,
 ) -> Exit:
     diagnosis = await diagnose(reach.access(), declared, system_account)
     if output.json:

@@ -37,7 +37,7 @@ from trellis_jobs.errors import (
     ServiceMissing,
 )
 from trellis_jobs.jetstream.client import server_info
-from trellis_jobs.jetstream.client.connect_options import Access
+from trellis_jobs.jetstream.client.connect_options import ConnectOptions
 from trellis_jobs.jetstream.client.connection import Connection, ConnectionLost
 from trellis_jobs.jetstream.setup import storage_info
 from trellis_jobs.jetstream.setup.features import (
@@ -67,7 +67,7 @@ _NO_RIGHT: Final = (
 class Subject:
     """What is looked at; `declared` is the code at hand, `system_account` may ask the server."""
 
-    access: Access
+    access: ConnectOptions
     connection: Connection
     features: Features
     declared: ServiceContract | None
@@ -75,7 +75,7 @@ class Subject:
 
 
 async def diagnose(
-    access: Access, declared: ServiceContract | None, system_account: str | None
+    access: ConnectOptions, declared: ServiceContract | None, system_account: str | None
 ) -> Diagnosis:
     try:
         connection = await Connection.open(
@@ -92,7 +92,7 @@ async def diagnose(
 
 
 async def _look(
-    access: Access,
+    access: ConnectOptions,
     connection: Connection,
     declared: ServiceContract | None,
     system_account: str | None,

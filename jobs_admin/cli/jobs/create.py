@@ -12,7 +12,7 @@ import orjson
 import typer
 from pydantic.alias_generators import to_camel
 
-from jobs_admin.cli.connection import Reach
+from jobs_admin.cli.connection import ConnectionOptions
 from jobs_admin.cli.durations import moment_ahead, seconds
 from jobs_admin.cli.exit_codes import Exit
 from jobs_admin.cli.jobs.watch import watch_to_the_end
@@ -22,13 +22,13 @@ from jobs_admin.cli.reading.log_reading import no_longer_than, until_over
 from jobs_admin.cli.render.output import Output, print_json, print_text, say
 from jobs_admin.cli.run import run
 from trellis_jobs.contract.declaration import JobType
-from trellis_jobs.contract.payload_types import DoesNotFit
+from trellis_jobs.contract.payload_types import TypeMismatch
 from trellis_jobs.contract.schema_types import SchemaShape
-from trellis_jobs.environment import Surroundings
+from trellis_jobs.environment import Environment
 from trellis_jobs.errors import JobExists, PayloadInvalid
 from trellis_jobs.jetstream.client.connection import Connection
 from trellis_jobs.jetstream.keys.bucket import KeyBucket
-from trellis_jobs.jetstream.keys.coordinator import QueueKeys
+from trellis_jobs.jetstream.keys.coordinator import KeyCoordinator
 from trellis_jobs.jetstream.log.event_log import EventLog
 from trellis_jobs.jetstream.setup.features import detect_features
 from trellis_jobs.key_errors import NotAdmitted
@@ -73,7 +73,7 @@ def create_job(
     ],
     source: ContractSource,
     output: Output,
-    reach: Reach,
+    reach: ConnectionOptions,
     job_id: Annotated[
         str | None, typer.Option("--id", help="The job's id; refused if there is one with it.")
     ] = None,
@@ -133,7 +133,7 @@ def read_payload(text: str) -> Json:
 
 
 async def _create(
-    reach: Reach, source: ContractSource, wanted: _Wanted, output: Output
+    reach: ConnectionOptions, source: ContractSource, wanted: _Wanted, output: Output
 ) -> Exit | None:
     async with reach.connection(patient=wanted.wait) as connection:
         queue = await source.queue(connection, wanted.queue)
@@ -182,17 +182,19 @@ async def _submit(
 def _producer(
     connection: Connection, events: EventLog, queue: JobType[Any, Any], service: str
 ) -> Producer:
-    around, keys = Surroundings(), {}
+    around, keys = Environment(), {}
     if queue.keying is not None:
         bucket = KeyBucket(connection, around.now)
-        keys = {queue.name: QueueKeys(service, queue, queue.keying, bucket, events, around.now)}
+        keys = {
+            queue.name: KeyCoordinator(service, queue, queue.keying, bucket, events, around.now)
+        }
     return Producer(service, events, keys, Telemetry(), around)
 
 
 def _request(producer: Producer, queue: JobType[Any, Any], wanted: _Wanted) -> Request:
     try:
         payload = queue.payload.from_json(wanted.payload)
-    except DoesNotFit as misfit:
+    except TypeMismatch as misfit:
         raise PayloadInvalid(queue.name, str(misfit)) from misfit
     return producer.request(queue, payload, job_id=wanted.job_id, deadline=wanted.deadline)
 

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from jobs_admin.api.views.jobs import LogEntry
-from jobs_admin.cli.connection import AdminReach
+from jobs_admin.cli.connection import AdminConnectionOptions
 from jobs_admin.cli.job_names import JobArgument, named
 from jobs_admin.cli.jobs.timeline import drawn
 from jobs_admin.cli.reading.job_reader import reading
@@ -17,13 +17,13 @@ from jobs_admin.cli.render.output import Output, print_json, print_json_line, pr
 from jobs_admin.cli.render.times import stamp
 from jobs_admin.cli.run import run
 from trellis_jobs.model.identity import JobAddress
-from trellis_jobs.model.timeline import Between, timeline
+from trellis_jobs.model.timeline import TimelineSpan, timeline
 
 
 def show_events(
     job: JobArgument,
     output: Output,
-    reach: AdminReach,
+    reach: AdminConnectionOptions,
     raw: Annotated[
         bool, typer.Option("--raw", help="Only the events, as they were written, one a line.")
     ] = False,
@@ -37,7 +37,9 @@ def show_events(
     run(_show(reach, named(job), output, raw=raw))
 
 
-async def _show(reach: AdminReach, job: str | JobAddress, output: Output, *, raw: bool) -> None:
+async def _show(
+    reach: AdminConnectionOptions, job: str | JobAddress, output: Output, *, raw: bool
+) -> None:
     async with reading(reach) as reader:
         entries = await reader.entries(job)
     now = datetime.now(UTC)
@@ -59,11 +61,11 @@ def _print_raw(entries: list[LogEntry]) -> None:
 
 
 def _document(entries: list[LogEntry], now: datetime) -> dict[str, Any]:
-    between = [each for each in timeline(recorded(entries), now) if isinstance(each, Between)]
+    between = [each for each in timeline(recorded(entries), now) if isinstance(each, TimelineSpan)]
     return {"entries": entries, "between": [_between(each, now) for each in between]}
 
 
-def _between(each: Between, now: datetime) -> dict[str, Any]:
+def _between(each: TimelineSpan, now: datetime) -> dict[str, Any]:
     told = {
         "phase": each.phase.value,
         "begin": stamp(each.begin),

@@ -11,7 +11,7 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 
 from jobs_admin.api.views.jobs import ExplanationView
-from jobs_admin.cli.connection import AdminReach
+from jobs_admin.cli.connection import AdminConnectionOptions
 from jobs_admin.cli.job_names import JobArgument, named
 from jobs_admin.cli.render.output import Output, console, print_json
 from jobs_admin.cli.render.states import STYLES
@@ -20,12 +20,12 @@ from jobs_admin.cli.run import run
 from trellis_jobs.model.identity import JobAddress
 
 
-def explain_job(job: JobArgument, output: Output, reach: AdminReach) -> None:
+def explain_job(job: JobArgument, output: Output, reach: AdminConnectionOptions) -> None:
     """Why a job is where it is, and what must happen next."""
     run(_explain(reach, named(job), output))
 
 
-async def _explain(reach: AdminReach, job: str | JobAddress, output: Output) -> None:
+async def _explain(reach: AdminConnectionOptions, job: str | JobAddress, output: Output) -> None:
     async with reach.admin() as admin:
         explanation = await admin.explain(job)
     if output.json:

@@ -10,7 +10,7 @@ import typer
 
 from jobs_admin.api.errors import NotFound
 from jobs_admin.api.views.jobs import JobView
-from jobs_admin.cli.connection import AdminReach
+from jobs_admin.cli.connection import AdminConnectionOptions
 from jobs_admin.cli.exit_codes import Exit, Missing, complain
 from jobs_admin.cli.filters import moment
 from jobs_admin.cli.job_names import JobArguments, named
@@ -23,13 +23,13 @@ from jobs_admin.cli.render.times import stamp
 from jobs_admin.cli.run import run
 from trellis_jobs.errors import JobNotFound, JobsError
 from trellis_jobs.model.identity import JobAddress
-from trellis_jobs.model.timeline import Happened, lived
+from trellis_jobs.model.timeline import Happened, replay
 
 
 def get_jobs(
     ids: JobArguments,
     output: Output,
-    reach: AdminReach,
+    reach: AdminConnectionOptions,
     at: Annotated[
         str | None,
         typer.Option(
@@ -66,7 +66,7 @@ def get_jobs(
 
 
 async def _get(
-    reach: AdminReach,
+    reach: AdminConnectionOptions,
     jobs: list[str | JobAddress],
     sheet: Sheet,
     then: datetime | None,
@@ -96,9 +96,9 @@ async def _get(
 
 async def _as_it_was(reader: JobReader, job: str | JobAddress, then: datetime) -> JobView:
     history = recorded(await reader.entries(job))
-    found = view_of(lived(each for each in history if each.stored_at <= then))
+    found = view_of(replay(each for each in history if each.stored_at <= then))
     if found is None:
-        raise _not_yet(lived(history), job if isinstance(job, str) else job.job_id, then)
+        raise _not_yet(replay(history), job if isinstance(job, str) else job.job_id, then)
     return found
 
 

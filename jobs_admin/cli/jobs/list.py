@@ -14,7 +14,7 @@ from rich.live import Live
 from jobs_admin.api.client import AdminClient, JobQuery
 from jobs_admin.api.errors import Unexpected
 from jobs_admin.api.views.jobs import JobPage
-from jobs_admin.cli.connection import AdminReach
+from jobs_admin.cli.connection import AdminConnectionOptions
 from jobs_admin.cli.exit_codes import Exit
 from jobs_admin.cli.filters import Filters, States
 from jobs_admin.cli.render.counts import count, how_many
@@ -33,7 +33,7 @@ _AROUND_THE_JOBS: Final = 3
 def list_jobs(
     filters: Filters,
     output: Output,
-    reach: AdminReach,
+    reach: AdminConnectionOptions,
     state: States = None,
     limit: Annotated[int, typer.Option(help="So many at most.", min=1, max=MOST_AT_ONCE)] = 50,
     all_: Annotated[
@@ -69,7 +69,7 @@ def _check_watchable(output: Output, *, all_: bool) -> None:
         )
 
 
-async def _list(reach: AdminReach, query: JobQuery, limit: int, output: Output) -> None:
+async def _list(reach: AdminConnectionOptions, query: JobQuery, limit: int, output: Output) -> None:
     async with reach.admin() as admin:
         page = await admin.list_jobs(query, limit=limit)
     if output.json:
@@ -80,7 +80,7 @@ async def _list(reach: AdminReach, query: JobQuery, limit: int, output: Output) 
     screen.print(_footer(page), style="dim")
 
 
-async def _list_all(reach: AdminReach, query: JobQuery, output: Output) -> None:
+async def _list_all(reach: AdminConnectionOptions, query: JobQuery, output: Output) -> None:
     """As they come, if one a line is asked for; a table must know all of its rows."""
     async with reach.admin() as admin:
         if output.json:
@@ -93,7 +93,9 @@ async def _list_all(reach: AdminReach, query: JobQuery, output: Output) -> None:
     screen.print(how_many(len(found)), style="dim")
 
 
-async def _watch(reach: AdminReach, query: JobQuery, limit: int, output: Output) -> None:
+async def _watch(
+    reach: AdminConnectionOptions, query: JobQuery, limit: int, output: Output
+) -> None:
     screen = console()
     async with reach.admin() as admin:
         await admin.health()  # where nobody answers from the start, that is said and not drawn

@@ -8,7 +8,7 @@ from typing import Annotated, Final
 import typer
 
 from jobs_admin.api.views.jobs import LogLineView
-from jobs_admin.cli.connection import AdminReach
+from jobs_admin.cli.connection import AdminConnectionOptions
 from jobs_admin.cli.exit_codes import Exit
 from jobs_admin.cli.job_names import JobArgument, named
 from jobs_admin.cli.reading.folded_job import log_lines
@@ -19,7 +19,7 @@ from jobs_admin.cli.render.text import Text
 from jobs_admin.cli.run import run
 from trellis_jobs.model.identity import JobAddress
 from trellis_jobs.model.notes import LogLevel
-from trellis_jobs.model.timeline import Happened, lived
+from trellis_jobs.model.timeline import Happened, replay
 
 _STYLES: Final = {LogLevel.WARN: "yellow", LogLevel.ERROR: "red"}
 _LEVEL_WIDTH: Final = 5
@@ -28,7 +28,7 @@ _LEVEL_WIDTH: Final = 5
 def show_logs(
     job: JobArgument,
     output: Output,
-    reach: AdminReach,
+    reach: AdminConnectionOptions,
     follow: Annotated[
         bool,
         typer.Option("--follow", "-f", help="Go on until the job is over; read from the log."),
@@ -72,9 +72,9 @@ class _Printer:
         )
 
 
-async def _show(reach: AdminReach, job: str | JobAddress, printer: _Printer) -> None:
+async def _show(reach: AdminConnectionOptions, job: str | JobAddress, printer: _Printer) -> None:
     async with reading(reach) as reader:
-        told = lived(recorded(await reader.entries(job)))
+        told = replay(recorded(await reader.entries(job)))
     lines = [line for each in told for line in log_lines(each)]
     for line in lines:
         printer.print(line)
@@ -82,6 +82,6 @@ async def _show(reach: AdminReach, job: str | JobAddress, printer: _Printer) -> 
         say("The job has logged nothing.")
 
 
-async def _follow(reach: AdminReach, job: str | JobAddress, printer: _Printer) -> None:
+async def _follow(reach: AdminConnectionOptions, job: str | JobAddress, printer: _Printer) -> None:
     async with reach.connection(patient=True) as connection:
         await until_over(connection, job, printer.print_all)

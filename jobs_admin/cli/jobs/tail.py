@@ -12,7 +12,7 @@ from typing import Annotated, Final
 import typer
 
 from jobs_admin.api.views.jobs import LogEntry
-from jobs_admin.cli.connection import Reach
+from jobs_admin.cli.connection import ConnectionOptions
 from jobs_admin.cli.exit_codes import Exit
 from jobs_admin.cli.filters import moment
 from jobs_admin.cli.render.event_lines import event_words
@@ -40,7 +40,7 @@ _KIND_WIDTH: Final = 9
 
 def tail(
     output: Output,
-    reach: Reach,
+    reach: ConnectionOptions,
     pattern: Annotated[
         str,
         typer.Argument(
@@ -113,7 +113,11 @@ def _kind(word: str) -> EventKind:
 
 
 async def _tail(
-    reach: Reach, wanted: Pattern, since: datetime | None, limit: int | None, output: Output
+    reach: ConnectionOptions,
+    wanted: Pattern,
+    since: datetime | None,
+    limit: int | None,
+    output: Output,
 ) -> None:
     watched = subjects.like(wanted.service, wanted.job_type, wanted.kind)
     async with reach.connection(patient=True) as connection:

@@ -13,7 +13,7 @@ from jobs_admin.cli.render.text import Text
 from trellis_jobs.model import events as e
 from trellis_jobs.model.durations import spell
 from trellis_jobs.model.job_errors import Interruption
-from trellis_jobs.model.timeline import Between, Happened, Phase
+from trellis_jobs.model.timeline import Happened, Phase, TimelineSpan
 
 _KIND_WIDTH: Final = 10
 
@@ -34,11 +34,11 @@ _INTERRUPTIONS: Final[Mapping[str, str]] = {
 }
 
 
-def drawn(told: Sequence[Happened | Between], output: Output, now: datetime) -> Iterator[Text]:
+def drawn(told: Sequence[Happened | TimelineSpan], output: Output, now: datetime) -> Iterator[Text]:
     """A new day is announced, as times are told without their date."""
     day = None
     for each in told:
-        if isinstance(each, Between):
+        if isinstance(each, TimelineSpan):
             yield _between(each, output, now)
             continue
         today = each.at.astimezone().date()
@@ -70,7 +70,7 @@ def _words(event: e.Event, each: Happened) -> str:
     return words
 
 
-def _between(each: Between, output: Output, now: datetime) -> Text:
+def _between(each: TimelineSpan, output: Output, now: datetime) -> Text:
     past, present = _PHASES[each.phase]
     words = [f"{past} {spell(each.length(now))}" if each.end else _lasting(present, each, now)]
     if each.until is not None and each.end is None:
@@ -82,5 +82,5 @@ def _between(each: Between, output: Output, now: datetime) -> Text:
     return Text(f"{indent}  │ {', '.join(words)}", style)
 
 
-def _lasting(present: str, each: Between, now: datetime) -> str:
+def _lasting(present: str, each: TimelineSpan, now: datetime) -> str:
     return f"{present}, for {spell(each.length(now))} so far"

@@ -12,7 +12,7 @@ from rich.console import Group, RenderableType
 from rich.live import Live
 
 from jobs_admin.api.views.jobs import JobView
-from jobs_admin.cli.connection import Reach
+from jobs_admin.cli.connection import ConnectionOptions
 from jobs_admin.cli.durations import seconds
 from jobs_admin.cli.exit_codes import Exit
 from jobs_admin.cli.job_names import JobArgument, named
@@ -35,7 +35,7 @@ from trellis_jobs.wire import jobs as wire
 def watch(
     job: JobArgument,
     output: Output,
-    reach: Reach,
+    reach: ConnectionOptions,
     timeout: Annotated[
         str | None, typer.Option(help="Wait no longer than that: 30s, 10m.", metavar="DURATION")
     ] = None,
@@ -49,7 +49,7 @@ def watch(
 
 
 async def watch_to_the_end(
-    reach: Reach, job: str | JobAddress, output: Output, timeout: float | None
+    reach: ConnectionOptions, job: str | JobAddress, output: Output, timeout: float | None
 ) -> Exit:
     view = _View(output)
     async with no_longer_than(timeout, job), reach.connection(patient=True) as connection:

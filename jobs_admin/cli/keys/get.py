@@ -11,7 +11,7 @@ from rich.console import RenderableType
 from rich.table import Table
 
 from jobs_admin.api.views.keys import KeyView
-from jobs_admin.cli.connection import AdminReach
+from jobs_admin.cli.connection import AdminConnectionOptions
 from jobs_admin.cli.keys.names import KeyName, key_named
 from jobs_admin.cli.render.columns import Columns, Row, fitting
 from jobs_admin.cli.render.counts import count
@@ -33,7 +33,7 @@ _WAITING: Final = Columns(names=("", _IN_ORDER, "since"), right=("",))
 
 def get(
     output: Output,
-    reach: AdminReach,
+    reach: AdminConnectionOptions,
     names: Annotated[
         list[str],
         typer.Argument(
@@ -46,7 +46,7 @@ def get(
     run(_get(reach, key_named(names), output))
 
 
-async def _get(reach: AdminReach, name: KeyName, output: Output) -> None:
+async def _get(reach: AdminConnectionOptions, name: KeyName, output: Output) -> None:
     async with reach.admin() as admin:
         show_key(await admin.get_key(name.service, name.type, name.key), output)
 

@@ -9,7 +9,7 @@ import typer
 from rich.table import Table
 
 from jobs_admin.api.views.keys import BusyKeyView
-from jobs_admin.cli.connection import AdminReach
+from jobs_admin.cli.connection import AdminConnectionOptions
 from jobs_admin.cli.filters import Service, Type
 from jobs_admin.cli.render.columns import Columns, Row, fitting
 from jobs_admin.cli.render.counts import count
@@ -26,7 +26,7 @@ _COLUMNS: Final = Columns(
 
 def list_keys(
     output: JsonOutput,
-    reach: AdminReach,
+    reach: AdminConnectionOptions,
     service: Service = None,
     type: Type = None,
     limit: Annotated[int, typer.Option(help="So many at most.", min=1, max=500)] = 50,
@@ -36,7 +36,11 @@ def list_keys(
 
 
 async def _list(
-    reach: AdminReach, service: str | None, of_type: str | None, limit: int, output: JsonOutput
+    reach: AdminConnectionOptions,
+    service: str | None,
+    of_type: str | None,
+    limit: int,
+    output: JsonOutput,
 ) -> None:
     async with reach.admin() as admin:
         page = await admin.list_keys(service=service, type=of_type, limit=limit)

@@ -8,7 +8,7 @@ import typer
 
 from jobs_admin.cli.actor import By, Reason, person
 from jobs_admin.cli.confirm import Yes, ask, check_askable
-from jobs_admin.cli.connection import AdminReach
+from jobs_admin.cli.connection import AdminConnectionOptions
 from jobs_admin.cli.exit_codes import Misused
 from jobs_admin.cli.keys.get import show_key
 from jobs_admin.cli.keys.names import KeyName, key_named
@@ -18,7 +18,7 @@ from jobs_admin.cli.run import run
 
 def release(
     output: Output,
-    reach: AdminReach,
+    reach: AdminConnectionOptions,
     names: Annotated[
         list[str],
         typer.Argument(metavar="SERVICE/TYPE KEY JOB_ID", help="Or SERVICE TYPE KEY JOB_ID."),
@@ -45,7 +45,7 @@ def release(
 
 
 async def _release(
-    reach: AdminReach,
+    reach: AdminConnectionOptions,
     key: KeyName,
     job_id: str,
     who_and_why: tuple[str | None, str | None],

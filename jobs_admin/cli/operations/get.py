@@ -13,7 +13,7 @@ from rich.table import Table
 from jobs_admin.api.views.operations import OperationFilter, OperationView
 from jobs_admin.cli.bulk.operation import summary
 from jobs_admin.cli.bulk.verbs import BY_OPERATION
-from jobs_admin.cli.connection import AdminReach
+from jobs_admin.cli.connection import AdminConnectionOptions
 from jobs_admin.cli.render.output import Output, console, print_json
 from jobs_admin.cli.render.text import Text
 from jobs_admin.cli.run import run
@@ -22,12 +22,12 @@ from trellis_jobs.environment import utc_now
 OperationId = Annotated[str, typer.Argument(metavar="ID", help="The id of the operation.")]
 
 
-def get(operation: OperationId, output: Output, reach: AdminReach) -> None:
+def get(operation: OperationId, output: Output, reach: AdminConnectionOptions) -> None:
     """One operation: which jobs, how far it is, what was refused and why."""
     run(_get(reach, operation, output))
 
 
-async def _get(reach: AdminReach, operation_id: str, output: Output) -> None:
+async def _get(reach: AdminConnectionOptions, operation_id: str, output: Output) -> None:
     async with reach.admin() as admin:
         operation = await admin.get_operation(operation_id)
     show(operation, output)

@@ -8,7 +8,7 @@ from typing import Annotated, Final
 import typer
 
 from jobs_admin.api.views.operations import OperationView
-from jobs_admin.cli.connection import AdminReach
+from jobs_admin.cli.connection import AdminConnectionOptions
 from jobs_admin.cli.render.columns import Columns, Row, fitting
 from jobs_admin.cli.render.output import Output, console, one_line, print_json
 from jobs_admin.cli.run import run
@@ -26,14 +26,14 @@ COLUMNS: Final = Columns(
 
 def list_operations(
     output: Output,
-    reach: AdminReach,
+    reach: AdminConnectionOptions,
     limit: Annotated[int, typer.Option(help="Maximum number of operations.", min=1, max=500)] = 50,
 ) -> None:
     """Operations, newest first. Those that are over can be seen for a week."""
     run(_list(reach, limit, output))
 
 
-async def _list(reach: AdminReach, limit: int, output: Output) -> None:
+async def _list(reach: AdminConnectionOptions, limit: int, output: Output) -> None:
     async with reach.admin() as admin:
         page = await admin.list_operations(limit=limit)
     if output.json:

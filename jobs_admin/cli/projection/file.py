@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Final
 
 from jobs_admin.api.errors import AdminError
-from jobs_admin.cli.connection import Reach
+from jobs_admin.cli.connection import ConnectionOptions
 from jobs_admin.cli.exit_codes import ANOTHER_FILE
 from jobs_admin.cli.logs import LogFormat, LogLevel, set_up_logs
 from jobs_admin.cli.options import Database
@@ -25,7 +25,7 @@ from jobs_admin.cli.run import collect_rarely, run
 from jobs_admin.config import default_path
 from jobs_admin.projection import rebuild as rebuilding
 from jobs_admin.projection import verify as verifying
-from jobs_admin.projection.compatibility import why_unfit
+from jobs_admin.projection.compatibility import why_incompatible
 from jobs_admin.projection.files import FileDamaged, beside
 from jobs_admin.projection.status import look
 from jobs_admin.projection.verify import Findings
@@ -46,12 +46,12 @@ class ProjectionDiffers(AdminError):
         )
 
 
-def status(reach: Reach, output: JsonOutput, db: Database = None) -> None:
+def status(reach: ConnectionOptions, output: JsonOutput, db: Database = None) -> None:
     """How far the projection is, and whether it fits the log; ends with 1 if it does not."""
     run(_status(reach, db or default_path(), output))
 
 
-def rebuild(reach: Reach, output: JsonOutput, db: Database = None) -> None:
+def rebuild(reach: ConnectionOptions, output: JsonOutput, db: Database = None) -> None:
     """Make the projection anew from the log.
 
     It is made beside the old file, which serves until the moment of the swap. An admin runtime that
@@ -62,7 +62,7 @@ def rebuild(reach: Reach, output: JsonOutput, db: Database = None) -> None:
     run(_rebuild(reach, db or default_path(), output))
 
 
-def verify(reach: Reach, output: JsonOutput, db: Database = None) -> None:
+def verify(reach: ConnectionOptions, output: JsonOutput, db: Database = None) -> None:
     """Compare every row with what the log says; ends with 1 where they differ.
 
     An admin runtime may go on meanwhile. Rows about what has left the log are counted apart.
@@ -72,7 +72,7 @@ def verify(reach: Reach, output: JsonOutput, db: Database = None) -> None:
     run(_verify(reach, db or default_path(), output))
 
 
-async def _status(reach: Reach, path: Path, output: JsonOutput) -> None:
+async def _status(reach: ConnectionOptions, path: Path, output: JsonOutput) -> None:
     async with _feed(reach, patient=False) as feed:
         found = await look(path, feed)
     if output.json:
@@ -84,11 +84,11 @@ async def _status(reach: Reach, path: Path, output: JsonOutput) -> None:
         raise ProjectionUnfit(f"{path}: {found.unfit}; {ANOTHER_FILE}")
 
 
-async def _rebuild(reach: Reach, path: Path, output: JsonOutput) -> None:
+async def _rebuild(reach: ConnectionOptions, path: Path, output: JsonOutput) -> None:
     damaged = None
     async with _feed(reach) as feed:
         try:
-            await why_unfit(path, feed)
+            await why_incompatible(path, feed)
         except FileDamaged:
             damaged = beside(path, "damaged")
         with progress_bar("rebuilding") as done:
@@ -102,7 +102,7 @@ async def _rebuild(reach: Reach, path: Path, output: JsonOutput) -> None:
         )
 
 
-async def _verify(reach: Reach, path: Path, output: JsonOutput) -> None:
+async def _verify(reach: ConnectionOptions, path: Path, output: JsonOutput) -> None:
     async with _feed(reach) as feed:
         with progress_bar("verifying") as done:
             verdict = await verifying.verify(path, feed, utc_now(), done)
@@ -115,7 +115,7 @@ async def _verify(reach: Reach, path: Path, output: JsonOutput) -> None:
 
 
 @asynccontextmanager
-async def _feed(reach: Reach, *, patient: bool = True) -> AsyncIterator[LogFeed]:
+async def _feed(reach: ConnectionOptions, *, patient: bool = True) -> AsyncIterator[LogFeed]:
     async with reach.connection(patient=patient) as connection:
         yield LogFeed(connection)
 

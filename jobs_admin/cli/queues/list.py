@@ -7,7 +7,7 @@ from typing import Final
 
 from rich.table import Table
 
-from jobs_admin.cli.connection import Reach
+from jobs_admin.cli.connection import ConnectionOptions
 from jobs_admin.cli.queue_contract import App
 from jobs_admin.cli.queues.rows import QueueRow
 from jobs_admin.cli.queues.snapshot import Looked, look_at_queues
@@ -36,7 +36,7 @@ _COLUMNS: Final = (
 _DISPENSABLE: Final = ("limit", "ack wait", "done/min", "asking", "retry")
 
 
-def list_all(output: Output, reach: Reach, app: App = None) -> None:
+def list_all(output: Output, reach: ConnectionOptions, app: App = None) -> None:
     """Every queue: what waits, what workers have out, whether anybody asks for more.
 
     Straight from the server; retries and rates are from the admin runtime, if one answers. Below
@@ -45,7 +45,7 @@ def list_all(output: Output, reach: Reach, app: App = None) -> None:
     run(_list(reach, None if app is None else load_service(app).contract, output))
 
 
-async def _list(reach: Reach, declared: ServiceContract | None, output: Output) -> None:
+async def _list(reach: ConnectionOptions, declared: ServiceContract | None, output: Output) -> None:
     async with reach.connection() as connection:
         looked = await look_at_queues(connection, declared)
     now = datetime.now(UTC)

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from jobs_admin.cli.actor import By, person
-from jobs_admin.cli.connection import Reach
+from jobs_admin.cli.connection import ConnectionOptions
 from jobs_admin.cli.durations import duration
 from jobs_admin.cli.queue_contract import known_queue
 from jobs_admin.cli.queue_names import QueueArgument, QueueName, queue_name
@@ -26,7 +26,7 @@ from trellis_jobs.model.durations import spell
 def pause_queue(
     queue: QueueArgument,
     output: Output,
-    reach: Reach,
+    reach: ConnectionOptions,
     reason: Annotated[str, typer.Option(help="Why; shown to whoever asks why nothing runs.")],
     lasting: Annotated[
         str | None,
@@ -39,13 +39,17 @@ def pause_queue(
     run(_pause(reach, queue_name(queue), length, (reason, person(by) or "operator"), output))
 
 
-def resume_queue(queue: QueueArgument, output: JsonOutput, reach: Reach) -> None:
+def resume_queue(queue: QueueArgument, output: JsonOutput, reach: ConnectionOptions) -> None:
     """Let workers begin its jobs again. One that is not paused stays as it is."""
     run(_resume(reach, queue_name(queue), output))
 
 
 async def _pause(
-    reach: Reach, name: QueueName, length: timedelta, note: tuple[str, str], output: Output
+    reach: ConnectionOptions,
+    name: QueueName,
+    length: timedelta,
+    note: tuple[str, str],
+    output: Output,
 ) -> None:
     until = datetime.now(UTC) + length
     async with reach.connection() as connection:
@@ -73,7 +77,7 @@ def _ends(length: timedelta, until: datetime, output: Output) -> str:
     return f"until {stamp(until)}" if output.absolute else f"for {spell(length)}"
 
 
-async def _resume(reach: Reach, name: QueueName, output: JsonOutput) -> None:
+async def _resume(reach: ConnectionOptions, name: QueueName, output: JsonOutput) -> None:
     async with reach.connection() as connection:
         features = await detect_features(connection)
         queue = await known_queue(connection, name)

@@ -9,7 +9,7 @@ from typing import Final, TypeVar
 from jobs_admin.api.client import AdminClient
 from jobs_admin.api.errors import Unexpected
 from jobs_admin.api.views.jobs import ExplanationView, JobSecrets, JobView, LogEntry
-from jobs_admin.cli.connection import AdminReach
+from jobs_admin.cli.connection import AdminConnectionOptions
 from jobs_admin.cli.exit_codes import as_sentence
 from jobs_admin.cli.reading.folded_job import view_of
 from jobs_admin.cli.reading.log_reading import entries_in_log, recorded, secrets_in_log
@@ -17,7 +17,7 @@ from jobs_admin.cli.render.output import say
 from trellis_jobs.errors import JobNotFound, JobsError, NotConfirmed, NotPermitted, ServiceMissing
 from trellis_jobs.jetstream.client.connection import Connection
 from trellis_jobs.model.identity import JobAddress
-from trellis_jobs.model.timeline import lived
+from trellis_jobs.model.timeline import replay
 
 T = TypeVar("T")
 
@@ -90,13 +90,13 @@ class JobReader:
 
 
 @asynccontextmanager
-async def reading(reach: AdminReach) -> AsyncIterator[JobReader]:
+async def reading(reach: AdminConnectionOptions) -> AsyncIterator[JobReader]:
     async with reach.connection() as connection:
         yield JobReader(connection, reach.asking(connection))
 
 
 def folded(entries: list[LogEntry], job: str | JobAddress) -> JobView:
-    view = view_of(lived(recorded(entries)))
+    view = view_of(replay(recorded(entries)))
     if view is None:
         raise JobNotFound(job if isinstance(job, str) else job.job_id)
     return view

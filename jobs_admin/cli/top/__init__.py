@@ -16,7 +16,7 @@ from typing import Final
 from rich.console import Console
 from rich.live import Live
 
-from jobs_admin.cli.connection import Reach
+from jobs_admin.cli.connection import ConnectionOptions
 from jobs_admin.cli.logs import LogFormat, LogLevel, set_up_logs
 from jobs_admin.cli.render.output import JsonOutput, console, print_json
 from jobs_admin.cli.run import run
@@ -31,7 +31,7 @@ _PATIENCE: Final = 3.0
 _KEYS_AT_ONCE: Final = 64
 
 
-def top(output: JsonOutput, reach: Reach) -> None:
+def top(output: JsonOutput, reach: ConnectionOptions) -> None:
     """Job types, live: what waits, runs, fails, and who works on it.
 
     Refreshed once a second until q or Ctrl-C. In a pipe, and with --json, one look.
@@ -40,7 +40,7 @@ def top(output: JsonOutput, reach: Reach) -> None:
     run(_top(reach, output))
 
 
-async def _top(reach: Reach, output: JsonOutput) -> None:
+async def _top(reach: ConnectionOptions, output: JsonOutput) -> None:
     shown = console()
     async with reach.connection() as connection:
         sight = await see(connection)

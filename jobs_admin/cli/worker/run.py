@@ -14,7 +14,7 @@ from typing import Annotated, Any
 
 import typer
 
-from jobs_admin.cli.connection import Reach
+from jobs_admin.cli.connection import ConnectionOptions
 from jobs_admin.cli.logs import LogFormat, LogLevel, set_up_logs
 from jobs_admin.cli.options import ConnectTimeout, Format, HealthHost, HealthPort, Level
 from jobs_admin.cli.run import run
@@ -22,7 +22,7 @@ from jobs_admin.cli.service_loader import load_service
 from jobs_admin.cli.telemetry import set_up_telemetry
 from jobs_admin.cli.worker.reload import FLAG, keep_restarting
 from jobs_admin.http.probes import LOOPBACK, Probes
-from trellis_jobs.jetstream.client.connect_options import Access
+from trellis_jobs.jetstream.client.connect_options import ConnectOptions
 from trellis_jobs.service.service import GRACE, Service, Workers
 from trellis_jobs.worker.signals import listening
 
@@ -34,7 +34,7 @@ class _Post:
     """Where a worker works, on what, and for how long."""
 
     service: Service[Any]
-    access: Access
+    access: ConnectOptions
     workers: Workers
     burst: bool
     health_port: int | None
@@ -105,7 +105,7 @@ def worker(
     service: Annotated[
         str, typer.Argument(metavar="MODULE:SERVICE", help="The Service object, as in app:service.")
     ],
-    reach: Reach,
+    reach: ConnectionOptions,
     share: Share,
     health_port: HealthPort = None,
     health_host: HealthHost = LOOPBACK,

@@ -11,7 +11,7 @@ from rich.table import Table
 
 from jobs_admin.api.client import AdminClient
 from jobs_admin.api.views.services import WorkerView
-from jobs_admin.cli.connection import AdminReach
+from jobs_admin.cli.connection import AdminConnectionOptions
 from jobs_admin.cli.exit_codes import as_sentence
 from jobs_admin.cli.render.columns import Columns, Row, fitting
 from jobs_admin.cli.render.counts import count
@@ -35,12 +35,12 @@ _COLUMNS: Final = Columns(
 )
 
 
-def list_workers(output: Output, reach: AdminReach) -> None:
+def list_workers(output: Output, reach: AdminConnectionOptions) -> None:
     """Workers that were heard of within 90 seconds."""
     run(_list(reach, output))
 
 
-async def _list(reach: AdminReach, output: Output) -> None:
+async def _list(reach: AdminConnectionOptions, output: Output) -> None:
     async with reach.connection() as connection:
         try:
             found, omitted = await _known_to(reach.asking(connection))

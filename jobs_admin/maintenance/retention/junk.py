@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
     from datetime import datetime, timedelta
 
-    from jobs_admin.maintenance.retention.retention import Doors
+    from jobs_admin.maintenance.retention.retention import RetentionDependencies
 
 log = logging.getLogger(__name__)
 
@@ -45,7 +45,7 @@ class JunkRemoval:
     """`age`: how long junk of the log is kept, None for ever. `now` is the server's time."""
 
     age: timedelta | None
-    doors: Doors
+    doors: RetentionDependencies
     now: Callable[[], Awaitable[datetime]]
     went_on: Callable[[], None] = lambda: None
 

@@ -67,7 +67,7 @@ class _History:
 
 
 @dataclass(frozen=True, slots=True)
-class Doors:
+class RetentionDependencies:
     """What retention reaches jobs through."""
 
     connection: Connection
@@ -80,7 +80,7 @@ class Retention:
         self,
         policy: RetentionPolicy,
         archive: Archive,
-        doors: Doors,
+        doors: RetentionDependencies,
         now: Callable[[], Awaitable[datetime]],
         went_on: Callable[[], None] | None = None,
     ) -> None:

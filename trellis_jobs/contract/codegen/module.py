@@ -16,7 +16,7 @@ from trellis_jobs.contract.codegen.layout import (
     wrapped,
 )
 from trellis_jobs.contract.declaration import DEFAULT_ACK_WAIT, DEFAULT_DELAYS, JobType
-from trellis_jobs.contract.key_policy import KeyConcurrency, Keying, QueueDepth, resolve
+from trellis_jobs.contract.key_policy import KeyConcurrency, KeyPolicy, QueueDepth, resolve
 from trellis_jobs.contract.manifest import from_manifest
 
 if TYPE_CHECKING:
@@ -127,7 +127,7 @@ def _counts(queue: JobType[Any, Any]) -> Iterator[str]:
         yield f"delivery_limit={queue.delivery_limit}"
 
 
-def _keying(keying: Keying, ack_wait: timedelta, needed: set[str]) -> Iterator[str]:
+def _keying(keying: KeyPolicy, ack_wait: timedelta, needed: set[str]) -> Iterator[str]:
     segments = list(keying.template.segments)
     usual = resolve(KeyConcurrency(segments), QueueDepth(), ack_wait)
     said = [literal(segments)]

@@ -58,7 +58,7 @@ class TlsFiles:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Access:
+class ConnectOptions:
     """`servers`: URLs, separated by commas; user and password, or a token, may be part of them.
 
     `credentials` is a credentials file, `nkey` a file with the seed of a user. `inbox_prefix` is
@@ -87,7 +87,7 @@ class Access:
                 raise InvalidToken(name, prefix, "it is words joined by dots, none of them * or >")
 
     @classmethod
-    def from_environment(cls, environment: Mapping[str, str] | None = None) -> Access:
+    def from_environment(cls, environment: Mapping[str, str] | None = None) -> ConnectOptions:
         """By the variables that the commands read, such as NATS_URL, NATS_NKEY and NATS_CA."""
         told = os.environ if environment is None else environment
         given = {name: told.get(variable) or None for name, variable in VARIABLES.items()}
@@ -105,9 +105,9 @@ class Access:
 
     def __repr__(self) -> str:
         """In logs and tracebacks: a password may also be part of a URL."""
-        return f"Access({self})"
+        return f"ConnectOptions({self})"
 
-    def answered_at(self, inbox_prefix: str) -> Access:
+    def with_inbox_prefix(self, inbox_prefix: str) -> ConnectOptions:
         """With this inbox, unless somebody has said another."""
         return replace(self, inbox_prefix=self.inbox_prefix or inbox_prefix)
 
@@ -157,13 +157,13 @@ def _checked(check: Callable[[str], str], file: str | None) -> str | None:
     return None if file is None else check(file)
 
 
-def access_to(servers: str | Access, credentials: str | None = None) -> Access:
+def access_to(servers: str | ConnectOptions, credentials: str | None = None) -> ConnectOptions:
     """The short form, a URL and perhaps a credentials file, as the long one."""
-    if isinstance(servers, Access):
+    if isinstance(servers, ConnectOptions):
         return servers
     if not isinstance(servers, str):
         raise DeclarationError(
-            f"a server is given as text, as in 'nats://127.0.0.1:4222', or as an Access, not as "
-            f"{type(servers).__name__}"
+            "a server is given as text, as in 'nats://127.0.0.1:4222', or as ConnectOptions, "
+            f"not as {type(servers).__name__}"
         )
-    return Access(servers=servers, credentials=credentials)
+    return ConnectOptions(servers=servers, credentials=credentials)

@@ -19,11 +19,15 @@ from trellis_jobs.errors import (
     PayloadTooLarge,
     Unreachable,
 )
-from trellis_jobs.jetstream.client.connect_options import Access, access_to
+from trellis_jobs.jetstream.client.connect_options import ConnectOptions, access_to
 from trellis_jobs.jetstream.client.connection_events import ConnectionEvents
 from trellis_jobs.jetstream.client.fast_client import DirectClient
 from trellis_jobs.jetstream.client.message import read_headers
-from trellis_jobs.jetstream.client.pending_requests import ConnectionLost, NoResponders, Questions
+from trellis_jobs.jetstream.client.pending_requests import (
+    ConnectionLost,
+    NoResponders,
+    PendingRequests,
+)
 from trellis_jobs.jetstream.client.server_urls import addresses_in
 from trellis_jobs.wire import headers as h
 
@@ -51,7 +55,7 @@ class Connection:
         self,
         client: DirectClient,
         open_another: Callable[[], Coroutine[Any, Any, Connection]],
-        access: Access,
+        access: ConnectOptions,
         patience: float | None = None,
     ) -> None:
         self.open_another = open_another
@@ -60,7 +64,7 @@ class Connection:
         self.servers = str(access)
         self._api_prefix = access.api_prefix
         self.loop = asyncio.get_running_loop()
-        self._questions = Questions(client.new_inbox())
+        self._questions = PendingRequests(client.new_inbox())
         self._up = asyncio.Event()
         self._up.set()
         self._on_reconnect: dict[object, Observer] = {}
@@ -69,7 +73,7 @@ class Connection:
     @classmethod
     async def open(
         cls,
-        servers: str | Access,
+        servers: str | ConnectOptions,
         *,
         name: str,
         timeout: float = CONNECT_TIMEOUT,
@@ -290,7 +294,7 @@ class Connection:
         # Headers count too: a server that gets more than it takes closes the connection.
         if size > self._client.max_payload:
             raise PayloadTooLarge(subject, size, self._client.max_payload)
-        return self._client.publish_at_once(subject, reply, block, data)
+        return self._client.publish_nowait(subject, reply, block, data)
 
     async def _publish_as_usual(self, subject: str, data: bytes, reply: str, block: bytes) -> None:
         headers = read_headers(block) if block else None

@@ -66,7 +66,7 @@ class DirectClient(Client):
         self.receivers[subscription._id] = receive
         return subscription
 
-    def publish_at_once(self, subject: str, reply: str, headers: bytes, data: bytes) -> bool:
+    def publish_nowait(self, subject: str, reply: str, headers: bytes, data: bytes) -> bool:
         """Put a message into the outbound buffer; False when only the ordinary way will do."""
         size = len(headers) + len(data)
         if not self.is_connected or self._pending_data_size + size > self._max_pending_size:

@@ -32,7 +32,7 @@ class _Question:
     is_answer: Callable[[Message], bool] | None
 
 
-class Questions:
+class PendingRequests:
     """All of a connection share one inbox: an answer finds its question by the token after it."""
 
     def __init__(self, inbox: str) -> None:

@@ -75,7 +75,7 @@ def read_undelivered(headers: Mapping[str, str]) -> int | None:
     return int(said[:_DIGITS]) if said.isdecimal() else None
 
 
-class Pulling:
+class PullConsumer:
     """Deliveries of one consumer; `owed` is how many of those asked for may still come.
 
     `pending` is how many messages the consumer had to deliver when it was made. `alone`: nobody
@@ -183,9 +183,9 @@ class Pulling:
 @asynccontextmanager
 async def pulling(
     connection: Connection, stream: str, consumer: str, *, pending: int = 0, alone: bool = False
-) -> AsyncIterator[Pulling]:
+) -> AsyncIterator[PullConsumer]:
     """From a consumer that exists."""
-    made = Pulling(connection, stream, consumer, pending=pending, alone=alone)
+    made = PullConsumer(connection, stream, consumer, pending=pending, alone=alone)
     subscription = await connection.subscribe(made.inbox, made.receive)
     forget = connection.on_reconnect(made.reconnected)
     try:
@@ -196,7 +196,7 @@ async def pulling(
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ShortLived:
+class EphemeralConsumer:
     """A consumer for one reading, from a sequence or a time on, of all subjects or of one family.
 
     The server removes it when nobody has pulled for `idle`. `is_deleted`: we do that at the end,
@@ -233,7 +233,9 @@ class ShortLived:
 
 
 @asynccontextmanager
-async def pulling_anew(connection: Connection, wanted: ShortLived) -> AsyncIterator[Pulling]:
+async def pulling_anew(
+    connection: Connection, wanted: EphemeralConsumer
+) -> AsyncIterator[PullConsumer]:
     """From a consumer of our own; raises InfrastructureMissing when there is no such stream."""
     name = f"{wanted.purpose}-{secrets.token_hex(8)}"
     pending = await _make(connection, name, wanted)
@@ -246,7 +248,7 @@ async def pulling_anew(connection: Connection, wanted: ShortLived) -> AsyncItera
             connection.publish_now(connection.api(f"CONSUMER.DELETE.{wanted.stream}.{name}"), b"")
 
 
-async def _make(connection: Connection, name: str, wanted: ShortLived) -> int:
+async def _make(connection: Connection, name: str, wanted: EphemeralConsumer) -> int:
     """Returns how many messages it has to deliver.
 
     The filter is part of the request's subject, so permissions can hold a service to its own jobs.

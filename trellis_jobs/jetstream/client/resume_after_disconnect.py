@@ -23,7 +23,7 @@ _PAUSE: Final = 0.25
 T = TypeVar("T")
 
 
-async def through_outages(
+async def resume_after_disconnect(
     connection: Connection,
     what: str,
     read_on: Callable[[], AsyncGenerator[T, None]],

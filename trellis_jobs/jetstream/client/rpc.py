@@ -42,7 +42,7 @@ class Reply:
     headers: dict[str, str] = field(default_factory=dict)
 
 
-class Desk:
+class RpcServer:
     """Answers requests on one family of subjects, some at once; others wait, and more are refused.
 
     Only an inbox is answered: whoever answers may write where the asker may not, and the server
@@ -133,7 +133,7 @@ class Desk:
         )
 
 
-async def call(
+async def rpc_call(
     connection: Connection,
     subject: str,
     data: bytes,

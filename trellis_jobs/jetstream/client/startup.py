@@ -14,7 +14,7 @@ from trellis_jobs.jetstream.client.server_urls import addresses_in
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
-    from trellis_jobs.jetstream.client.connect_options import Access
+    from trellis_jobs.jetstream.client.connect_options import ConnectOptions
 
 log = logging.getLogger(__name__)
 
@@ -35,7 +35,7 @@ class Startup:
         self._deadline = None if timeout is None else self._now() + timeout
         self._logged_at = -_LOG_INTERVAL
 
-    async def open(self, access: Access, *, name: str) -> Connection:
+    async def open(self, access: ConnectOptions, *, name: str) -> Connection:
         addresses_in(access.servers)  # raises at once: waiting does not correct an address
 
         async def connect() -> Connection:

@@ -20,7 +20,7 @@ import orjson
 from trellis_jobs.errors import InfrastructureMissing, NotConfirmed, RequestRefused
 from trellis_jobs.jetstream.client import api
 from trellis_jobs.jetstream.client.connection import ConnectionLost, NoResponders
-from trellis_jobs.jetstream.keys.write_coalescer import KeyTurns
+from trellis_jobs.jetstream.keys.write_coalescer import WriteCoalescer
 from trellis_jobs.jetstream.log.full_stream import full_stream
 from trellis_jobs.key_errors import KeyContention, KeyStateMalformed
 from trellis_jobs.model import subjects
@@ -93,7 +93,7 @@ class KeyBucket:
         self._loop = asyncio.get_running_loop()
         self._at_least: dict[str, int] = {}
         self._known: dict[str, _Known] = {}
-        self._turns = KeyTurns(self._make)
+        self._turns = WriteCoalescer(self._make)
         self._hints: dict[tuple[str, str], Callable[[str, int | None], None]] = {}
         self._writer = secrets.token_hex(8)
         self.conflicts = 0

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from trellis_jobs.contract.declaration import JobType
-    from trellis_jobs.contract.key_policy import Keying
+    from trellis_jobs.contract.key_policy import KeyPolicy
     from trellis_jobs.jetstream.keys.bucket import KeyBucket
     from trellis_jobs.jetstream.log.event_log import EventLog, Latest
 
@@ -43,12 +43,12 @@ _FENCE_TIMEOUT: Final = 30.0
 _HASH: Final = re.compile(r"[0-9a-f]{64}")
 
 
-class QueueKeys:
+class KeyCoordinator:
     def __init__(
         self,
         service: str,
         queue: JobType[Any, Any],
-        keying: Keying,
+        keying: KeyPolicy,
         bucket: KeyBucket,
         events: EventLog,
         now: Callable[[], datetime],

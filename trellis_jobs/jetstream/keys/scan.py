@@ -13,7 +13,11 @@ from trellis_jobs.contract.topology import KEYS
 from trellis_jobs.errors import NotConfirmed
 from trellis_jobs.jetstream.client import api
 from trellis_jobs.jetstream.client.connection import ConnectionLost
-from trellis_jobs.jetstream.client.pull_consumer import PULL_SECONDS, ShortLived, pulling_anew
+from trellis_jobs.jetstream.client.pull_consumer import (
+    PULL_SECONDS,
+    EphemeralConsumer,
+    pulling_anew,
+)
 from trellis_jobs.model import subjects
 from trellis_jobs.model.keys.state import KeyState
 from trellis_jobs.wire import keys as wire
@@ -55,7 +59,7 @@ class KeyChanges:
 
     async def _messages(self) -> list[Delivered]:
         """A key that is written meanwhile moves to the end: fewer may come than were counted."""
-        wanted = ShortLived(
+        wanted = EphemeralConsumer(
             stream=KEYS, purpose="keys", first=self._position + 1, idle=_IDLE, is_deleted=True
         )
         try:

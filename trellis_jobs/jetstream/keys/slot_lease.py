@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from datetime import datetime
 
-    from trellis_jobs.contract.key_policy import Keying
+    from trellis_jobs.contract.key_policy import KeyPolicy
     from trellis_jobs.jetstream.keys.bucket import KeyBucket
     from trellis_jobs.model.keys.state import KeyState, Slot
 
@@ -39,7 +39,7 @@ class SlotLease:
         "token",
     )
 
-    def __init__(self, empty: KeyState, slot: Slot, keying: Keying, asked_at: float) -> None:
+    def __init__(self, empty: KeyState, slot: Slot, keying: KeyPolicy, asked_at: float) -> None:
         self.empty = empty
         self.token = slot.token
         self.renewed_at = asked_at

@@ -27,7 +27,7 @@ class _Wish:
     granted: asyncio.Future[Any]
 
 
-class KeyTurns:
+class WriteCoalescer:
     """`make` does all of some moves, in their order, in one step."""
 
     def __init__(self, make: Callable[[KeyState, Moves], Awaitable[list[Any]]]) -> None:

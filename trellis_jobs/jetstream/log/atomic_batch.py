@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from trellis_jobs.errors import PayloadTooLarge, ServerTooOld
-from trellis_jobs.jetstream.log.prepared_event import Publish, Refused, read_answer
+from trellis_jobs.jetstream.log.prepared_event import PreparedEvent, Refused, read_answer
 from trellis_jobs.wire import headers as h
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(slots=True)
-class Batch:
+class AtomicBatch:
     """Is sent, and confirmed, like one publish; its sequence is that of its last event.
 
     The server gives the events of a batch consecutive sequences, in their order. It checks all
@@ -32,10 +32,10 @@ class Batch:
     that is just about to begin.
     """
 
-    parts: tuple[Publish, ...]
+    parts: tuple[PreparedEvent, ...]
 
     @classmethod
-    def of(cls, parts: Iterable[Publish]) -> Batch:
+    def of(cls, parts: Iterable[PreparedEvent]) -> AtomicBatch:
         return cls(tuple(sorted(parts, key=lambda part: part.guard > 0)))
 
     @property
@@ -87,7 +87,7 @@ class Batch:
                 raise PayloadTooLarge(part.subject, size, limit)
 
 
-def _read(part: Publish, answer: Message | BaseException) -> int | Refused | None:
+def _read(part: PreparedEvent, answer: Message | BaseException) -> int | Refused | None:
     """An event before the last is answered with an empty message, unless it is refused."""
     if isinstance(answer, BaseException):
         raise answer

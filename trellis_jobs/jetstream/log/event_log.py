@@ -13,11 +13,11 @@ from trellis_jobs.errors import InfrastructureMissing, JobsError, NotConfirmed, 
 from trellis_jobs.infrastructure_errors import StreamFull
 from trellis_jobs.jetstream.client import api
 from trellis_jobs.jetstream.client.connection import Connection, ConnectionLost, NoResponders
-from trellis_jobs.jetstream.log.atomic_batch import Batch
-from trellis_jobs.jetstream.log.fast_batch import Beginnings
+from trellis_jobs.jetstream.log.atomic_batch import AtomicBatch
+from trellis_jobs.jetstream.log.fast_batch import BulkAppender
 from trellis_jobs.jetstream.log.full_stream import SpaceWatch
 from trellis_jobs.jetstream.log.history import Histories, see_that_it_reaches
-from trellis_jobs.jetstream.log.prepared_event import Publish, Refused
+from trellis_jobs.jetstream.log.prepared_event import PreparedEvent, Refused
 from trellis_jobs.jetstream.log.reads import (
     ACK_TIMEOUT,
     FAILOVER,
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterable, Sequence
 
     from trellis_jobs.contract.features import Features
-    from trellis_jobs.jetstream.log.history import Stretch
+    from trellis_jobs.jetstream.log.history import HistorySlice
     from trellis_jobs.model.events import Begun, Event, EventKind
     from trellis_jobs.model.identity import JobAddress
     from trellis_jobs.model.job import Entry
@@ -75,7 +75,7 @@ class EventLog:
         self._written = count(1)
         self._space = SpaceWatch()
         self._no_batches_until = 0.0
-        self._beginnings = Beginnings(connection, features, self._insist)
+        self._beginnings = BulkAppender(connection, features, self._publish_with_retry)
 
     async def try_append(
         self, head: Head | None, event: Event, *, patience: float = FOREVER
@@ -94,7 +94,7 @@ class EventLog:
             return answer
         return Head(answer, standing.recorded_at(answer))
 
-    async def try_begin(
+    async def append_first(
         self, event: Begun, *, patience: float, since: float | None = None
     ) -> int | Refused:
         """Append the first event of a job, as try_append() does; where it is then.
@@ -122,7 +122,7 @@ class EventLog:
             self._prepare(head, event, standing)
             for (head, event), standing in zip(steps, standings, strict=True)
         ]
-        batch = Batch.of(parts)
+        batch = AtomicBatch.of(parts)
         try:
             last = await self._confirm_batch(batch, patience)
         except RequestRefused as refusal:
@@ -137,7 +137,7 @@ class EventLog:
             for part, standing in zip(parts, standings, strict=True)
         ]
 
-    async def begin_many(
+    async def append_first_many(
         self, events: Iterable[Begun], *, patience: float
     ) -> list[int | Refused | JobsError]:
         """Append the first events of many jobs, each as try_append() does.
@@ -205,7 +205,7 @@ class EventLog:
             see_that_it_reaches(at_least, read.newest, job)
         return read.entries
 
-    async def stretch(self, job: JobAddress, *, after: int = 0, at_least: int = 0) -> Stretch:
+    async def stretch(self, job: JobAddress, *, after: int = 0, at_least: int = 0) -> HistorySlice:
         """The events after a sequence, and how far that goes."""
         return await self._histories.stretch(job, after=after, at_least=at_least)
 
@@ -213,7 +213,7 @@ class EventLog:
         """The job's events from the first one on, and then as they happen."""
         return self._histories.follow(subjects.history(job))
 
-    def _prepare(self, head: Head | None, event: Event, standing: Standing) -> Publish:
+    def _prepare(self, head: Head | None, event: Event, standing: Standing) -> PreparedEvent:
         job, guard = event.job, head.sequence if head else 0
         event_id = f"{self._writer}-{next(self._written)}"
         if self._guards:
@@ -221,10 +221,10 @@ class EventLog:
         else:
             block = h.block(h.of_event(event.context, event_id) | {h.MESSAGE_ID: event_id})
         data = wire.encode(event, standing, head.standing.state if head else None)
-        return Publish(subjects.lifecycle(job, event.kind), data, block, event_id, job, guard)
+        return PreparedEvent(subjects.lifecycle(job, event.kind), data, block, event_id, job, guard)
 
     async def _confirm(
-        self, publish: Publish, patience: float, since: float | None = None
+        self, publish: PreparedEvent, patience: float, since: float | None = None
     ) -> int | Refused:
         """Publish until the server says yes (the sequence) or no.
 
@@ -246,9 +246,9 @@ class EventLog:
                 return answer
             if answer is not None:
                 return answer
-        return await self._insist(publish, patience, begun)
+        return await self._publish_with_retry(publish, patience, begun)
 
-    async def _confirm_batch(self, batch: Batch, patience: float) -> int | Refused | None:
+    async def _confirm_batch(self, batch: AtomicBatch, patience: float) -> int | Refused | None:
         """None: the server keeps refusing it for another reason than a guard, and holds none of it.
 
         A stream takes 50 open batches. A client that leaves so many open, by mistake or on
@@ -259,7 +259,7 @@ class EventLog:
             try:
                 answer = await batch.once(self._connection, min(ACK_TIMEOUT, patience))
             except (NoResponders, ConnectionLost):
-                return await self._insist(batch, patience, begun)
+                return await self._publish_with_retry(batch, patience, begun)
             if isinstance(answer, int):
                 return answer
             if answer is not None and not await self._is_mistaken(batch, answer):
@@ -269,8 +269,8 @@ class EventLog:
         self._no_batches_until = self._loop.time() + _NO_BATCHES_FOR
         return None
 
-    async def _insist(
-        self, publish: Publish | Batch, patience: float, since: float
+    async def _publish_with_retry(
+        self, publish: PreparedEvent | AtomicBatch, patience: float, since: float
     ) -> int | Refused:
         """Of what may be in the log already: a refusal counts only if it is not."""
         if patience == FOREVER:
@@ -282,7 +282,7 @@ class EventLog:
             raise NotConfirmed(publish.subject, patience, publish.job.job_id) from None
 
     async def _publish_patiently(
-        self, publish: Publish | Batch, no_stream_after: float
+        self, publish: PreparedEvent | AtomicBatch, no_stream_after: float
     ) -> int | Refused:
         repeated, missing_since = 0, FOREVER
         while True:
@@ -311,7 +311,7 @@ class EventLog:
             raise InfrastructureMissing(f"stream {LOG}")
         return since
 
-    async def _unless_stored(self, publish: Publish | Batch, full: StreamFull) -> int:
+    async def _unless_stored(self, publish: PreparedEvent | AtomicBatch, full: StreamFull) -> int:
         """An earlier copy, whose answer was lost, may have been the last that the stream took."""
         for pause in PAUSES:
             for behind, part in enumerate(reversed(publish.parts)):
@@ -321,7 +321,9 @@ class EventLog:
             await asyncio.sleep(pause)
         raise full
 
-    async def _publish_or_see_why_not(self, publish: Publish | Batch) -> int | Refused | None:
+    async def _publish_or_see_why_not(
+        self, publish: PreparedEvent | AtomicBatch
+    ) -> int | Refused | None:
         """A repeated publish may be refused by its own first copy: then that is the answer.
 
         None: ask again, also as long as no read goes as far as the refusal does.
@@ -335,13 +337,13 @@ class EventLog:
         if await self._is_mistaken(publish, answer):
             return None
         try:
-            return await self._unless_ours(publish, answer)
+            return await self._find_own_copy(publish, answer)
         except NotConfirmed:
             if self._connection.is_closed:
                 raise
             return None
 
-    async def _moved_past(self, publish: Publish | Batch) -> Refused | None:
+    async def _moved_past(self, publish: PreparedEvent | AtomicBatch) -> Refused | None:
         """Read-then-publish, for servers that cannot guard (2.10) or guard wrongly."""
         for part in publish.parts:
             newest = await self._reads.newest(subjects.history(part.job))
@@ -350,20 +352,22 @@ class EventLog:
                 return Refused(last)
         return None
 
-    async def _is_mistaken(self, publish: Publish | Batch, refusal: Refused) -> bool:
+    async def _is_mistaken(self, publish: PreparedEvent | AtomicBatch, refusal: Refused) -> bool:
         """Now and then 2.12 takes one guard of a batch for another's (nats-server #8376).
 
         A sequence belongs to one job, so a refusal cannot name the very one that was asked for;
         and where it names none, some job must be gone.
         """
-        if isinstance(publish, Publish):
+        if isinstance(publish, PreparedEvent):
             return False
         guards = {part.guard for part in publish.parts}
         if refusal.last_sequence or guards == {0}:
             return refusal.last_sequence in guards
         return await self._moved_past(publish) is None
 
-    async def _unless_ours(self, publish: Publish | Batch, refusal: Refused) -> int | Refused:
+    async def _find_own_copy(
+        self, publish: PreparedEvent | AtomicBatch, refusal: Refused
+    ) -> int | Refused:
         """The sequence of the last part if any of them is in the log: then all of them are.
 
         The refusal may be about any of them, so it counts once one of them was sought far enough.

@@ -22,7 +22,7 @@ import orjson
 
 from trellis_jobs.errors import JobsError
 from trellis_jobs.jetstream.client.connection import Connection, ConnectionLost, NoResponders
-from trellis_jobs.jetstream.log.prepared_event import Publish, Refused, read_answer
+from trellis_jobs.jetstream.log.prepared_event import PreparedEvent, Refused, read_answer
 from trellis_jobs.jetstream.log.reads import ACK_TIMEOUT
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from trellis_jobs.jetstream.client.message import Message
 
     Answer = int | Refused | JobsError
-    Insist = Callable[[Publish, float, float], Awaitable[int | Refused]]
+    Insist = Callable[[PreparedEvent, float, float], Awaitable[int | Refused]]
 
 # Under way in one call: enough to keep a server busy, and little to lose.
 _ROWS_UNDER_WAY: Final = 4
@@ -49,10 +49,10 @@ _NO_ROWS_FOR: Final = 60.0
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class FastBatch:
     """One event or several."""
 
-    parts: tuple[Publish, ...]
+    parts: tuple[PreparedEvent, ...]
 
     @property
     def is_shared(self) -> bool:
@@ -78,27 +78,27 @@ class Row:
             operation = _FIRST if place == 1 else _LAST if place == size else _FURTHER
             yield f"{row}.{size}.fail.{place}.{operation}.$FI"
 
-    def _send(self, connection: Connection, part: Publish, reply: str) -> None:
+    def _send(self, connection: Connection, part: PreparedEvent, reply: str) -> None:
         if not connection.publish_now(part.subject, part.data, reply=reply, block=part.block):
             raise ConnectionLost("a row of events was cut")
 
 
-class Beginnings:
+class BulkAppender:
     """Appends the first events of many jobs, one after the other without waiting for each."""
 
     def __init__(self, connection: Connection, features: Features, insist: Insist) -> None:
         self._connection = connection
         self._features = features
-        self._insist = insist
+        self._publish_with_retry = insist
         self._now = asyncio.get_running_loop().time
         self._no_rows_until = 0.0
 
-    async def append(self, publishes: Iterable[Publish], patience: float) -> list[Answer]:
+    async def append(self, publishes: Iterable[PreparedEvent], patience: float) -> list[Answer]:
         """The place of each in the log, or one that it is not before; in their order."""
         in_rows = self._features.fast_batches and self._now() >= self._no_rows_until
         call = _Call(patience, self._now(), in_rows)
         answers: list[Answer] = []
-        under_way: deque[tuple[Row, Awaitable[Message] | None]] = deque()
+        under_way: deque[tuple[FastBatch, Awaitable[Message] | None]] = deque()
         for row in self._rows_of(publishes, call):
             if len(under_way) >= (_ROWS_UNDER_WAY if row.is_shared else _ALONE_UNDER_WAY):
                 answers += await self._answers_to(*under_way.popleft(), call)
@@ -109,21 +109,21 @@ class Beginnings:
             answers += await self._answers_to(*sent, call)
         return answers
 
-    def _rows_of(self, publishes: Iterable[Publish], call: _Call) -> Iterator[Row]:
+    def _rows_of(self, publishes: Iterable[PreparedEvent], call: _Call) -> Iterator[FastBatch]:
         most = min(_BYTES_OF_A_ROW, self._connection.max_payload)
-        parts: list[Publish] = []
+        parts: list[PreparedEvent] = []
         size = 0
         for publish in publishes:
             is_full = len(parts) == _EVENTS_OF_A_ROW or size + publish.size > most
             if parts and (is_full or not call.in_rows):
-                yield Row(tuple(parts))
+                yield FastBatch(tuple(parts))
                 parts, size = [], 0
             parts.append(publish)
             size += publish.size
         if parts:
-            yield Row(tuple(parts))
+            yield FastBatch(tuple(parts))
 
-    def _send(self, row: Row) -> Awaitable[Message] | None:
+    def _send(self, row: FastBatch) -> Awaitable[Message] | None:
         """What its answer is awaited with; None: not all can be sent, or not without a look."""
         if not self._features.guarded_appends:
             return None
@@ -133,7 +133,7 @@ class Beginnings:
             return None
 
     async def _answers_to(
-        self, row: Row, asked: Awaitable[Message] | None, call: _Call
+        self, row: FastBatch, asked: Awaitable[Message] | None, call: _Call
     ) -> Sequence[Answer]:
         """What is not known after that, each of them is asked for alone."""
         try:
@@ -143,12 +143,12 @@ class Beginnings:
         except JobsError as error:  # of one alone that is its answer
             answers = None if row.is_shared else [error]
         if answers is not None:
-            call.answered_at = self._now()
+            call.with_inbox_prefix = self._now()
             return answers
         call.in_rows = False
         return await asyncio.gather(*(self._insist_on(part, call) for part in row.parts))
 
-    def _read(self, row: Row, message: Message) -> Sequence[Answer] | None:
+    def _read(self, row: FastBatch, message: Message) -> Sequence[Answer] | None:
         """None: not all of them are known to be in the log."""
         if not row.is_shared:
             answer = read_answer(row.parts[0].subject, message)
@@ -159,12 +159,12 @@ class Beginnings:
             self._no_rows_until = self._now() + _NO_ROWS_FOR
         return None
 
-    async def _insist_on(self, publish: Publish, call: _Call) -> Answer:
+    async def _insist_on(self, publish: PreparedEvent, call: _Call) -> Answer:
         try:
-            answer = await self._insist(publish, call.patience, call.answered_at)
+            answer = await self._publish_with_retry(publish, call.patience, call.with_inbox_prefix)
         except JobsError as error:
             return error
-        call.answered_at = self._now()
+        call.with_inbox_prefix = self._now()
         return answer
 
 
@@ -175,7 +175,7 @@ class _Call:
     """
 
     patience: float
-    answered_at: float
+    with_inbox_prefix: float
     in_rows: bool
 
 

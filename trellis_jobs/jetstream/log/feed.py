@@ -11,8 +11,8 @@ from trellis_jobs.contract.topology import LOG
 from trellis_jobs.errors import InfrastructureMissing, JobsError, RequestRefused
 from trellis_jobs.jetstream.client import api, stored_message
 from trellis_jobs.jetstream.client.message import read_headers
-from trellis_jobs.jetstream.client.pull_consumer import End, ShortLived, pulling_anew
-from trellis_jobs.jetstream.client.resume_after_disconnect import through_outages
+from trellis_jobs.jetstream.client.pull_consumer import End, EphemeralConsumer, pulling_anew
+from trellis_jobs.jetstream.client.resume_after_disconnect import resume_after_disconnect
 from trellis_jobs.jetstream.client.stream_info import next_in_log
 from trellis_jobs.model.values import Value
 from trellis_jobs.wire.headers import may_be_server_reply
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from trellis_jobs.jetstream.client.connection import Connection
     from trellis_jobs.jetstream.client.delivery_info import DeliveryInfo
     from trellis_jobs.jetstream.client.message import Message
-    from trellis_jobs.jetstream.client.pull_consumer import Delivered, Pulling
+    from trellis_jobs.jetstream.client.pull_consumer import Delivered, PullConsumer
 
 _PULL: Final = 8_000
 _PULL_BYTES: Final = 16 * 1024 * 1024
@@ -67,7 +67,7 @@ class LogExtent:
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class LogPosition:
     """Where somebody stopped reading, and in which log; `stored_ns` is 0 where it is not known."""
 
     sequence: int = 0
@@ -103,7 +103,7 @@ class LogFeed:
         """Whether a message is still in the log; purges and expiry leave gaps."""
         return await stored_message.at_sequence(self._connection, LOG, sequence) is not None
 
-    async def batches(self, after: Place) -> AsyncGenerator[list[LogMessage], None]:
+    async def batches(self, after: LogPosition) -> AsyncGenerator[list[LogMessage], None]:
         """What comes after a place: as many at once as have arrived, and at most `most`.
 
         Raises LogReplaced when that place is not in this log.
@@ -113,7 +113,7 @@ class LogFeed:
                 if batch:
                     yield batch
 
-    async def up_to(self, after: Place, until: int) -> AsyncGenerator[list[LogMessage], None]:
+    async def up_to(self, after: LogPosition, until: int) -> AsyncGenerator[list[LogMessage], None]:
         """What the log holds after a place and up to a sequence that it has reached already.
 
         The last ones may be gone from the log. That nothing more comes is not enough to say so: a
@@ -135,10 +135,10 @@ class LogFeed:
         following = await next_in_log(self._connection, last)
         return following is None or following.sequence > until
 
-    async def _through_outages(self, after: Place) -> AsyncGenerator[list[LogMessage], None]:
+    async def _through_outages(self, after: LogPosition) -> AsyncGenerator[list[LogMessage], None]:
         """Empty batches too: there was nothing more at that time."""
         place = after
-        read_on = through_outages(
+        read_on = resume_after_disconnect(
             self._connection,
             "the log",
             lambda: self._from_one_consumer(place),
@@ -148,13 +148,15 @@ class LogFeed:
             async for batch in batches:
                 if batch:
                     last = batch[-1]
-                    place = Place(last.sequence, last.stored_ns, place.created)
+                    place = LogPosition(last.sequence, last.stored_ns, place.created)
                 yield batch
 
-    async def _from_one_consumer(self, after: Place) -> AsyncGenerator[list[LogMessage], None]:
+    async def _from_one_consumer(
+        self, after: LogPosition
+    ) -> AsyncGenerator[list[LogMessage], None]:
         """The message at the place itself is looked at, too: it must be the one it was."""
         check_log(after, await self.extent())
-        wanted = ShortLived(
+        wanted = EphemeralConsumer(
             stream=LOG, purpose="feed", first=after.sequence, idle=_IDLE, is_deleted=True
         )
         async with pulling_anew(self._connection, wanted) as pull:
@@ -170,7 +172,7 @@ class LogFeed:
                 if batch or known.pending == 0:
                     yield batch
 
-    async def _next(self, pull: Pulling) -> list[LogMessage]:
+    async def _next(self, pull: PullConsumer) -> list[LogMessage]:
         """The next messages; none of them when there are no more for now."""
         batch: list[LogMessage] = []
         while not batch:
@@ -181,7 +183,7 @@ class LogFeed:
         return batch
 
     def _gather(
-        self, first: Delivered | End, pull: Pulling, batch: list[LogMessage]
+        self, first: Delivered | End, pull: PullConsumer, batch: list[LogMessage]
     ) -> Literal[End.NOTHING_MORE] | None:
         """This one, and those that have arrived as well."""
         came: Delivered | End | None = first
@@ -196,7 +198,7 @@ class LogFeed:
         return None
 
 
-def check_log(after: Place, log: LogExtent) -> None:
+def check_log(after: LogPosition, log: LogExtent) -> None:
     """Raises LogReplaced when the place cannot be in this log."""
     if after.created is not None and after.created != log.created:
         raise LogReplaced(f"the log was made at {log.created}, not at {after.created}")
@@ -204,7 +206,7 @@ def check_log(after: Place, log: LogExtent) -> None:
         raise LogReplaced(f"the log ends at {log.last_sequence}, before {after.sequence}")
 
 
-def _check_place(after: Place, message: LogMessage) -> None:
+def _check_place(after: LogPosition, message: LogMessage) -> None:
     if after.stored_ns and message.stored_ns != after.stored_ns:
         raise LogReplaced(f"the log has another message at {after.sequence} than it had")
 

@@ -11,8 +11,12 @@ from typing import TYPE_CHECKING, Final
 from trellis_jobs.contract.topology import LOG
 from trellis_jobs.errors import NotConfirmed
 from trellis_jobs.jetstream.client.connection import ConnectionLost
-from trellis_jobs.jetstream.client.pull_consumer import PULL_SECONDS, ShortLived, pulling_anew
-from trellis_jobs.jetstream.client.resume_after_disconnect import through_outages
+from trellis_jobs.jetstream.client.pull_consumer import (
+    PULL_SECONDS,
+    EphemeralConsumer,
+    pulling_anew,
+)
+from trellis_jobs.jetstream.client.resume_after_disconnect import resume_after_disconnect
 from trellis_jobs.jetstream.log.feed import log_message
 from trellis_jobs.model import subjects
 from trellis_jobs.model.job import Entry
@@ -40,7 +44,7 @@ _PAUSES: Final = (0.005, 0.02, 0.05, 0.1, 0.25, 0.5, 0.0)
 UNTIL_ABREAST: Final = sum(_PAUSES)
 
 
-class Stretch(Value, frozen=True):
+class HistorySlice(Value, frozen=True):
     """Events of one job; `newest` is the last sequence there, also of what is no event, or 0."""
 
     entries: list[Entry]
@@ -57,10 +61,10 @@ class Histories:
         self._connection = connection
         self._deletes_consumers = deletes_consumers
 
-    async def stretch(self, job: JobAddress, *, after: int = 0, at_least: int = 0) -> Stretch:
+    async def stretch(self, job: JobAddress, *, after: int = 0, at_least: int = 0) -> HistorySlice:
         """Every event of the job in what messages() reads."""
         messages = await self.messages(job, after=after, at_least=at_least)
-        return Stretch(entries_in(messages), _end_of(messages))
+        return HistorySlice(entries_in(messages), _end_of(messages))
 
     async def reaching(self, job: JobAddress, sequence: int) -> list[LogMessage]:
         """Every message under the job's subjects up to that one at least, or NotConfirmed."""
@@ -118,7 +122,7 @@ class Histories:
         A lost connection, and a server that is not ready yet after it, is picked up where it broke.
         """
         position = after
-        read_on = through_outages(
+        read_on = resume_after_disconnect(
             self._connection,
             "the log",
             lambda: self._messages_after(position, watched, since),
@@ -137,8 +141,8 @@ class Histories:
             async for each in pull.what_comes(at_once=_AT_ONCE):
                 yield log_message(*each)
 
-    def _of(self, watched: str, first: int = 1, since: datetime | None = None) -> ShortLived:
-        return ShortLived(
+    def _of(self, watched: str, first: int = 1, since: datetime | None = None) -> EphemeralConsumer:
+        return EphemeralConsumer(
             stream=LOG,
             purpose="read",
             first=first,

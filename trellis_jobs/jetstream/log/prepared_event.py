@@ -35,7 +35,7 @@ class Refused(Value, frozen=True):
     last_sequence: int
 
 
-class Publish(Value, frozen=True):
+class PreparedEvent(Value, frozen=True):
     """One event ready to be sent, as often as it takes: same bytes, same guard, same id.
 
     `block` are its headers as they go out.
@@ -49,7 +49,7 @@ class Publish(Value, frozen=True):
     guard: int
 
     @property
-    def parts(self) -> tuple[Publish, ...]:
+    def parts(self) -> tuple[PreparedEvent, ...]:
         return (self,)
 
     @property

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from trellis_jobs.jetstream.client.connection import Connection
     from trellis_jobs.jetstream.client.message import Message
     from trellis_jobs.jetstream.log.history import Histories
-    from trellis_jobs.jetstream.log.prepared_event import Publish
+    from trellis_jobs.jetstream.log.prepared_event import PreparedEvent
     from trellis_jobs.model.context import JobContext
     from trellis_jobs.model.identity import JobAddress
     from trellis_jobs.wire.events import Undecodable
@@ -126,14 +126,14 @@ class LogReads:
         what = f"a read of {job.job_id} at sequence {at_least} or later"
         raise NotConfirmed(what, self._loop.time() - begun, job.job_id)
 
-    async def own_copy(self, publish: Publish) -> int | None:
+    async def own_copy(self, publish: PreparedEvent) -> int | None:
         """Where this very publish is, if it is the newest of its kind."""
         message = await self.newest(publish.subject)
         if message is None or (message.headers or {}).get(h.EVENT_ID) != publish.event_id:
             return None
         return sequence_of(message)
 
-    async def find(self, publish: Publish, refused_at: int) -> int | None:
+    async def find(self, publish: PreparedEvent, refused_at: int) -> int | None:
         """Where a publish is that was refused, perhaps by its own first copy; None: nowhere.
 
         A newer event of its kind tells at once. Otherwise only a history tells that goes as far as

@@ -13,7 +13,7 @@ import orjson
 from trellis_jobs.contract.features import LEVEL_2_11, LEVEL_2_12, LEVEL_2_14, Features
 from trellis_jobs.errors import InfrastructureError, NotConfirmed
 from trellis_jobs.jetstream.client import api
-from trellis_jobs.jetstream.client.connect_options import Access
+from trellis_jobs.jetstream.client.connect_options import ConnectOptions
 from trellis_jobs.jetstream.client.connection import Connection, ConnectionLost, NoResponders
 from trellis_jobs.jetstream.client.replication import is_live
 from trellis_jobs.jetstream.client.user_keys import is_seed
@@ -46,7 +46,7 @@ async def detect_features(connection: Connection) -> Features:
     return Features(version, int(info.get("api", {}).get("level", 0)))
 
 
-async def detect_replicas(access: Access, system_account: str) -> int:
+async def detect_replicas(access: ConnectOptions, system_account: str) -> int:
     """3 when at least three JetStream servers are current, else 1; asks the system account."""
     try:
         async with _system(access, system_account) as system:
@@ -55,7 +55,7 @@ async def detect_replicas(access: Access, system_account: str) -> int:
         return _undetected(error)
 
 
-async def own_report(access: Access, system_account: str) -> dict[str, Any] | None:
+async def own_report(access: ConnectOptions, system_account: str) -> dict[str, Any] | None:
     """What the server tells of its JetStream: settings and use; None where it does not tell."""
     try:
         async with _system(access, system_account) as system:
@@ -71,7 +71,7 @@ def writes_at_once(report: dict[str, Any] | None) -> bool | None:
 
 
 @asynccontextmanager
-async def _system(access: Access, system_account: str) -> AsyncIterator[Connection]:
+async def _system(access: ConnectOptions, system_account: str) -> AsyncIterator[Connection]:
     """It is given as a URL with user and password, or as a credentials file or seed."""
     system = await Connection.open(
         _access_to_system(access, system_account), name="jobs replica probe"
@@ -82,11 +82,13 @@ async def _system(access: Access, system_account: str) -> AsyncIterator[Connecti
         await system.close()
 
 
-def _access_to_system(access: Access, given: str) -> Access:
+def _access_to_system(access: ConnectOptions, given: str) -> ConnectOptions:
     if "://" in given:
-        return Access(servers=given, tls=access.tls, tls_first=access.tls_first)
+        return ConnectOptions(servers=given, tls=access.tls, tls_first=access.tls_first)
     known_by = {"nkey" if is_seed(given) else "credentials": given}
-    return Access(servers=access.servers, tls=access.tls, tls_first=access.tls_first, **known_by)
+    return ConnectOptions(
+        servers=access.servers, tls=access.tls, tls_first=access.tls_first, **known_by
+    )
 
 
 async def _ask_replicas(system: Connection) -> int:

@@ -13,7 +13,7 @@ from trellis_jobs.errors import InfrastructureMissing, RequestRefused
 from trellis_jobs.jetstream.client import api
 from trellis_jobs.jetstream.client.connection import ConnectionLost
 from trellis_jobs.jetstream.client.pull_consumer import pulling
-from trellis_jobs.jetstream.client.resume_after_disconnect import through_outages
+from trellis_jobs.jetstream.client.resume_after_disconnect import resume_after_disconnect
 from trellis_jobs.jetstream.client.stored_message import moment_of
 from trellis_jobs.jetstream.work.delivery import answer_bytes
 from trellis_jobs.model.settlement import Ack, Nak
@@ -49,7 +49,7 @@ class AdvisoryFeed:
 
     async def advisories(self) -> AsyncGenerator[Advisory, None]:
         """Without end, and through any outage; one that is not answered comes again."""
-        read_on = through_outages(
+        read_on = resume_after_disconnect(
             self._connection, "advisories", self._from_the_consumer, may_come_back=lambda: False
         )
         async with aclosing(read_on) as found:

@@ -14,9 +14,9 @@ from trellis_jobs.jetstream.client.delivery_info import read_reply
 from trellis_jobs.jetstream.work.lease_keeper import IN_PROGRESS, Lease
 from trellis_jobs.model import subjects
 from trellis_jobs.model.attempts import work_identity
-from trellis_jobs.model.delivery_decision import Delivered
+from trellis_jobs.model.delivery_decision import DeliveryRef
 from trellis_jobs.model.events import Begun
-from trellis_jobs.model.settlement import Ack, Answer, Nak, Silence, Term
+from trellis_jobs.model.settlement import Ack, Answer, Nak, NoAck, Term
 from trellis_jobs.model.standing import Head
 from trellis_jobs.wire import events as wire
 from trellis_jobs.wire import headers as h
@@ -48,7 +48,7 @@ class Delivery:
         connection: Connection,
         lease: Lease,
         begun: Begun,
-        delivered: Delivered,
+        delivered: DeliveryRef,
         head: Head,
         uptime: Callable[[], float],
     ) -> None:
@@ -107,7 +107,7 @@ def answer_bytes(answer: Answer) -> bytes | None:
             return b"-NAK " + orjson.dumps({"delay": nanoseconds(min(delay, _LONGEST_DELAY))})
         case Term(reason):
             return b"+TERM " + reason.encode()
-        case Silence():
+        case NoAck():
             return None
         case _:
             assert_never(answer)
@@ -128,7 +128,7 @@ def read_delivery(
         return entry.reason
     if not isinstance(entry.event, Begun) or entry.standing is None:
         return f"a {entry.event.kind} event begins no run"
-    delivered = Delivered(
+    delivered = DeliveryRef(
         work_identity(info.stream_sequence, info.stored_ns), info.number, entry.standing.run
     )
     lease, head = Lease(message.reply, ack_wait, uptime()), Head(sequence, entry.standing)

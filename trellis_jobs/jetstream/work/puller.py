@@ -99,7 +99,7 @@ class WorkQueue:
             subject = f"{self._inbox}.*"
             self._subscription = await self._connection.subscribe(subject, self._take)
 
-    async def deafen(self) -> None:
+    async def unsubscribe(self) -> None:
         """Without a listener the server drops what was asked for, so nothing comes any more.
 
         What it had sent by then is still received, and can be handed back.

@@ -21,12 +21,12 @@ class Sighting(Value, frozen=True):
     since: float
 
 
-class Sightings(Value, frozen=True):
+class LeaseObserver(Value, frozen=True):
     seen: tuple[Sighting, ...] = ()
 
-    def look(self, state: KeyState, now: float) -> Sightings:
+    def look(self, state: KeyState, now: float) -> LeaseObserver:
         known = {sighting.slot.token: sighting for sighting in self.seen}
-        return Sightings(
+        return LeaseObserver(
             tuple(
                 before
                 if (before := known.get(slot.token)) is not None and before.slot == slot

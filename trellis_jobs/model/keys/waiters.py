@@ -15,26 +15,26 @@ if TYPE_CHECKING:
     from trellis_jobs.model.keys.state import KeyState, Waiting
 
 # So long a free slot is left to a job that is first by age but may not be there to take it.
-COURTESY: Final = timedelta(milliseconds=50)
+HEAD_START: Final = timedelta(milliseconds=50)
 
 
-class LetIn(Value, frozen=True):
+class Admit(Value, frozen=True):
     """`patient`: it has waited long enough for those before it."""
 
     job_id: str
     patient: bool = False
 
 
-class StandBy(Value, frozen=True):
+class Wait(Value, frozen=True):
     """Nothing to do but wait: for news of the key, or at most so long."""
 
     at_most: timedelta | None = None
 
 
-Turn: TypeAlias = LetIn | StandBy
+Turn: TypeAlias = Admit | Wait
 
 
-def next_turn(
+def next_waiter(
     state: KeyState, line: Sequence[Waiting], *, now: datetime, free_for: timedelta
 ) -> Turn:
     """`line`: those that wait here, oldest first; `free_for`: since when a slot is known free.
@@ -44,12 +44,12 @@ def next_turn(
     holders = {slot.job_id for slot in state.active}
     for waiting in line:
         if waiting.job_id in holders:
-            return LetIn(waiting.job_id)
+            return Admit(waiting.job_id)
     if state.free == 0 or not line:
-        return StandBy()
+        return Wait()
     first = line[0]
     if len(due_before(first, state, now)) < state.free:
-        return LetIn(first.job_id)
-    if free_for >= COURTESY:
-        return LetIn(first.job_id, patient=True)
-    return StandBy(COURTESY - free_for)
+        return Admit(first.job_id)
+    if free_for >= HEAD_START:
+        return Admit(first.job_id, patient=True)
+    return Wait(HEAD_START - free_for)
