@@ -33,7 +33,7 @@ from trellis_jobs.jetstream.setup.provision import provision
 from trellis_jobs.model import events as e
 from trellis_jobs.model.identity import JobAddress
 from trellis_jobs.model.job_errors import JobError
-from trellis_jobs.model.standing import Head
+from trellis_jobs.model.job_status import Head
 from trellis_jobs.model.values import replace
 
 POLL_INTERVAL: Final = 0.05

@@ -16,9 +16,9 @@ from trellis_jobs.model.context import JobContext
 from trellis_jobs.model.identity import JobAddress
 from trellis_jobs.model.job import Entry, Job, fold
 from trellis_jobs.model.job_errors import JobError
+from trellis_jobs.model.job_status import JobStatus
 from trellis_jobs.model.json_values import Json
 from trellis_jobs.model.reducer import Illegal, advance
-from trellis_jobs.model.standing import Standing
 from trellis_jobs.model.values import replace
 from trellis_jobs.wire import events as wire
 from trellis_jobs.wire import headers as h
@@ -92,15 +92,15 @@ def messages(jobs: int) -> Iterator[tuple[str, bytes]]:
     """Of as many jobs at once as a busy queue has."""
     numbers = iter(range(jobs))
     while some := list(islice(numbers, _AT_ONCE)):
-        standings: dict[int, Standing] = {}
+        statuses: dict[int, JobStatus] = {}
         histories = {number: history(number) for number in some}
         for step in range(EVENTS_A_JOB):
             for number in some:
-                event, before = histories[number][step], standings.get(number)
+                event, before = histories[number][step], statuses.get(number)
                 moved = advance(before, event)
                 assert not isinstance(moved, Illegal)
-                standings[number] = replace(moved, run=1)
-                data = wire.encode(event, standings[number], before.state if before else None)
+                statuses[number] = replace(moved, run=1)
+                data = wire.encode(event, statuses[number], before.state if before else None)
                 yield subjects.lifecycle(event.job, event.kind), data
 
 

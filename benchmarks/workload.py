@@ -15,8 +15,8 @@ from trellis_jobs.model.attempts import Attempt, work_identity
 from trellis_jobs.model.context import JobContext
 from trellis_jobs.model.events import Event, EventKind
 from trellis_jobs.model.identity import JobAddress
+from trellis_jobs.model.job_status import JobStatus
 from trellis_jobs.model.reducer import Illegal, advance
-from trellis_jobs.model.standing import Standing
 from trellis_jobs.wire import events as wire
 from trellis_jobs.wire import headers as h
 
@@ -54,24 +54,24 @@ class Template:
 def templates() -> dict[EventKind, Template]:
     """A job's three events: made once, so that the pump sends as many bytes as the runtime."""
     made: dict[EventKind, Template] = {}
-    standing: Standing | None = None
+    status: JobStatus | None = None
     for sequence, event in enumerate(_history(Environment()), start=1_000_000):
-        before, after = standing, advance(standing, event)
+        before, after = status, advance(status, event)
         assert not isinstance(after, Illegal)
         data = wire.encode(event, after, before.state if before else None)
         made[event.kind] = Template(data, h.of_event(event.context, "0" * 24))
-        standing = after.recorded_at(sequence)
+        status = after.recorded_at(sequence)
     return made
 
 
-def _history(surroundings: Environment) -> list[Event]:
+def _history(environment: Environment) -> list[Event]:
     attempt = Attempt(
-        surroundings.new_id(), surroundings.new_id(), work_identity(1_000_000, 10**18), 1
+        environment.new_id(), environment.new_id(), work_identity(1_000_000, 10**18), 1
     )
     said: e.EventFields = {
-        "job": JobAddress(OURS, QUEUE.name, surroundings.new_id()),
-        "context": JobContext(surroundings.new_id(), surroundings.new_traceparent()),
-        "at": surroundings.now(),
+        "job": JobAddress(OURS, QUEUE.name, environment.new_id()),
+        "context": JobContext(environment.new_id(), environment.new_traceparent()),
+        "at": environment.now(),
         "tries": 0,
     }
     tried: e.AttemptFields = {**said, "tries": 1, "attempt": attempt, "concurrency": None}

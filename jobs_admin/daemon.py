@@ -114,10 +114,10 @@ class _Parts:
 
 @asynccontextmanager
 async def serving(
-    config: AdminConfig, surroundings: Environment | None = None
+    config: AdminConfig, environment: Environment | None = None
 ) -> AsyncIterator[Daemon]:
     """Runs, and answers, until the block is left; requests under way are answered before."""
-    around = surroundings or Environment()
+    around = environment or Environment()
     async with AsyncExitStack() as opened:
         access = access_to(config.nats).with_inbox_prefix(inbox_of(SERVICE_NAME))
         startup = Startup(config.connect_timeout)
@@ -231,7 +231,7 @@ def _runner(parts: _Parts) -> Runner:
         beat=min(LONGEST_BEAT, lease.total_seconds() / BEATS_A_LEASE),
     )
     possible = parts.loops.until_possible
-    return Runner(tools, around.new_id(), lease, around.uptime, possible)
+    return Runner(tools, around.new_id(), lease, around.monotonic, possible)
 
 
 def _retention(parts: _Parts, projector: Projector) -> Callable[[], Awaitable[object]]:
@@ -259,9 +259,9 @@ async def _assemble(
     for_health = await opened.enter_async_context(Readers.open(config.path, projector, count=1))
     loops = Loops(around.now, projector.until_open if projector else None)
     events = EventLog(connection, features, Histories(connection, deletes_consumers=True))
-    clock = ServerClock(connection, around.uptime)
+    clock = ServerClock(connection, around.monotonic)
     await clock.now()
-    keys = JobKeys(connection, events, Leases(clock, around.uptime), around.now)
+    keys = JobKeys(connection, events, Leases(clock, around.monotonic), around.now)
     return _Parts(
         config=config,
         around=around,

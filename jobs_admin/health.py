@@ -18,7 +18,7 @@ from trellis_jobs.environment import own_version
 from trellis_jobs.errors import JobsError
 from trellis_jobs.jetstream.client.stream_info import advisory_backlog, next_in_log, stream_size
 from trellis_jobs.jetstream.setup.storage_info import STREAMS, usages
-from trellis_jobs.model.fullness import Level
+from trellis_jobs.model.usage import Level
 from trellis_jobs.wire.fields import add_present
 
 if TYPE_CHECKING:

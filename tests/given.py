@@ -19,12 +19,12 @@ from trellis_jobs.model.events import EventKind
 from trellis_jobs.model.identity import JobAddress
 from trellis_jobs.model.job import Entry, Job, fold
 from trellis_jobs.model.job_errors import JobError
+from trellis_jobs.model.job_status import JobStatus
 from trellis_jobs.model.keys.state import KeyAddress, KeyState, Slot, Waiting
 from trellis_jobs.model.notes import LogLevel, LogLine, Notes, Progress
 from trellis_jobs.model.reducer import Illegal, advance
 from trellis_jobs.model.retry import RetryPolicy
 from trellis_jobs.model.settlement import AttemptContext
-from trellis_jobs.model.standing import Standing
 from trellis_jobs.model.states import JobState
 from trellis_jobs.model.values import replace
 
@@ -235,12 +235,12 @@ def job(*events: e.Event) -> Job:
     return folded
 
 
-def standing(*events: e.Event, **changes: Any) -> Standing:
-    return replace(job(*(events or LEADING_TO[S.PENDING])).standing, **changes)
+def status(*events: e.Event, **changes: Any) -> JobStatus:
+    return replace(job(*(events or LEADING_TO[S.PENDING])).status, **changes)
 
 
-def standing_in(state: JobState, **changes: Any) -> Standing:
-    return standing(*LEADING_TO[state], **changes)
+def status_in(state: JobState, **changes: Any) -> JobStatus:
+    return status(*LEADING_TO[state], **changes)
 
 
 def running(**changes: Any) -> AttemptContext:
@@ -307,7 +307,7 @@ NOTE: Final = ANY_EVENT.filter(
 def histories(draw: st.DrawFn, max_size: int = 16) -> list[e.Event]:
     """Any sequence of events, legal or not; every other one is legal where it stands."""
     history: list[e.Event] = []
-    stands: Standing | None = None
+    stands: JobStatus | None = None
     for _ in range(draw(st.integers(0, max_size))):
         before = stands
         legal = [event for event in ONE_OF_EACH if not isinstance(advance(before, event), Illegal)]

@@ -41,7 +41,7 @@ def own_version() -> str:
     return metadata.version("trellis-jobs")
 
 
-def uptime() -> float:
+def monotonic() -> float:
     """Seconds on a clock that goes on while the machine is suspended, unlike a monotonic one."""
     if hasattr(time, "CLOCK_BOOTTIME"):
         return time.clock_gettime(time.CLOCK_BOOTTIME)
@@ -51,9 +51,9 @@ def uptime() -> float:
 @dataclass(frozen=True, slots=True)
 class Environment:
     now: Callable[[], datetime] = utc_now
-    uptime: Callable[[], float] = uptime
+    monotonic: Callable[[], float] = monotonic
     new_id: Callable[[], str] = new_id
     new_traceparent: Callable[[], str] = new_traceparent
-    spread: Callable[[], float] = random.random
+    random: Callable[[], float] = random.random
     # How far the machine's clock is ahead of the server's, where that is measured.
     clock_ahead: Callable[[], timedelta | None] = lambda: None

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from trellis_jobs.jetstream.client.connection import Connection
     from trellis_jobs.jetstream.log.event_log import EventLog
     from trellis_jobs.model.identity import JobAddress
-    from trellis_jobs.model.standing import Head
+    from trellis_jobs.model.job_status import Head
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,5 +98,5 @@ def said_of(job: JobAddress, latest: Latest, at: datetime) -> e.EventFields:
         "job": job,
         "context": latest.context,
         "at": at,
-        "tries": latest.head.standing.tries,
+        "tries": latest.head.status.tries,
     }

@@ -13,8 +13,8 @@ from trellis_jobs.model import events as e
 from trellis_jobs.model import subjects
 from trellis_jobs.model.concurrency import Concurrency
 from trellis_jobs.model.job import Entry
+from trellis_jobs.model.job_status import Head
 from trellis_jobs.model.reducer import RULES
-from trellis_jobs.model.standing import Head
 from trellis_jobs.model.states import OVER, JobState
 from trellis_jobs.wire import log as wire
 
@@ -122,11 +122,11 @@ class Actions:
         """
         chase = JobFollower(self._connection, self._events, address, patience=self._patience)
         raced = False
-        run = None if known is None else known.job.standing.run
+        run = None if known is None else known.job.status.run
         known = known or await chase.read()
         while known is not None:
             job = known.job
-            if job.state not in legal_from or run not in (None, job.standing.run):
+            if job.state not in legal_from or run not in (None, job.status.run):
                 await self._leave_key(job, job.state)
                 return NotLegal(job, tuple(sorted(legal_from)), raced)
             event = plan(job, order, self._now())
@@ -138,7 +138,7 @@ class Actions:
                 await self._leave_key(job, job.state)  # the place that a retry has taken in its key
                 raise
             if isinstance(appended, Head):
-                await self._leave_key(job, appended.standing.state)
+                await self._leave_key(job, appended.status.state)
                 return Done(appended)
             raced, known = True, await chase.after(appended)
         return NoSuchJob()

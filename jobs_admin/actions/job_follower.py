@@ -18,7 +18,7 @@ from trellis_jobs.jetstream.log.history import see_that_it_reaches
 from trellis_jobs.model import subjects
 from trellis_jobs.model.events import Created
 from trellis_jobs.model.job import fold
-from trellis_jobs.model.standing import Head
+from trellis_jobs.model.job_status import Head
 
 if TYPE_CHECKING:
     from trellis_jobs.jetstream.client.connection import Connection
@@ -39,7 +39,7 @@ class Known:
 
     @property
     def head(self) -> Head:
-        return Head(self.up_to, self.job.standing)
+        return Head(self.up_to, self.job.status)
 
     @property
     def latest(self) -> Latest:

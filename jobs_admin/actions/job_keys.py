@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from trellis_jobs.jetstream.client.connection import Connection
     from trellis_jobs.jetstream.keys.read import StoredKey
     from trellis_jobs.jetstream.log.event_log import EventLog, Latest
-    from trellis_jobs.model.standing import Head
+    from trellis_jobs.model.job_status import Head
 
 log = logging.getLogger(__name__)
 
@@ -122,7 +122,7 @@ class JobKeys:
             context=retried.context,
         )
         try:
-            await self._apply(key, lambda state: key_slots.Left(_wait_anew(state, waiting)))
+            await self._apply(key, lambda state: key_slots.Removed(_wait_anew(state, waiting)))
         except JobsError as error:
             log.warning(
                 "job %s could not be added to its key, and runs without a place in its queue: %s",
@@ -164,7 +164,7 @@ class JobKeys:
         self, latest: Latest, job: JobAddress, state: KeyState, slot: Slot, because: str
     ) -> e.Event:
         """Ends the job if it runs under the slot; else a note, so that it is known who did it."""
-        at, standing = self._now(), latest.head.standing
+        at, status = self._now(), latest.head.status
         reason = (
             f"{because}; worker {slot.instance} had not renewed its slot of key {state.display!r} "
             f"since {slot.heartbeat_at:%Y-%m-%d %H:%M:%S} UTC"
@@ -174,10 +174,8 @@ class JobKeys:
             return e.StaleCompletionIgnored(**said, lost_attempt=slot.token, reason=reason)
         return e.Stale(
             **said,
-            attempt=standing.owner,
-            error=JobError(
-                type=Interruption.LEASE_OVER, message=reason, tries=standing.tries, at=at
-            ),
+            attempt=status.owner,
+            error=JobError(type=Interruption.LEASE_OVER, message=reason, tries=status.tries, at=at),
             concurrency=Concurrency(
                 key=state.display,
                 key_hash=state.address.hash,
@@ -194,7 +192,7 @@ class JobKeys:
             raise KeyStateMalformed(key.hash, subjects.key_state(key), found.reason)
         return found
 
-    async def _apply(self, key: KeyAddress, move: Callable[[KeyState], key_slots.Left]) -> None:
+    async def _apply(self, key: KeyAddress, move: Callable[[KeyState], key_slots.Removed]) -> None:
         stored = await self.read(key)
         if stored is not None:
             await self._bucket.apply(replace(stored, active=(), queued=()), move)
@@ -217,4 +215,4 @@ def _wait_anew(state: KeyState, waiting: Waiting) -> KeyState:
 
 
 def _verdict_on(latest: Latest, slot: Slot) -> object:
-    return fence(latest.head.standing, slot.token)
+    return fence(latest.head.status, slot.token)

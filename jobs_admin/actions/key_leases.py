@@ -34,9 +34,9 @@ class HeldKey:
 
 
 class Leases:
-    def __init__(self, clock: ServerClock, uptime: Callable[[], float]) -> None:
+    def __init__(self, clock: ServerClock, monotonic: Callable[[], float]) -> None:
         self._clock = clock
-        self._uptime = uptime
+        self._monotonic = monotonic
         self._sightings: dict[KeyAddress, LeaseObserver] = {}
 
     def look_at_all(self, busy: Mapping[KeyAddress, KeyState]) -> None:
@@ -48,11 +48,11 @@ class Leases:
 
     def over(self, key: KeyAddress) -> frozenset[str]:
         """The slots that were not renewed before our eyes."""
-        now, seen = self._uptime(), self._sightings.get(key, LeaseObserver()).seen
+        now, seen = self._monotonic(), self._sightings.get(key, LeaseObserver()).seen
         return frozenset(each.slot.token for each in seen if now - each.since >= lease(each.slot))
 
     async def look(self, stored: StoredKey) -> HeldKey:
-        key, now = stored.state.address, self._uptime()
+        key, now = stored.state.address, self._monotonic()
         self._look(key, stored.state)
         unchanged = (await self._clock.now() - stored.at).total_seconds()
         seen = self._sightings.get(key, LeaseObserver()).seen
@@ -69,7 +69,7 @@ class Leases:
     def _look(self, key: KeyAddress, state: KeyState) -> None:
         if state.active:
             known = self._sightings.get(key, LeaseObserver())
-            self._sightings[key] = known.look(state, self._uptime())
+            self._sightings[key] = known.observe(state, self._monotonic())
         else:
             self._sightings.pop(key, None)
 

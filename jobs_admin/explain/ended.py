@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from jobs_admin.api.reasons import Because
 from jobs_admin.explain.explanation import Explanation
 from jobs_admin.explain.words import by_whom, last_error, newest_errors, why
-from trellis_jobs.model.durations import spell
+from trellis_jobs.model.durations import format_duration
 from trellis_jobs.model.job_errors import Interruption
 from trellis_jobs.model.states import JobState
 
@@ -27,7 +27,7 @@ def explain_end(job: Job) -> Explanation:
 def _completed(job: Job) -> tuple[Because, str]:
     took = ""
     if job.run.started_at is not None and job.run.ended_at is not None:
-        took = f" in {spell(job.run.ended_at - job.run.started_at)}"
+        took = f" in {format_duration(job.run.ended_at - job.run.started_at)}"
     return Because.COMPLETED, f"It completed on try {job.tries} of {job.max_tries}{took}."
 
 

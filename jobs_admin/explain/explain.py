@@ -16,7 +16,7 @@ from jobs_admin.explain.words import (
     newest_errors,
     queue_of,
 )
-from trellis_jobs.model.durations import spell
+from trellis_jobs.model.durations import format_duration
 from trellis_jobs.model.states import JobState
 
 if TYPE_CHECKING:
@@ -61,7 +61,7 @@ def _past_deadline(job: Job, now: datetime) -> Explanation | None:
 
 
 def _retry_later(job: Job, now: datetime) -> Explanation | None:
-    at = job.standing.next_attempt_at
+    at = job.status.next_attempt_at
     if job.state is not JobState.RETRY or at is None or at <= now:
         return None
     return Explanation(
@@ -165,15 +165,15 @@ def _may_be_given_up(job: Job, queue: QueueConsumer, details: dict[str, Any]) ->
         Because.MAY_BE_GIVEN_UP,
         f"A worker of {queue_of(job)} has had it before and did not bring it to an end; the queue "
         f"delivers a job {limit} times, and these may be used up.",
-        f"it is delivered again within {spell(queue.ack_wait)}, or the admin runtime finds that "
-        "it will not be, and declares it dead",
+        f"it is delivered again within {format_duration(queue.ack_wait)}, or the admin runtime "
+        "finds that it will not be, and declares it dead",
         since=job.updated_at,
         details={**details, "deliveryLimit": limit},
     )
 
 
 def _running(job: Job, facts: Facts) -> Explanation:
-    owner, began = job.standing.owner, job.run.started_at
+    owner, began = job.status.owner, job.run.started_at
     where = f" on {owner.instance}" if owner else ""
     since = f" since {clock(began)}" if began else ""
     details: dict[str, Any] = {
@@ -216,7 +216,7 @@ def _left_alone(
             since=since,
             details=details,
         )
-    within = f" within {spell(facts.queue.ack_wait)}" if facts.queue else ""
+    within = f" within {format_duration(facts.queue.ack_wait)}" if facts.queue else ""
     return Explanation(
         Because.WORKER_GONE,
         f"{sentence}.",

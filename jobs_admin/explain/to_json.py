@@ -8,9 +8,9 @@ import orjson
 
 from trellis_jobs.model.job import Entry, Ignored, reduce
 from trellis_jobs.wire import log as wire
+from trellis_jobs.wire.event_redaction import redact
 from trellis_jobs.wire.events import Undecodable
 from trellis_jobs.wire.fields import add_present, is_too_deep
-from trellis_jobs.wire.shown_events import shown
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -46,7 +46,7 @@ def told_message(message: LogMessage) -> tuple[dict[str, Any], Entry | Undecodab
     }
     read = wire.read(message.subject, message.sequence, message.data, message.headers)
     if isinstance(read, Entry):
-        told["event"] = shown(_told(message.data))
+        told["event"] = redact(_told(message.data))
         return told, read
     if not isinstance(read, Undecodable):
         read = Undecodable(message.sequence, "a worker's heartbeat, and no event of a job")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from trellis_jobs.model.durations import spell
+from trellis_jobs.model.durations import format_duration
 from trellis_jobs.wire import job_errors
 
 if TYPE_CHECKING:
@@ -43,11 +43,11 @@ def clock(at: datetime) -> str:
 
 
 def ago(at: datetime, now: datetime) -> str:
-    return f"{spell(now - at)} ago"
+    return f"{format_duration(now - at)} ago"
 
 
 def due_in(at: datetime, now: datetime) -> str:
-    return f"in {spell(at - now)}"
+    return f"in {format_duration(at - now)}"
 
 
 def _line(text: str) -> str:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from trellis_jobs.jetstream.log.event_log import Latest
     from trellis_jobs.jetstream.work.messages import WorkMessages
     from trellis_jobs.model.attempts import Attempt
-    from trellis_jobs.model.standing import Standing
+    from trellis_jobs.model.job_status import JobStatus
 
 log = logging.getLogger(__name__)
 
@@ -34,11 +34,11 @@ class Exhausted:
     at: datetime
 
 
-def stands_for(message: WorkMessage, standing: Standing) -> bool:
+def stands_for(message: WorkMessage, status: JobStatus) -> bool:
     """Whether the job would still be run from this message, if it were delivered."""
-    if standing.is_over or standing.run != message.run:
+    if status.is_over or status.run != message.run:
         return False
-    runs_from = standing.owner.work if standing.owner is not None else None
+    runs_from = status.owner.work if status.owner is not None else None
     return runs_from in (None, message.work)
 
 
@@ -46,20 +46,20 @@ def plan_death(
     message: WorkMessage, exhausted: Exhausted, latest: Latest, now: datetime
 ) -> e.Dead | None:
     """In the name of the attempt that owns the job, if one does: that is the one that is lost."""
-    standing = latest.head.standing
-    if not stands_for(message, standing):
+    status = latest.head.status
+    if not stands_for(message, status):
         return None
-    last = f", the last time to worker {standing.owner.instance}" if standing.owner else ""
+    last = f", the last time to worker {status.owner.instance}" if status.owner else ""
     error = JobError(
         type=Interruption.DELIVERIES_EXHAUSTED,
         message=(
             f"consumer {exhausted.consumer} delivered the job {exhausted.deliveries} times"
             f"{last}, and no worker brought it to an end"
         ),
-        tries=standing.tries,
+        tries=status.tries,
         at=now,
     )
-    return e.Dead(**said_of(message.job, latest, now), attempt=standing.owner, error=error)
+    return e.Dead(**said_of(message.job, latest, now), attempt=status.owner, error=error)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,14 +79,14 @@ class Burials:
 
     async def _end(self, message: WorkMessage, exhausted: Exhausted, latest: Latest) -> bool:
         """False: the job runs again by now, so the message is needed."""
-        owner = latest.head.standing.owner
+        owner = latest.head.status.owner
         if await self._has_begun_since(message, owner, exhausted.at):
             return False
         is_needed = False
 
         def plan(newest: Latest) -> e.Event | None:
             nonlocal is_needed
-            is_needed = newest.head.standing.owner not in (None, owner)
+            is_needed = newest.head.status.owner not in (None, owner)
             return None if is_needed else plan_death(message, exhausted, newest, self.now())
 
         dead = await self.verdicts.append(message.job, latest, plan)

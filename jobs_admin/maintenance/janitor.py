@@ -32,8 +32,8 @@ PAGE: Final = 500
 
 def plan_expiry(job: JobAddress, latest: Latest, now: datetime) -> e.Expired | None:
     """By the deadline of the run that the job is in: an operator's retry may have dropped it."""
-    standing = latest.head.standing
-    if standing.is_over or standing.deadline is None or standing.deadline > now:
+    status = latest.head.status
+    if status.is_over or status.deadline is None or status.deadline > now:
         return None
     return e.Expired(**said_of(job, latest, now), by="janitor", reason="the deadline passed")
 
@@ -90,5 +90,5 @@ class Janitor:
             job.job_type,
             extra={"job": job.job_id},
         )
-        if ended.before.head.standing.state is not JobState.ACTIVE:
+        if ended.before.head.status.state is not JobState.ACTIVE:
             await self._keys.withdraw(job, late.concurrency)

@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from jobs_admin.maintenance.pace import Pace
     from jobs_admin.reads.readers import Readers
     from trellis_jobs.jetstream.keys.scan import KeyChanges
+    from trellis_jobs.model.job_status import JobStatus
     from trellis_jobs.model.keys.state import KeyAddress, KeyState, Slot
-    from trellis_jobs.model.standing import Standing
 
 log = logging.getLogger(__name__)
 
@@ -44,22 +44,22 @@ class Leftovers:
 
 def plan_repair(
     state: KeyState,
-    standings: Mapping[str, Standing | None],
+    statuses: Mapping[str, JobStatus | None],
     expired: frozenset[str],
     now: datetime,
 ) -> Leftovers | None:
-    """`standings`: of the jobs that are to be judged; `expired`: slots whose lease is over.
+    """`statuses`: of the jobs that are to be judged; `expired`: slots whose lease is over.
 
     A slot whose lease is not over may belong to a handler that is tidying up.
     """
 
     def is_left_over(job_id: str, entered_at: datetime, grace: timedelta) -> bool:
-        if job_id not in standings:
+        if job_id not in statuses:
             return False
-        standing = standings[job_id]
-        if standing is None:
+        status = statuses[job_id]
+        if status is None:
             return now - entered_at > ABANDONED_AFTER
-        return standing.is_over and now - entered_at >= grace
+        return status.is_over and now - entered_at >= grace
 
     slots = tuple(
         slot
@@ -142,11 +142,11 @@ class KeyRepair:
     async def _repair(self, doubted: tuple[KeyAddress, list[JobAddress]]) -> None:
         key, jobs = doubted
         state = self._busy[key]
-        standings: dict[str, Standing | None] = {}
+        statuses: dict[str, JobStatus | None] = {}
         for job in jobs:
             latest = await self.verdicts.current(job)
-            standings[job.job_id] = None if latest is None else latest.head.standing
-        left = plan_repair(state, standings, self.keys.leases.over(key), self.now())
+            statuses[job.job_id] = None if latest is None else latest.head.status
+        left = plan_repair(state, statuses, self.keys.leases.over(key), self.now())
         if left is not None:
             log.warning(
                 "key repair: removing jobs that are over from key %s",

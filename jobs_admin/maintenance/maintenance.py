@@ -58,7 +58,7 @@ class Upkeep:
         verdicts = GuardedAppender(self.connection, self.events)
         work = WorkMessages(self.connection)
         consumers = QueueConsumers(self.connection)
-        absences = Absences(Presence(self.connection, self.events.features), self.around.uptime)
+        absences = Absences(Presence(self.connection, self.events.features), self.around.monotonic)
         burials = Burials(verdicts=verdicts, work=work, keys=self.keys, now=self.around.now)
         advisories = Advisories(AdvisoryFeed(self.connection), consumers, work, burials)
         janitor = Janitor(
@@ -103,7 +103,7 @@ class Upkeep:
             keys=self.keys,
             burials=burials,
             absences=absences,
-            uptime=self.around.uptime,
+            monotonic=self.around.monotonic,
         )
 
     def _key_repair(self, verdicts: GuardedAppender) -> KeyRepair:

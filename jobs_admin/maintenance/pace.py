@@ -27,7 +27,7 @@ class Pace:
     """`position`: how far the projection is. It moves while anything is written to the log."""
 
     position: Callable[[], int]
-    uptime: Callable[[], float] = time.monotonic
+    monotonic: Callable[[], float] = time.monotonic
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
     _last_position: int | None = None
     _moved_at: float = -inf
@@ -45,15 +45,15 @@ class Pace:
         """
         results: list[R] = []
         for start in range(0, len(items), AT_ONCE):
-            began = self.uptime()
+            began = self.monotonic()
             results += await abreast(work, items[start : start + AT_ONCE])
             went_on()
             if self._is_log_busy():
-                await self.sleep(REST * (self.uptime() - began))
+                await self.sleep(REST * (self.monotonic() - began))
         return results
 
     def _is_log_busy(self) -> bool:
-        position, now = self.position(), self.uptime()
+        position, now = self.position(), self.monotonic()
         if self._last_position not in (None, position):
             self._moved_at = now
         self._last_position = position

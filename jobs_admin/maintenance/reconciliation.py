@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from trellis_jobs.jetstream.work.messages import WorkMessages
     from trellis_jobs.model.attempts import Attempt
     from trellis_jobs.model.identity import JobAddress
-    from trellis_jobs.model.standing import Standing
+    from trellis_jobs.model.job_status import JobStatus
 
 log = logging.getLogger(__name__)
 
@@ -71,7 +71,7 @@ class Leave:
 Course: TypeAlias = PutBack | GiveUpOn | Leave
 
 
-def course(seen: Standing, stands: Standing | None) -> Course:
+def course(seen: JobStatus, stands: JobStatus | None) -> Course:
     """For a job without a work message; `seen` a while ago, and `stands` now."""
     if stands is None or stands != seen or stands.is_over:
         return Leave()
@@ -83,17 +83,17 @@ def course(seen: Standing, stands: Standing | None) -> Course:
 
 def plan_loss(job: JobAddress, latest: Latest, lost: Attempt, now: datetime) -> e.Event | None:
     """Another try, unless this was the last; nothing when the job is no longer the lost one's."""
-    standing = latest.head.standing
-    if standing.owner != lost:
+    status = latest.head.status
+    if status.owner != lost:
         return None
     error = JobError(
         type=Interruption.WORK_LOST,
         message=f"worker {lost.instance} is gone, and so is the work message",
-        tries=standing.tries,
+        tries=status.tries,
         at=now,
     )
     said = said_of(job, latest, now)
-    if standing.tries_are_used_up:
+    if status.tries_exhausted:
         return e.Dead(**said, attempt=lost, error=error)
     return e.RetryScheduled(**said, attempt=lost, error=error)
 
@@ -199,10 +199,10 @@ class Reconciliation:
         if await self.work.is_there(job):
             return False
         latest = await self.verdicts.unmoved(job, quiet.seen, known_up_to)
-        standing = quiet.seen.head.standing
-        match course(standing, latest.head.standing if latest else None):
+        status = quiet.seen.head.status
+        match course(status, latest.head.status if latest else None):
             case PutBack():
-                return await self.work.put_back(job, standing.run)
+                return await self.work.put_back(job, status.run)
             case GiveUpOn(lost) if latest is not None:
                 return await self._give_up_on(job, lost, latest)
             case _:
@@ -216,6 +216,6 @@ class Reconciliation:
         ended = await self.verdicts.append(
             job, latest, lambda newest: plan_loss(job, newest, lost, self.now())
         )
-        if ended is None or ended.head.standing.is_over:
+        if ended is None or ended.head.status.is_over:
             return False
-        return await self.work.put_back(job, ended.head.standing.run)
+        return await self.work.put_back(job, ended.head.status.run)

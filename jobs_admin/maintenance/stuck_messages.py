@@ -30,8 +30,8 @@ if TYPE_CHECKING:
     from trellis_jobs.jetstream.work.consumer_info import QueueConsumer, QueueConsumers
     from trellis_jobs.jetstream.work.messages import NoWork, WorkMessages
     from trellis_jobs.model.attempts import Attempt
+    from trellis_jobs.model.job_status import JobStatus
     from trellis_jobs.model.keys.state import KeyState
-    from trellis_jobs.model.standing import Standing
 
 log = logging.getLogger(__name__)
 
@@ -67,9 +67,9 @@ def exhausted_for_certain(before: QueueConsumer, there: int, after: QueueConsume
     return min(there - each.pending - each.unanswered for each in (before, after))
 
 
-def may_be_waiting(standing: Standing, job_id: str, key: KeyState | None, now: datetime) -> bool:
+def may_be_waiting(status: JobStatus, job_id: str, key: KeyState | None, now: datetime) -> bool:
     """Whether a worker may have a job in its hands that does not run: for later, or for its key."""
-    if standing.next_attempt_at is not None and standing.next_attempt_at > now:
+    if status.next_attempt_at is not None and status.next_attempt_at > now:
         return True
     return key is not None and key.free == 0 and key.slot_of(job_id) is None
 
@@ -82,7 +82,7 @@ class StuckMessages:
     keys: JobKeys
     burials: Burials
     absences: Absences
-    uptime: Callable[[], float]
+    monotonic: Callable[[], float]
     _watched: dict[str, Watched] = field(default_factory=dict)
 
     async def sweep(self) -> None:
@@ -126,21 +126,21 @@ class StuckMessages:
             latest = await self.verdicts.current(message.job)
         if latest is None or not isinstance(message, WorkMessage):
             return self._watch(message, consumer, 0)
-        if await self._is_in_hand(message, latest.head.standing, consumer):
+        if await self._is_in_hand(message, latest.head.status, consumer):
             return None
         return self._watch(message, consumer, latest.head.sequence)
 
     async def _is_in_hand(
-        self, message: WorkMessage, standing: Standing, consumer: QueueConsumer
+        self, message: WorkMessage, status: JobStatus, consumer: QueueConsumer
     ) -> bool:
         """Whether a worker may well have the message, and do something about it."""
-        if not stands_for(message, standing):
+        if not stands_for(message, status):
             return False
-        if standing.state is JobState.ACTIVE:
-            return not await self._is_abandoned(message, standing.owner, consumer)
+        if status.state is JobState.ACTIVE:
+            return not await self._is_abandoned(message, status.owner, consumer)
         key = key_of(message.job, message.begun.concurrency)
         state = None if key is None else await self.keys.read(key)
-        return may_be_waiting(standing, message.job.job_id, state, consumer.at)
+        return may_be_waiting(status, message.job.job_id, state, consumer.at)
 
     async def _is_abandoned(
         self, message: WorkMessage, owner: Attempt | None, consumer: QueueConsumer
@@ -153,14 +153,14 @@ class StuckMessages:
         name = f"{consumer.name} {message.sequence} {message.stored_at}"
         known = self._watched.get(name)
         if known is None or known.head != head:
-            known = Watched(head, self.uptime())
+            known = Watched(head, self.monotonic())
         return Suspect(name, message.sequence, message.stored_at, known)
 
     async def _bury_ripe(self, suspects: list[Suspect], consumer: QueueConsumer) -> None:
         """By then the server would have delivered each as often as it may."""
         patience = (_limit(consumer) + 1) * consumer.ack_wait.total_seconds()
         for suspect in suspects:
-            if self.uptime() - suspect.watched.since >= patience:
+            if self.monotonic() - suspect.watched.since >= patience:
                 await self._bury(suspect, consumer)
 
     async def _bury(self, suspect: Suspect, consumer: QueueConsumer) -> None:

@@ -26,9 +26,9 @@ class _Sighting:
 
 
 class Absences:
-    def __init__(self, presence: Presence, uptime: Callable[[], float]) -> None:
+    def __init__(self, presence: Presence, monotonic: Callable[[], float]) -> None:
         self._presence = presence
-        self._uptime = uptime
+        self._monotonic = monotonic
         self._seen: dict[tuple[str, str, str], _Sighting] = {}
 
     async def is_lost(self, job: JobAddress, instance: str, ack_wait: timedelta) -> bool:
@@ -40,7 +40,7 @@ class Absences:
         """Since when there is no sign of the worker, in seconds; 0 while there is."""
         worker = (job.service, job.job_type, instance)
         newest = await self._presence.newest(*worker)
-        now = self._uptime()
+        now = self._monotonic()
         known = self._seen.get(worker)
         if newest is None or known is None or known.heartbeat != newest:
             if newest is not None:

@@ -41,14 +41,14 @@ class Runner:
         tools: RunContext,
         instance: str,
         lease: timedelta,
-        uptime: Callable[[], float],
+        monotonic: Callable[[], float],
         until_possible: Callable[[], Awaitable[None]] | None = None,
     ) -> None:
         self._tools = tools
         self._until_possible = until_possible
         self._instance = instance
         self._lease = lease.total_seconds()
-        self._uptime = uptime
+        self._monotonic = monotonic
         self._started = asyncio.Event()
         self._running: dict[str, asyncio.Task[None]] = {}
         self._over: set[str] = set()
@@ -98,7 +98,7 @@ class Runner:
             self._running[written.operation.id] = task
 
     def _is_silent(self, stored: Stored) -> bool:
-        now, name = self._uptime(), stored.operation.id
+        now, name = self._monotonic(), stored.operation.id
         revision, since = self._seen.get(name, (0, now))
         if revision != stored.revision:
             since = now

@@ -35,7 +35,7 @@ class Change:
 
         A job that runs has new events all the time: of such, the run must have begun by then.
         """
-        began = job.standing.run if job.state in LIVE else last_sequence
+        began = job.status.run if job.state in LIVE else last_sequence
         return began <= bound
 
 

@@ -157,7 +157,7 @@ def _project_job(
             if row.job is not before:
                 _note(row, entry.event, changes)
             # An event that is only a note leaves the job where it stands.
-            if before is None or row.job.standing is not before.standing:
+            if before is None or row.job.status is not before.status:
                 _count(message, entry.event, changes)
     return row
 
@@ -176,7 +176,7 @@ def _count(message: LogMessage, event: Event, changes: Changes) -> None:
 
 
 def _number_lines(row: JobRow, lines: tuple[LogLine, ...], changes: Changes) -> None:
-    run = row.job.standing.run
+    run = row.job.status.run
     for line in lines:
         row.lines += 1
         changes.lines.append(NumberedLine(row.number, row.lines, run, line))

@@ -81,7 +81,7 @@ def moment_of(micros: int) -> datetime:
 
 def to_row(row: JobRow) -> Columns:
     """In the order of COLUMNS."""
-    job, standing, run = row.job, row.job.standing, row.job.run
+    job, status, run = row.job, row.job.status, row.job.run
     held, error = run.concurrency, job.last_error
     folded = folded_error(error) if error else None
     return (
@@ -89,20 +89,20 @@ def to_row(row: JobRow) -> Columns:
         job.address.service,
         job.address.job_type,
         job.address.job_id,
-        standing.state.value,
-        standing.tries,
-        standing.max_tries,
+        status.state.value,
+        status.tries,
+        status.max_tries,
         microseconds(job.created_at),
         last_change(job),
         optional_microseconds(run.started_at),
         optional_microseconds(run.ended_at),
-        optional_microseconds(standing.deadline),
-        optional_microseconds(standing.next_attempt_at),
-        standing.owner.instance if standing.owner else None,
+        optional_microseconds(status.deadline),
+        optional_microseconds(status.next_attempt_at),
+        status.owner.instance if status.owner else None,
         held.key if held else None,
         held.key_hash if held else None,
         folded,
-        cause_of(folded) if standing.state is JobState.DEAD else 0,
+        cause_of(folded) if status.state is JobState.DEAD else 0,
         row.last_sequence,
         row.last_stored_at,
         row.lines,

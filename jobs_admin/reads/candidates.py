@@ -10,7 +10,7 @@ import orjson
 from jobs_admin.projection.rows import microseconds
 from trellis_jobs.jetstream.log.event_log import Latest
 from trellis_jobs.model.identity import JobAddress
-from trellis_jobs.model.standing import Head
+from trellis_jobs.model.job_status import Head
 from trellis_jobs.model.states import JobState
 from trellis_jobs.wire import jobs as wire
 
@@ -140,5 +140,5 @@ async def states_of(
 def _candidate(row: tuple[Any, ...]) -> Candidate:
     at, number, last_sequence, document = row
     job = wire.from_json(orjson.loads(document))
-    seen = Latest(Head(last_sequence, job.standing), job.context)
+    seen = Latest(Head(last_sequence, job.status), job.context)
     return Candidate(job.address, seen, job.run.concurrency, PageEnd(at, number))

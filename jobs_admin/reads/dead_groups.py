@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 from jobs_admin.projection.error_patterns import pattern_of
 from jobs_admin.projection.rows import microseconds, moment_of
 from jobs_admin.reads.job_counts import begin_of_slot, slot_of
-from jobs_admin.reads.job_filter import Conditions, narrowest, of_queue, standing
+from jobs_admin.reads.job_filter import Conditions, narrowest, of_queue, status
 from jobs_admin.reads.readers import LONGEST_QUESTION
 
 if TYPE_CHECKING:
@@ -141,7 +141,7 @@ async def _sorted(
 
 
 def _texts(wanted: JobFilter) -> Conditions:
-    of = standing(wanted)
+    of = status(wanted)
     query = (
         f"SELECT service, type, cause, sum(jobs) AS jobs FROM error_counts{of.where} "  # noqa: S608
         "GROUP BY service, type, cause"

@@ -15,7 +15,7 @@ _EVENTS: Final = (
     "FROM ignored_events WHERE (?1 IS NULL OR service = ?1) AND (?2 IS NULL OR type = ?2)"
 )
 # By the tokens of the subject that name them: neither has a character that GLOB knows.
-_SERVICE_AT: Final = subjects.EVERYTHING.index(">") + 1
+_SERVICE_AT: Final = subjects.ALL_EVENTS.index(">") + 1
 _FROM_SERVICE: Final = f"substr(subject, {_SERVICE_AT})"
 _FROM_TYPE: Final = f"substr({_FROM_SERVICE}, instr({_FROM_SERVICE}, '.') + 1)"
 _MESSAGES: Final = (

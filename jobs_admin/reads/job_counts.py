@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from jobs_admin.projection.counters import SLOT
 from jobs_admin.projection.rows import microseconds, moment_of
-from jobs_admin.reads.job_filter import Conditions, counts, narrowest, standing
+from jobs_admin.reads.job_filter import Conditions, counts, narrowest, status
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -32,7 +32,7 @@ async def count(database: aiosqlite.Connection, wanted: JobFilter) -> int:
     if wanted.is_impossible:
         return 0
     if wanted.is_counted:
-        return await _sum(database, counts(wanted), standing(wanted))
+        return await _sum(database, counts(wanted), status(wanted))
     if wanted.is_counted_by_change:
         return await _changed(database, wanted)
     return await _looked_at(database, wanted)
@@ -50,7 +50,7 @@ async def _changed(database: aiosqlite.Connection, wanted: JobFilter) -> int:
     if until is not None:
         slots += Conditions(("slot < ?",), (slot_of(until),))
         found += await _looked_at(database, replace(wanted, since=begin_of_slot(until)))
-    return found + await _sum(database, "change_counts", slots + standing(wanted))
+    return found + await _sum(database, "change_counts", slots + status(wanted))
 
 
 def slot_of(moment: datetime) -> int:

@@ -49,7 +49,7 @@ class Route:
     conditions: Conditions
 
 
-def standing(wanted: JobFilter) -> Conditions:
+def status(wanted: JobFilter) -> Conditions:
     """Of a job, or of a count of jobs."""
     found = of_queue(wanted)
     if wanted.states is not None:
@@ -77,7 +77,7 @@ def counts(wanted: JobFilter) -> str:
 
 def by_age(wanted: JobFilter) -> Route:
     """Newest first, past all that is not wanted: for filters that most jobs pass."""
-    conditions = standing(wanted) + _rest(wanted)
+    conditions = status(wanted) + _rest(wanted)
     if wanted.until is not None:
         # Goes without saying, and leads past those that are too new.
         conditions += Conditions(("created_at < ?",), (microseconds(wanted.until),))
@@ -86,7 +86,7 @@ def by_age(wanted: JobFilter) -> Route:
 
 def narrowest(wanted: JobFilter) -> Route:
     """By what leaves the fewest jobs, in no order."""
-    conditions = standing(wanted) + _rest(wanted)
+    conditions = status(wanted) + _rest(wanted)
     if wanted.key is not None:
         return Route("jobs_projection AS j INDEXED BY jobs_by_key", conditions)
     if wanted.payload:
@@ -106,7 +106,7 @@ def narrowest(wanted: JobFilter) -> Route:
 
 def _by_error(wanted: JobFilter, conditions: Conditions) -> Route:
     """By each of the texts that match, of which there are fewer than jobs."""
-    of = standing(wanted)
+    of = status(wanted)
     texts = f"error IN (SELECT error FROM error_counts{of.where})"  # noqa: S608 - only marks
     source = "jobs_projection AS j INDEXED BY jobs_by_error"
     return Route(source, Conditions((texts,), of.values) + conditions)

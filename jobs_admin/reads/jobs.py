@@ -18,7 +18,7 @@ from jobs_admin.reads.job_filter import (
     by_age,
     counts,
     narrowest,
-    standing,
+    status,
 )
 from jobs_admin.reads.readers import LONGEST_QUESTION
 
@@ -212,7 +212,7 @@ async def _streams(database: aiosqlite.Connection, wanted: JobFilter) -> list[Ro
             Route(_JOBS, Conditions(("state = ?",), (state.value,)))
             for state in dict.fromkeys(wanted.states)
         ]
-    of, one = standing(wanted), ["service", "type", "state"]
+    of, one = status(wanted), ["service", "type", "state"]
     source = _JOBS
     if wanted.error is not None:
         one, source = [*one, "error"], f"{_JOBS} INDEXED BY jobs_by_error"

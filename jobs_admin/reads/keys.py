@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from jobs_admin.api.job_filter import JobFilter
-from jobs_admin.reads.job_filter import Conditions, standing
+from jobs_admin.reads.job_filter import Conditions, status
 
 if TYPE_CHECKING:
     from jobs_admin.reads.readers import Readers
@@ -81,7 +81,7 @@ async def busy(
     limit: int,
 ) -> BusyKeys:
     """Keys with jobs that are not over, those with the most of them first."""
-    of = standing(JobFilter(service=service, type=job_type))
+    of = status(JobFilter(service=service, type=job_type))
     async with readers.snapshot() as database:
         rows = await database.execute_fetchall(busy_query(of), (*of.values, limit, offset))
         count = f"SELECT count(*) FROM key_counts{of.where}"  # noqa: S608 - only marks

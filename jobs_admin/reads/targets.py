@@ -11,7 +11,7 @@ from jobs_admin.actions.job_follower import Known
 from jobs_admin.api.views.jobs import JobPlace
 from jobs_admin.projection.rows import moment_of
 from jobs_admin.reads.job_counts import count
-from jobs_admin.reads.job_filter import counts, narrowest, standing
+from jobs_admin.reads.job_filter import counts, narrowest, status
 from jobs_admin.reads.jobs import page_query
 from jobs_admin.reads.readers import LONGEST_QUESTION
 from trellis_jobs.wire import jobs as wire
@@ -68,7 +68,7 @@ async def matched(readers: Readers, wanted: JobFilter) -> list[Matched]:
     """How many jobs there are of each queue and state. Raises QuestionTooLong."""
     if wanted.is_impossible:
         return []
-    of, source, number = standing(wanted), counts(wanted), "sum(jobs)"
+    of, source, number = status(wanted), counts(wanted), "sum(jobs)"
     if not wanted.is_counted:
         route = narrowest(wanted)
         of, source, number = route.conditions, route.source, "count(*)"

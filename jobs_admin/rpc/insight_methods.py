@@ -126,7 +126,7 @@ class InsightMethods:
             self._held_key(job),
             self._work_of(job),
         )
-        owner = job.standing.owner
+        owner = job.status.owner
         seen = {worker.instance: worker.seen_at for worker in workers}
         owner_seen_at = seen.get(owner.instance) if owner else None
         return Facts(

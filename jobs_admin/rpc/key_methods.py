@@ -16,7 +16,7 @@ from jobs_admin.reads import keys as reads
 from jobs_admin.reads.read_your_writes import caught_up, showing_what_was_done
 from jobs_admin.rpc.pages import page_json
 from jobs_admin.rpc.router import Method
-from trellis_jobs.model.durations import spell
+from trellis_jobs.model.durations import format_duration
 from trellis_jobs.model.keys.state import KeyAddress, KeyState, Slot
 from trellis_jobs.wire.fields import add_present
 
@@ -161,9 +161,9 @@ def _slot_json(slot: Slot, now: datetime) -> dict[str, Any]:
 
 def _still_renewed(asked: inputs.ReleaseInput, slot: Slot, left: timedelta) -> Invalid:
     problem = (
-        f"job {asked.job_id} runs on worker {slot.instance}, whose lease lasts {spell(left)} more "
-        "unless it is renewed: only a slot that is renewed no more can be released; to stop the "
-        "job, cancel it"
+        f"job {asked.job_id} runs on worker {slot.instance}, whose lease lasts "
+        f"{format_duration(left)} more unless it is renewed: only a slot that is renewed no more "
+        "can be released; to stop the job, cancel it"
     )
     return Invalid(problem, [Issue("/jobId", problem)], leaseExpiresAt=slot.expires_at)
 

@@ -13,15 +13,15 @@ from typing import Any, Final
 from hypothesis import strategies as st
 
 from jobs_admin.projection.rows import microseconds
-from tests.given import NOON, REPORT, created, histories, standing_in
+from tests.given import NOON, REPORT, created, histories, status_in
 from trellis_jobs.jetstream.log.feed import LogMessage
 from trellis_jobs.model import events as e
 from trellis_jobs.model import subjects
 from trellis_jobs.model.concurrency import Concurrency
 from trellis_jobs.model.identity import JobAddress
+from trellis_jobs.model.job_status import JobStatus
 from trellis_jobs.model.presence import WorkerHeartbeat
 from trellis_jobs.model.reducer import RULES, Illegal, advance
-from trellis_jobs.model.standing import Standing
 from trellis_jobs.model.states import JobState
 from trellis_jobs.model.values import replace
 from trellis_jobs.wire import events as wire
@@ -54,18 +54,18 @@ class Scribe:
     def __init__(self, at: datetime = NOON) -> None:
         self.messages: list[LogMessage] = []
         self._at = at
-        self._standing: dict[JobAddress, Standing] = {}
+        self._status: dict[JobAddress, JobStatus] = {}
 
     def write(self, *events: e.Event) -> Scribe:
         for event in events:
-            before = self._standing.get(event.job)
+            before = self._status.get(event.job)
             moved = advance(before, event)
             sequence = len(self.messages) + 1
             if isinstance(moved, Illegal):
                 # As a runtime would that believes something else of the job, and names no run.
-                said = standing_in(RULES[event.kind].leads_to or JobState.PENDING, run=0)
+                said = status_in(RULES[event.kind].leads_to or JobState.PENDING, run=0)
             else:
-                said = self._standing[event.job] = moved.recorded_at(sequence)
+                said = self._status[event.job] = moved.recorded_at(sequence)
             data = wire.encode(event, said, before.state if before else None)
             self.add(subjects.lifecycle(event.job, event.kind), data)
         return self

@@ -16,7 +16,7 @@ from tests.support.lab import Probe
 from trellis_jobs.jetstream.log.event_log import EventLog
 from trellis_jobs.model import events as e
 from trellis_jobs.model.identity import JobAddress
-from trellis_jobs.model.standing import Head
+from trellis_jobs.model.job_status import Head
 
 _AT_ONCE = 50
 

@@ -32,7 +32,7 @@ from trellis_jobs.jetstream.log.history import HistorySlice
 from trellis_jobs.model import subjects
 from trellis_jobs.model.events import Event, EventKind
 from trellis_jobs.model.identity import JobAddress
-from trellis_jobs.model.standing import Head
+from trellis_jobs.model.job_status import Head
 from trellis_jobs.model.states import JobState
 from trellis_jobs.wire import events as wire
 
@@ -41,8 +41,8 @@ BETWEEN_NOTES = 0.1
 
 
 def keys_of(raw: Probe) -> JobKeys:
-    uptime = Environment().uptime
-    leases = Leases(ServerClock(raw.connection, uptime), uptime)
+    monotonic = Environment().monotonic
+    leases = Leases(ServerClock(raw.connection, monotonic), monotonic)
     return JobKeys(raw.connection, raw.events, leases, utc_now)
 
 
@@ -52,7 +52,7 @@ async def with_notes(raw: Probe, job: JobAddress) -> Head:
     began = await raw.events.try_append(created, started(job=job, at=utc_now()))
     assert isinstance(began, Head)
     note = progressed(job=job, at=utc_now())
-    subject, data = subjects.lifecycle(job, note.kind), wire.encode(note, began.standing, None)
+    subject, data = subjects.lifecycle(job, note.kind), wire.encode(note, began.status, None)
     for _ in range(NOTES):
         await raw.connection.publish(subject, data)
     await raw.connection.flush()
@@ -65,7 +65,7 @@ async def noting(raw: Probe, job: JobAddress) -> AsyncIterator[None]:
 
     async def note() -> None:
         head = await raw.events.head(job)
-        while isinstance(head, Head) and not head.standing.is_over:
+        while isinstance(head, Head) and not head.status.is_over:
             told = await raw.events.append(head, progressed(job=job, at=utc_now()))
             head = None if isinstance(told, Lost) else told
             await asyncio.sleep(BETWEEN_NOTES)

@@ -33,7 +33,7 @@ from trellis_jobs.model import events as e
 from trellis_jobs.model import subjects
 from trellis_jobs.model.events import EventKind
 from trellis_jobs.model.identity import JobAddress
-from trellis_jobs.model.standing import Head
+from trellis_jobs.model.job_status import Head
 from trellis_jobs.model.states import LIVE, OVER, JobState
 from trellis_jobs.model.values import replace
 from trellis_jobs.wire import events as wire
@@ -42,14 +42,14 @@ SOON = timedelta(milliseconds=300)
 
 
 def stands(state: JobState, deadline: datetime | None) -> Latest:
-    return Latest(Head(11, given.standing_in(state, deadline=deadline)), given.CONTEXT)
+    return Latest(Head(11, given.status_in(state, deadline=deadline)), given.CONTEXT)
 
 
 @pytest.mark.parametrize("state", sorted(LIVE))
 def test_a_job_is_late_at_its_deadline_and_not_before(state: JobState) -> None:
     late = plan_expiry(given.REPORT, stands(state, given.after(60)), given.after(60))
     assert late is not None
-    assert (late.tries, late.context) == (given.standing_in(state).tries, given.CONTEXT)
+    assert (late.tries, late.context) == (given.status_in(state).tries, given.CONTEXT)
     assert plan_expiry(given.REPORT, stands(state, given.after(60)), given.after(59)) is None
     assert plan_expiry(given.REPORT, stands(state, None), given.after(60)) is None
 
@@ -149,7 +149,7 @@ async def written(raw: Probe, jobs: WardJobs, job_id: str, deadline: str) -> Job
     """A job that another runtime created."""
     address = JobAddress("ward", "plain", job_id)
     created = given.created(job=address, at=datetime.now(UTC), payload={"do": "answer"})
-    body = orjson.loads(wire.encode(created, replace(given.standing(), run=0), None))
+    body = orjson.loads(wire.encode(created, replace(given.status(), run=0), None))
     data = orjson.dumps({**body, "deadline": deadline})
     answer = await raw.connection.ask(subjects.lifecycle(address, EventKind.CREATED), data)
     assert "error" not in orjson.loads(answer.data)

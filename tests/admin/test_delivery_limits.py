@@ -45,7 +45,7 @@ from tests.support.facts import until
 from tests.support.lab import Probe, probe
 from trellis_jobs import JobRef
 from trellis_jobs.embedded import EmbeddedServer
-from trellis_jobs.environment import uptime, utc_now
+from trellis_jobs.environment import monotonic, utc_now
 from trellis_jobs.jetstream.client import api
 from trellis_jobs.jetstream.client.server_clock import ServerClock
 from trellis_jobs.jetstream.log.event_log import Latest
@@ -56,8 +56,8 @@ from trellis_jobs.model import events as e
 from trellis_jobs.model.attempts import Attempt
 from trellis_jobs.model.events import EventKind
 from trellis_jobs.model.identity import JobAddress
+from trellis_jobs.model.job_status import Head
 from trellis_jobs.model.keys.state import Slot
-from trellis_jobs.model.standing import Head
 from trellis_jobs.model.states import LIVE, OVER, JobState
 
 QUEUE = QueueConsumer(
@@ -464,7 +464,7 @@ async def test_a_job_without_a_limit_survives_thirty_shutdowns(
 
 
 def keys_of(raw: Probe) -> JobKeys:
-    leases = Leases(ServerClock(raw.connection, uptime), uptime)
+    leases = Leases(ServerClock(raw.connection, monotonic), monotonic)
     return JobKeys(raw.connection, raw.events, leases, utc_now)
 
 
@@ -479,7 +479,7 @@ def watcher(raw: Probe, clock: list[float]) -> StuckMessages:
         keys=keys,
         burials=Burials(verdicts=verdicts, work=work, keys=keys, now=utc_now),
         absences=Absences(Presence(raw.connection, raw.features), lambda: clock[0]),
-        uptime=lambda: clock[0],
+        monotonic=lambda: clock[0],
     )
 
 
@@ -562,21 +562,21 @@ async def test_a_job_that_is_taken_over_meanwhile_is_not_buried(
 
 
 def test_a_job_that_waits_for_its_key_may_be_in_the_hands_of_a_worker() -> None:
-    standing = given.standing_in(JobState.PENDING)
+    status = given.status_in(JobState.PENDING)
     others, own = given.slot("another"), given.slot("this")
 
     def may_wait(*active: Slot) -> bool:
         key = given.key_state(active=active)
-        return may_be_waiting(standing, "this", key, given.after(9))
+        return may_be_waiting(status, "this", key, given.after(9))
 
     assert (may_wait(others), may_wait(own), may_wait()) == (True, False, False)
-    assert not may_be_waiting(standing, "this", None, given.after(9))
+    assert not may_be_waiting(status, "this", None, given.after(9))
 
 
 def test_a_job_that_waits_for_its_next_try_may_be_in_the_hands_of_a_worker() -> None:
-    standing = given.standing_in(JobState.RETRY, next_attempt_at=given.after(60))
-    assert may_be_waiting(standing, "this", None, given.after(59))
-    assert not may_be_waiting(standing, "this", None, given.after(61))
+    status = given.status_in(JobState.RETRY, next_attempt_at=given.after(60))
+    assert may_be_waiting(status, "this", None, given.after(59))
+    assert not may_be_waiting(status, "this", None, given.after(61))
 
 
 def message(**changes: Any) -> WorkMessage:
@@ -586,7 +586,7 @@ def message(**changes: Any) -> WorkMessage:
 
 
 def stands(state: JobState, **changes: Any) -> Latest:
-    return Latest(Head(17, given.standing_in(state, **changes)), given.CONTEXT)
+    return Latest(Head(17, given.status_in(state, **changes)), given.CONTEXT)
 
 
 EXHAUSTED = Exhausted("documents-render-report", 4, given.after(9))
@@ -597,8 +597,8 @@ def test_whatever_the_job_was_doing_it_is_dead(state: JobState) -> None:
     latest = stands(state)
     dead = plan_death(message(), EXHAUSTED, latest, given.after(9))
     assert dead is not None
-    assert dead.attempt == latest.head.standing.owner
-    assert dead.tries == dead.error.tries == latest.head.standing.tries
+    assert dead.attempt == latest.head.status.owner
+    assert dead.tries == dead.error.tries == latest.head.status.tries
     assert "documents-render-report delivered the job 4 times" in dead.error.message
 
 
@@ -614,7 +614,7 @@ def test_a_message_of_another_run_says_nothing_about_this_one() -> None:
 def test_a_job_that_runs_from_another_message_does_not_die_with_this_one() -> None:
     elsewhere = Attempt("another", "pod-9", "42@1774699200000000000", 1)
     latest = stands(JobState.ACTIVE, owner=elsewhere)
-    assert not stands_for(message(), latest.head.standing)
+    assert not stands_for(message(), latest.head.status)
     assert plan_death(message(), EXHAUSTED, latest, given.after(9)) is None
 
 

@@ -30,7 +30,7 @@ from tests.given import (
 )
 from trellis_jobs.jetstream.work.consumer_info import PAUSE_REASON, PAUSED_BY, QueueConsumer
 from trellis_jobs.model.concurrency import Concurrency
-from trellis_jobs.model.durations import spell
+from trellis_jobs.model.durations import format_duration
 from trellis_jobs.model.job_errors import Interruption, JobError
 from trellis_jobs.model.states import JobState
 
@@ -276,4 +276,4 @@ def test_an_error_of_many_lines_is_told_in_one() -> None:
     ],
 )
 def test_how_long_is_said_in_one_unit_or_two(seconds: float, words: str) -> None:
-    assert spell(timedelta(seconds=seconds)) == words
+    assert format_duration(timedelta(seconds=seconds)) == words

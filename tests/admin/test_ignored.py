@@ -14,8 +14,8 @@ from trellis_jobs.jetstream.client import api
 from trellis_jobs.model import subjects
 from trellis_jobs.model.events import EventKind
 from trellis_jobs.model.identity import JobAddress
+from trellis_jobs.model.job_status import JobStatus
 from trellis_jobs.model.reducer import advance
-from trellis_jobs.model.standing import Standing
 from trellis_jobs.model.states import JobState
 from trellis_jobs.model.values import replace
 from trellis_jobs.wire import events as wire
@@ -27,9 +27,9 @@ async def test_events_and_messages_that_did_not_count_are_listed(lab: AdminLab) 
         head = await raw.events.head(ref.address)
         assert head is not None
         event = replace(started(), job=ref.address)
-        standing = advance(head.standing, event)
-        assert isinstance(standing, Standing)
-        data = wire.encode(event, standing, None)
+        status = advance(head.status, event)
+        assert isinstance(status, JobStatus)
+        data = wire.encode(event, status, None)
         subject = subjects.lifecycle(ref.address, EventKind.STARTED)
         await raw.connection.ask(subject, data, timeout=5)
         await raw.connection.ask(subject, data, timeout=5)
@@ -89,9 +89,9 @@ async def test_only_those_of_a_service_or_a_type_are_listed(
     """An event that is not legal, and messages that are none: by what their subjects say."""
     async with probe(lab.url) as raw:
         event = replace(started(), job=JobAddress("lab", "work", "A"))
-        standing = Standing(JobState.ACTIVE, tries=1, max_tries=5, run=1)
+        status = JobStatus(JobState.ACTIVE, tries=1, max_tries=5, run=1)
         subject = subjects.lifecycle(event.job, EventKind.STARTED)
-        await raw.connection.ask(subject, wire.encode(event, standing, None), timeout=5)
+        await raw.connection.ask(subject, wire.encode(event, status, None), timeout=5)
         for job in ("lab.work.A", "lab.work.B", "lab.plain.work", "other.work.A"):
             await raw.connection.ask(f"trellis.jobs.{job}.started", b"rubbish", timeout=5)
     listed = await lab.client.list_ignored(service=service, type=job_type, min_seq=5)

@@ -24,8 +24,8 @@ from trellis_jobs.embedded import EmbeddedServer
 from trellis_jobs.jetstream.client import api
 from trellis_jobs.model import subjects
 from trellis_jobs.model.events import EventKind
+from trellis_jobs.model.job_status import JobStatus
 from trellis_jobs.model.reducer import Illegal, advance
-from trellis_jobs.model.standing import Standing
 from trellis_jobs.wire import events as wire
 from trellis_jobs.wire.junk import is_junk
 
@@ -40,14 +40,14 @@ NOW = RetentionPolicy(standard().ages, junk=timedelta(0))
 
 @for_all(given.histories())
 def test_no_event_of_any_history_is_junk(history: list[Any]) -> None:
-    standing: Standing | None = None
+    status: JobStatus | None = None
     for sequence, event in enumerate(history, start=1):
-        after = advance(standing, event)
+        after = advance(status, event)
         if isinstance(after, Illegal):
             continue
         subject = subjects.lifecycle(event.job, event.kind)
         assert not is_junk(subject, wire.encode(event, after, None), {})
-        standing = after.recorded_at(sequence)
+        status = after.recorded_at(sequence)
 
 
 @for_all(

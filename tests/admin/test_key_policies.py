@@ -57,9 +57,9 @@ async def test_a_job_that_took_the_place_of_another_is_told_of_its_key_alone(
         one, alike = Page(book="a:b", chapter="c"), Page(book="a", chapter="b:c")
         await full(service.jobs, "newest", one)
         before = await queue.create(alike)
-        keying = queue.type.keying
-        assert keying is not None
-        hashes = [keying.template.resolve(each.model_dump()).hash for each in (one, alike)]
+        key_policy = queue.type.key_policy
+        assert key_policy is not None
+        hashes = [key_policy.template.resolve(each.model_dump()).hash for each in (one, alike)]
         await until_projected(daemon, 3)
         assert [(await told(client, "newest", each)).latest_policy_reason for each in hashes] == [
             None,

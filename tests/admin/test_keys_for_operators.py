@@ -14,7 +14,7 @@ from jobs_admin.api.client import AdminClient
 from jobs_admin.api.job_filter import JobFilter
 from jobs_admin.maintenance.key_repair import judgeable, plan_repair
 from jobs_admin.projection.store import Projection
-from jobs_admin.reads.job_filter import standing
+from jobs_admin.reads.job_filter import status
 from jobs_admin.reads.keys import busy_query
 from jobs_admin.reads.readers import Readers
 from tests import given
@@ -221,7 +221,7 @@ async def test_busy_keys_are_listed_in_the_order_of_an_index(
     async with Projection.open(tmp_path / "jobs.sqlite"):
         pass
     async with Readers.open(tmp_path / "jobs.sqlite") as readers:
-        of = standing(JobFilter(**narrowed))
+        of = status(JobFilter(**narrowed))
         plan = f"EXPLAIN QUERY PLAN {busy_query(of)}"
         steps = await readers.rows(plan, (*of.values, 50, 0))
     assert [step[-1].split(" INDEX ")[-1] for step in steps] == ["keys_by_jobs"]
@@ -408,7 +408,7 @@ async def test_a_key_is_found_by_its_name_though_its_jobs_have_left_the_log(
 @pytest.mark.parametrize("state", sorted(OVER))
 def test_a_job_that_is_over_is_taken_out_of_its_key(state: JobState) -> None:
     left = given.key_state(active=(given.slot("a"),), queued=(given.waiting("b"),))
-    over = given.standing_in(state)
+    over = given.status_in(state)
     plan = plan_repair(left, {"a": over, "b": over}, frozenset({given.FIRST.id}), given.after(60))
     assert plan is not None
     assert (plan.jobs, plan.slots) == (frozenset({"a", "b"}), left.active)
@@ -417,7 +417,7 @@ def test_a_job_that_is_over_is_taken_out_of_its_key(state: JobState) -> None:
 @pytest.mark.parametrize("state", sorted(LIVE))
 def test_a_job_that_lives_keeps_its_place(state: JobState) -> None:
     left = given.key_state(active=(given.slot("a"),), queued=(given.waiting("b"),))
-    lives = given.standing_in(state)
+    lives = given.status_in(state)
     judged = {"a": lives, "b": lives}
     assert plan_repair(left, judged, frozenset({given.FIRST.id}), given.after(600)) is None
     assert plan_repair(left, {}, frozenset({given.FIRST.id}), given.after(600)) is None
@@ -425,14 +425,14 @@ def test_a_job_that_lives_keeps_its_place(state: JobState) -> None:
 
 def test_a_slot_that_is_still_renewed_is_left_to_its_handler() -> None:
     left = given.key_state(active=(given.slot("a"),))
-    over = given.standing_in(JobState.CANCELLED)
+    over = given.status_in(JobState.CANCELLED)
     assert plan_repair(left, {"a": over}, frozenset(), given.after(600)) is None
 
 
 def test_a_job_that_waits_anew_gets_a_moment_until_the_log_says_so() -> None:
     """An operator's retry lets it into its key first."""
     left = given.key_state(queued=(given.waiting("b"),))
-    over = given.standing_in(JobState.DEAD)
+    over = given.status_in(JobState.DEAD)
     assert plan_repair(left, {"b": over}, frozenset(), given.after(9)) is None
     assert plan_repair(left, {"b": over}, frozenset(), given.after(11)) is not None
 

@@ -61,7 +61,7 @@ from trellis_jobs.jetstream.work.messages import WorkMessages
 from trellis_jobs.model import events as e
 from trellis_jobs.model import subjects
 from trellis_jobs.model.events import EventKind
-from trellis_jobs.model.standing import Head
+from trellis_jobs.model.job_status import Head
 from trellis_jobs.model.states import OVER, JobState
 from trellis_jobs.wire import headers as h
 
@@ -236,8 +236,8 @@ def reconciliation(raw: Probe, readers: Readers) -> Reconciliation:
         verdicts=GuardedAppender(raw.connection, raw.events),
         work=WorkMessages(raw.connection),
         consumers=QueueConsumers(raw.connection),
-        absences=Absences(Presence(raw.connection, raw.features), around.uptime),
-        clock=ServerClock(raw.connection, around.uptime),
+        absences=Absences(Presence(raw.connection, raw.features), around.monotonic),
+        clock=ServerClock(raw.connection, around.monotonic),
         now=around.now,
         grace=timedelta(0),
         is_caught_up=progress.is_at_the_end,
@@ -282,7 +282,7 @@ async def test_the_run_that_was_lost_is_put_back_and_not_an_earlier_one(
     async with probe(server.url) as raw:
         await raw.until_empty()
         *_, died = await raw.events.history(ref.address)
-        assert died.standing is not None
+        assert died.status is not None
         again = e.Retried(
             job=ref.address,
             context=died.event.context,
@@ -291,7 +291,7 @@ async def test_the_run_that_was_lost_is_put_back_and_not_an_earlier_one(
             payload={"do": "answer"},
             max_tries=1,
         )
-        await raw.events.append(Head(died.sequence, died.standing), again)
+        await raw.events.append(Head(died.sequence, died.status), again)
         await until_sourced(raw, 1)
         await purge(raw, "JOBS_WORK")
         async with looking_after(server.url, tmp_path / "jobs.sqlite"):
@@ -367,37 +367,37 @@ async def test_a_sweep_reads_only_those_that_have_not_moved_for_a_while(tmp_path
 
 @pytest.mark.parametrize("state", [JobState.PENDING, JobState.RETRY])
 def test_a_job_that_waits_is_put_back(state: JobState) -> None:
-    standing = given.standing_in(state)
-    assert course(standing, standing) == PutBack()
+    status = given.status_in(state)
+    assert course(status, status) == PutBack()
 
 
 @pytest.mark.parametrize("state", sorted(OVER))
 def test_a_job_that_is_over_is_not_put_back(state: JobState) -> None:
-    assert course(given.standing_in(state), given.standing_in(state)) == Leave()
+    assert course(given.status_in(state), given.status_in(state)) == Leave()
 
 
 def test_a_job_that_moved_meanwhile_is_left_alone() -> None:
-    pending = given.standing_in(JobState.PENDING)
-    assert course(pending, given.standing_in(JobState.ACTIVE)) == Leave()
-    assert course(pending, given.standing_in(JobState.RETRY)) == Leave()
+    pending = given.status_in(JobState.PENDING)
+    assert course(pending, given.status_in(JobState.ACTIVE)) == Leave()
+    assert course(pending, given.status_in(JobState.RETRY)) == Leave()
     assert course(pending, None) == Leave()
 
 
 def test_a_running_job_is_taken_only_from_a_worker_that_has_a_name() -> None:
-    active = given.standing_in(JobState.ACTIVE)
+    active = given.status_in(JobState.ACTIVE)
     assert course(active, active) == GiveUpOn(given.FIRST)
-    foreign = given.standing_in(JobState.ACTIVE, owner=None)
+    foreign = given.status_in(JobState.ACTIVE, owner=None)
     assert course(foreign, foreign) == Leave()
 
 
 @pytest.mark.parametrize(("tries", "kind"), [(1, EventKind.RETRY), (3, EventKind.DEAD)])
 def test_a_lost_try_counts(tries: int, kind: EventKind) -> None:
-    latest = Latest(Head(17, given.standing_in(JobState.ACTIVE, tries=tries)), given.CONTEXT)
+    latest = Latest(Head(17, given.status_in(JobState.ACTIVE, tries=tries)), given.CONTEXT)
     told = plan_loss(given.REPORT, latest, given.FIRST, given.after(9))
     assert told is not None
     assert (told.kind, told.tries) == (kind, tries)
 
 
 def test_nothing_is_told_of_an_attempt_that_has_the_job_no_more() -> None:
-    latest = Latest(Head(17, given.standing_in(JobState.ACTIVE)), given.CONTEXT)
+    latest = Latest(Head(17, given.status_in(JobState.ACTIVE)), given.CONTEXT)
     assert plan_loss(given.REPORT, latest, given.SECOND, given.after(9)) is None

@@ -221,6 +221,6 @@ async def rests(positions: list[int]) -> list[float]:
         return number
 
     numbers = range(AT_ONCE * len(positions))
-    pace = Pace(position, uptime=lambda: clock[0], sleep=sleep)
+    pace = Pace(position, monotonic=lambda: clock[0], sleep=sleep)
     assert await pace.each(ask, numbers) == list(numbers)
     return slept

@@ -46,7 +46,7 @@ from trellis_jobs.model import events as e
 from trellis_jobs.model import subjects
 from trellis_jobs.model.identity import JobAddress
 from trellis_jobs.model.job import Entry, Job
-from trellis_jobs.model.standing import Head
+from trellis_jobs.model.job_status import Head
 from trellis_jobs.model.states import OVER, JobState
 from trellis_jobs.model.values import replace
 from trellis_jobs.wire import events as wire
@@ -270,7 +270,7 @@ async def test_of_a_job_that_left_nothing_but_what_does_not_count_no_row_is_left
 ) -> None:
     async def happens(job: Job, history: list[Entry]) -> None:
         late = replace(completed(attempt=SECOND), at=utc_now())
-        data = wire.encode(late, job.standing, job.state)
+        data = wire.encode(late, job.status, job.state)
         await at.raw.connection.ask(subjects.lifecycle(REPORT, late.kind), data)
         await at.catch_up()
 
@@ -343,7 +343,7 @@ async def retried(raw: Probe, job: Job, history: list[Entry]) -> None:
         payload=job.payload,
         max_tries=job.max_tries,
     )
-    head = await raw.events.try_append(Head(history[-1].sequence, job.standing), event)
+    head = await raw.events.try_append(Head(history[-1].sequence, job.status), event)
     assert isinstance(head, Head)
 
 

@@ -37,7 +37,7 @@ from trellis_jobs import (
     job,
 )
 from trellis_jobs.contract.topology import KEYS, WORK
-from trellis_jobs.environment import Environment, uptime, utc_now
+from trellis_jobs.environment import Environment, monotonic, utc_now
 from trellis_jobs.jetstream.client import api
 from trellis_jobs.jetstream.client.connection import Connection
 from trellis_jobs.jetstream.client.rpc import rpc_call
@@ -138,7 +138,7 @@ def clock(ahead: timedelta) -> Environment:
 
 def service_at(ahead: timedelta, grace: float = 0.0) -> Service[WardJobs]:
     made = Service(WardJobs, grace=grace)
-    made._runtime.surroundings = clock(ahead)
+    made._runtime.environment = clock(ahead)
     return made
 
 
@@ -272,17 +272,17 @@ class KeyView:
 
 
 def key_view(raw: Probe, queue: Queue[Care, int], key: str = "acme") -> KeyView:
-    keying = queue.type.keying
-    assert keying is not None
-    resolved = keying.template.resolve({"key": key})
+    key_policy = queue.type.key_policy
+    assert key_policy is not None
+    resolved = key_policy.template.resolve({"key": key})
     address = KeyAddress(SERVICE, queue.type.name, resolved.hash)
     return KeyView(
         raw,
         KeyState(
             address=address,
             display=resolved.display,
-            max_active=keying.max_active,
-            max_queued=keying.max_queued,
+            max_active=key_policy.max_active,
+            max_queued=key_policy.max_queued,
         ),
     )
 
@@ -350,7 +350,7 @@ async def _take(url: str, begun: Path, queue: str) -> None:
             with begun.open("a") as written:
                 written.write(f"{delivery.job.job_id}\n")
 
-    work = WorkQueue(connection, SERVICE, getattr(WardJobs, queue), take, uptime)
+    work = WorkQueue(connection, SERVICE, getattr(WardJobs, queue), take, monotonic)
     await work.open()
     await work.listen()
     while True:

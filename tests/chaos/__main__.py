@@ -60,8 +60,8 @@ def _campaign(plan: Plan) -> int:
 
 def _report(plan: Plan, outcome: Outcome) -> None:
     seen = outcome.seen
-    last = {entry.event.job.job_id: entry.standing for entry in seen.entries}
-    ends = Counter(standing.state.value for standing in last.values() if standing)
+    last = {entry.event.job.job_id: entry.status for entry in seen.entries}
+    ends = Counter(status.state.value for status in last.values() if status)
     _tell(f"\nnats-server {outcome.version}, {plan.servers} server(s), seed {plan.seed}")
     _tell(f"at rest {outcome.healed_after:.1f} s after the last fault")
     _tell(f"{len(last)} jobs, {len(seen.entries)} events: {_counts(ends)}")

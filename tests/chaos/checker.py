@@ -72,8 +72,8 @@ def _events_are_legal(_: Observed, histories: Histories) -> Iterator[Violation]:
             where = f"{job_id} at {step.entry.sequence}"
             if step.illegal:
                 yield Violation("every event is legal", f"{where}: {step.illegal}", told(history))
-            elif step.entry.standing != step.after:
-                what = f"{where}: says {step.entry.standing}, is {step.after}"
+            elif step.entry.status != step.after:
+                what = f"{where}: says {step.entry.status}, is {step.after}"
                 yield Violation("an event tells where it leaves its job", what, told(history))
 
 
@@ -100,7 +100,7 @@ def _tries_are_counted(_: Observed, histories: Histories) -> Iterator[Violation]
             if isinstance(event, e.Started) and event.tries != used + 1:
                 what = f"{where}: try {event.tries} after {used}"
                 yield Violation("a try is a start", what, told(history))
-            if _is_of_tries(event) and step.after and not step.after.tries_are_used_up:
+            if _is_of_tries(event) and step.after and not step.after.tries_exhausted:
                 what = f"{where}: dead after {event.tries} of {step.after.max_tries} tries"
                 yield Violation("a job is dead after its last try", what, told(history))
 

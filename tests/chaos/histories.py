@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from trellis_jobs.model import events as e
 from trellis_jobs.model.job import Entry, Ignored, Job, reduce
-from trellis_jobs.model.standing import Standing
+from trellis_jobs.model.job_status import JobStatus
 from trellis_jobs.model.states import JobState
 
 
@@ -17,8 +17,8 @@ class Step:
     """One event, and where the reducer says its job stood before and after it."""
 
     entry: Entry
-    before: Standing | None
-    after: Standing | None
+    before: JobStatus | None
+    after: JobStatus | None
     illegal: str | None = None
 
     @property
@@ -44,8 +44,8 @@ def folded(entries: Iterable[Entry]) -> Histories:
         steps[job_id].append(
             Step(
                 entry,
-                before.standing if before else None,
-                reduced.job.standing if reduced.job else None,
+                before.status if before else None,
+                reduced.job.status if reduced.job else None,
                 reduced.reason if isinstance(reduced, Ignored) else None,
             )
         )

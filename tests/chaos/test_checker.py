@@ -31,7 +31,7 @@ def log(*events: e.Event) -> list[Entry]:
     for sequence, event in enumerate(events, 1):
         reduced = reduce(jobs.get(event.job.job_id), Entry(sequence, event))
         jobs[event.job.job_id] = reduced.job
-        entries.append(Entry(sequence, event, reduced.job.standing if reduced.job else None))
+        entries.append(Entry(sequence, event, reduced.job.status if reduced.job else None))
     return entries
 
 
@@ -122,7 +122,7 @@ def test_an_event_that_is_not_legal() -> None:
 
 def test_an_event_that_says_it_leaves_its_job_elsewhere() -> None:
     created, started, completed = log(*GOOD)
-    lying = values.replace(started, standing=given.standing(*GOOD[:2], tries=2))
+    lying = values.replace(started, status=given.status(*GOOD[:2], tries=2))
     seen = observed(effects=did(), entries=[created, lying, completed])
     assert rules_broken(seen) == {"an event tells where it leaves its job"}
 

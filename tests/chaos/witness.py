@@ -41,12 +41,12 @@ class Witness:
     def _see(self, message: LogMessage) -> None:
         self.position = message.sequence
         entry = entry_in(message)
-        if entry is None or entry.standing is None:
+        if entry is None or entry.status is None:
             return
         job_id = entry.event.job.job_id
         self.glimpsed.setdefault(entry.sequence, glimpse(entry))
         self.jobs.add(job_id)
-        if entry.standing.is_over:
+        if entry.status.is_over:
             self.live.discard(job_id)
         else:
             self.live.add(job_id)

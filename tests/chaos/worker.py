@@ -58,7 +58,7 @@ async def _main(url: str, folder: Path) -> None:
     service = Service(ChaosJobs, grace=2.0)
     clock = Clock(folder / "clock")
     runtime = service._runtime
-    runtime.surroundings = replace(runtime.surroundings, now=clock.now)
+    runtime.environment = replace(runtime.environment, now=clock.now)
     asyncio.get_running_loop().add_signal_handler(signal.SIGUSR1, clock.jump)
     hands = Hands(Notebook(folder / "notes"))
     for queue in QUEUES:

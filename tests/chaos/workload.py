@@ -43,9 +43,9 @@ class ChaosJobs(Jobs, service="chaos"):
 
 QUEUES: Final = tuple(ChaosJobs.contract.queues)
 LIMITS: Final[Mapping[str, int]] = {
-    name: queue.keying.max_active
+    name: queue.key_policy.max_active
     for name, queue in ChaosJobs.contract.queues.items()
-    if queue.keying is not None
+    if queue.key_policy is not None
 }
 
 _DOINGS: Final = {

@@ -218,7 +218,7 @@ async def test_streams_that_we_must_not_change_are_described(
     server: EmbeddedServer, tmp_path: Path
 ) -> None:
     connection = await Connection.open(server.url, name="an operator with other ideas")
-    wrong = {"name": LOG, "subjects": [subjects.EVERYTHING], "retention": "interest"}
+    wrong = {"name": LOG, "subjects": [subjects.ALL_EVENTS], "retention": "interest"}
     await api.request(connection, f"STREAM.CREATE.{LOG}", wrong)
     await connection.close()
     db = str(tmp_path / "jobs.sqlite")

@@ -88,7 +88,7 @@ def test_a_server_that_does_not_answer_has_an_exit_code_of_its_own() -> None:
 
 async def test_infrastructure_that_we_must_not_change_is_described(server: EmbeddedServer) -> None:
     connection = await Connection.open(server.url, name="an operator with other ideas")
-    wrong = {"name": LOG, "subjects": [subjects.EVERYTHING], "retention": "interest"}
+    wrong = {"name": LOG, "subjects": [subjects.ALL_EVENTS], "retention": "interest"}
     await api.request(connection, f"STREAM.CREATE.{LOG}", wrong)
     await connection.close()
     code, said = refused("tests.cli.shop:service", "--nats", server.url)

@@ -285,6 +285,6 @@ def test_a_manifest_says_what_a_queue_does_with_its_keys_in_full_and_in_millisec
 
 
 def test_a_queue_has_no_keys_unless_it_says_so() -> None:
-    assert queue_with().keying is None
-    assert queue_with(key=None, queue=None).keying is None
-    assert queue_with(key=KEYED).keying is not None
+    assert queue_with().key_policy is None
+    assert queue_with(key=None, queue=None).key_policy is None
+    assert queue_with(key=KEYED).key_policy is not None

@@ -14,7 +14,7 @@ from typing_extensions import TypedDict
 
 from trellis_jobs import DeclarationError, Jobs, KeyConcurrency, KeyUnresolvable, job
 from trellis_jobs.contract.payload_types import PayloadType, TypeMismatch
-from trellis_jobs.contract.schema_types import SchemaShape
+from trellis_jobs.contract.schema_types import SchemaType
 from trellis_jobs.model.keys.template import KeyTemplate
 
 
@@ -128,10 +128,10 @@ def test_other_types_are_looked_into_too(kind: Any, pointer: str) -> None:
 
 def test_a_schema_without_code_is_open_unless_it_says_otherwise() -> None:
     schema = {"type": "object", "properties": {"id": {"type": "string"}}}
-    assert SchemaShape(schema).may_hold_key("/other")
-    assert not SchemaShape(schema).may_hold_key("/id/more")
-    assert not SchemaShape({**schema, "additionalProperties": False}).may_hold_key("/other")
-    assert SchemaShape(True).may_hold_key("/other")
+    assert SchemaType(schema).may_hold_key("/other")
+    assert not SchemaType(schema).may_hold_key("/id/more")
+    assert not SchemaType({**schema, "additionalProperties": False}).may_hold_key("/other")
+    assert SchemaType(True).may_hold_key("/other")
 
 
 @pytest.mark.parametrize("value", [{"x": 1}, [int], "str", 7, Point(1), Customer(id=1), print, len])

@@ -21,7 +21,7 @@ from trellis_jobs.contract.declaration import JobType, ServiceContract
 from trellis_jobs.contract.key_policy import KeyConcurrency, QueueDepth, resolve
 from trellis_jobs.contract.manifest import from_manifest, restated, to_manifest
 from trellis_jobs.contract.payload_types import PayloadType, TypeMismatch
-from trellis_jobs.contract.schema_types import SchemaShape
+from trellis_jobs.contract.schema_types import SchemaType
 from trellis_jobs.errors import DeclarationError
 from trellis_jobs.model.retry import RetryPolicy
 
@@ -38,7 +38,7 @@ shapes = st.sampled_from(
         PayloadType(type(None)),
     ]
 )
-keyings = st.builds(
+key_policies = st.builds(
     lambda segments, active, queued, full: resolve(
         KeyConcurrency(segments, active), QueueDepth(queued, full), timedelta(seconds=30)
     ),
@@ -67,13 +67,15 @@ queues: st.SearchStrategy[JobType[Any, Any]] = st.builds(
 )
 
 
-@given(queue=queues, keying=st.none() | keyings)
+@given(queue=queues, key_policy=st.none() | key_policies)
 def test_a_manifest_read_and_written_again_is_the_same(
-    queue: JobType[Any, Any], keying: Any
+    queue: JobType[Any, Any], key_policy: Any
 ) -> None:
-    if keying is not None:
+    if key_policy is not None:
         payload: Any = PayloadType(dict[str, Any])
-        queue = replace(queue, payload=payload, keying=keying, ack_wait=timedelta(seconds=30))
+        queue = replace(
+            queue, payload=payload, key_policy=key_policy, ack_wait=timedelta(seconds=30)
+        )
     written = to_manifest(ServiceContract("helpdesk", {"sync": queue}))
     read = from_manifest(json.loads(json.dumps(written)))
     assert to_manifest(read) == written
@@ -93,7 +95,7 @@ def test_a_manifest_of_the_original_runtimes_may_leave_out_what_has_a_default() 
         "jobs": {"sync": {"payload": {"schema": {"type": "object"}}, "docs": {"summary": "?"}}},
     }
     queue = from_manifest(least).queues["sync"]
-    assert (queue.retry.max_tries, queue.concurrency, queue.keying) == (5, 1, None)
+    assert (queue.retry.max_tries, queue.concurrency, queue.key_policy) == (5, 1, None)
 
 
 class Ticket(BaseModel):
@@ -123,7 +125,7 @@ FITTING: Final = {"origin": "eu", "due": "2026-11-16T12:00:00Z"}
 )
 def test_a_schema_lets_in_what_the_type_itself_would(payload: Any, place: str | None) -> None:
     declared = PayloadType(Ticket)
-    known = SchemaShape(json.loads(json.dumps(declared.schema())))
+    known = SchemaType(json.loads(json.dumps(declared.schema())))
     if place is None:
         declared.from_json(payload)
         assert known.to_json(payload) == known.from_json(payload) == payload
@@ -138,7 +140,7 @@ def test_a_schema_lets_in_what_the_type_itself_would(payload: Any, place: str | 
 
 def test_what_json_cannot_say_is_refused_whatever_the_schema() -> None:
     with pytest.raises(TypeMismatch, match="nan"):
-        SchemaShape(True).to_json(float("nan"))
+        SchemaType(True).to_json(float("nan"))
 
 
 class Elsewhere(BaseHTTPRequestHandler):
@@ -156,7 +158,7 @@ class Elsewhere(BaseHTTPRequestHandler):
 def test_a_schema_that_names_others_elsewhere_is_not_followed_there() -> None:
     with HTTPServer(("127.0.0.1", 0), Elsewhere) as server:
         Thread(target=server.serve_forever, daemon=True).start()
-        shape = SchemaShape({"$ref": f"http://127.0.0.1:{server.server_port}/other.json"})
+        shape = SchemaType({"$ref": f"http://127.0.0.1:{server.server_port}/other.json"})
         with pytest.raises(TypeMismatch, match="the schema cannot be followed"):
             shape.to_json(1)
         server.shutdown()
@@ -232,7 +234,7 @@ def test_a_type_without_a_schema_or_with_too_large_a_one_is_left_open(payload: A
     assert len(note) < 1000
     read = read_note({CONTRACT: note}, "helpdesk", "sync")
     assert read is not None
-    assert isinstance(read.payload, SchemaShape)
+    assert isinstance(read.payload, SchemaType)
     assert read.payload.is_open
     assert read.concurrency == 3
     assert note_of("helpdesk", read) == note
@@ -255,7 +257,7 @@ def test_what_a_later_version_says_survives_and_so_do_the_docs() -> None:
         name="sync",
         payload=PayloadType(Ticket),
         result=PayloadType(str),
-        keying=KEYING,
+        key_policy=KEYING,
         docs="Syncs all.",
     )
     document = to_manifest(ServiceContract("helpdesk", {"sync": queue}))

@@ -25,7 +25,7 @@ from pydantic_core import PydanticCustomError
 
 from trellis_jobs import Jobs, KeyConcurrency, Secret, job
 from trellis_jobs.contract.payload_types import PayloadType, TypeMismatch
-from trellis_jobs.contract.schema_types import SchemaShape
+from trellis_jobs.contract.schema_types import SchemaType
 from trellis_jobs.errors import DeclarationError
 from trellis_jobs.model.redaction import (
     REDACTED,
@@ -75,7 +75,7 @@ WHOLE = {
 def test_their_places_are_known_from_the_type_and_from_its_schema() -> None:
     shape = PayloadType(Charge)
     assert sorted(shape.secrets) == sorted(PLACES)
-    assert sorted(SchemaShape(shape.schema()).secrets) == sorted(PLACES)
+    assert sorted(SchemaType(shape.schema()).secrets) == sorted(PLACES)
     assert PayloadType(SecretStr).secrets == ("",)
     assert PayloadType(dict[str, int]).secrets == ()
 
@@ -169,9 +169,7 @@ def test_a_type_that_contains_itself_may_not_have_any() -> None:
         PayloadType(SecretTree)
 
 
-@pytest.mark.parametrize(
-    "make", [PayloadType, lambda kind: SchemaShape(PayloadType(kind).schema())]
-)
+@pytest.mark.parametrize("make", [PayloadType, lambda kind: SchemaType(PayloadType(kind).schema())])
 @pytest.mark.parametrize(
     "payload",
     [

@@ -217,7 +217,7 @@ async def forgetting(stage: Stage) -> None:
 async def is_rid_of_junk(p: People) -> bool:
     connection = p.raw.connection
     left = [await stored_message.newest(connection, LOG, subject) for subject in parts.JUNK]
-    work = await stored_message.newest(connection, WORK, subjects.WORK_OF_NO_SERVICE)
+    work = await stored_message.newest(connection, WORK, subjects.RESERVED_WORK)
     return not any([*left, work])
 
 

@@ -40,9 +40,9 @@ class MillJobs(Jobs, service="mill"):
 
 QUEUES: Final = tuple(MillJobs.contract.queues)
 LIMITS: Final = {
-    name: queue.keying.max_active
+    name: queue.key_policy.max_active
     for name, queue in MillJobs.contract.queues.items()
-    if queue.keying is not None
+    if queue.key_policy is not None
 }
 
 

@@ -71,8 +71,8 @@ async def _until_quiet(raw: Probe, daemon: Daemon) -> None:
 async def _is_anything_left(raw: Probe, messages: Iterable[LogMessage]) -> bool:
     if await work_left(raw.connection) or await busy_keys(raw.connection):
         return True
-    newest = {entry.event.job: entry.standing for entry in entries_in(messages)}
-    return any(standing is not None and not standing.is_over for standing in newest.values())
+    newest = {entry.event.job: entry.status for entry in entries_in(messages)}
+    return any(status is not None and not status.is_over for status in newest.values())
 
 
 async def _observe(raw: Probe, folder: Path) -> Observed:

@@ -114,7 +114,7 @@ class People:
 
             async def is_over(ref: JobRef[Any] = ref) -> bool:
                 head = await self.raw.events.head(ref.address)
-                return head is None or head.standing.is_over
+                return head is None or head.status.is_over
 
             await self.stage.until(is_over, f"{ref} is over")
 

@@ -46,8 +46,8 @@ from trellis_jobs.model.keys.template import KeyTemplate
 from trellis_jobs.model.presence import WorkerHeartbeat
 from trellis_jobs.model.subjects import PresenceSubject
 from trellis_jobs.wire import advisories, events, jobs, keys, presence
+from trellis_jobs.wire.event_redaction import redact
 from trellis_jobs.wire.fields import BadField
-from trellis_jobs.wire.shown_events import shown
 
 _POD: Final = PresenceSubject(BEAT.service, BEAT.job_type, BEAT.instance)
 
@@ -65,11 +65,11 @@ def event(data: bytes) -> None:
     if not isinstance(entry, Entry):
         assert entry.reason
         return
-    shown(orjson.loads(data))
-    if entry.standing is None:
+    redact(orjson.loads(data))
+    if entry.status is None:
         return
     try:
-        again = events.encode(entry.event, entry.standing, None)
+        again = events.encode(entry.event, entry.status, None)
     except (TypeError, RecursionError):  # JSON can be read deeper than it can be written
         return
     assert events.decode(again, expected=REPORT, sequence=7) == entry
@@ -93,7 +93,8 @@ def key_state(data: bytes) -> None:
     place, own = waiting("01NEW", created_at=after(60)), slot("01NEW", "token")
     moves = [admit(state, place, when_full).state for when_full in WhenFull]
     moves += [
-        key_slots.acquire(state, own, place, patient=patient).state for patient in (True, False)
+        key_slots.acquire(state, own, place, may_overtake=overtakes).state
+        for overtakes in (True, False)
     ]
     for holder in state.active:
         moves.append(key_slots.release(state, holder.token, requeue=place).state)

@@ -30,8 +30,8 @@ from trellis_jobs.contract.manifest import to_manifest
 from trellis_jobs.model import subjects
 from trellis_jobs.model.concurrency import Concurrency, QueuePolicy
 from trellis_jobs.model.events import Event, EventKind
+from trellis_jobs.model.job_status import JobStatus
 from trellis_jobs.model.reducer import Illegal, advance
-from trellis_jobs.model.standing import Standing
 from trellis_jobs.model.states import JobState
 from trellis_jobs.model.values import replace
 from trellis_jobs.wire import events, headers, jobs, keys, presence
@@ -68,7 +68,7 @@ FULL: Final = (
 
 def encoded(*history: Event, run: int = 17) -> list[bytes]:
     """The events as the log has them, if each is legal where it stands."""
-    stands: Standing | None = None
+    stands: JobStatus | None = None
     told = []
     for event in history:
         moved = advance(stands, event)

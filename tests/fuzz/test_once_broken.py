@@ -30,7 +30,7 @@ from trellis_jobs.jetstream.work.delivery import answer_bytes
 from trellis_jobs.model import subjects
 from trellis_jobs.model.events import EventKind
 from trellis_jobs.model.settlement import Nak
-from trellis_jobs.model.timeline import Recorded, TimelineSpan, timeline
+from trellis_jobs.model.timeline import LogRecord, TimelineSpan, timeline
 from trellis_jobs.wire import jobs
 from trellis_jobs.wire.fields import BadField
 from trellis_jobs.wire.headers import RUN_SEQUENCE, source_sequence
@@ -160,7 +160,7 @@ def test_a_try_that_is_due_at_the_end_of_time_has_a_place_in_the_story() -> None
     begin, end = NOON.replace(year=1), NOON.replace(year=9999)
     waits = retry_scheduled(at=begin, next_attempt_at=end)
     history = [
-        Recorded(entry.sequence, after(entry.sequence), entry)
+        LogRecord(entry.sequence, after(entry.sequence), entry)
         for entry in entries_of(created(), started(), waits)
     ]
     backing_off = timeline(history, after(99))[-1]

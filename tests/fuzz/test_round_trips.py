@@ -25,10 +25,10 @@ from trellis_jobs.model import events as e
 from trellis_jobs.model.context import JobContext
 from trellis_jobs.model.events import EventKind
 from trellis_jobs.model.job import Entry
+from trellis_jobs.model.job_status import JobStatus
 from trellis_jobs.model.notes import Progress
 from trellis_jobs.model.presence import WorkerHeartbeat
 from trellis_jobs.model.reducer import advance
-from trellis_jobs.model.standing import Standing
 from trellis_jobs.model.subjects import PresenceSubject
 from trellis_jobs.model.values import replace
 from trellis_jobs.wire import events, keys, presence
@@ -70,30 +70,30 @@ def said(draw: st.DrawFn, event: e.Event) -> dict[str, Any]:
 
 
 @st.composite
-def written(draw: st.DrawFn) -> tuple[e.Event, Standing]:
+def written(draw: st.DrawFn) -> tuple[e.Event, JobStatus]:
     """An event and where it leaves its job, after the shortest way to where it is legal."""
     event = OF_KIND[draw(st.sampled_from(EventKind))]
     told = replace(event, context=draw(CONTEXTS), at=draw(MOMENT), **said(draw, event))
     for history in ((), *LEADING_TO.values()):
-        stands: Standing | None = None
+        stands: JobStatus | None = None
         for past in history:
             moved = advance(stands, past)
-            stands = moved.recorded_at(17) if isinstance(moved, Standing) else stands
+            stands = moved.recorded_at(17) if isinstance(moved, JobStatus) else stands
         moved = advance(stands, told)
-        if isinstance(moved, Standing):
+        if isinstance(moved, JobStatus):
             return replace(told, tries=moved.tries), moved
     raise AssertionError(f"{told} is legal nowhere")
 
 
 @TRIED
 @forall(written())
-def test_every_event_is_read_as_it_was_written(written: tuple[e.Event, Standing]) -> None:
-    event, standing = written
-    data = events.encode(event, standing, None)
+def test_every_event_is_read_as_it_was_written(written: tuple[e.Event, JobStatus]) -> None:
+    event, status = written
+    data = events.encode(event, status, None)
     entry = events.decode(data, expected=REPORT, sequence=7)
     assert isinstance(entry, Entry)
     assert entry.event == event
-    assert entry.standing == (standing.recorded_at(7) if not standing.run else standing)
+    assert entry.status == (status.recorded_at(7) if not status.run else status)
 
 
 @TRIED

@@ -24,7 +24,7 @@ from tests.given import after
 from trellis_jobs.jetstream.log.feed import LogMessage
 from trellis_jobs.model.delivery_decision import DeliveryRef, decide
 from trellis_jobs.model.job import Entry, Job, fold
-from trellis_jobs.model.timeline import Recorded, timeline
+from trellis_jobs.model.timeline import LogRecord, timeline
 from trellis_jobs.wire import log as wire
 from trellis_jobs.wire.events import Undecodable
 from trellis_jobs.wire.fields import dumps
@@ -32,12 +32,12 @@ from trellis_jobs.wire.fields import dumps
 NOW = after(10**6)
 
 
-def recorded(messages: Sequence[LogMessage]) -> Iterator[Recorded]:
+def recorded(messages: Sequence[LogMessage]) -> Iterator[LogRecord]:
     for message in messages:
         read = wire.read(message.subject, message.sequence, message.data, message.headers)
         if isinstance(read, Entry | Undecodable):
             told = read if isinstance(read, Entry) else read.reason
-            yield Recorded(message.sequence, message.stored_at, told)
+            yield LogRecord(message.sequence, message.stored_at, told)
 
 
 def entries(messages: Sequence[LogMessage]) -> list[Entry]:
@@ -84,7 +84,7 @@ def _tell(messages: Sequence[LogMessage]) -> None:
     if job is not None:
         for facts in (Facts(now=NOW), Facts(now=NOW, owner_is_present=False, has_work=False)):
             dumps(told_explanation(job, explain(job, facts)))
-        decide(job.standing, DeliveryRef("41@1", 2, job.standing.run), now=NOW)
+        decide(job.status, DeliveryRef("41@1", 2, job.status.run), now=NOW)
 
 
 @pytest.mark.timeout(600)

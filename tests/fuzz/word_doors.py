@@ -46,7 +46,7 @@ def subject(text: str) -> None:
     assert key is None or subjects.key_state(key) == text
     queue = subjects.queue_of(text)
     assert queue is None or subjects.work_of_type(*queue) == text
-    subjects.queue_under(text)
+    subjects.queue_of_prefix(text)
     subjects.rpc_method(text)
 
 

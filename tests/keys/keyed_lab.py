@@ -34,9 +34,9 @@ from trellis_jobs.jetstream.client import api
 from trellis_jobs.model import events as e
 from trellis_jobs.model import subjects
 from trellis_jobs.model.identity import JobAddress
+from trellis_jobs.model.job_status import Head
 from trellis_jobs.model.keys.state import KeyAddress, KeyState, Waiting
 from trellis_jobs.model.keys.template import JobKey
-from trellis_jobs.model.standing import Head
 from trellis_jobs.model.values import replace
 from trellis_jobs.wire import keys as wire
 
@@ -172,8 +172,8 @@ class Key:
 
     @property
     def job_key(self) -> JobKey:
-        assert self.queue.keying is not None
-        return self.queue.keying.template.resolve({"origin": self.origin})
+        assert self.queue.key_policy is not None
+        return self.queue.key_policy.template.resolve({"origin": self.origin})
 
     @property
     def subject(self) -> str:
@@ -185,13 +185,13 @@ class Key:
 
     @property
     def empty(self) -> KeyState:
-        keying = self.queue.keying
-        assert keying is not None
+        key_policy = self.queue.key_policy
+        assert key_policy is not None
         return KeyState(
             address=self.address,
             display=self.job_key.display,
-            max_active=keying.max_active,
-            max_queued=keying.max_queued,
+            max_active=key_policy.max_active,
+            max_queued=key_policy.max_queued,
         )
 
     def job(self, job_id: str) -> JobAddress:

@@ -33,8 +33,8 @@ LONG_AGO = "2026-03-28T12:00:00.000Z"
 
 def foreign_state(key: Key, **fields: Any) -> bytes:
     """A state as the original runtimes write it."""
-    keying = key.queue.keying
-    assert keying is not None
+    key_policy = key.queue.key_policy
+    assert key_policy is not None
     return json.dumps(
         {
             "version": 1,
@@ -42,8 +42,8 @@ def foreign_state(key: Key, **fields: Any) -> bytes:
             "jobType": key.queue.name,
             "key": key.job_key.display,
             "keyHash": key.job_key.hash,
-            "maxActive": keying.max_active,
-            "maxQueuedPerKey": keying.max_queued,
+            "maxActive": key_policy.max_active,
+            "maxQueuedPerKey": key_policy.max_queued,
             "active": [],
             "queued": [],
             "staleTakeoverCount": 7,

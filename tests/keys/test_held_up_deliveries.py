@@ -25,7 +25,7 @@ from tests.support.facts import until
 from tests.support.lab import Probe, probe, until_state
 from trellis_jobs.contract.topology import WORK
 from trellis_jobs.embedded import EmbeddedServer
-from trellis_jobs.environment import uptime, utc_now
+from trellis_jobs.environment import monotonic, utc_now
 from trellis_jobs.jetstream.client import api
 from trellis_jobs.jetstream.work.delivery import Delivery
 from trellis_jobs.jetstream.work.messages import WorkMessages
@@ -34,7 +34,7 @@ from trellis_jobs.model import events as e
 from trellis_jobs.model import subjects
 from trellis_jobs.model.attempts import Attempt
 from trellis_jobs.model.events import EventKind
-from trellis_jobs.model.standing import Head
+from trellis_jobs.model.job_status import Head
 from trellis_jobs.model.states import JobState
 from trellis_jobs.model.values import replace
 
@@ -47,7 +47,11 @@ async def held_up(raw: Probe) -> Delivery:
     """The first delivery of a job, in the hands of a worker that does nothing with it."""
     taken: list[Delivery] = []
     queue = WorkQueue(
-        raw.connection, "yard", YardJobs.blocked, lambda d: taken.append(d) if d else None, uptime
+        raw.connection,
+        "yard",
+        YardJobs.blocked,
+        lambda d: taken.append(d) if d else None,
+        monotonic,
     )
     await queue.open()
     await queue.listen()
@@ -129,7 +133,7 @@ async def test_whoever_waits_with_a_newer_delivery_leaves_a_late_starter_alone(
                 await until(lambda: time.monotonic() > end, "everybody had time to interfere")
                 head = await raw.events.head(ref.address)
                 assert head is not None
-                assert head.standing.owner == late
+                assert head.status.owner == late
                 assert await raw.kinds(ref) == [EventKind.CREATED, EventKind.STARTED]
                 assert waiting.begun == []
 

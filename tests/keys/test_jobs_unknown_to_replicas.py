@@ -44,10 +44,10 @@ async def running(url: str, job_id: str) -> AsyncIterator[tuple[Key, Slot]]:
 @asynccontextmanager
 async def keys_seen_from_afar(url: str) -> AsyncIterator[tuple[KeyCoordinator, FaultProxy]]:
     queue = DeskJobs.strict
-    assert queue.keying is not None
+    assert queue.key_policy is not None
     async with fault_proxy(url) as way, probe(way.url) as far:
         bucket = KeyBucket(far.connection, utc_now)
-        yield KeyCoordinator("desk", queue, queue.keying, bucket, far.events, utc_now), way
+        yield KeyCoordinator("desk", queue, queue.key_policy, bucket, far.events, utc_now), way
 
 
 async def test_a_job_that_runs_keeps_its_slot(url: str) -> None:

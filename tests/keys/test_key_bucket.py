@@ -31,8 +31,8 @@ from trellis_jobs.model.keys.backlog import Admission, Admitted, Replaced, WhenF
 from trellis_jobs.model.keys.slots import (
     Acquired,
     Acquisition,
-    Busy,
-    Left,
+    AllSlotsTaken,
+    Removed,
     Renewed,
     acquire,
     drop,
@@ -66,13 +66,13 @@ class Desk:
 
     async def acquire(self, job: str, token: str) -> Acquisition:
         return await self.bucket.apply(
-            EMPTY, lambda state: acquire(state, slot(job, token), waiting(job), patient=True)
+            EMPTY, lambda state: acquire(state, slot(job, token), waiting(job), may_overtake=True)
         )
 
-    async def release(self, token: str) -> Left:
+    async def release(self, token: str) -> Removed:
         return await self.bucket.apply(EMPTY, lambda state: release(state, token))
 
-    async def drop(self, token: str) -> Left:
+    async def drop(self, token: str) -> Removed:
         return await self.bucket.apply(EMPTY, lambda state: drop(state, token, counted=True))
 
     async def put(self, data: bytes, headers: dict[str, str] | None = None) -> None:
@@ -160,7 +160,7 @@ async def test_a_move_is_made_on_the_newest_state_whatever_this_process_remember
     async with provisioned(server.url) as first, desk(server.url) as second:
         await first.acquire("a", "A")
         await second.acquire("b", "B")
-        assert isinstance(await first.acquire("c", "C"), Busy)
+        assert isinstance(await first.acquire("c", "C"), AllSlotsTaken)
         assert [held.job_id for held in (await first.bucket.read(EMPTY)).active] == ["a", "b"]
         assert (await first.writes(), first.bucket.conflicts) == (2, 1)
 
@@ -178,7 +178,7 @@ async def test_nobody_is_told_that_a_key_is_busy_because_it_was(server: Embedded
     async with provisioned(server.url) as first, desk(server.url) as second:
         await first.acquire("a", "A")
         await first.acquire("b", "B")
-        assert isinstance(await first.acquire("c", "C"), Busy)
+        assert isinstance(await first.acquire("c", "C"), AllSlotsTaken)
         await second.release("A")
         assert isinstance(await first.acquire("c", "C"), Acquired)
 
@@ -207,7 +207,7 @@ async def test_moves_of_one_process_on_one_key_never_refuse_each_other(
 
 
 async def test_a_move_that_fails_holds_up_no_other(server: EmbeddedServer) -> None:
-    def fail(_: KeyState) -> Left:
+    def fail(_: KeyState) -> Removed:
         raise ZeroDivisionError
 
     async with provisioned(server.url) as one:
@@ -250,7 +250,7 @@ async def test_whoever_gives_up_holds_up_no_other(server: EmbeddedServer) -> Non
 
 
 async def test_after_a_move_that_fails_the_next_one_is_made(server: EmbeddedServer) -> None:
-    def fail(_: KeyState) -> Left:
+    def fail(_: KeyState) -> Removed:
         raise ZeroDivisionError
 
     async with provisioned(server.url) as one:
@@ -570,7 +570,7 @@ async def _replace_all(one: Desk, job: str, empty: KeyState = EMPTY) -> None:
     def move(state: KeyState) -> Acquisition:
         running = (held.job_id for held in state.active)
         emptied = forget(state, *running, seen=state).state
-        return acquire(emptied, slot(job, job), waiting(job), patient=True)
+        return acquire(emptied, slot(job, job), waiting(job), may_overtake=True)
 
     await one.bucket.apply(empty, move)
 

@@ -24,7 +24,7 @@ from tests.support.lab import Probe, probe, until_state
 from trellis_jobs import JobCancelled, JobDead, JobExpired, JobFailed, JobRef
 from trellis_jobs.embedded import EmbeddedServer
 from trellis_jobs.model.events import AttemptEvent, EventKind, Retried
-from trellis_jobs.model.standing import Head
+from trellis_jobs.model.job_status import Head
 from trellis_jobs.model.states import JobState
 from trellis_jobs.model.values import replace
 

@@ -212,14 +212,18 @@ async def test_a_slot_that_cannot_be_renewed_stops_its_handler_before_others_may
         fault_proxy(server.url) as way,
         worker(way.url, "brisk") as working,
     ):
-        key, keying = key_view(raw, jobs.brisk), lease_of(jobs.brisk)
+        key, key_policy = key_view(raw, jobs.brisk), lease_of(jobs.brisk)
         ref = await jobs.brisk.create(Errand(do="wait"))
         await working.until_running(ref)
         way.when_client_sends(rb"HPUB \$KV\.", lambda: Then.SWALLOW, uses=1000)
         await until(lambda: working.cancelled == [ref.id], "its handler is cancelled")
         [held] = (await key.read()).active
         silent = datetime.now(UTC) - held.heartbeat_at
-        assert keying.heartbeat_ttl - keying.heartbeat_interval <= silent < 5 * keying.heartbeat_ttl
+        assert (
+            key_policy.heartbeat_ttl - key_policy.heartbeat_interval
+            <= silent
+            < 5 * key_policy.heartbeat_ttl
+        )
         way.to_server.clear()
         await until_kind(raw, ref, EventKind.RETRY)
         working.go.set()

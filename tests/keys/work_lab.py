@@ -137,9 +137,9 @@ def queue_names() -> list[str]:
 
 
 def lease_of(queue: Queue[Errand, Done]) -> KeyPolicy:
-    keying = queue.type.keying
-    assert keying is not None
-    return keying
+    key_policy = queue.type.key_policy
+    assert key_policy is not None
+    return key_policy
 
 
 # What handlers did
@@ -173,9 +173,9 @@ def most_active(entries: Sequence[Entry]) -> int:
     active: set[str] = set()
     most = 0
     for entry in sorted(entries, key=lambda entry: entry.sequence):
-        standing = entry.standing
-        assert standing is not None
-        if standing.owner is not None:
+        status = entry.status
+        assert status is not None
+        if status.owner is not None:
             active.add(entry.event.job.job_id)
         else:
             active.discard(entry.event.job.job_id)
@@ -331,13 +331,13 @@ class KeyView:
 
 
 def key_view(raw: Probe, queue: Queue[Errand, Done], key: str = "acme") -> KeyView:
-    keying = lease_of(queue)
-    resolved = keying.template.resolve({"key": key})
+    key_policy = lease_of(queue)
+    resolved = key_policy.template.resolve({"key": key})
     empty = KeyState(
         address=KeyAddress(SERVICE, queue.type.name, resolved.hash),
         display=resolved.display,
-        max_active=keying.max_active,
-        max_queued=keying.max_queued,
+        max_active=key_policy.max_active,
+        max_queued=key_policy.max_queued,
     )
     return KeyView(raw, empty)
 
@@ -385,7 +385,7 @@ async def consumer_info(raw: Probe, queue: Queue[Errand, Done]) -> dict[str, Any
 
 async def all_over(raw: Probe, refs: Iterable[JobRef[Done]]) -> bool:
     heads = await asyncio.gather(*(raw.events.head(ref.address) for ref in refs))
-    return all(head is not None and head.standing.state in OVER for head in heads)
+    return all(head is not None and head.status.state in OVER for head in heads)
 
 
 # A worker in a process of its own

@@ -27,7 +27,7 @@ from trellis_jobs.jetstream.setup.provision import provision
 from trellis_jobs.model import subjects
 from trellis_jobs.model.events import Event, EventKind
 from trellis_jobs.model.identity import JobAddress
-from trellis_jobs.model.standing import Head
+from trellis_jobs.model.job_status import Head
 from trellis_jobs.model.states import JobState
 from trellis_jobs.model.values import replace
 from trellis_jobs.wire import headers as h
@@ -81,8 +81,8 @@ async def test_both_events_are_in_the_log_one_after_the_other(any_server: Embedd
         assert isinstance(heads, list)
         assert {head.sequence for head in heads} == {old.sequence + 1, old.sequence + 2}
         assert heads == [await raw.events.head(job("old")), await raw.events.head(job("new"))]
-        assert [head.standing.state for head in heads] == [JobState.SKIPPED, JobState.PENDING]
-        assert heads[1].standing.run == heads[1].sequence
+        assert [head.status.state for head in heads] == [JobState.SKIPPED, JobState.PENDING]
+        assert heads[1].status.run == heads[1].sequence
 
 
 async def test_the_heads_guard_what_is_appended_next(any_server: EmbeddedServer) -> None:

@@ -19,7 +19,9 @@ from trellis_jobs.model.identity import JobAddress
 async def first(
     connection: Connection, count: int, *, after: int = 0, since: datetime | None = None
 ) -> list[LogMessage]:
-    messages = Histories(connection).follow_messages(subjects.like("lab"), after=after, since=since)
+    messages = Histories(connection).follow_messages(
+        subjects.matching("lab"), after=after, since=since
+    )
     found: list[LogMessage] = []
     async with aclosing(messages):
         async for message in messages:
@@ -66,6 +68,6 @@ async def test_the_presence_of_workers_is_no_job_of_that_id(server: EmbeddedServ
     async with producer(server.url), probe(server.url) as raw:
         await raw.connection.ask(subjects.presence("lab", "nope", "pod-7"), b"{}")
         assert await jobs_with_id(raw.connection, "nope") == []
-        assert subjects.like("lab", None, EventKind.DEAD) == subjects.of_kind(
+        assert subjects.matching("lab", None, EventKind.DEAD) == subjects.of_kind(
             "lab", "*", EventKind.DEAD
         )

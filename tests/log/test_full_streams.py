@@ -29,8 +29,8 @@ from trellis_jobs.contract.topology import LOG
 from trellis_jobs.embedded import EmbeddedServer
 from trellis_jobs.errors import SomeNotCreated
 from trellis_jobs.jetstream.setup import storage_info
-from trellis_jobs.model.fullness import Level, Usage
 from trellis_jobs.model.states import JobState
+from trellis_jobs.model.usage import Level, Usage
 
 AT_ONCE = 10.0  # far below the 30 s that create() has
 SMALL_STORE = "jetstream { max_file_store: 400000 }"

@@ -20,7 +20,7 @@ from trellis_jobs.embedded import EmbeddedServer
 from trellis_jobs.errors import InfrastructureMissing, JobExists, RequestRefused
 from trellis_jobs.jetstream.client.message import Message
 from trellis_jobs.jetstream.log.prepared_event import read_answer
-from trellis_jobs.model.standing import Head
+from trellis_jobs.model.job_status import Head
 from trellis_jobs.worker.end_watch import EndCheck
 
 # So many reads in a row find no leader while a cluster elects one.

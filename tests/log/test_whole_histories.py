@@ -23,7 +23,7 @@ from trellis_jobs.jetstream.keys.scan import KeyChanges
 from trellis_jobs.jetstream.log.history import Histories
 from trellis_jobs.model import subjects
 from trellis_jobs.model.events import EventKind
-from trellis_jobs.model.standing import Head
+from trellis_jobs.model.job_status import Head
 
 SOMEWHERE = subjects.lifecycle(REPORT, EventKind.STARTED)
 # More than one pull.

@@ -11,7 +11,7 @@ from tests.support.facts import until
 from tests.support.lab import LabJobs, Probe, Task, probe, producer
 from trellis_jobs.contract.topology import WORK
 from trellis_jobs.embedded import EmbeddedServer
-from trellis_jobs.environment import uptime
+from trellis_jobs.environment import monotonic
 from trellis_jobs.jetstream.work import puller
 from trellis_jobs.jetstream.work.delivery import Delivery
 from trellis_jobs.jetstream.work.puller import WorkQueue
@@ -21,7 +21,7 @@ from trellis_jobs.jetstream.work.puller import WorkQueue
 async def listening(
     raw: Probe, receive: Callable[[Delivery | None], None]
 ) -> AsyncIterator[WorkQueue]:
-    queue = WorkQueue(raw.connection, "lab", LabJobs.slow, receive, uptime)
+    queue = WorkQueue(raw.connection, "lab", LabJobs.slow, receive, monotonic)
     await queue.open()
     await queue.listen()
     yield queue

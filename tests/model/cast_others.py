@@ -27,9 +27,9 @@ from tests.model.cast_world import (
 from trellis_jobs.jetstream.log.event_log import Latest
 from trellis_jobs.model.events import EventKind
 from trellis_jobs.model.job import Job, Run
+from trellis_jobs.model.job_status import Head
 from trellis_jobs.model.keys import slots as key_slots
 from trellis_jobs.model.keys.backlog import Admitted, WhenFull, admit
-from trellis_jobs.model.standing import Head
 from trellis_jobs.model.states import JobState
 
 _ORDER = ActionRequest(by="ann")
@@ -67,17 +67,17 @@ def operator_steps(world: World, habits: Habits) -> Steps:
     for job, head in enumerate(world.heads):
         if head is None:
             continue
-        if world.may("cancel") and head.standing.state in legal_from(EventKind.CANCELLED):
+        if world.may("cancel") and head.status.state in legal_from(EventKind.CANCELLED):
             event = job_actions.cancel(_job(job, head), _ORDER, now(world))
             done = append(world, habits, job, head, event)
             assert done is not None
             yield f"{job} is cancelled", True, done.spend("cancel")
-        if world.may("dismiss") and head.standing.state is JobState.DEAD:
+        if world.may("dismiss") and head.status.state is JobState.DEAD:
             event = job_actions.dismiss(_job(job, head), _ORDER, now(world))
             done = append(world, habits, job, head, event)
             assert done is not None
             yield f"{job} is dismissed", True, done.spend("dismiss")
-        if world.may("retry") and head.standing.state in legal_from(EventKind.RETRIED):
+        if world.may("retry") and head.status.state in legal_from(EventKind.RETRIED):
             let_in = _admitted(world, job)._replace(operator=job).spend("retry")
             yield f"an operator lets {job} in again", True, let_in
     if world.operator is not None:
@@ -87,7 +87,7 @@ def operator_steps(world: World, habits: Habits) -> Steps:
 def _retried(world: World, habits: Habits, job: int) -> Steps:
     head, rests = world.heads[job], world._replace(operator=None)
     assert head is not None
-    if head.standing.state not in legal_from(EventKind.RETRIED):
+    if head.status.state not in legal_from(EventKind.RETRIED):
         left = key_slots.withdraw(world.key, JOBS[job].job_id).state
         yield f"the operator is too late for {job}", False, rests.with_key(left)
         return
@@ -103,7 +103,7 @@ def _job(job: int, head: Head) -> Job:
     return Job(
         address=JOBS[job],
         context=CONTEXT,
-        standing=head.standing,
+        status=head.status,
         created_at=NOON,
         updated_at=NOON,
         run=Run(payload={}, began_at=NOON),
@@ -132,9 +132,9 @@ def sweep_steps(world: World, habits: Habits) -> Steps:
     for job, head in enumerate(world.heads):
         has_work = any(message and message.job == job for message in world.work)
         is_coming = any(each == job for each, _ in world.copying)
-        if head is None or head.standing.is_over or has_work or is_coming:
+        if head is None or head.status.is_over or has_work or is_coming:
             continue
-        seen = world._replace(sweep=Sweep(job, head.standing))
+        seen = world._replace(sweep=Sweep(job, head.status))
         yield f"the sweep finds no message of {job}", False, seen
 
 
@@ -145,7 +145,7 @@ def _swept(world: World, habits: Habits, sweep: Sweep) -> Steps:
     if sweep.puts_back:
         yield f"the sweep puts {job} back", False, put_back(world, job, begun)
         return
-    match course(sweep.seen, head.standing):
+    match course(sweep.seen, head.status):
         case PutBack():
             yield f"the sweep puts {job} back", False, put_back(world, job, begun)
         case GiveUpOn(lost) if not world.is_held(lost.id):
@@ -155,8 +155,8 @@ def _swept(world: World, habits: Habits, sweep: Sweep) -> Steps:
             assert done is not None
             after = done.heads[job]
             assert after is not None
-            if not after.standing.is_over:
-                done = done._replace(sweep=Sweep(job, after.standing, puts_back=True))
+            if not after.status.is_over:
+                done = done._replace(sweep=Sweep(job, after.status, puts_back=True))
             yield f"the sweep gives up on {lost.id}", False, done
         case _:
             yield f"the sweep leaves {job} alone", False, world
@@ -164,9 +164,9 @@ def _swept(world: World, habits: Habits, sweep: Sweep) -> Steps:
 
 def _begun(head: Head) -> Head:
     """The event that began the run, as a message of it carries it."""
-    standing = head.standing
-    fresh = type(standing)(JobState.PENDING, 0, standing.max_tries, standing.run, standing.deadline)
-    return Head(standing.run, fresh)
+    status = head.status
+    fresh = type(status)(JobState.PENDING, 0, status.max_tries, status.run, status.deadline)
+    return Head(status.run, fresh)
 
 
 def repair_steps(world: World, habits: Habits) -> Steps:
@@ -180,12 +180,12 @@ def repair_steps(world: World, habits: Habits) -> Steps:
         return
     slots, queued = world.repair
     state, done = key_of(slots, queued), world._replace(repair=None)
-    standings = {job.job_id: world.stands(n) for n, job in enumerate(JOBS[: len(world.heads)])}
+    statuses = {job.job_id: world.stands(n) for n, job in enumerate(JOBS[: len(world.heads)])}
     for n, place in enumerate(world.producers):
         if place == "in":  # it has a minute to create its job
-            standings.pop(JOBS[n].job_id)
+            statuses.pop(JOBS[n].job_id)
     expired = frozenset(held.token for held in slots if not world.is_held(held.token))
-    left = plan_repair(state, standings, expired, LATER)
+    left = plan_repair(state, statuses, expired, LATER)
     if left is not None:
         seen_slots = tuple(held for held in slots if held.token in {s.token for s in left.slots})
         judged = key_of(seen_slots, queued)
@@ -196,5 +196,5 @@ def repair_steps(world: World, habits: Habits) -> Steps:
 def _is_left_over(world: World) -> bool:
     """Only then it is worth a look: a look that finds nothing changes nothing."""
     entries = {*(held.job for held in world.slots), *world.queued}
-    standings = [(world.stands(job), world.producers[job]) for job in entries]
-    return any(standing.is_over if standing else place == "gone" for standing, place in standings)
+    statuses = [(world.stands(job), world.producers[job]) for job in entries]
+    return any(status.is_over if status else place == "gone" for status, place in statuses)

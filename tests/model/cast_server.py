@@ -9,9 +9,9 @@ from typing import Final, NamedTuple
 
 from tests.model.cast_world import MAX_TRIES, Hand, Message, Steps, World
 from trellis_jobs.model import events as e
+from trellis_jobs.model.job_status import Head, JobStatus
 from trellis_jobs.model.reducer import Illegal, advance
 from trellis_jobs.model.settlement import Ack, Nak, Term
-from trellis_jobs.model.standing import Head, Standing
 from trellis_jobs.model.states import JobState
 
 _MOST_ACTIVE: Final = 1
@@ -39,12 +39,12 @@ def append(
     sequence = newest.sequence if newest else 0
     if habits.guards_appends and (head.sequence if head else 0) != sequence:
         return None
-    moved = advance(newest.standing if newest else None, event)
+    moved = advance(newest.status if newest else None, event)
     assert not isinstance(moved, Illegal), f"an illegal event is in the log: {moved.reason}"
     _check_end(world, job, event, moved)
     after = Head(sequence + 1, moved.recorded_at(sequence + 1))
     heads = (*world.heads[:job], after, *world.heads[job + 1 :])
-    running = sum(each is not None and each.standing.state is JobState.ACTIVE for each in heads)
+    running = sum(each is not None and each.status.state is JobState.ACTIVE for each in heads)
     assert running <= _MOST_ACTIVE, "more jobs of the key run than may"
     lagging = newest if world.may("stale") else None
     older = (*world.older[:job], lagging, *world.older[job + 1 :])
@@ -52,7 +52,7 @@ def append(
     return world._replace(heads=heads, older=older, copying=copying)
 
 
-def _check_end(world: World, job: int, event: e.Event, moved: Standing) -> None:
+def _check_end(world: World, job: int, event: e.Event, moved: JobStatus) -> None:
     before = world.stands(job)
     assert moved.tries <= MAX_TRIES, "more tries than there are"
     if isinstance(event, e.Dead):
@@ -111,7 +111,7 @@ def _delivered(world: World, m: int, message: Message) -> Steps:
     if None not in world.workers:
         return
     number = message.number + 1
-    run = message.begun.standing.run
+    run = message.begun.status.run
     phase = "decide" if number == 1 else "read"
     hand = Hand(m, number, message.job, run, phase, message.begun)
     taken = world.with_message(m, message._replace(number=number, out=True))
@@ -137,9 +137,9 @@ def acknowledged(world: World, hand: Hand) -> World:
 
 
 def _check_not_lost(world: World, job: int) -> None:
-    standing = world.stands(job)
-    if standing is None or standing.is_over or any(name == "purge" for name, _ in world.faults):
+    status = world.stands(job)
+    if status is None or status.is_over or any(name == "purge" for name, _ in world.faults):
         return
-    runs = [each.begun.standing.run for each in world.work if each and each.job == job]
-    runs += [begun.standing.run for each, begun in world.copying if each == job]
-    assert standing.run in runs, "the only message of an unfinished job was removed"
+    runs = [each.begun.status.run for each in world.work if each and each.job == job]
+    runs += [begun.status.run for each, begun in world.copying if each == job]
+    assert status.run in runs, "the only message of an unfinished job was removed"

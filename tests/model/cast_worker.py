@@ -19,11 +19,12 @@ from trellis_jobs.model.delivery_decision import (
     Expire,
     Ignore,
     MarkDead,
-    PutBack,
+    RedeliverLater,
     Start,
     TakeOver,
     decide,
 )
+from trellis_jobs.model.job_status import Head
 from trellis_jobs.model.keys import slots as key_slots
 from trellis_jobs.model.keys.fencing import EndAsStale, LeaveNote, fence
 from trellis_jobs.model.reducer import Illegal, advance
@@ -39,9 +40,8 @@ from trellis_jobs.model.settlement import (
     Succeeded,
     Term,
     settle,
-    too_late,
+    superseded_note,
 )
-from trellis_jobs.model.standing import Head
 
 _POLICY: Final = RetryPolicy(MAX_TRIES, ())
 _LATEST: Final = 99
@@ -94,10 +94,10 @@ class WorkerStep:
             yield name, True, after.spend("stale")
 
     def decide(self) -> Steps:
-        hand, standing = self.hand, self.hand.head.standing
+        hand, status = self.hand, self.hand.head.status
         number = hand.number if self.habits.takes_over_by_later_deliveries_only else _LATEST
         delivered = DeliveryRef(f"M{hand.message}", number, hand.run)
-        match decide(standing, delivered, now=now(self.world)):
+        match decide(status, delivered, now=now(self.world)):
             case Start() if self.habits.acquires_before_it_starts:
                 yield from self._acquire()
             case Start():
@@ -105,15 +105,15 @@ class WorkerStep:
             case TakeOver() | MarkDead() | Expire() as verdict:
                 yield self._verdict(verdict)
             case Discard():
-                phase = "look" if standing.is_over else "answer"
+                phase = "look" if status.is_over else "answer"
                 yield self._then("drops it", phase=phase, answer=Ack())
             case Ignore():
                 yield self._then("leaves it alone", phase="answer", answer=NoAck())
-            case PutBack():
+            case RedeliverLater():
                 yield self._then("puts it back", phase="answer", answer=Nak())
 
     def _verdict(self, verdict: TakeOver | MarkDead | Expire) -> Step:
-        fields = said(self.hand.job, self.hand.head.standing.tries)
+        fields = said(self.hand.job, self.hand.head.status.tries)
         match verdict:
             case TakeOver(lost):
                 is_newer = lost is not None and lost.delivery > self.hand.number
@@ -134,8 +134,8 @@ class WorkerStep:
         attempt, hand = self._attempt(), self.hand
         own = slot(JOBS[hand.job].job_id, attempt.id, since=hand.head.sequence, started_at=NOON)
         place = waiting(JOBS[hand.job].job_id)
-        for patient in (False, True):
-            moved = key_slots.acquire(self.world.key, own, place, patient=patient)
+        for may_overtake in (False, True):
+            moved = key_slots.acquire(self.world.key, own, place, may_overtake=may_overtake)
             match moved:
                 case key_slots.Acquired(state):
                     done = self.world.with_key(state)
@@ -144,14 +144,14 @@ class WorkerStep:
                 case key_slots.Held(_, rival):
                     yield from self._outdate(rival.token)
                     return
-                case key_slots.Busy():
+                case key_slots.AllSlotsTaken():
                     yield from self._evictions()
                     return
 
     def _outdate(self, token: str) -> Steps:
         """Two that live could do this to each other again and again, so it is counted."""
         note = e.StaleCompletionIgnored(
-            **said(self.hand.job, self.hand.head.standing.tries), lost_attempt=token, reason="note"
+            **said(self.hand.job, self.hand.head.status.tries), lost_attempt=token, reason="note"
         )
         name, _, after = self._say("outdates its own slot", note, phase="decide")
         if not self.world.is_held(token):
@@ -179,13 +179,13 @@ class WorkerStep:
 
     def _fenced(self, held: Holder) -> World:
         head = self.world.heads[held.job]
-        verdict = fence(head.standing if head else None, held.token)
+        verdict = fence(head.status if head else None, held.token)
         if head is None or not isinstance(verdict, EndAsStale | LeaveNote):
             return self.world
-        fields = said(held.job, head.standing.tries)
+        fields = said(held.job, head.status.tries)
         told: e.Event = e.StaleCompletionIgnored(**fields, lost_attempt=held.token, reason="note")
         if isinstance(verdict, EndAsStale):
-            told = e.Stale(**fields, attempt=head.standing.owner, error=error())
+            told = e.Stale(**fields, attempt=head.status.owner, error=error())
         done = append(self.world, self.habits, held.job, head, told)
         assert done is not None
         return done
@@ -195,7 +195,7 @@ class WorkerStep:
         yield self._then("frees the slot", self.world.with_key(state), phase="decide", evicts="")
 
     def start(self) -> Steps:
-        attempt, tries = self.hand.attempt, self.hand.head.standing.tries + 1
+        attempt, tries = self.hand.attempt, self.hand.head.status.tries + 1
         done = self._append(e.Started(**said(self.hand.job, tries), attempt=attempt))
         if done is None:
             yield self._then("is refused: starts", phase="unslot")
@@ -240,21 +240,21 @@ class WorkerStep:
         hand = self.hand
         assert hand.attempt is not None
         assert hand.outcome is not None
-        tries = hand.head.standing.tries
+        tries = hand.head.status.tries
         running = AttemptContext(JOBS[hand.job], CONTEXT, hand.attempt, tries, MAX_TRIES, _POLICY)
-        settlement = settle(hand.outcome, running, at=NOON, spread=0)
+        settlement = settle(hand.outcome, running, at=NOON, random=0)
         assert settlement.event is not None
         done = self._append(settlement.event)
         newest = self._newest()
         if done is not None:
             head = done.heads[hand.job]
             yield self._then("settles", done, phase="release", head=head, answer=settlement.answer)
-        elif not isinstance(advance(newest.standing, settlement.event), Illegal):
+        elif not isinstance(advance(newest.status, settlement.event), Illegal):
             yield self._then("is refused, and is still the owner", head=newest)
         else:
-            note = too_late(running, "too late", NOON)
+            note = superseded_note(running, "too late", NOON)
             noted = append(self.world, self.habits, hand.job, newest, note)
-            answer = Ack() if newest.standing.is_over else NoAck()
+            answer = Ack() if newest.status.is_over else NoAck()
             yield self._then("is too late", noted, phase="release", answer=answer)
 
     def release(self) -> Steps:
@@ -268,7 +268,7 @@ class WorkerStep:
         """The log is asked after the key: a slot of a new run is newer than what was seen."""
         state, job_id = self.world.key, JOBS[self.hand.job].job_id
         seen = self.world._replace(slots=self.hand.seen).key
-        if self._newest().standing.is_over:
+        if self._newest().status.is_over:
             state = key_slots.forget(state, job_id, seen=seen).state
         yield self._then("leaves nothing in the key", self.world.with_key(state), phase="answer")
 

@@ -15,9 +15,9 @@ from tests.given import CONTEXT, NOON, REPORT, key_state, slot, waiting
 from trellis_jobs.model import events as e
 from trellis_jobs.model.attempts import Attempt
 from trellis_jobs.model.identity import JobAddress
+from trellis_jobs.model.job_status import Head, JobStatus
 from trellis_jobs.model.keys.state import KeyState
 from trellis_jobs.model.settlement import Answer, Outcome
-from trellis_jobs.model.standing import Head, Standing
 
 MAX_TRIES: Final = 2
 DEADLINE: Final = NOON + timedelta(minutes=30)
@@ -71,7 +71,7 @@ class Sweep(NamedTuple):
     """What reconciliation has seen of a job, a while ago; `puts_back` once it has decided."""
 
     job: int
-    seen: Standing
+    seen: JobStatus
     puts_back: bool = False
 
 
@@ -105,9 +105,9 @@ class World(NamedTuple):
             faults=tuple((name, left - (name == fault)) for name, left in self.faults)
         )
 
-    def stands(self, job: int) -> Standing | None:
+    def stands(self, job: int) -> JobStatus | None:
         head = self.heads[job]
-        return None if head is None else head.standing
+        return None if head is None else head.status
 
     def with_hand(self, index: int, hand: Hand | None) -> World:
         """Workers are alike, so it does not matter which of them has what."""
@@ -135,7 +135,7 @@ class World(NamedTuple):
         """Everything that was asked for is over, and nothing is left of it anywhere."""
         busy = (any(self.workers), any(self.work), self.copying, self.slots, self.queued)
         asked = all(place in {"done", "gone"} for place in self.producers)
-        over = all(head is None or head.standing.is_over for head in self.heads)
+        over = all(head is None or head.status.is_over for head in self.heads)
         return asked and over and not any(busy) and self.operator is None
 
 

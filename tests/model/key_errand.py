@@ -27,16 +27,16 @@ from trellis_jobs.model.delivery_decision import (
     Discard,
     Ignore,
     MarkDead,
-    PutBack,
+    RedeliverLater,
     Start,
     TakeOver,
     decide,
 )
+from trellis_jobs.model.job_status import Head
 from trellis_jobs.model.keys import slots as key_slots
 from trellis_jobs.model.keys.fencing import EndAsStale, NoFence, fence
-from trellis_jobs.model.keys.slots import Acquired, Held, Lost
+from trellis_jobs.model.keys.slots import Acquired, Held, SlotLost
 from trellis_jobs.model.keys.state import Slot
-from trellis_jobs.model.standing import Head
 from trellis_jobs.model.states import JobState
 from trellis_jobs.model.values import replace
 
@@ -52,7 +52,7 @@ class Plan:
 
     ends_in: JobState = JobState.COMPLETED
     beats: int = 1
-    patient: bool = False
+    may_overtake: bool = False
     trusting: bool = False
     backoff: float = 0
 
@@ -89,14 +89,14 @@ class Errand(Process):
 
     def keep_in_touch(self) -> None:
         self.message.keep(self.number, self.world.now)
-        self.worker.sightings = self.worker.sightings.look(self.world.key, self._clock())
+        self.worker.observer = self.worker.observer.observe(self.world.key, self._clock())
         lease = self.lease
         if lease is None or lease.has_lapsed:
             return
         moved = self.world.apply(
             lambda state: key_slots.renew(state, lease.token, at=self._wall(), ttl=_TTL)
         )
-        lease.has_lapsed = isinstance(moved, Lost)
+        lease.has_lapsed = isinstance(moved, SlotLost)
         lease.confirmed_at = self._clock()
 
     def watch_the_clock(self) -> None:
@@ -121,14 +121,14 @@ class Errand(Process):
         is_done = False
         while not is_done:
             yield "decide"
-            match decide(self.head.standing, self.delivered, now=self._wall()):
+            match decide(self.head.status, self.delivered, now=self._wall()):
                 case Start():
                     is_done = yield from self._start()
                 case TakeOver(lost) | MarkDead(lost) as decision:
                     yield from self._end_in_the_name_of(
                         lost, for_good=isinstance(decision, MarkDead)
                     )
-                case PutBack(delay):
+                case RedeliverLater(delay):
                     yield "put back"
                     self.message.put_back(self.number, self.world.now + delay.total_seconds())
                     is_done = True
@@ -141,7 +141,7 @@ class Errand(Process):
                     is_done = True
 
     def _end_in_the_name_of(self, lost: Attempt | None, *, for_good: bool) -> Steps:
-        tries = self.head.standing.tries
+        tries = self.head.status.tries
         yield "take over"
         said = dead if for_good else retry_scheduled
         self._say(said(attempt=lost, tries=tries))
@@ -153,9 +153,9 @@ class Errand(Process):
         if not (yield from self._acquire(attempt)):
             return False
         yield "append started"
-        if not self._say(started(attempt=attempt, tries=self.head.standing.tries + 1)):
+        if not self._say(started(attempt=attempt, tries=self.head.status.tries + 1)):
             yield "release what is not needed"
-            self._release(attempt, again_at=self.head.standing.next_attempt_at or _AT_ONCE)
+            self._release(attempt, again_at=self.head.status.next_attempt_at or _AT_ONCE)
             return False
         self.handles = True
         yield from (f"beat {number}" for number in range(self.plan.beats))
@@ -165,7 +165,9 @@ class Errand(Process):
         while True:
             yield "acquire"
             slot = self._slot(attempt)
-            moved = self.world.acquire(slot, self.message.waiting, patient=self.plan.patient)
+            moved = self.world.acquire(
+                slot, self.message.waiting, may_overtake=self.plan.may_overtake
+            )
             match moved:
                 case Acquired():
                     self.lease = Lease(attempt.id, self._clock())
@@ -175,15 +177,15 @@ class Errand(Process):
                     self._say(_note(own))
                     return False
                 case _:
-                    self.worker.sightings = self.worker.sightings.look(moved.state, self._clock())
-                    for over in self.worker.sightings.over(TTL, self._clock()):
+                    self.worker.observer = self.worker.observer.observe(moved.state, self._clock())
+                    for over in self.worker.observer.expired(TTL, self._clock()):
                         yield from self._evict(over)
 
     def _settle(self, attempt: Attempt) -> Done:
         """The outcome counts only while the attempt owns its job; a note may come in between."""
         yield "append outcome"
         self.handles = False
-        while self.head.standing.owner == attempt:
+        while self.head.status.owner == attempt:
             outcome = self._outcome(attempt)
             if self._say(outcome):
                 assert attempt.id not in self.world.evicted, "an outcome after an eviction"
@@ -192,7 +194,7 @@ class Errand(Process):
         yield "release what was lost"
         self._release(attempt)
         yield "note the loss"
-        if self.head.standing.is_over:
+        if self.head.status.is_over:
             return False
         self.world.log.append(
             self.job, stale_completion_ignored(lost_attempt=attempt.id), after=self.head.sequence
@@ -210,13 +212,13 @@ class Errand(Process):
             self.message.put_back(self.number, (retry_at - after(0)).total_seconds())
 
     def _outcome(self, attempt: Attempt) -> e.Event:
-        tries = self.head.standing.tries
+        tries = self.head.status.tries
         assert self.lease is not None
         if self.plan.ends_in is JobState.FAILED:
             return failed(attempt=attempt, tries=tries)
         if self.plan.ends_in is JobState.COMPLETED and not self.lease.has_lapsed:
             return completed(attempt=attempt, tries=tries)
-        if self.head.standing.tries_are_used_up:
+        if self.head.status.tries_exhausted:
             return dead(attempt=attempt, tries=tries)
         at = after(self.world.now + self.plan.backoff)
         return retry_scheduled(attempt=attempt, tries=tries, next_attempt_at=at)
@@ -231,7 +233,7 @@ class Errand(Process):
         while True:
             yield "look before the fence"
             head = self.world.log.head(slot.job_id)
-            verdict = fence(head.standing if head else None, slot.token)
+            verdict = fence(head.status if head else None, slot.token)
             if head is None or isinstance(verdict, NoFence):
                 is_stale = isinstance(verdict, NoFence) and verdict.stale
                 break
@@ -248,9 +250,9 @@ class Errand(Process):
         yield "look at the key"
         seen = self.world.key
         yield "look at the log"
-        standing = self.world.log.standing(self.job)
+        status = self.world.log.status(self.job)
         yield "forget"
-        if standing is not None and standing.is_over:
+        if status is not None and status.is_over:
             self.world.apply(lambda state: key_slots.forget(state, self.job, seen=seen))
 
     def _slot(self, attempt: Attempt) -> Slot:
@@ -262,7 +264,7 @@ class Errand(Process):
             started_at=wall,
             heartbeat_at=wall,
             expires_at=wall + _TTL,
-            tries=self.head.standing.tries + 1,
+            tries=self.head.status.tries + 1,
             since=self.head.sequence,
         )
 
@@ -272,4 +274,4 @@ def _note(slot: Slot) -> e.Event:
 
 
 def _end(head: Head) -> e.Event:
-    return stale(attempt=head.standing.owner, tries=head.standing.tries)
+    return stale(attempt=head.status.owner, tries=head.status.tries)

@@ -38,7 +38,7 @@ def submit(world: World, job: str, when_full: WhenFull) -> Steps:
 def revive(world: World, job: str) -> Steps:
     yield "look"
     head = world.log.head(job)
-    if head is None or head.standing.state not in {JobState.FAILED, JobState.DEAD}:
+    if head is None or head.status.state not in {JobState.FAILED, JobState.DEAD}:
         return
     place = waiting(job, created_at=world.time(), request_id=world.new_name("request"))
     yield "reserve"
@@ -50,7 +50,7 @@ def revive(world: World, job: str) -> Steps:
 
 def cancel(world: World, job: str) -> None:
     head = world.log.head(job)
-    if head is not None and not head.standing.is_over:
+    if head is not None and not head.status.is_over:
         world.log.append(job, cancelled(), after=head.sequence)
 
 
@@ -74,7 +74,7 @@ def _skip_and_create(world: World, old: Waiting, place: Waiting) -> Steps:
     """Both or neither; when the old one is on its way already, both jobs are done."""
     head = world.log.head(old.job_id)
     is_new = world.log.head(place.job_id) is None
-    if is_new and head and head.standing.state in {JobState.PENDING, JobState.RETRY}:
+    if is_new and head and head.status.state in {JobState.PENDING, JobState.RETRY}:
         assert world.log.append(old.job_id, skipped(), after=head.sequence)
     if not world.create(place):
         yield from _withdraw(world, place)
@@ -87,5 +87,5 @@ def _withdraw(world: World, place: Waiting) -> Steps:
 
 
 def _is_gone(world: World, job: str, age: timedelta) -> bool:
-    standing = world.log.standing(job)
-    return age > ABANDONED_AFTER if standing is None else standing.is_over
+    status = world.log.status(job)
+    return age > ABANDONED_AFTER if status is None else status.is_over

@@ -15,11 +15,11 @@ from typing import Final, Protocol, TypeVar
 from tests.given import after, key_state, retried
 from tests.given import created as given_created
 from trellis_jobs.model import events as e
+from trellis_jobs.model.job_status import Head, JobStatus
 from trellis_jobs.model.keys.lease_observer import LeaseObserver
 from trellis_jobs.model.keys.slots import Acquired, Acquisition, acquire, drop
 from trellis_jobs.model.keys.state import KeyState, Slot, Waiting
 from trellis_jobs.model.reducer import Illegal, advance
-from trellis_jobs.model.standing import Head, Standing
 from trellis_jobs.model.states import JobState
 
 INTERVAL: Final = 10
@@ -50,23 +50,23 @@ class Log:
     def head(self, job: str) -> Head | None:
         return self.heads.get(job)
 
-    def standing(self, job: str) -> Standing | None:
+    def status(self, job: str) -> JobStatus | None:
         head = self.heads.get(job)
-        return head.standing if head else None
+        return head.status if head else None
 
     def append(self, job: str, event: e.Event, *, after: int) -> Head | None:
         """None if it is refused: `after` is not the job's newest event any more."""
         before = self.heads.get(job)
         if after != (before.sequence if before else 0):
             return None
-        moved = advance(before.standing if before else None, event)
+        moved = advance(before.status if before else None, event)
         assert not isinstance(moved, Illegal), f"{job}: {moved}"
-        self._note_end(before.standing if before else None, event, moved)
+        self._note_end(before.status if before else None, event, moved)
         self.sequence += 1
         head = self.heads[job] = Head(self.sequence, moved.recorded_at(self.sequence))
         return head
 
-    def _note_end(self, before: Standing | None, event: e.Event, moved: Standing) -> None:
+    def _note_end(self, before: JobStatus | None, event: e.Event, moved: JobStatus) -> None:
         if before and before.owner and moved.owner != before.owner:
             self.ended_by[before.owner.id] = event.kind
 
@@ -116,7 +116,7 @@ class Worker:
     name: str
     offset: float = 0
     skew: float = 0
-    sightings: LeaseObserver = field(default_factory=LeaseObserver)
+    observer: LeaseObserver = field(default_factory=LeaseObserver)
 
 
 class Process:
@@ -206,10 +206,10 @@ class World:
             self.messages.append(Message(waiting, begun))
         return begun is not None
 
-    def acquire(self, slot: Slot, waiting: Waiting, *, patient: bool) -> Acquisition:
+    def acquire(self, slot: Slot, waiting: Waiting, *, may_overtake: bool) -> Acquisition:
         ahead = self.first_created_before(waiting, slot.started_at)
         free, own = self.key.free, self.key.slot_of(slot.job_id)
-        moved = self.apply(lambda state: acquire(state, slot, waiting, patient=patient))
+        moved = self.apply(lambda state: acquire(state, slot, waiting, may_overtake=may_overtake))
         if self.is_calm and own is None and isinstance(moved, Acquired):
             assert len(ahead) < free, f"{slot.job_id} was served before {ahead}"
         return moved
@@ -225,10 +225,10 @@ class World:
         ]
 
     def _could_start(self, job: str, wall: datetime) -> bool:
-        standing = self.log.standing(job)
-        if standing is None or standing.state not in {JobState.PENDING, JobState.RETRY}:
+        status = self.log.status(job)
+        if status is None or status.state not in {JobState.PENDING, JobState.RETRY}:
             return False
-        return standing.next_attempt_at is None or standing.next_attempt_at <= wall
+        return status.next_attempt_at is None or status.next_attempt_at <= wall
 
     def evict(self, slot: Slot, *, counted: bool) -> None:
         """Counted here by what became of the slot and of its job, whatever `counted` says."""
@@ -236,14 +236,14 @@ class World:
         self.apply(lambda state: drop(state, slot.token, counted=counted))
         if len(self.key.active) < len(before.active):
             self.evicted.add(slot.token)
-            standing = self.log.standing(slot.job_id)
-            self.counted += standing is not None and standing.state is JobState.STALE
+            status = self.log.status(slot.job_id)
+            self.counted += status is not None and status.state is JobState.STALE
 
     def deliverable(self) -> list[Message]:
         return [message for message in self.messages if message.is_due(self.now)]
 
     def live(self) -> list[str]:
-        return [job for job, head in self.log.heads.items() if not head.standing.is_over]
+        return [job for job, head in self.log.heads.items() if not head.status.is_over]
 
     def come_to_rest(self, attend: Callable[[Message], Process]) -> None:
         """From now on nobody fails and nobody loses patience for ever."""

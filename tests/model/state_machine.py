@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Final
 
 from trellis_jobs.model.events import EventKind
-from trellis_jobs.model.reducer import RULES, Rule, anyone, the_owner, the_owner_or_no_attempt
+from trellis_jobs.model.reducer import RULES, Rule, always, is_owner, is_owner_or_no_attempt
 from trellis_jobs.model.states import LIVE, JobState
 
 PAGE: Final = Path(__file__).parents[2] / "docs" / "explain" / "states.md"
@@ -17,30 +17,30 @@ _PAGE: Final = """\
 
 <!-- Generated from trellis_jobs/model/reducer.py by tests/model/state_machine.py. -->
 
-A job is where the legal events of its history have led it. An event that is not legal
-where the job stands is counted and shown with its reason, and changes nothing.
+The legal events of a job's history determine its state. An event that is not legal in the
+job's current state is counted and shown with its reason, and changes nothing.
 
 ```mermaid
 stateDiagram-v2
 {arrows}
 ```
 
-| event | legal from | leads to | said by |
+| event | legal from | leads to | written by |
 |---|---|---|---|
 {rows}
 
 - Live states: {live}. Every other state is an end that no worker leaves; an operator
   leaves {retriable} with `retried`, and {dismissible} with `dismissed`.
 - `started` is legal from `active` too when it names no attempt: a foreign runtime starts
-  a redelivered job with no event in between.
-- `retried` may begin a history: retention may have purged the runs before it.
-- A takeover is a `retry` in the name of the attempt that was lost, then `started`.
+  a redelivered job without writing an event in between.
+- `retried` may be the first event of a history, because retention may have purged earlier runs.
+- A takeover is a `retry` event that names the lost attempt, followed by `started`.
 """
 
 _WHO: Final = {
-    anyone: "anyone",
-    the_owner: "the attempt that owns the job",
-    the_owner_or_no_attempt: "the owner, or a verdict that names no attempt",
+    always: "any writer",
+    is_owner: "the attempt that owns the job",
+    is_owner_or_no_attempt: "the attempt that owns the job, or a writer that names no attempt",
 }
 
 
@@ -65,7 +65,7 @@ def _row(kind: EventKind, rule: Rule) -> str:
     everywhere = rule.legal_from == frozenset(JobState)
     origin = "any state" if everywhere else _named(rule.legal_from)
     goal = f"`{rule.leads_to}`" if rule.leads_to else "the same state"
-    return f"| `{kind}` | {origin} | {goal} | {_WHO[rule.authority]} |"
+    return f"| `{kind}` | {origin} | {goal} | {_WHO[rule.owner_check]} |"
 
 
 def _named(states: frozenset[JobState | None] | frozenset[JobState]) -> str:

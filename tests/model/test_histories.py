@@ -30,15 +30,15 @@ from tests.given import (
     retried,
     retry_scheduled,
     stale_completion_ignored,
-    standing,
     started,
+    status,
 )
 from trellis_jobs.model import events as e
 from trellis_jobs.model.job import ERRORS_KEPT, LOGS_KEPT, Applied, Job, fold, reduce
 from trellis_jobs.model.job_errors import bounded
+from trellis_jobs.model.job_status import JobStatus
 from trellis_jobs.model.notes import Progress
 from trellis_jobs.model.reducer import Illegal, advance
-from trellis_jobs.model.standing import Standing
 from trellis_jobs.model.states import JobState
 
 BY_AN_OPERATOR = {e.EventKind.RETRIED, e.EventKind.DISMISSED}
@@ -154,8 +154,8 @@ def test_runs_pile_up_oldest_first() -> None:
 
 
 def test_a_run_is_named_after_the_sequence_of_the_event_that_began_it() -> None:
-    assert job(created(), started()).standing.run == 11
-    assert job(created(), started(), failed(), retried(), started()).standing.run == 20
+    assert job(created(), started()).status.run == 11
+    assert job(created(), started(), failed(), retried(), started()).status.run == 20
 
 
 def test_a_retry_gives_a_fresh_deadline_and_fresh_tries() -> None:
@@ -188,9 +188,9 @@ def test_a_shutdown_gives_the_try_back() -> None:
 
 
 def test_a_job_that_waits_for_its_next_try_says_until_when_and_belongs_to_nobody() -> None:
-    waiting = standing(created(), started(), retry_scheduled(next_attempt_at=after(7)))
+    waiting = status(created(), started(), retry_scheduled(next_attempt_at=after(7)))
     assert (waiting.next_attempt_at, waiting.owner) == (after(7), None)
-    assert standing(*LEADING_TO[JobState.ACTIVE]).next_attempt_at is None
+    assert status(*LEADING_TO[JobState.ACTIVE]).next_attempt_at is None
 
 
 def test_a_note_after_the_end_does_not_hide_the_end() -> None:
@@ -222,7 +222,7 @@ def test_notes_mixed_in_anywhere_change_neither_state_nor_tries_nor_owner(
     mixed = list(plain)
     for _ in range(data.draw(st.integers(1, 6))):
         mixed.insert(data.draw(st.integers(0, len(mixed))), data.draw(NOTE))
-    assert _standing_after(mixed) == _standing_after(plain)
+    assert _status_after(mixed) == _status_after(plain)
 
 
 @forall(histories(max_size=30))
@@ -230,7 +230,7 @@ def test_a_run_ends_at_most_once(history: list[e.Event]) -> None:
     ends: dict[int, int] = {}
     for before, _, now in states_along(history):
         if before is not None and not before.is_over and now.is_over:
-            ends[now.standing.run] = ends.get(now.standing.run, 0) + 1
+            ends[now.status.run] = ends.get(now.status.run, 0) + 1
     assert all(times == 1 for times in ends.values())
 
 
@@ -238,13 +238,13 @@ def test_a_run_ends_at_most_once(history: list[e.Event]) -> None:
 def test_only_an_operator_moves_a_job_that_is_over(history: list[e.Event]) -> None:
     for before, event, now in states_along(history):
         if before is not None and before.is_over and event.kind not in BY_AN_OPERATOR:
-            assert now.standing == before.standing
+            assert now.status == before.status
 
 
 @forall(histories(max_size=30))
 def test_a_job_has_an_owner_only_while_it_is_active(history: list[e.Event]) -> None:
     for _, _, now in states_along(history):
-        assert now.standing.owner is None or now.state is JobState.ACTIVE
+        assert now.status.owner is None or now.state is JobState.ACTIVE
 
 
 @forall(histories(max_size=30))
@@ -262,7 +262,7 @@ def test_an_event_that_is_ignored_leaves_the_job_exactly_as_it_was(
 
 @forall(histories(), ANY_EVENT)
 def test_no_event_in_any_standing_is_an_accident(history: list[e.Event], event: e.Event) -> None:
-    assert isinstance(advance(_standing_after(history), event), Standing | Illegal)
+    assert isinstance(advance(_status_after(history), event), JobStatus | Illegal)
 
 
 @forall(histories(max_size=30))
@@ -278,9 +278,9 @@ def _is_note(event: e.Event) -> bool:
     return isinstance(event, e.Progressed | e.Logged | e.Heartbeat | e.StaleCompletionIgnored)
 
 
-def _standing_after(history: list[e.Event]) -> Standing | None:
+def _status_after(history: list[e.Event]) -> JobStatus | None:
     """Without sequences, which notes would shift."""
-    stands: Standing | None = None
+    stands: JobStatus | None = None
     for event in history:
         moved = advance(stands, event)
         stands = stands if isinstance(moved, Illegal) else moved

@@ -14,7 +14,7 @@ from trellis_jobs.model.attempts import work_identity
 from trellis_jobs.model.context import fresh_traceparent, is_traceparent
 from trellis_jobs.model.events import EventKind
 from trellis_jobs.model.identity import (
-    LONGEST_TOKEN,
+    MAX_TOKEN_LENGTH,
     JobAddress,
     check_service,
     check_token,
@@ -48,7 +48,7 @@ def test_a_name_that_is_not_one_token_of_a_subject_is_refused_and_named(
 @pytest.mark.parametrize("place", [0, 1, 2])
 def test_a_name_too_long_for_the_server_is_refused_in_few_words(place: int) -> None:
     names = ["documents", "render-report", "01JQ"]
-    names[place] = "x" * LONGEST_TOKEN
+    names[place] = "x" * MAX_TOKEN_LENGTH
     assert getattr(JobAddress(*names), ("service", "job_type", "job_id")[place]) == names[place]
     names[place] = "x" * 5000
     with pytest.raises(InvalidToken, match="it has 5000 characters, at most 128") as refused:

@@ -19,7 +19,7 @@ from trellis_jobs.model.keys import slots as key_slots
 from trellis_jobs.model.keys.backlog import (
     Admission,
     Admitted,
-    Coalesced,
+    CoalescedInto,
     Full,
     Refusal,
     Rejected,
@@ -30,12 +30,12 @@ from trellis_jobs.model.keys.backlog import (
 from trellis_jobs.model.keys.slots import (
     Acquired,
     Acquisition,
-    Busy,
+    AllSlotsTaken,
     Held,
-    Left,
-    Lost,
     NotFirst,
+    Removed,
     Renewed,
+    SlotLost,
 )
 from trellis_jobs.model.keys.state import KeyState, Slot, Waiting
 from trellis_jobs.model.values import replace
@@ -47,7 +47,7 @@ TTL = timedelta(seconds=60)
 JOB = st.sampled_from(JOBS)
 REQUEST = st.sampled_from(["first", "second"])
 
-Moved = Admission | Acquisition | Renewed | Lost | Left
+Moved = Admission | Acquisition | Renewed | SlotLost | Removed
 
 
 @dataclass
@@ -171,7 +171,7 @@ class KeyMachine(RuleBasedStateMachine):
         elif not key.is_full:
             assert isinstance(self.move(ask, lambda: key.wait(job, request)), Admitted)
         elif when_full is WhenFull.COALESCE:
-            assert self.move(ask, None) == Coalesced(self.state, key.refusal, oldest)
+            assert self.move(ask, None) == CoalescedInto(self.state, key.refusal, oldest)
         elif when_full is WhenFull.REPLACE_OLDEST and key.queue:
             replaced = self.move(ask, lambda: key.replace(oldest, job, request))
             assert isinstance(replaced, Replaced)
@@ -179,12 +179,12 @@ class KeyMachine(RuleBasedStateMachine):
         else:
             assert self.move(ask, None) == Rejected(self.state, key.refusal)
 
-    @rule(job=JOB, since=st.integers(1, 9), patient=st.booleans())
-    def try_to_start(self, job: str, since: int, patient: bool) -> None:
+    @rule(job=JOB, since=st.integers(1, 9), may_overtake=st.booleans())
+    def try_to_start(self, job: str, since: int, may_overtake: bool) -> None:
         key, mine = self.key, self.new_slot(job, since)
 
         def take(state: KeyState) -> Acquisition:
-            return key_slots.acquire(state, mine, new_waiting(job), patient=patient)
+            return key_slots.acquire(state, mine, new_waiting(job), may_overtake=may_overtake)
 
         def taken() -> None:
             key.leave_queue(job)
@@ -195,8 +195,8 @@ class KeyMachine(RuleBasedStateMachine):
         if job in key.active and key.known[key.active[job]] >= since:
             assert isinstance(self.move(take, None), Held)
         elif job not in key.active and key.free == 0:
-            assert isinstance(self.move(take, None), Busy)
-        elif job not in key.active and not patient and not key.may_start(job, self.now):
+            assert isinstance(self.move(take, None), AllSlotsTaken)
+        elif job not in key.active and not may_overtake and not key.may_start(job, self.now):
             assert isinstance(self.move(take, None), NotFirst)
         else:
             assert isinstance(self.move(take, taken), Acquired)
@@ -209,9 +209,9 @@ class KeyMachine(RuleBasedStateMachine):
     def come_back_after_a_crash(self, data: st.DataObject) -> None:
         job = data.draw(st.sampled_from(sorted(self.key.active)))
         old = self.key.active[job]
-        self.try_to_start(job, self.key.known[old] + 1, patient=False)
+        self.try_to_start(job, self.key.known[old] + 1, may_overtake=False)
         assert self.key.active[job] != old
-        assert isinstance(key_slots.renew(self.state, old, at=after(0), ttl=TTL), Lost)
+        assert isinstance(key_slots.renew(self.state, old, at=after(0), ttl=TTL), SlotLost)
 
     @rule(data=st.data())
     def renew(self, data: st.DataObject) -> None:
@@ -219,11 +219,11 @@ class KeyMachine(RuleBasedStateMachine):
         self.now += 1
         at, job = after(self.now), self.key.holder(token)
 
-        def beat(state: KeyState) -> Renewed | Lost:
+        def beat(state: KeyState) -> Renewed | SlotLost:
             return key_slots.renew(state, token, at=at, ttl=TTL)
 
         if job is None:
-            assert isinstance(self.move(beat, None), Lost)
+            assert isinstance(self.move(beat, None), SlotLost)
         else:
             renewed = {job: at}
             assert isinstance(self.move(beat, lambda: self.key.renewed.update(renewed)), Renewed)

@@ -9,7 +9,7 @@ import pytest
 from tests.given import after, key_state, slot, waiting
 from trellis_jobs.model.keys.backlog import (
     Admitted,
-    Coalesced,
+    CoalescedInto,
     Full,
     Refusal,
     Rejected,
@@ -21,11 +21,11 @@ from trellis_jobs.model.keys.backlog import (
 from trellis_jobs.model.keys.fencing import StalePolicy
 from trellis_jobs.model.keys.slots import (
     Acquired,
-    Busy,
+    AllSlotsTaken,
     Held,
-    Lost,
     NotFirst,
     Renewed,
+    SlotLost,
     acquire,
     drop,
     due_before,
@@ -54,55 +54,55 @@ def ids(state: KeyState) -> tuple[str, str]:
 
 
 def test_a_free_slot_goes_to_who_asks() -> None:
-    taken = acquire(EMPTY, slot("a"), OLD, patient=False)
+    taken = acquire(EMPTY, slot("a"), OLD, may_overtake=False)
     assert taken == Acquired(replace(EMPTY, active=(slot("a"),)))
 
 
 def test_a_job_that_starts_waits_no_more() -> None:
-    taken = acquire(BACKLOG, slot("a"), OLD, patient=False)
+    taken = acquire(BACKLOG, slot("a"), OLD, may_overtake=False)
     assert ids(taken.state) == ("a", "bc")
 
 
 def test_a_job_that_was_never_queued_may_start_too() -> None:
-    taken = acquire(key_state(queued=(YOUNG,)), slot("a"), OLD, patient=False)
+    taken = acquire(key_state(queued=(YOUNG,)), slot("a"), OLD, may_overtake=False)
     assert ids(taken.state) == ("a", "c")
 
 
 def test_a_job_that_was_never_queued_does_not_pass_older_ones() -> None:
     before = key_state(queued=(OLD,))
-    assert acquire(before, slot("c"), YOUNG, patient=False) == NotFirst(before)
+    assert acquire(before, slot("c"), YOUNG, may_overtake=False) == NotFirst(before)
 
 
 def test_a_busy_key_is_busy_even_for_the_patient() -> None:
-    assert acquire(RUNNING, slot("b"), MIDDLE, patient=True) == Busy(RUNNING)
+    assert acquire(RUNNING, slot("b"), MIDDLE, may_overtake=True) == AllSlotsTaken(RUNNING)
 
 
 def test_the_first_in_line_is_served_first() -> None:
-    assert isinstance(acquire(BACKLOG, slot("b"), MIDDLE, patient=False), NotFirst)
-    assert isinstance(acquire(BACKLOG, slot("a"), OLD, patient=False), Acquired)
+    assert isinstance(acquire(BACKLOG, slot("b"), MIDDLE, may_overtake=False), NotFirst)
+    assert isinstance(acquire(BACKLOG, slot("a"), OLD, may_overtake=False), Acquired)
 
 
 def test_a_first_in_line_that_is_absent_holds_up_nobody_for_long() -> None:
-    taken = acquire(BACKLOG, slot("c"), YOUNG, patient=True)
+    taken = acquire(BACKLOG, slot("c"), YOUNG, may_overtake=True)
     assert ids(taken.state) == ("c", "ab")
 
 
 def test_as_many_are_first_in_line_as_slots_are_free() -> None:
     two_free = replace(BACKLOG, max_active=2)
-    assert isinstance(acquire(two_free, slot("b"), MIDDLE, patient=False), Acquired)
-    assert isinstance(acquire(two_free, slot("c"), YOUNG, patient=False), NotFirst)
+    assert isinstance(acquire(two_free, slot("b"), MIDDLE, may_overtake=False), Acquired)
+    assert isinstance(acquire(two_free, slot("c"), YOUNG, may_overtake=False), NotFirst)
 
 
 def test_of_two_jobs_of_the_same_age_the_first_to_come_is_first() -> None:
     twin = replace(YOUNG, created_at=OLD.created_at)
     both = enqueue(enqueue(EMPTY, OLD), twin)
     assert ids(both) == ("", "ac")
-    assert isinstance(acquire(both, slot("c"), twin, patient=False), NotFirst)
+    assert isinstance(acquire(both, slot("c"), twin, may_overtake=False), NotFirst)
 
 
 def test_a_job_that_comes_back_after_a_crash_takes_its_own_slot_under_its_new_token() -> None:
     full = key_state(active=(slot("a", "A"), slot("b", "B")), max_active=2)
-    back = acquire(full, slot("a", "new", since=5), OLD, patient=False)
+    back = acquire(full, slot("a", "new", since=5), OLD, may_overtake=False)
     assert isinstance(back, Acquired)
     assert [(held.job_id, held.token) for held in back.state.active] == [("a", "new"), ("b", "B")]
     assert back.state.stale_takeovers == 0
@@ -110,8 +110,8 @@ def test_a_job_that_comes_back_after_a_crash_takes_its_own_slot_under_its_new_to
 
 def test_a_job_that_takes_its_slot_back_waits_no_more_either() -> None:
     torn = replace(RUNNING, queued=(OLD,))
-    assert ids(acquire(torn, slot("a", "new", since=5), OLD, patient=False).state) == ("a", "")
-    assert ids(acquire(torn, slot("a", "A"), OLD, patient=False).state) == ("a", "")
+    assert ids(acquire(torn, slot("a", "new", since=5), OLD, may_overtake=False).state) == ("a", "")
+    assert ids(acquire(torn, slot("a", "A"), OLD, may_overtake=False).state) == ("a", "")
 
 
 @pytest.mark.parametrize("since", [3, 4], ids=["less", "as much"])
@@ -120,27 +120,27 @@ def test_who_knows_no_more_of_the_log_than_the_holder_does_not_take_its_jobs_slo
 ) -> None:
     """The holder may be about to start, or run already: only an append can tell."""
     held = key_state(active=(slot("a", "A", since=4),), queued=(OLD,), max_active=2)
-    asked = acquire(held, slot("a", "late", since=since), OLD, patient=True)
+    asked = acquire(held, slot("a", "late", since=since), OLD, may_overtake=True)
     assert asked == Held(held, held.active[0])
     assert asked.state is held
 
 
 def test_a_slot_of_a_foreign_runtime_is_taken_back_by_anyone_who_read_the_log() -> None:
     ours = slot("a", "ours", since=1)
-    taken = acquire(RUNNING, ours, OLD, patient=False)
+    taken = acquire(RUNNING, ours, OLD, may_overtake=False)
     assert taken == Acquired(replace(RUNNING, active=(ours,)))
 
 
 def test_a_job_in_backoff_holds_up_nobody() -> None:
     before = key_state(queued=(RESTING, MIDDLE), max_queued=2)
     early = slot("b", started_at=after(29))
-    assert isinstance(acquire(before, early, MIDDLE, patient=False), Acquired)
+    assert isinstance(acquire(before, early, MIDDLE, may_overtake=False), Acquired)
 
 
 def test_a_job_whose_backoff_is_over_has_its_place_again() -> None:
     before = key_state(queued=(RESTING, MIDDLE), max_queued=2)
     on_time = slot("b", started_at=after(30))
-    assert acquire(before, on_time, MIDDLE, patient=False) == NotFirst(before)
+    assert acquire(before, on_time, MIDDLE, may_overtake=False) == NotFirst(before)
 
 
 def test_only_older_jobs_that_are_due_come_before_a_job() -> None:
@@ -156,7 +156,7 @@ def test_a_job_that_is_not_queued_waits_behind_those_of_its_own_age() -> None:
 
 
 def test_an_acquire_that_is_repeated_changes_nothing() -> None:
-    again = acquire(RUNNING, slot("a", "A"), OLD, patient=False)
+    again = acquire(RUNNING, slot("a", "A"), OLD, may_overtake=False)
     assert isinstance(again, Acquired)
     assert again.state is RUNNING
 
@@ -172,7 +172,7 @@ def test_a_renewal_moves_only_its_own_lease() -> None:
 
 def test_a_token_that_holds_nothing_renews_nothing() -> None:
     lost = renew(RUNNING, "B", at=after(20), ttl=TTL)
-    assert isinstance(lost, Lost)
+    assert isinstance(lost, SlotLost)
     assert lost.state is RUNNING
 
 
@@ -306,14 +306,14 @@ def test_a_lease_that_is_not_over_is_only_a_limit_even_where_it_could_block() ->
 def test_a_coalesced_request_is_done_by_the_oldest_that_waits() -> None:
     full = replace(RUNNING, queued=(MIDDLE, YOUNG), max_queued=2)
     coalesced = admit(full, waiting("d"), WhenFull.COALESCE)
-    assert coalesced == Coalesced(full, Full(Refusal.QUEUE_DEPTH, 2), "b")
+    assert coalesced == CoalescedInto(full, Full(Refusal.QUEUE_DEPTH, 2), "b")
     assert oldest(full) == "b"
 
 
 def test_a_coalesced_request_is_done_by_who_runs_if_nobody_waits() -> None:
     full = replace(RUNNING, max_queued=0)
     coalesced = admit(full, MIDDLE, WhenFull.COALESCE)
-    assert coalesced == Coalesced(full, ACTIVE_LIMIT, "a")
+    assert coalesced == CoalescedInto(full, ACTIVE_LIMIT, "a")
     assert coalesced.state is full
     assert oldest(full) == "a"
 
@@ -335,7 +335,7 @@ def test_a_running_job_is_never_replaced() -> None:
 def test_a_limit_that_was_lowered_ends_nobody_and_lets_nobody_in() -> None:
     before = key_state(active=(slot("a", "A"), slot("b", "B")), max_active=1)
     assert before.free == 0
-    assert isinstance(acquire(before, slot("c"), YOUNG, patient=True), Busy)
+    assert isinstance(acquire(before, slot("c"), YOUNG, may_overtake=True), AllSlotsTaken)
     assert isinstance(renew(before, "B", at=after(20), ttl=TTL), Renewed)
     after_one = release(before, "A").state
-    assert isinstance(acquire(after_one, slot("c"), YOUNG, patient=True), Busy)
+    assert isinstance(acquire(after_one, slot("c"), YOUNG, may_overtake=True), AllSlotsTaken)

@@ -26,9 +26,9 @@ def deliver(world: World, job: str, *, worker: int = 0, until: str | None = None
 
 
 def state_of(world: World, job: str) -> JobState:
-    standing = world.log.standing(job)
-    assert standing is not None
-    return standing.state
+    status = world.log.status(job)
+    assert status is not None
+    return status.state
 
 
 def holder(world: World) -> list[tuple[str, str]]:

@@ -30,7 +30,7 @@ PLANS = st.builds(
     Plan,
     ends_in=st.sampled_from([JobState.COMPLETED, JobState.RETRY, JobState.FAILED]),
     beats=st.integers(0, 2),
-    patient=st.booleans(),
+    may_overtake=st.booleans(),
     trusting=st.booleans(),
     backoff=st.sampled_from([0, 5]),
 )
@@ -150,7 +150,7 @@ class KeyWorld(RuleBasedStateMachine):
     def attend(self, message: Message, which: int, plan: Plan, steps: int) -> None:
         world = self.world
         if world.is_calm:
-            plan = replace(plan, patient=False, trusting=False)
+            plan = replace(plan, may_overtake=False, trusting=False)
         self.begin(Errand(world, world.workers[which % len(world.workers)], message, plan), steps)
 
     def begin(self, process: Process, steps: int) -> None:
@@ -194,10 +194,10 @@ class KeyWorld(RuleBasedStateMachine):
         self.let_producers_finish()
         for process in world.processes:
             if isinstance(process, Errand):
-                process.plan.patient = not world.is_calm
+                process.plan.may_overtake = not world.is_calm
 
         def attend(message: Message) -> Process:
-            world_plan = Plan(patient=not world.is_calm)
+            world_plan = Plan(may_overtake=not world.is_calm)
             return Errand(world, world.workers[0], message, world_plan)
 
         world.come_to_rest(attend)
@@ -210,7 +210,7 @@ class KeyWorld(RuleBasedStateMachine):
 
 def _no_more_run_than_may(world: World) -> None:
     held = {(slot.job_id, slot.token) for slot in world.key.active}
-    owners = ((job, head.standing.owner) for job, head in world.log.heads.items())
+    owners = ((job, head.status.owner) for job, head in world.log.heads.items())
     active = {(job, owner.id) for job, owner in owners if owner}
     assert active <= held, "an active job without its slot"
     assert len(world.key.active) <= world.max_active
@@ -230,7 +230,7 @@ def _no_job_is_lost(world: World) -> None:
     brought = {
         (message.job, message.begun.sequence) for message in world.messages if not message.is_gone
     }
-    live = ((job, world.log.heads[job].standing.run) for job in world.live())
+    live = ((job, world.log.heads[job].status.run) for job in world.live())
     assert set(live) <= brought
 
 

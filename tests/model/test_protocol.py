@@ -29,6 +29,7 @@ from trellis_jobs.model.delivery_decision import (
     decide,
 )
 from trellis_jobs.model.job_errors import JobError
+from trellis_jobs.model.job_status import Head, JobStatus
 from trellis_jobs.model.reducer import Illegal, advance
 from trellis_jobs.model.retry import RetryPolicy
 from trellis_jobs.model.settlement import (
@@ -42,9 +43,8 @@ from trellis_jobs.model.settlement import (
     Succeeded,
     Term,
     settle,
-    too_late,
+    superseded_note,
 )
-from trellis_jobs.model.standing import Head, Standing
 from trellis_jobs.model.states import JobState
 
 MAX_TRIES = 2
@@ -80,7 +80,7 @@ IDLE = Worker()
 
 @dataclass(frozen=True)
 class World:
-    log: tuple[Standing, ...]
+    log: tuple[JobStatus, ...]
     messages: tuple[Message | None, ...]
     workers: tuple[Worker, ...] = (IDLE, IDLE)
     faults: tuple[tuple[str, int], ...] = ()
@@ -110,13 +110,13 @@ def append(world: World, head: Head | None, event: e.Event) -> World | None:
     """The server: takes the event if the guard is right, and refuses it (None) otherwise."""
     if head is None or head.sequence != len(world.log):
         return None
-    standing = advance(head.standing, event)
-    assert isinstance(standing, Standing), f"an illegal event was to be appended: {standing}"
+    status = advance(head.status, event)
+    assert isinstance(status, JobStatus), f"an illegal event was to be appended: {status}"
     if isinstance(event, e.Dead):
-        assert head.standing.tries >= MAX_TRIES, "dead before the last try"
-    if standing.is_over and standing is not head.standing:
-        assert not head.standing.is_over, "a second end of the same run"
-    return replace(world, log=(*world.log, standing.recorded_at(len(world.log) + 1)))
+        assert head.status.tries >= MAX_TRIES, "dead before the last try"
+    if status.is_over and status is not head.status:
+        assert not head.status.is_over, "a second end of the same run"
+    return replace(world, log=(*world.log, status.recorded_at(len(world.log) + 1)))
 
 
 def said(tries: int) -> e.EventFields:
@@ -155,26 +155,26 @@ def deliveries(world: World) -> Iterator[tuple[str, World]]:
             number = message.number + 1
             for index, worker in enumerate(world.workers):
                 if worker == IDLE:
-                    begun = Standing(JobState.PENDING, 0, MAX_TRIES, message.run)
+                    begun = JobStatus(JobState.PENDING, 0, MAX_TRIES, message.run)
                     got = Worker(m, number, message.run, Head(message.run, begun))
                     taken = world.with_message(m, replace(message, number=number, out=True))
                     yield f"W{index} gets M{m} for the {number}.", taken.with_worker(index, got)
 
 
 def outsiders(world: World) -> Iterator[tuple[str, World]]:
-    standing = world.log[-1]
-    if world.may("cancel") and not standing.is_over:
-        cancelled = append(world, world.head, e.Cancelled(**said(standing.tries)))
+    status = world.log[-1]
+    if world.may("cancel") and not status.is_over:
+        cancelled = append(world, world.head, e.Cancelled(**said(status.tries)))
         assert cancelled is not None
         yield "cancelled", cancelled.spend("cancel")
-    if world.may("retried") and standing.state in (JobState.FAILED, JobState.DEAD):
+    if world.may("retried") and status.state in (JobState.FAILED, JobState.DEAD):
         event = e.Retried(**said(0), payload={}, max_tries=MAX_TRIES)
         retried = append(world, world.head, event)
         assert retried is not None
         again = replace(retried, messages=(*retried.messages, Message(len(retried.log))))
         yield "retried", again.spend("retried")
     if world.may("duplicate"):
-        doubled = replace(world, messages=(*world.messages, Message(standing.run)))
+        doubled = replace(world, messages=(*world.messages, Message(status.run)))
         yield "its message is doubled", doubled.spend("duplicate")
 
 
@@ -182,13 +182,13 @@ def claimed(world: World, index: int, worker: Worker) -> World:
     """One step of worker/claim.py: decide on what is known, append, or look again."""
     head = worker.head
     assert head is not None
-    decision = decide(head.standing, _delivered(worker), now=LATER)
+    decision = decide(head.status, _delivered(worker), now=LATER)
     if isinstance(decision, Discard):
         return world.with_worker(index, replace(worker, answer=Ack()))
     if isinstance(decision, Ignore):
         return world.with_worker(index, IDLE)
     attempt = Attempt(f"A{world.attempts}", f"W{index}", f"M{worker.message}", worker.number)
-    done = append(world, head, _event_for(decision, head.standing, attempt))
+    done = append(world, head, _event_for(decision, head.status, attempt))
     if done is None:
         return world.with_worker(index, replace(worker, head=world.head))
     worker = replace(worker, head=done.head)
@@ -204,14 +204,14 @@ def _delivered(worker: Worker) -> DeliveryRef:
     return DeliveryRef(f"M{worker.message}", worker.number, worker.run)
 
 
-def _event_for(decision: Decision, standing: Standing, attempt: Attempt) -> e.Event:
+def _event_for(decision: Decision, status: JobStatus, attempt: Attempt) -> e.Event:
     match decision:
         case Start():
-            return e.Started(**said(standing.tries + 1), attempt=attempt)
+            return e.Started(**said(status.tries + 1), attempt=attempt)
         case TakeOver(lost):
-            return e.RetryScheduled(**said(standing.tries), attempt=lost, error=ERROR)
+            return e.RetryScheduled(**said(status.tries), attempt=lost, error=ERROR)
         case MarkDead(lost):
-            return e.Dead(**said(standing.tries), attempt=lost, error=ERROR)
+            return e.Dead(**said(status.tries), attempt=lost, error=ERROR)
         case _:
             pytest.fail(f"time stands still here, so {decision} makes no sense")
 
@@ -232,14 +232,14 @@ def settled(world: World, index: int, worker: Worker) -> World:
     assert worker.outcome is not None
     policy = RetryPolicy(MAX_TRIES, ())
     running = AttemptContext(REPORT, CONTEXT, worker.attempt, worker.tries, MAX_TRIES, policy)
-    settlement = settle(worker.outcome, running, at=NOON, spread=0)
+    settlement = settle(worker.outcome, running, at=NOON, random=0)
     assert settlement.event is not None
     done = append(world, worker.head, settlement.event)
     if done is not None:
         return done.with_worker(index, replace(worker, head=done.head, answer=settlement.answer))
     if not isinstance(advance(world.log[-1], settlement.event), Illegal):
         return world.with_worker(index, replace(worker, head=world.head))
-    noted = append(world, world.head, too_late(running, "too late", NOON))
+    noted = append(world, world.head, superseded_note(running, "too late", NOON))
     assert noted is not None
     after = replace(worker, answer=Ack()) if world.log[-1].is_over else IDLE
     return noted.with_worker(index, after)
@@ -259,7 +259,7 @@ def answered(world: World, index: int, worker: Worker) -> World:
     return done
 
 
-CREATED = World((Standing(JobState.PENDING, 0, MAX_TRIES, 1),), (Message(1),))
+CREATED = World((JobStatus(JobState.PENDING, 0, MAX_TRIES, 1),), (Message(1),))
 
 MIXES = [
     {"crash": 2, "timeout": 1, "fail": 1},

@@ -17,8 +17,8 @@ from tests.given import (
     error,
     notes,
     running,
-    standing,
     started,
+    status,
 )
 from trellis_jobs.model import events as e
 from trellis_jobs.model.events import EventKind
@@ -26,7 +26,7 @@ from trellis_jobs.model.notes import Progress
 from trellis_jobs.model.reducer import Illegal, advance
 from trellis_jobs.model.retry import JITTER, RetryPolicy
 from trellis_jobs.model.settlement import (
-    LONGEST_DELAY,
+    MAX_RETRY_DELAY,
     Ack,
     Fatal,
     Interrupted,
@@ -40,7 +40,7 @@ from trellis_jobs.model.settlement import (
     Superseded,
     Term,
     settle,
-    too_late,
+    superseded_note,
 )
 from trellis_jobs.model.states import JobState
 
@@ -48,7 +48,7 @@ SAID = notes("last words", progress=Progress(current=9))
 
 
 def settled(outcome: Outcome, **changes: object) -> Settlement:
-    return settle(outcome, running(**changes), at=after(2), spread=0, notes=SAID)
+    return settle(outcome, running(**changes), at=after(2), random=0, notes=SAID)
 
 
 def test_a_result_is_written_down_and_the_work_acknowledged() -> None:
@@ -73,7 +73,7 @@ def test_a_handler_may_choose_its_own_delay_even_none_at_all() -> None:
 
 @pytest.mark.parametrize(
     ("asked", "given"),
-    [(timedelta(seconds=-5), timedelta()), (timedelta(days=999_999), LONGEST_DELAY)],
+    [(timedelta(seconds=-5), timedelta()), (timedelta(days=999_999), MAX_RETRY_DELAY)],
 )
 def test_an_impossible_delay_is_cut_to_a_possible_one(asked: timedelta, given: timedelta) -> None:
     settlement = settled(Retryable(error(), asked))
@@ -128,7 +128,7 @@ def test_a_superseded_attempt_leaves_a_note_and_does_not_touch_the_message() -> 
 
 
 def test_the_note_of_a_late_attempt_names_it_and_says_why() -> None:
-    note = too_late(running(), "the job is cancelled", NOON)
+    note = superseded_note(running(), "the job is cancelled", NOON)
     assert (note.lost_attempt, note.reason, note.tries) == (FIRST.id, "the job is cancelled", 1)
 
 
@@ -149,7 +149,7 @@ def test_what_an_owner_settles_is_always_legal_in_the_log(
 ) -> None:
     event = settled(outcome, tries=tries, dead_letters=dead_letters).event
     assert event is not None
-    assert not isinstance(advance(standing(created(), started(tries=tries)), event), Illegal)
+    assert not isinstance(advance(status(created(), started(tries=tries)), event), Illegal)
 
 
 @pytest.mark.parametrize("outcome", ENDS[:4], ids=lambda outcome: type(outcome).__name__)
@@ -178,10 +178,10 @@ SPREAD = st.floats(0, 1, exclude_max=True)
 
 @forall(DELAYS, st.integers(1, 12), SPREAD)
 def test_a_retry_never_comes_sooner_than_declared_and_at_most_a_tenth_later(
-    delays: list[timedelta], tries: int, spread: float
+    delays: list[timedelta], tries: int, random: float
 ) -> None:
     declared = delays[min(tries, len(delays)) - 1]
-    delay = RetryPolicy(5, tuple(delays)).delay_after(tries, spread)
+    delay = RetryPolicy(5, tuple(delays)).delay_after(tries, random)
     assert declared <= delay <= declared * (1 + JITTER) + timedelta(microseconds=1)
     assert JITTER == 0.1
 
@@ -202,9 +202,9 @@ def test_the_first_delay_follows_the_first_try() -> None:
 
 @forall(st.sampled_from(ENDS), st.integers(1, 3), SPREAD)
 def test_a_retry_in_the_log_and_the_answer_to_jetstream_name_the_same_moment(
-    outcome: Outcome, tries: int, spread: float
+    outcome: Outcome, tries: int, random: float
 ) -> None:
-    settlement = settle(outcome, running(tries=tries), at=NOON, spread=spread)
+    settlement = settle(outcome, running(tries=tries), at=NOON, random=random)
     event = settlement.event
     if isinstance(event, e.RetryScheduled):
         assert isinstance(settlement.answer, Nak)
@@ -215,7 +215,7 @@ def test_a_retry_in_the_log_and_the_answer_to_jetstream_name_the_same_moment(
 def test_every_end_but_a_loss_frees_the_job_of_its_owner(outcome: Outcome) -> None:
     event = settled(outcome).event
     assert event is not None
-    moved = advance(standing(created(), started()), event)
+    moved = advance(status(created(), started()), event)
     assert not isinstance(moved, Illegal)
     still_owned = moved.state is JobState.ACTIVE
     assert still_owned == isinstance(outcome, Superseded)

@@ -23,8 +23,8 @@ from tests.given import (
     progressed,
     retry_scheduled,
     stale,
-    standing,
     started,
+    status,
 )
 from trellis_jobs.model import events as e
 from trellis_jobs.model.events import AttemptEvent, EventKind
@@ -94,7 +94,7 @@ def test_an_event_said_by_the_owner_does_what_the_grid_says(
     kind: str, origin: str, outcome: str
 ) -> None:
     state = LETTERS[origin]
-    before = None if state is None else standing(*LEADING_TO[state])
+    before = None if state is None else status(*LEADING_TO[state])
     event = OF_KIND[EventKind(kind)]
     if isinstance(event, e.Dead) and state is not JobState.ACTIVE:
         event = replace(event, attempt=None)  # nobody owns a job that does not run
@@ -111,7 +111,7 @@ def test_an_event_said_by_the_owner_does_what_the_grid_says(
 
 @pytest.mark.parametrize("state", JobState)
 def test_a_state_is_reached_by_its_shortest_history(state: JobState) -> None:
-    assert standing(*LEADING_TO[state]).state is state
+    assert status(*LEADING_TO[state]).state is state
 
 
 def test_the_states_are_live_or_over_never_both() -> None:
@@ -126,7 +126,7 @@ def test_four_kinds_of_event_are_notes_and_never_move_a_job() -> None:
 
 @pytest.mark.parametrize("history", [(created(),), (created(), started(), retry_scheduled())])
 def test_an_attempt_that_is_over_cannot_bury_the_job(history: tuple[e.Event, ...]) -> None:
-    assert isinstance(advance(standing(*history), dead()), Illegal)
+    assert isinstance(advance(status(*history), dead()), Illegal)
 
 
 OWNED = (progressed(), logged(), heartbeat(), retry_scheduled(), completed(), failed())
@@ -135,7 +135,7 @@ ACTIVE = (created(), started())
 
 @pytest.mark.parametrize("said", [*OWNED, stale(), dead()], ids=lambda event: event.kind)
 def test_only_the_attempt_that_owns_the_job_is_heard(said: AttemptEvent) -> None:
-    before = standing(created(), started(attempt=SECOND, tries=2))
+    before = status(created(), started(attempt=SECOND, tries=2))
     assert said.attempt == FIRST
     verdict = advance(before, said)
     assert isinstance(verdict, Illegal)
@@ -146,28 +146,28 @@ def test_only_the_attempt_that_owns_the_job_is_heard(said: AttemptEvent) -> None
 def test_no_attempt_is_not_the_owner_of_a_job_that_has_one(said: AttemptEvent) -> None:
     anonymous = OF_KIND[said.kind]
     assert isinstance(anonymous, AttemptEvent)
-    assert isinstance(advance(standing(*ACTIVE), _without_attempt(anonymous)), Illegal)
+    assert isinstance(advance(status(*ACTIVE), _without_attempt(anonymous)), Illegal)
 
 
 @pytest.mark.parametrize("said", [dead(attempt=None), stale(attempt=None)], ids=["dead", "stale"])
 def test_a_verdict_on_the_job_itself_names_no_attempt_and_counts(said: AttemptEvent) -> None:
-    moved = advance(standing(*ACTIVE), said)
+    moved = advance(status(*ACTIVE), said)
     assert not isinstance(moved, Illegal)
     assert moved.is_over
 
 
 def test_a_takeover_ends_the_lost_attempt_in_its_name_then_starts_the_next() -> None:
-    taken = standing(*ACTIVE, retry_scheduled(attempt=FIRST), started(attempt=SECOND, tries=2))
+    taken = status(*ACTIVE, retry_scheduled(attempt=FIRST), started(attempt=SECOND, tries=2))
     assert (taken.state, taken.owner, taken.tries) == (JobState.ACTIVE, SECOND, 2)
 
 
 def test_a_second_start_needs_a_retry_in_between() -> None:
-    verdict = advance(standing(*ACTIVE), started(attempt=SECOND, tries=2))
+    verdict = advance(status(*ACTIVE), started(attempt=SECOND, tries=2))
     assert verdict == Illegal("started is not legal from active")
 
 
 def test_a_foreign_runtime_may_start_a_redelivered_job_with_no_event_in_between() -> None:
-    restarted = standing(created(), started(attempt=None), started(attempt=None, tries=2))
+    restarted = status(created(), started(attempt=None), started(attempt=None, tries=2))
     assert (restarted.state, restarted.owner, restarted.tries) == (JobState.ACTIVE, None, 2)
 
 
@@ -175,7 +175,7 @@ def test_a_foreign_runtime_may_start_a_redelivered_job_with_no_event_in_between(
 def test_a_foreign_runtime_that_names_no_attempts_speaks_for_the_job_it_started(
     said: AttemptEvent,
 ) -> None:
-    foreign = standing(created(), started(attempt=None))
+    foreign = status(created(), started(attempt=None))
     assert not isinstance(advance(foreign, _without_attempt(said)), Illegal)
     assert isinstance(advance(foreign, said), Illegal)
 

@@ -26,16 +26,23 @@ from trellis_jobs.model.concurrency import Concurrency
 from trellis_jobs.model.job import Entry, fold
 from trellis_jobs.model.job_errors import Interruption
 from trellis_jobs.model.states import JobState
-from trellis_jobs.model.timeline import Happened, Phase, Recorded, TimelineSpan, job_at, timeline
+from trellis_jobs.model.timeline import (
+    LogRecord,
+    Phase,
+    TimelineEntry,
+    TimelineSpan,
+    job_at,
+    timeline,
+)
 
 KEYED = Concurrency(key="acme", key_hash="f1")
 LATER = after(3600)
 
 
-def stored(*told: tuple[float, e.Event | str]) -> list[Recorded]:
+def stored(*told: tuple[float, e.Event | str]) -> list[LogRecord]:
     """Each with the second at which the server stored it."""
     return [
-        Recorded(sequence, after(at), Entry(sequence, what) if isinstance(what, e.Event) else what)
+        LogRecord(sequence, after(at), Entry(sequence, what) if isinstance(what, e.Event) else what)
         for sequence, (at, what) in enumerate(told, start=7)
     ]
 
@@ -135,7 +142,7 @@ def test_notes_stand_within_their_run_and_do_not_cut_it() -> None:
     ]
 
 
-def _word(each: Happened | TimelineSpan) -> str:
+def _word(each: TimelineEntry | TimelineSpan) -> str:
     if isinstance(each, TimelineSpan):
         return each.phase
     assert each.event is not None
@@ -151,7 +158,7 @@ def test_what_does_not_count_is_told_with_the_reason_and_moves_nothing() -> None
     told = timeline(
         stored((0, created()), (1, "not JSON"), (2, completed()), (3, started())), LATER
     )
-    ignored = [each.ignored for each in told if isinstance(each, Happened)]
+    ignored = [each.ignored for each in told if isinstance(each, TimelineEntry)]
     assert ignored == [None, "not JSON", "completed is not legal from pending", None]
     assert phases((0, created()), (2, completed()), (3, started()))[0] == (
         Phase.WAITING_FOR_WORKER,
@@ -169,7 +176,7 @@ def test_a_job_is_told_as_it_was_at_any_moment() -> None:
 @forall(histories(max_size=16))
 def test_any_history_is_told_whole_without_gaps_or_overlaps(history: list[e.Event]) -> None:
     told = timeline(stored(*((float(at), event) for at, event in enumerate(history))), LATER)
-    happened = [each for each in told if isinstance(each, Happened)]
+    happened = [each for each in told if isinstance(each, TimelineEntry)]
     assert [each.event for each in happened] == history
     if happened:
         assert happened[-1].job == fold(

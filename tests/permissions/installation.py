@@ -70,14 +70,14 @@ class Installation:
         return subprocess.run(
             (COMMAND, *arguments),
             cwd=ROOT,
-            env=self.surroundings(name),
+            env=self.environment(name),
             capture_output=True,
             text=True,
             timeout=60,
             check=False,
         )
 
-    def surroundings(self, name: str) -> dict[str, str]:
+    def environment(self, name: str) -> dict[str, str]:
         """Of a command that is run as this user."""
         access = self.access(name)
         told = {

@@ -110,7 +110,7 @@ async def run(
     walk = [
         (
             # Daemons and services know their inbox; commands that run as them are told.
-            {**installation.surroundings(who), "NATS_INBOX_PREFIX": installation.inbox(who)},
+            {**installation.environment(who), "NATS_INBOX_PREFIX": installation.inbox(who)},
             [*command.split(), *(names.get(each, each) for each in rest)],
         )
         for command, who, *rest in steps

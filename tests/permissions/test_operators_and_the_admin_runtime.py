@@ -86,9 +86,9 @@ async def operator(installation: Installation, name: str) -> AsyncIterator[Admin
 
 
 def key_of(queue: str, room: str) -> KeyState:
-    keying = HouseJobs.contract.queues[queue].keying
-    assert keying is not None
-    key = keying.template.resolve({"room": room})
+    key_policy = HouseJobs.contract.queues[queue].key_policy
+    assert key_policy is not None
+    key = key_policy.template.resolve({"room": room})
     address = KeyAddress("house", queue, key.hash)
     return KeyState(address=address, display=key.display, max_active=1, max_queued=1)
 

@@ -75,7 +75,7 @@ def worker_process(installation: Installation, said: Path) -> Iterator[None]:
         worker = subprocess.Popen(
             (COMMAND, "worker", "tests.permissions.services:house", "--queues", "work"),
             cwd=ROOT,
-            env=installation.surroundings("house"),
+            env=installation.environment("house"),
             stdout=output,
             stderr=output,
         )

@@ -39,7 +39,7 @@ def seconds(number: float) -> timedelta:
 async def with_clock(url: str, ahead: timedelta, *queues: str) -> AsyncIterator[Bench]:
     """A service on a machine whose clock is wrong; without queues it only creates jobs."""
     made = bench()
-    made.service._runtime.surroundings = Environment(now=lambda: utc_now() + ahead)
+    made.service._runtime.environment = Environment(now=lambda: utc_now() + ahead)
     async with made.service.connect(url, workers=Workers(queues=queues) if queues else False):
         yield made
     made.go.set()
@@ -84,7 +84,7 @@ async def test_a_producer_without_handlers_is_corrected_with_the_rights_of_a_ser
         async with with_clock(owner, seconds(0), "work"):
             pass  # the consumer of the queue exists from now on
         producer = Service(type(bench().jobs))
-        producer._runtime.surroundings = Environment(now=lambda: utc_now() + HOURS)
+        producer._runtime.environment = Environment(now=lambda: utc_now() + HOURS)
         async with producer.connect(lab, workers=False):
             ref = await producer.jobs.work.create(Task())
             [created] = await ref.events()

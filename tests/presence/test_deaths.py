@@ -23,7 +23,7 @@ from trellis_jobs.contract.topology import LOG
 from trellis_jobs.embedded import EmbeddedServer
 from trellis_jobs.jetstream.client import stored_message
 from trellis_jobs.jetstream.log.presence import Presence
-from trellis_jobs.model.presence import WorkerHeartbeat, death_of
+from trellis_jobs.model.presence import WorkerHeartbeat, death_reason
 
 KILLS = 6
 LEASE = 1.0
@@ -50,7 +50,7 @@ def test_a_worker_is_dead_after_two_missed_heartbeats(
     interval: float | None, age: float, is_dead: bool
 ) -> None:
     beat = heartbeat_of("w", interval=interval)
-    assert (death_of(beat, timedelta(seconds=age)) is not None) == is_dead
+    assert (death_reason(beat, timedelta(seconds=age)) is not None) == is_dead
 
 
 async def errors_after_a_takeover(ref: JobRef[Report]) -> list[str]:

@@ -41,7 +41,7 @@ async def heartbeat(raw: Probe, queue: str = "work") -> Message:
 
 
 async def death(presence: Presence, instance: str) -> str | None:
-    return await presence.death_of(PresenceSubject("lab", "work", instance), "lab-work")
+    return await presence.death_reason(PresenceSubject("lab", "work", instance), "lab-work")
 
 
 def subject_of(message: Message) -> str:

@@ -61,7 +61,7 @@ Beside the connection; see [developing](../guides/developing.md):
 Every option of every command has a variable too: [the command line](cli.md) names each. Besides,
 they heed:
 
-{surroundings}
+{environment}
 """
 # Of Service() and connect(), in code.
 _MEANING: Final[Mapping[str, str]] = {
@@ -99,7 +99,7 @@ def page() -> str:
         worker=_own(of, "trellis-jobs worker"),
         admin=_own(of, "trellis-jobs admin serve"),
         dev=_own(of, "trellis-jobs dev"),
-        surroundings=_rows(("Variable", ""), ((f"`{k}`", v) for k, v in _HEEDED.items())),
+        environment=_rows(("Variable", ""), ((f"`{k}`", v) for k, v in _HEEDED.items())),
     )
 
 

@@ -18,7 +18,7 @@ from trellis_jobs.environment import Environment
 from trellis_jobs.jetstream.log.event_log import EventLog, Lost
 from trellis_jobs.model.events import Cancelled, Event
 from trellis_jobs.model.job_errors import MESSAGE_LIMIT
-from trellis_jobs.model.standing import Head
+from trellis_jobs.model.job_status import Head
 from trellis_jobs.model.states import JobState
 from trellis_jobs.producer.job_ref import JobAccess
 

@@ -12,10 +12,10 @@ from tests.support.fault_proxy import fault_proxy
 from tests.support.lab import Probe, Report, Task, probe, producer, until_state, worker
 from trellis_jobs import JobRef, WaitTimeout
 from trellis_jobs.embedded import EmbeddedServer
-from trellis_jobs.environment import uptime
+from trellis_jobs.environment import monotonic
 from trellis_jobs.model import events as e
 from trellis_jobs.model import subjects
-from trellis_jobs.model.standing import Head
+from trellis_jobs.model.job_status import Head
 from trellis_jobs.model.states import JobState
 from trellis_jobs.wire import events as wire
 from trellis_jobs.wire import headers as h
@@ -30,7 +30,7 @@ async def publish_refused(raw: Probe, event: e.Event, ref: JobRef[Report]) -> No
     headers = h.of_event(event.context, "refused")
     headers[h.EXPECTED_SEQUENCE] = str(head.sequence - 1)
     headers[h.EXPECTED_SUBJECT] = subjects.history(ref.address)
-    data = wire.encode(event, head.standing, head.standing.state)
+    data = wire.encode(event, head.status, head.status.state)
     subject = subjects.lifecycle(ref.address, event.kind)
     answer = orjson.loads((await raw.connection.ask(subject, data, headers=headers)).data)
     assert answer["error"]["err_code"] == 10071
@@ -44,7 +44,7 @@ async def test_a_job_that_ends_before_a_worker_takes_its_first_is_none_of_its(
     async with producer(server.url) as jobs, probe(server.url) as raw:
         ref = await jobs.slow.create(Task())
         handler = Handler(jobs.slow.type, call, "call")
-        opened = QueueWorker(raw.connection, "lab", handler, 1, None, uptime)
+        opened = QueueWorker(raw.connection, "lab", handler, 1, None, monotonic)
         await opened.open()
         await ref.cancel()
         await raw.connection.flush()
@@ -80,7 +80,7 @@ async def test_a_completion_that_the_log_refused_does_not_end_a_wait(
             context=job.context,
             at=datetime.now(UTC),
             tries=1,
-            attempt=job.job.standing.owner,
+            attempt=job.job.status.owner,
             result={"text": "forged", "tries": 1},
         )
         await publish_refused(raw, forged, ref)

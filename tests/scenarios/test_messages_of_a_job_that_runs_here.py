@@ -16,7 +16,7 @@ from trellis_jobs.embedded import EmbeddedServer
 from trellis_jobs.model import events as e
 from trellis_jobs.model.events import EventKind
 from trellis_jobs.model.job_errors import Interruption, JobError
-from trellis_jobs.model.standing import Head
+from trellis_jobs.model.job_status import Head
 from trellis_jobs.model.states import JobState
 
 
@@ -37,13 +37,13 @@ async def retry_by_an_operator(raw: Probe, ref: JobRef[Any], payload: dict[str, 
 async def give_up_on_the_owner(raw: Probe, ref: JobRef[Any]) -> None:
     """What reconciliation does with an active job whose worker and message are gone (D18)."""
     job, head, at = await ref.get(), await newest(raw, ref), datetime.now(UTC)
-    tries, owner = head.standing.tries, head.standing.owner
+    tries, owner = head.status.tries, head.status.owner
     lost = JobError(type=Interruption.WORK_LOST, message="its worker is gone", tries=tries, at=at)
     retry = e.RetryScheduled(
         job=ref.address, context=job.context, at=at, tries=tries, attempt=owner, error=lost
     )
     assert isinstance(await raw.events.append(head, retry), Head)
-    await put_back(raw, ref, run=head.standing.run)
+    await put_back(raw, ref, run=head.status.run)
 
 
 async def test_a_retry_that_comes_while_the_first_run_still_leaves_its_key_is_run(

@@ -82,9 +82,9 @@ def fleet(bindings: Bindings | None = BINDINGS) -> Service[FleetJobs]:
 
 def foreign_holder(origin: str) -> KeyState:
     """A key whose only slot a worker of another runtime has."""
-    keying = FleetJobs.contract.queues["sync"].keying
-    assert keying is not None
-    key = keying.template.resolve({"origin": origin})
+    key_policy = FleetJobs.contract.queues["sync"].key_policy
+    assert key_policy is not None
+    key = key_policy.template.resolve({"origin": origin})
     now = utc_now()
     slot = Slot(
         job_id="01JFOREIGN",
@@ -108,14 +108,14 @@ async def test_a_limit_holds_among_both_when_the_bucket_is_bound(server: Embedde
     async with service.connect(server.url), probe(server.url) as raw:
         held = foreign_holder("mail")
         subject = subjects.key_state(held.address)
-        await raw.connection.ask(subject, wire.encode(held, wire.Written()))
+        await raw.connection.ask(subject, wire.encode(held, wire.WaitingEntryCache()))
         outcome = await service.jobs.sync.submit(Ticket(origin="mail"))
         assert type(outcome).__name__ == "Rejected"
         ref = await service.jobs.sync.create(Ticket(origin="web"))
         assert await ref.wait(timeout=10) == "web"
         free = wire.encode(
             KeyState(address=held.address, display=held.display, max_active=1, max_queued=0),
-            wire.Written(),
+            wire.WaitingEntryCache(),
         )
         await raw.connection.ask(subject, free)
         ref = await service.jobs.sync.create(Ticket(origin="mail"))

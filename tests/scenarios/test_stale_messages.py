@@ -10,7 +10,7 @@ from tests.support.facts import until
 from tests.support.lab import LabJobs, Probe, Report, Task, probe, producer, until_state, worker
 from trellis_jobs import JobRef
 from trellis_jobs.embedded import EmbeddedServer
-from trellis_jobs.environment import Environment, uptime, utc_now
+from trellis_jobs.environment import Environment, monotonic, utc_now
 from trellis_jobs.jetstream.log.presence import Presence
 from trellis_jobs.jetstream.work.delivery import Delivery
 from trellis_jobs.jetstream.work.lease_keeper import LeaseKeeper
@@ -40,7 +40,7 @@ async def take_one(raw: Probe) -> Delivery:
     """Pull one delivery as a worker would, and do nothing with it."""
     taken: list[Delivery] = []
     queue = WorkQueue(
-        raw.connection, "lab", LabJobs.work, lambda d: taken.append(d) if d else None, uptime
+        raw.connection, "lab", LabJobs.work, lambda d: taken.append(d) if d else None, monotonic
     )
     await queue.open()
     await queue.listen()
@@ -57,7 +57,7 @@ def tools_of_a_stranger(raw: Probe) -> WorkerContext:
         Telemetry(),
         Environment(),
         Background(),
-        LeaseKeeper(raw.connection.open_another, utc_now, uptime, interval=0.3),
+        LeaseKeeper(raw.connection.open_another, utc_now, monotonic, interval=0.3),
         "stranger",
         ack_wait=1.0,
     )

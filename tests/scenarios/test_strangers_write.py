@@ -128,7 +128,7 @@ async def test_an_event_forged_through_a_servers_reply_is_ignored(server: Embedd
         assert (await ref.get()).state is JobState.ACTIVE
         head = await raw.events.head(ref.address)
         assert head is not None
-        assert head.standing.state is JobState.ACTIVE
+        assert head.status.state is JobState.ACTIVE
         await asyncio.sleep(0.7)  # longer than the worker keeps looking after a hint
         assert bench.cancelled == []
         bench.go.set()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.given import REPORT, cancelled, dismissed, expired, retried, skipped, standing
+from tests.given import REPORT, cancelled, dismissed, expired, retried, skipped, status
 from trellis_jobs.model import events as e
 from trellis_jobs.model.job import Entry
 from trellis_jobs.model.values import replace
@@ -16,7 +16,7 @@ def test_a_decision_is_read_back_with_all_that_was_said_about_it(
     event: e.Decided | e.Retried,
 ) -> None:
     said = replace(event, by="ann", reason="not needed", request="REQ-17")
-    data = wire.encode(said, standing(state=_leads_to(said), tries=said.tries), None)
+    data = wire.encode(said, status(state=_leads_to(said), tries=said.tries), None)
     read = wire.decode(data, expected=REPORT, sequence=7)
     assert isinstance(read, Entry)
     assert read.event == said
@@ -28,5 +28,5 @@ def _leads_to(event: e.Event) -> str:
 
 
 def test_what_nobody_asked_for_names_no_request() -> None:
-    data = wire.encode(expired(), standing(state="expired"), None)
+    data = wire.encode(expired(), status(state="expired"), None)
     assert b"byRequestId" not in data

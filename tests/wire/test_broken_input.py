@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given as forall
 from hypothesis import strategies as st
 
-from tests.given import LEADING_TO, NOON, REPORT, completed, created, error, failed, notes, standing
+from tests.given import LEADING_TO, NOON, REPORT, completed, created, error, failed, notes, status
 from tests.wire.write_vectors import BEAT, golden, heartbeat_message
 from trellis_jobs.model.events import EventKind
 from trellis_jobs.model.identity import JobAddress
@@ -130,11 +130,11 @@ def test_a_field_that_is_missing_is_named(kind: EventKind, path: tuple[str, ...]
     del within(body, path)[path[-1]]
     answer = read(body)
     inside_required = len(path) > 1 and path[0] in {"attempt", "errorDetail"}
-    needed_for_standing = path[-1] in {"state", "maxTries"} and kind not in {
+    needed_for_status = path[-1] in {"state", "maxTries"} and kind not in {
         EventKind.CREATED,
         EventKind.RETRIED,
     }
-    optional = path[-1] in MAY_BE_ABSENT and not needed_for_standing
+    optional = path[-1] in MAY_BE_ABSENT and not needed_for_status
     if optional and not (inside_required and path[-1] != "traceback"):
         assert isinstance(answer, Entry), answer
     else:
@@ -348,7 +348,7 @@ def test_a_message_that_is_not_utf8_costs_one_character_not_the_event() -> None:
         error=error(message=HALF_A_PAIR, traceback=HALF_A_PAIR),
         notes=notes(HALF_A_PAIR, progress=Progress(message=HALF_A_PAIR)),
     )
-    data = encode(event, standing(*LEADING_TO[JobState.FAILED]), JobState.ACTIVE)
+    data = encode(event, status(*LEADING_TO[JobState.FAILED]), JobState.ACTIVE)
     entry = read(data)
     assert isinstance(entry, Entry)
     assert entry.event == failed(
@@ -359,11 +359,9 @@ def test_a_message_that_is_not_utf8_costs_one_character_not_the_event() -> None:
 
 def test_a_value_that_no_json_can_hold_is_a_mistake_of_the_writer() -> None:
     with pytest.raises(TypeError):
-        encode(
-            completed(result=object()), standing(*LEADING_TO[JobState.COMPLETED]), JobState.ACTIVE
-        )
+        encode(completed(result=object()), status(*LEADING_TO[JobState.COMPLETED]), JobState.ACTIVE)
 
 
 def test_times_are_written_in_utc_whatever_zone_they_came_in() -> None:
-    data = encode(created(deadline=NOON), standing(deadline=NOON), None)
+    data = encode(created(deadline=NOON), status(deadline=NOON), None)
     assert b'"deadline":"2026-03-28T12:00:00Z"' in data

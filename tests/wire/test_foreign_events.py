@@ -92,7 +92,7 @@ def test_an_event_of_the_original_runtimes_is_understood(
 
 @pytest.mark.parametrize("kind", sorted(set(EventKind) - {EventKind.CREATED, EventKind.RETRIED}))
 def test_a_foreign_event_does_not_say_where_it_leaves_its_job(kind: EventKind) -> None:
-    assert read(example(kind.value)).standing is None
+    assert read(example(kind.value)).status is None
 
 
 def test_a_foreign_job_folds_from_its_creation_to_its_end() -> None:
@@ -123,15 +123,15 @@ def test_a_failure_without_a_word_says_so() -> None:
 def test_a_beginning_that_names_no_limit_has_one_try(kind: str) -> None:
     unlimited = {k: v for k, v in example(kind).items() if k != "maxTries"}
     entry = read(unlimited)
-    assert entry.standing is not None
-    assert (entry.standing.max_tries, entry.standing.run) == (1, 7)
+    assert entry.status is not None
+    assert (entry.status.max_tries, entry.status.run) == (1, 7)
 
 
 def test_a_beginning_is_pending_whatever_state_it_claims() -> None:
     entry = read(example("created") | {"state": "completed", "nextAttemptAt": "2030-01-01T00:00Z"})
-    assert entry.standing is not None
-    assert entry.standing.state is JobState.PENDING
-    assert entry.standing.next_attempt_at is None
+    assert entry.status is not None
+    assert entry.status.state is JobState.PENDING
+    assert entry.status.next_attempt_at is None
 
 
 @pytest.mark.parametrize(

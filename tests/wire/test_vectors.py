@@ -15,8 +15,8 @@ from trellis_jobs.model import events as e
 from trellis_jobs.model import subjects
 from trellis_jobs.model.events import EventKind
 from trellis_jobs.model.job import Applied, Entry, Job, reduce
+from trellis_jobs.model.job_status import Head
 from trellis_jobs.model.reducer import Illegal, advance
-from trellis_jobs.model.standing import Head
 from trellis_jobs.wire import events, headers, presence
 
 SEQUENCE = 23
@@ -45,7 +45,7 @@ def test_a_golden_event_is_read_back_as_the_event_and_standing_it_was_written_fr
         sequence=SEQUENCE,
         headers=message["headers"],
     )
-    assert entry == Entry(SEQUENCE, meant.event, meant.standing.recorded_at(SEQUENCE))
+    assert entry == Entry(SEQUENCE, meant.event, meant.status.recorded_at(SEQUENCE))
 
 
 @pytest.mark.parametrize("kind", EventKind)
@@ -105,13 +105,13 @@ def test_the_newest_event_alone_says_where_the_whole_history_has_led(
     head: Head | None = None
     job: Job | None = None
     for sequence, event in enumerate(history, start=5):
-        standing = advance(head.standing if head else None, event)
-        if isinstance(standing, Illegal):
+        status = advance(head.status if head else None, event)
+        if isinstance(status, Illegal):
             continue
-        data = events.encode(event, standing, head.standing.state if head else None)
+        data = events.encode(event, status, head.status.state if head else None)
         entry = events.decode(data, expected=REPORT, sequence=sequence)
         assert isinstance(entry, Entry)
         verdict = reduce(job, entry)
         assert isinstance(verdict, Applied)
-        job, head = verdict.job, Head(sequence, standing.recorded_at(sequence))
-        assert entry.standing == job.standing == head.standing
+        job, head = verdict.job, Head(sequence, status.recorded_at(sequence))
+        assert entry.status == job.status == head.status

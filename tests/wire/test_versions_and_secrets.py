@@ -12,13 +12,13 @@ from trellis_jobs.model.events import Completed, Created, Event, Retried
 from trellis_jobs.model.job import Entry
 from trellis_jobs.model.reducer import begin
 from trellis_jobs.wire import events
+from trellis_jobs.wire.event_redaction import redact
 from trellis_jobs.wire.events import Undecodable
-from trellis_jobs.wire.shown_events import shown
 
 
 def written(event: Event) -> dict[str, Any]:
-    standing = begin(created(), run=7)
-    body: dict[str, Any] = json.loads(events.encode(event, standing, None))
+    status = begin(created(), run=7)
+    body: dict[str, Any] = json.loads(events.encode(event, status, None))
     return body
 
 
@@ -55,7 +55,7 @@ def test_a_result_has_secrets_of_its_own() -> None:
     assert isinstance(entry.event, Completed)
     assert entry.event.secrets == ("/token",)
     assert entry.event.result == {"token": "hush"}
-    assert shown(body)["result"] == {"token": "[secret]"}
+    assert redact(body)["result"] == {"token": "[secret]"}
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ from datetime import timedelta
 
 import pytest
 
-from tests.given import REPORT, standing, started
+from tests.given import REPORT, started, status
 from trellis_jobs.model import events as e
 from trellis_jobs.model.job import Entry
 from trellis_jobs.wire import events as wire
@@ -15,7 +15,7 @@ from trellis_jobs.wire.events import Undecodable
 
 
 def written(event: e.Started) -> bytes:
-    return wire.encode(event, standing(state="active", tries=event.tries), None)
+    return wire.encode(event, status(state="active", tries=event.tries), None)
 
 
 @pytest.mark.parametrize("waited", [timedelta(), timedelta(milliseconds=1), timedelta(days=400)])

@@ -40,10 +40,10 @@ from trellis_jobs.contract.versions import upgraded_elsewhere
 from trellis_jobs.model import events as e
 from trellis_jobs.model import subjects
 from trellis_jobs.model.events import EventKind
+from trellis_jobs.model.job_status import JobStatus
 from trellis_jobs.model.presence import WorkerHeartbeat
 from trellis_jobs.model.reducer import Illegal, advance
 from trellis_jobs.model.retry import RetryPolicy
-from trellis_jobs.model.standing import Standing
 from trellis_jobs.model.states import JobState
 from trellis_jobs.model.values import replace
 from trellis_jobs.wire import events, headers, keys, presence
@@ -121,7 +121,7 @@ class Golden:
     """An event with where it leaves its job and where the job was before."""
 
     event: e.Event
-    standing: Standing
+    status: JobStatus
     previous: JobState | None
 
     @property
@@ -130,7 +130,7 @@ class Golden:
 
     @property
     def body(self) -> bytes:
-        return events.encode(self.event, self.standing, self.previous)
+        return events.encode(self.event, self.status, self.previous)
 
     @property
     def message(self) -> dict[str, Any]:
@@ -142,7 +142,7 @@ class Golden:
 
 
 def golden(kind: EventKind) -> Golden:
-    before: Standing | None = None
+    before: JobStatus | None = None
     for past in _BEFORE.get(kind, _ACTIVE):
         before = _moved(before, past).recorded_at(RUN)
     example = next(event for event in ONE_OF_EACH if event.kind is kind)
@@ -193,7 +193,7 @@ CONTRACT: Final = ServiceContract(
             name="index-report",
             payload=PayloadType(RenderReport),
             result=PayloadType(type(None)),
-            keying=resolve(
+            key_policy=resolve(
                 KeyConcurrency(["index", "/doc"], max_active=2, stale_policy="block"),
                 QueueDepth(max_queued_per_key=3, when_full="coalesce"),
                 DEFAULT_ACK_WAIT,
@@ -218,7 +218,7 @@ def texts() -> dict[str, str]:
     }
 
 
-def _moved(before: Standing | None, event: e.Event) -> Standing:
+def _moved(before: JobStatus | None, event: e.Event) -> JobStatus:
     moved = advance(before, event)
     if isinstance(moved, Illegal):
         raise TypeError(f"no golden history may contain this: {moved.reason}")

@@ -91,10 +91,10 @@ class Bindings:
         return {name: self._bind(name, queue) for name, queue in contract.queues.items()}
 
     def _bind(self, name: str, queue: JobType[Any, Any]) -> JobType[Any, Any]:
-        bound, keying = self.queues[name], queue.keying
-        if keying is not None and self.keys_bucket is not None:
-            keying = replace(keying, bucket=self.keys_bucket)
-        return replace(queue, name=bound.job_type, consumer=bound.consumer, keying=keying)
+        bound, key_policy = self.queues[name], queue.key_policy
+        if key_policy is not None and self.keys_bucket is not None:
+            key_policy = replace(key_policy, bucket=self.keys_bucket)
+        return replace(queue, name=bound.job_type, consumer=bound.consumer, key_policy=key_policy)
 
     def bind(self, contract: ServiceContract) -> ServiceContract:
         """The same queues, of the service as the server knows it."""
@@ -103,7 +103,7 @@ class Bindings:
 
 
 def _bound(name: str, entry: _QueueEntry, namespace: str) -> QueueBinding:
-    service, job_type = subjects.queue_under(entry.publish_prefix) or ("", "")
+    service, job_type = subjects.queue_of_prefix(entry.publish_prefix) or ("", "")
     if service != namespace:
         raise DeclarationError(f"queues.{name}.publishPrefix: it is not of namespace {namespace!r}")
     worked = subjects.queue_of(f"{entry.work_subject.removesuffix('.*')}.*")

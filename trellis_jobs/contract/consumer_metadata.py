@@ -11,7 +11,7 @@ import orjson
 from trellis_jobs.contract.changes import OF_A_TYPE
 from trellis_jobs.contract.declaration import ServiceContract
 from trellis_jobs.contract.manifest import from_manifest, restated, to_manifest
-from trellis_jobs.contract.schema_types import SchemaShape, UntoldShape, digest_of
+from trellis_jobs.contract.schema_types import DigestOnlyType, SchemaType, digest_of
 from trellis_jobs.errors import DeclarationError
 
 if TYPE_CHECKING:
@@ -38,11 +38,11 @@ def note_of(service: str, queue: JobType[Any, Any]) -> str:
     return _written(service, short)
 
 
-def _untold(shape: PayloadType[Any]) -> SchemaShape:
+def _untold(shape: PayloadType[Any]) -> SchemaType:
     try:
-        return UntoldShape(digest_of(shape.schema()), shape.secrets)
+        return DigestOnlyType(digest_of(shape.schema()), shape.secrets)
     except (DeclarationError, TypeError, ValueError):
-        return SchemaShape(True)
+        return SchemaType(True)
 
 
 def read_note(metadata: Mapping[str, str], service: str, job_type: str) -> JobType[Any, Any] | None:

@@ -50,7 +50,7 @@ class JobType(Generic[P, R]):
     dead_letters: bool = True
     permanent: tuple[type[BaseException], ...] = ()
     shared: bool = False
-    keying: KeyPolicy | None = None
+    key_policy: KeyPolicy | None = None
     version: int = 1
     upgrades: Upgrades = field(default_factory=dict, hash=False)
     consumer: str | None = None
@@ -92,7 +92,7 @@ class JobType(Generic[P, R]):
             check_versions(self.version, self.upgrades)
         except DeclarationError as error:
             raise DeclarationError(f"queue {self.name!r}: {error}") from error
-        segments = () if self.keying is None else self.keying.template.segments
+        segments = () if self.key_policy is None else self.key_policy.template.segments
         for pointer in (segment for segment in segments if segment.startswith("/")):
             hidden = is_secret(pointer, self.payload.secrets)
             self._require(not hidden, f"{pointer} is secret, so it cannot be part of a key")

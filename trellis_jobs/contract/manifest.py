@@ -18,7 +18,7 @@ from trellis_jobs.contract.declaration import (
 )
 from trellis_jobs.contract.documents import Token, first_problem
 from trellis_jobs.contract.key_policy import KeyConcurrency, KeyPolicy, QueueDepth, resolve
-from trellis_jobs.contract.schema_types import SchemaShape, UntoldShape
+from trellis_jobs.contract.schema_types import DigestOnlyType, SchemaType
 from trellis_jobs.contract.versions import Upgrade, upgraded_elsewhere, upgrades_from
 from trellis_jobs.errors import DeclarationError
 from trellis_jobs.model.retry import RetryPolicy
@@ -175,8 +175,8 @@ def _entry(queue: JobType[Any, Any]) -> QueueEntry:
         timeout_ms=None if queue.timeout is None else _milliseconds(queue.timeout),
         delivery_limit=queue.delivery_limit,
         shared=queue.shared or None,
-        key_concurrency=None if queue.keying is None else _key_entry(queue.keying),
-        queue=None if queue.keying is None else _depth_entry(queue.keying),
+        key_concurrency=None if queue.key_policy is None else _key_entry(queue.key_policy),
+        queue=None if queue.key_policy is None else _depth_entry(queue.key_policy),
         docs=queue.docs,
     )
 
@@ -192,29 +192,31 @@ def _payload_entry(queue: JobType[Any, Any]) -> PayloadEntry:
 
 
 def _type(shape: PayloadType[Any]) -> dict[str, Any]:
-    if isinstance(shape, UntoldShape):
+    if isinstance(shape, DigestOnlyType):
         return {"digest": shape.digest, "secrets": list(shape.secrets)}
     return {"schema": shape.schema()}
 
 
-def _shape(entry: TypeEntry) -> SchemaShape:
+def _shape(entry: TypeEntry) -> SchemaType:
     if entry.digest is not None:
-        return UntoldShape(entry.digest, tuple(entry.secrets or ()))
-    return SchemaShape(entry.json_schema)
+        return DigestOnlyType(entry.digest, tuple(entry.secrets or ()))
+    return SchemaType(entry.json_schema)
 
 
-def _key_entry(keying: KeyPolicy) -> KeyEntry:
+def _key_entry(key_policy: KeyPolicy) -> KeyEntry:
     return KeyEntry(
-        key=list(keying.template.segments),
-        max_active=keying.max_active,
-        heartbeat_interval_ms=_milliseconds(keying.heartbeat_interval),
-        heartbeat_ttl_ms=_milliseconds(keying.heartbeat_ttl),
-        stale_policy=keying.stale_policy.value,
+        key=list(key_policy.template.segments),
+        max_active=key_policy.max_active,
+        heartbeat_interval_ms=_milliseconds(key_policy.heartbeat_interval),
+        heartbeat_ttl_ms=_milliseconds(key_policy.heartbeat_ttl),
+        stale_policy=key_policy.stale_policy.value,
     )
 
 
-def _depth_entry(keying: KeyPolicy) -> DepthEntry:
-    return DepthEntry(max_queued_per_key=keying.max_queued, when_full=keying.when_full.value)
+def _depth_entry(key_policy: KeyPolicy) -> DepthEntry:
+    return DepthEntry(
+        max_queued_per_key=key_policy.max_queued, when_full=key_policy.when_full.value
+    )
 
 
 def _queue(name: str, entry: QueueEntry) -> JobType[Any, Any]:
@@ -236,7 +238,7 @@ def _queue(name: str, entry: QueueEntry) -> JobType[Any, Any]:
             logs=entry.logs,
             dead_letters=entry.dlq,
             shared=bool(entry.shared),
-            keying=_keying(entry, ack_wait),
+            key_policy=_key_policy(entry, ack_wait),
             version=entry.payload.version or 1,
             upgrades=_upgrades(entry.payload),
             docs=entry.docs,
@@ -255,7 +257,7 @@ def _upgrades(payload: PayloadEntry) -> dict[int, Upgrade]:
     return dict.fromkeys(steps, upgraded_elsewhere)
 
 
-def _keying(entry: QueueEntry, ack_wait: timedelta) -> KeyPolicy | None:
+def _key_policy(entry: QueueEntry, ack_wait: timedelta) -> KeyPolicy | None:
     """`queue` alone says nothing, as the original runtimes read it."""
     said = entry.key_concurrency
     if said is None:

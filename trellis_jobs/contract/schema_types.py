@@ -34,7 +34,7 @@ _NOTHING: Final[dict[str, Any]] = {"not": {}}
 _PROBLEMS_TOLD: Final = 5
 
 
-class SchemaShape(PayloadType[Any]):
+class SchemaType(PayloadType[Any]):
     """JSON as it is, checked; what has a default in the code is not filled in."""
 
     __slots__ = ("_problems", "_schema")
@@ -72,13 +72,13 @@ class SchemaShape(PayloadType[Any]):
             raise TypeMismatch("; ".join(problems[:_PROBLEMS_TOLD]))
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, SchemaShape) and self._schema == other._schema
+        return isinstance(other, SchemaType) and self._schema == other._schema
 
     def __hash__(self) -> int:
         return hash(repr(self._schema))
 
 
-class UntoldShape(SchemaShape):
+class DigestOnlyType(SchemaType):
     """A type too large to be told: everything fits, and where its secrets are is known."""
 
     __slots__ = ("digest",)
@@ -89,7 +89,7 @@ class UntoldShape(SchemaShape):
         self.secrets = secrets
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, UntoldShape) and self.digest == other.digest
+        return isinstance(other, DigestOnlyType) and self.digest == other.digest
 
     def __hash__(self) -> int:
         return hash(self.digest)

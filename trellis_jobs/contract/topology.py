@@ -69,7 +69,7 @@ class Topology:
         return (*needed, self.control()) if self.with_control else needed
 
     def log(self) -> Config:
-        config = self._stream(LOG, [subjects.EVERYTHING])
+        config = self._stream(LOG, [subjects.ALL_EVENTS])
         # Nothing about limits: an operator's own, such as max_bytes with discard new, are kept.
         config |= {"retention": "limits", "allow_direct": True, "allow_rollup_hdrs": False}
         if self.features.message_ttl:
@@ -206,7 +206,7 @@ def advisory_consumer() -> Config:
 
 def foreign_buckets(queues: Iterable[JobType[Any, Any]]) -> tuple[str, ...]:
     """In which these queues keep keys, besides that of the installation."""
-    found = {queue.keying.bucket for queue in queues if queue.keying is not None}
+    found = {queue.key_policy.bucket for queue in queues if queue.key_policy is not None}
     return tuple(sorted(found - {KEYS_BUCKET}))
 
 

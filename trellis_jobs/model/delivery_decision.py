@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from datetime import datetime, timedelta
 
     from trellis_jobs.model.attempts import Attempt
-    from trellis_jobs.model.standing import Standing
+    from trellis_jobs.model.job_status import JobStatus
 
 
 class DeliveryRef(Value, frozen=True):
@@ -51,7 +51,7 @@ class Expire(Value, frozen=True):
     pass
 
 
-class PutBack(Value, frozen=True):
+class RedeliverLater(Value, frozen=True):
     delay: timedelta
 
 
@@ -68,25 +68,25 @@ class Ignore(Value, frozen=True):
 
 
 # Why a job is not simply started.
-NotStartable: TypeAlias = TakeOver | MarkDead | Expire | PutBack | Discard | Ignore
+NotStartable: TypeAlias = TakeOver | MarkDead | Expire | RedeliverLater | Discard | Ignore
 Decision: TypeAlias = Start | NotStartable
 
 
 def decide(
-    standing: Standing, delivered: DeliveryRef, *, now: datetime, seen_idle: bool = False
+    status: JobStatus, delivered: DeliveryRef, *, now: datetime, seen_idle: bool = False
 ) -> Decision:
     """`seen_idle`: the job was seen not to run after this delivery of it had come."""
-    if standing.run != delivered.run:
+    if status.run != delivered.run:
         return Discard("the message belongs to another run of the job")
-    if standing.is_over:
-        return Discard(f"the job is {standing.state}")
-    if standing.state is JobState.ACTIVE:
-        return _decide_active(standing, delivered, seen_idle=seen_idle)
-    return _decide_waiting(standing, now)
+    if status.is_over:
+        return Discard(f"the job is {status.state}")
+    if status.state is JobState.ACTIVE:
+        return _decide_active(status, delivered, seen_idle=seen_idle)
+    return _decide_waiting(status, now)
 
 
-def _decide_active(standing: Standing, delivered: DeliveryRef, *, seen_idle: bool) -> Decision:
-    owner = standing.owner
+def _decide_active(status: JobStatus, delivered: DeliveryRef, *, seen_idle: bool) -> Decision:
+    owner = status.owner
     if seen_idle:
         # From an older delivery that was held up: if it dies, the server delivers once more.
         return Ignore("the job was started from another delivery while this one waited")
@@ -96,16 +96,16 @@ def _decide_active(standing: Standing, delivered: DeliveryRef, *, seen_idle: boo
         return Discard("the job runs from another message")
     if owner is not None and owner.delivery >= delivered.number:
         return Ignore("a later delivery of this message owns the job")
-    if standing.tries_are_used_up:
+    if status.tries_exhausted:
         return MarkDead(owner)
     return TakeOver(owner)
 
 
-def _decide_waiting(standing: Standing, now: datetime) -> Decision:
-    if standing.deadline is not None and standing.deadline <= now:
+def _decide_waiting(status: JobStatus, now: datetime) -> Decision:
+    if status.deadline is not None and status.deadline <= now:
         return Expire()
-    if standing.tries_are_used_up:
+    if status.tries_exhausted:
         return MarkDead(None)
-    if standing.next_attempt_at is not None and standing.next_attempt_at > now:
-        return PutBack(standing.next_attempt_at - now)
+    if status.next_attempt_at is not None and status.next_attempt_at > now:
+        return RedeliverLater(status.next_attempt_at - now)
     return Start()

@@ -14,10 +14,10 @@ _UNITS: Final = (
     (_MINUTE, "min"),
     (_SECOND, "s"),
 )
-_FINE: Final = 10
+_ONE_DECIMAL_BELOW: Final = 10
 
 
-def spell(duration: timedelta) -> str:
+def format_duration(duration: timedelta) -> str:
     """In its largest unit, with the next one where that is not zero: `2 h 5 min`, `3.2 s`.
 
     Clocks of machines differ: a duration below zero is zero.
@@ -35,4 +35,4 @@ def spell(duration: timedelta) -> str:
 
 def _number(value: float) -> str:
     """With one digit after the point where it is small."""
-    return f"{value:.{1 if value < _FINE else 0}f}".removesuffix(".0")
+    return f"{value:.{1 if value < _ONE_DECIMAL_BELOW else 0}f}".removesuffix(".0")

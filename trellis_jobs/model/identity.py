@@ -12,7 +12,7 @@ from trellis_jobs.model.values import Value
 _TOKEN: Final = re.compile(r"[A-Za-z0-9_-]+")
 # Three of them, a prefix and a reply must fit into one line of the protocol: a server closes the
 # connection of whoever sends more than 4096 bytes (max_control_line).
-LONGEST_TOKEN: Final = 128
+MAX_TOKEN_LENGTH: Final = 128
 _CROCKFORD: Final = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
 _FORTY_BITS: Final = (1 << 40) - 1
 _TEN_BITS: Final = [first + second for first in _CROCKFORD for second in _CROCKFORD]
@@ -34,18 +34,18 @@ class JobAddress(Value, frozen=True):
 
 
 def check_token(field: str, value: str) -> str:
-    if value.isalnum() and value.isascii() and len(value) <= LONGEST_TOKEN:
+    if value.isalnum() and value.isascii() and len(value) <= MAX_TOKEN_LENGTH:
         return value  # as nearly all are, and no pattern has to be asked
-    if len(value) > LONGEST_TOKEN:
+    if len(value) > MAX_TOKEN_LENGTH:
         raise InvalidToken(
-            field, value, f"it has {len(value)} characters, at most {LONGEST_TOKEN} are possible"
+            field, value, f"it has {len(value)} characters, at most {MAX_TOKEN_LENGTH} are possible"
         )
     if not _is_token(value):
         raise InvalidToken(field, value)
     return value
 
 
-def check_given_token(field: str, value: object) -> str:
+def check_token_argument(field: str, value: object) -> str:
     """Like check_token, of what a caller of the API passed, who may have no type checker."""
     if not isinstance(value, str):
         raise InvalidToken(field, value, f"pass text, not {type(value).__name__}")
@@ -64,22 +64,26 @@ def check_service(value: str) -> str:
     return check_token("service", value)
 
 
-def check_given_service(value: object) -> str:
-    return check_service(check_given_token("service", value))
+def check_service_argument(value: object) -> str:
+    return check_service(check_token_argument("service", value))
 
 
 def ulid(milliseconds: int, randomness: int) -> str:
     """A ULID of a moment (unix milliseconds) and 80 random bits: sortable by creation."""
-    return _moment(milliseconds) + _text(randomness >> 40) + _text(randomness & _FORTY_BITS)
+    return (
+        _timestamp_digits(milliseconds)
+        + _base32(randomness >> 40)
+        + _base32(randomness & _FORTY_BITS)
+    )
 
 
 @lru_cache(maxsize=8)
-def _moment(milliseconds: int) -> str:
+def _timestamp_digits(milliseconds: int) -> str:
     """Many ids are made in the same millisecond."""
-    return _TEN_BITS[milliseconds >> 40] + _text(milliseconds & _FORTY_BITS)
+    return _TEN_BITS[milliseconds >> 40] + _base32(milliseconds & _FORTY_BITS)
 
 
-def _text(number: int) -> str:
+def _base32(number: int) -> str:
     """Of forty bits: what is no larger than a word of the machine is split quickly."""
     ten, low = _TEN_BITS, number & 0xFFFFF
     return ten[number >> 30] + ten[number >> 20 & 1023] + ten[low >> 10] + ten[low & 1023]

@@ -18,9 +18,9 @@ if TYPE_CHECKING:
     from trellis_jobs.model.context import JobContext
     from trellis_jobs.model.identity import JobAddress
     from trellis_jobs.model.job_errors import JobError
+    from trellis_jobs.model.job_status import JobStatus
     from trellis_jobs.model.json_values import Json
     from trellis_jobs.model.notes import LogLine, Progress
-    from trellis_jobs.model.standing import Standing
     from trellis_jobs.model.states import JobState
 
 ERRORS_KEPT: Final = 20
@@ -63,7 +63,7 @@ class Run(Value, frozen=True, kw_only=True):
 class Job(Value, frozen=True, kw_only=True):
     address: JobAddress
     context: JobContext
-    standing: Standing
+    status: JobStatus
     created_at: datetime
     updated_at: datetime
     run: Run
@@ -75,23 +75,23 @@ class Job(Value, frozen=True, kw_only=True):
 
     @property
     def state(self) -> JobState:
-        return self.standing.state
+        return self.status.state
 
     @property
     def tries(self) -> int:
-        return self.standing.tries
+        return self.status.tries
 
     @property
     def max_tries(self) -> int:
-        return self.standing.max_tries
+        return self.status.max_tries
 
     @property
     def deadline(self) -> datetime | None:
-        return self.standing.deadline
+        return self.status.deadline
 
     @property
     def is_over(self) -> bool:
-        return self.standing.is_over
+        return self.status.is_over
 
     @property
     def payload(self) -> Json:
@@ -126,11 +126,11 @@ class Job(Value, frozen=True, kw_only=True):
 
 
 class Entry(Value, frozen=True):
-    """An event and its place in the log; `standing` is None when a foreign runtime wrote it."""
+    """An event and its place in the log; `status` is None when a foreign runtime wrote it."""
 
     sequence: int
     event: e.Event
-    standing: Standing | None = None
+    status: JobStatus | None = None
 
 
 class Applied(Value, frozen=True):
@@ -144,7 +144,7 @@ class Ignored(Value, frozen=True):
 
 def reduce(job: Job | None, entry: Entry) -> Applied | Ignored:
     """Apply one event, or say why the job does not move."""
-    moved = advance(job.standing if job else None, entry.event)
+    moved = advance(job.status if job else None, entry.event)
     if isinstance(moved, Illegal):
         return Ignored(job, moved.reason)
     return Applied(_carry(job, entry.event, moved.recorded_at(entry.sequence)))
@@ -157,19 +157,19 @@ def fold(history: Iterable[Entry], job: Job | None = None) -> Job | None:
     return job
 
 
-def _carry(job: Job | None, event: e.Event, standing: Standing) -> Job:
+def _carry(job: Job | None, event: e.Event, status: JobStatus) -> Job:
     """Copy what the event brought with it onto the job it moved."""
     if isinstance(event, e.Begun):
-        return _begin(job, event, standing)
+        return _begin(job, event, status)
     if job is None:
         raise TypeError(f"{event.kind} cannot begin a job")
-    ended_at = event.at if standing.is_over and not job.is_over else job.run.ended_at
+    ended_at = event.at if status.is_over and not job.is_over else job.run.ended_at
     run = _carry_run(job.run, event, ended_at)
     # Written out: of every event that is projected, replace() would be a sixth of the work.
     return Job(
         address=job.address,
         context=job.context,
-        standing=standing,
+        status=status,
         created_at=job.created_at,
         updated_at=event.at,
         run=run,
@@ -177,11 +177,11 @@ def _carry(job: Job | None, event: e.Event, standing: Standing) -> Job:
     )
 
 
-def _begin(job: Job | None, event: e.Begun, standing: Standing) -> Job:
+def _begin(job: Job | None, event: e.Begun, status: JobStatus) -> Job:
     return Job(
         address=event.job,
         context=event.context,
-        standing=standing,
+        status=status,
         created_at=job.created_at if job else event.at,
         updated_at=event.at,
         run=Run(

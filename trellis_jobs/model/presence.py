@@ -11,9 +11,9 @@ if TYPE_CHECKING:
     from datetime import datetime
 
 # A worker that missed a beat may be slow; one that missed two in a row counts as dead.
-BEATS_MISSED_BY_THE_DEAD: Final = 2
+HEARTBEATS_MISSED_WHEN_DEAD: Final = 2
 # Of heartbeats that do not name their interval: those of other runtimes.
-ASSUMED_INTERVAL: Final = timedelta(seconds=30)
+DEFAULT_HEARTBEAT_INTERVAL: Final = timedelta(seconds=30)
 
 
 class WorkerHeartbeat(Value, frozen=True, kw_only=True):
@@ -41,13 +41,13 @@ def in_milliseconds(span: timedelta | None) -> int | None:
     return None if span is None else round(span / timedelta(milliseconds=1))
 
 
-def death_of(newest: WorkerHeartbeat, age: timedelta) -> str | None:
+def death_reason(newest: WorkerHeartbeat, age: timedelta) -> str | None:
     """Why a worker counts as dead, given its newest heartbeat; None while it counts as alive.
 
     `age` is by the clock of the server that stored the heartbeat.
     """
     if newest.stopping:
         return "stopped"
-    if age > BEATS_MISSED_BY_THE_DEAD * (newest.interval or ASSUMED_INTERVAL):
+    if age > HEARTBEATS_MISSED_WHEN_DEAD * (newest.interval or DEFAULT_HEARTBEAT_INTERVAL):
         return f"died: its last heartbeat was {age.total_seconds():.1f} s ago"
     return None

@@ -10,7 +10,7 @@ from typing import Final, TypeAlias
 
 from trellis_jobs.model import events as e
 from trellis_jobs.model.events import EventKind
-from trellis_jobs.model.standing import Standing
+from trellis_jobs.model.job_status import JobStatus
 from trellis_jobs.model.states import LIVE, JobState
 from trellis_jobs.model.values import Value
 
@@ -21,22 +21,22 @@ class Illegal(Value, frozen=True):
     reason: str
 
 
-Authority: TypeAlias = Callable[[Standing, e.Event], bool]
+OwnershipCheck: TypeAlias = Callable[[JobStatus, e.Event], bool]
 
 
-def anyone(_: Standing, __: e.Event) -> bool:
+def always(_: JobStatus, __: e.Event) -> bool:
     return True
 
 
-def the_owner(standing: Standing, event: e.Event) -> bool:
+def is_owner(status: JobStatus, event: e.Event) -> bool:
     """The attempt named by the event owns the job (a foreign runtime names none, owning or not)."""
-    return isinstance(event, e.AttemptEvent) and event.attempt == standing.owner
+    return isinstance(event, e.AttemptEvent) and event.attempt == status.owner
 
 
-def the_owner_or_no_attempt(standing: Standing, event: e.Event) -> bool:
+def is_owner_or_no_attempt(status: JobStatus, event: e.Event) -> bool:
     """A claim of an attempt must be the owner's; a verdict on the job itself may be anyone's."""
     named = event.attempt if isinstance(event, e.AttemptEvent) else None
-    return named is None or named == standing.owner
+    return named is None or named == status.owner
 
 
 class Rule(Value, frozen=True):
@@ -44,30 +44,30 @@ class Rule(Value, frozen=True):
 
     legal_from: frozenset[JobState | None]
     leads_to: JobState | None
-    authority: Authority = anyone
+    owner_check: OwnershipCheck = always
 
 
 def _rule(
-    leads_to: JobState | None, *legal_from: JobState | None, authority: Authority = anyone
+    leads_to: JobState | None, *legal_from: JobState | None, owner_check: OwnershipCheck = always
 ) -> Rule:
-    return Rule(frozenset(legal_from), leads_to, authority)
+    return Rule(frozenset(legal_from), leads_to, owner_check)
 
 
 RULES: Final[Mapping[EventKind, Rule]] = {
     EventKind.CREATED: _rule(S.PENDING, None),
     EventKind.STARTED: _rule(S.ACTIVE, S.PENDING, S.RETRY),
-    EventKind.PROGRESS: _rule(None, S.ACTIVE, authority=the_owner),
-    EventKind.LOGGED: _rule(None, S.ACTIVE, authority=the_owner),
-    EventKind.HEARTBEAT: _rule(None, S.ACTIVE, authority=the_owner),
+    EventKind.PROGRESS: _rule(None, S.ACTIVE, owner_check=is_owner),
+    EventKind.LOGGED: _rule(None, S.ACTIVE, owner_check=is_owner),
+    EventKind.HEARTBEAT: _rule(None, S.ACTIVE, owner_check=is_owner),
     EventKind.STALE_COMPLETION_IGNORED: _rule(None, *S),
-    EventKind.RETRY: _rule(S.RETRY, S.ACTIVE, authority=the_owner),
-    EventKind.COMPLETED: _rule(S.COMPLETED, S.ACTIVE, authority=the_owner),
-    EventKind.FAILED: _rule(S.FAILED, S.ACTIVE, authority=the_owner),
-    EventKind.STALE: _rule(S.STALE, S.ACTIVE, authority=the_owner_or_no_attempt),
+    EventKind.RETRY: _rule(S.RETRY, S.ACTIVE, owner_check=is_owner),
+    EventKind.COMPLETED: _rule(S.COMPLETED, S.ACTIVE, owner_check=is_owner),
+    EventKind.FAILED: _rule(S.FAILED, S.ACTIVE, owner_check=is_owner),
+    EventKind.STALE: _rule(S.STALE, S.ACTIVE, owner_check=is_owner_or_no_attempt),
     EventKind.CANCELLED: _rule(S.CANCELLED, *LIVE),
     EventKind.EXPIRED: _rule(S.EXPIRED, *LIVE),
     EventKind.SKIPPED: _rule(S.SKIPPED, S.PENDING, S.RETRY),
-    EventKind.DEAD: _rule(S.DEAD, *LIVE, authority=the_owner_or_no_attempt),
+    EventKind.DEAD: _rule(S.DEAD, *LIVE, owner_check=is_owner_or_no_attempt),
     # None too: retention may have purged the runs before this one.
     EventKind.RETRIED: _rule(S.PENDING, S.FAILED, S.DEAD, None),
     EventKind.DISMISSED: _rule(S.DISMISSED, S.DEAD),
@@ -76,7 +76,7 @@ RULES: Final[Mapping[EventKind, Rule]] = {
 NOTES: Final = frozenset(kind for kind, rule in RULES.items() if rule.leads_to is None)
 
 
-def advance(before: Standing | None, event: e.Event) -> Standing | Illegal:
+def advance(before: JobStatus | None, event: e.Event) -> JobStatus | Illegal:
     """Where the job stands after one event, or why the event does not count."""
     rule = RULES[event.kind]
     state = before.state if before else None
@@ -86,13 +86,13 @@ def advance(before: Standing | None, event: e.Event) -> Standing | Illegal:
         return begin(event)
     if before is None:
         return Illegal(f"{event.kind} cannot begin a run")
-    if not rule.authority(before, event):
+    if not rule.owner_check(before, event):
         return Illegal(f"{event.kind} comes from an attempt that does not own the job")
     return _move(before, event, rule.leads_to)
 
 
-def begin(event: e.Begun, run: int = 0) -> Standing:
-    return Standing(S.PENDING, event.tries, event.max_tries, run, event.deadline)
+def begin(event: e.Begun, run: int = 0) -> JobStatus:
+    return JobStatus(S.PENDING, event.tries, event.max_tries, run, event.deadline)
 
 
 def _is_foreign_restart(state: JobState | None, event: e.Event) -> bool:
@@ -100,10 +100,10 @@ def _is_foreign_restart(state: JobState | None, event: e.Event) -> bool:
     return state is S.ACTIVE and isinstance(event, e.Started) and event.attempt is None
 
 
-def _move(before: Standing, event: e.Event, leads_to: JobState | None) -> Standing:
+def _move(before: JobStatus, event: e.Event, leads_to: JobState | None) -> JobStatus:
     if leads_to is None:
         return before
-    return Standing(
+    return JobStatus(
         leads_to,
         # A verdict may have been written by somebody who had not seen the newest try.
         event.tries if isinstance(event, e.AttemptEvent) else before.tries,

@@ -15,9 +15,9 @@ class RetryPolicy(Value, frozen=True):
     max_tries: int
     delays: tuple[timedelta, ...]
 
-    def delay_after(self, tries: int, spread: float) -> timedelta:
-        """The delay once `tries` tries are used up; the last one repeats. `spread` is in [0, 1)."""
+    def delay_after(self, tries: int, random: float) -> timedelta:
+        """The delay once `tries` tries are used up; the last one repeats. `random` is in [0, 1)."""
         if not self.delays:
             return timedelta()
         declared = self.delays[min(tries, len(self.delays)) - 1]
-        return declared * (1 + JITTER * spread)
+        return declared * (1 + JITTER * random)

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from trellis_jobs.model.retry import RetryPolicy
 
 # Beyond it a date may not exist, and a handler that asks for more has mistaken the unit.
-LONGEST_DELAY: Final = timedelta(days=366)
+MAX_RETRY_DELAY: Final = timedelta(days=366)
 
 
 class Succeeded(Value, frozen=True):
@@ -55,7 +55,7 @@ class Interrupted(Value, frozen=True):
     """The host is shutting down; the job itself did nothing wrong."""
 
 
-class LeftToOthers(Value, frozen=True):
+class ContractMismatch(Value, frozen=True):
     """This worker's contract rejects the job, and that of another worker accepts it."""
 
     error: JobError
@@ -63,7 +63,7 @@ class LeftToOthers(Value, frozen=True):
 
 
 Outcome: TypeAlias = (
-    Succeeded | Retryable | Fatal | JobAlreadyEnded | Superseded | Interrupted | LeftToOthers
+    Succeeded | Retryable | Fatal | JobAlreadyEnded | Superseded | Interrupted | ContractMismatch
 )
 
 
@@ -106,7 +106,7 @@ class AttemptContext(Value, frozen=True):
     is_last_delivery: bool = False
     concurrency: Concurrency | None = None
 
-    def said(self, at: datetime) -> e.AttemptFields:
+    def event_fields(self, at: datetime) -> e.AttemptFields:
         """What every event of this attempt says."""
         return {
             "job": self.job,
@@ -123,7 +123,7 @@ def settle(
     running: AttemptContext,
     *,
     at: datetime,
-    spread: float,
+    random: float,
     notes: Notes = NOTHING_NOTED,
 ) -> Settlement:
     """Decide the end of one attempt.
@@ -133,18 +133,20 @@ def settle(
     """
     match outcome:
         case Succeeded(result, secrets):
-            done = e.Completed(**running.said(at), notes=notes, result=result, secrets=secrets)
+            done = e.Completed(
+                **running.event_fields(at), notes=notes, result=result, secrets=secrets
+            )
             return Settlement(done, Ack())
         case Retryable(error, after):
             if running.tries >= running.max_tries or running.is_last_delivery:
                 return _bury(error, running, at, notes)
-            planned = running.policy.delay_after(running.tries, spread)
+            planned = running.policy.delay_after(running.tries, random)
             return _retry(error, planned if after is None else after, running, at, notes)
         case Fatal(error):
             return _fail(error, running, at, notes)
         case Interrupted():
             return _give_back(_shutdown(running, at), running, at, notes)
-        case LeftToOthers(error, after):
+        case ContractMismatch(error, after):
             end = _fail if running.is_last_delivery else partial(_give_back, delay=after)
             return end(error, running, at, notes)
         case JobAlreadyEnded() | Superseded():
@@ -158,14 +160,14 @@ def _leave(
 ) -> Settlement:
     if isinstance(outcome, JobAlreadyEnded):
         return Settlement(None, Ack())
-    return Settlement(too_late(running, "it was superseded while it ran", at), NoAck())
+    return Settlement(superseded_note(running, "it was superseded while it ran", at), NoAck())
 
 
 def _fail(error: JobError, running: AttemptContext, at: datetime, notes: Notes) -> Settlement:
-    return Settlement(e.Failed(**running.said(at), notes=notes, error=error), Ack())
+    return Settlement(e.Failed(**running.event_fields(at), notes=notes, error=error), Ack())
 
 
-def too_late(running: AttemptContext, reason: str, at: datetime) -> e.StaleCompletionIgnored:
+def superseded_note(running: AttemptContext, reason: str, at: datetime) -> e.StaleCompletionIgnored:
     """The note an attempt leaves that no longer owns its job (design D7)."""
     return e.StaleCompletionIgnored(
         job=running.job,
@@ -180,9 +182,9 @@ def too_late(running: AttemptContext, reason: str, at: datetime) -> e.StaleCompl
 def _retry(
     error: JobError, delay: timedelta, running: AttemptContext, at: datetime, notes: Notes
 ) -> Settlement:
-    delay = min(max(delay, timedelta()), LONGEST_DELAY)
+    delay = min(max(delay, timedelta()), MAX_RETRY_DELAY)
     scheduled = e.RetryScheduled(
-        **running.said(at), notes=notes, error=error, next_attempt_at=at + delay
+        **running.event_fields(at), notes=notes, error=error, next_attempt_at=at + delay
     )
     return Settlement(scheduled, Nak(delay))
 
@@ -190,7 +192,7 @@ def _retry(
 def _bury(error: JobError, running: AttemptContext, at: datetime, notes: Notes) -> Settlement:
     if not running.dead_letters:
         return _fail(error, running, at, notes)
-    dead = e.Dead(**running.said(at), notes=notes, error=error)
+    dead = e.Dead(**running.event_fields(at), notes=notes, error=error)
     return Settlement(dead, Term(f"dead after {running.tries} tries"))
 
 
@@ -211,7 +213,7 @@ def _give_back(
     delay: timedelta = timedelta(),
 ) -> Settlement:
     """With the try (design D8): the job did nothing wrong."""
-    said = running.said(at)
+    said = running.event_fields(at)
     said["tries"] = running.tries - 1
     due = at + delay if delay else None
     retry = e.RetryScheduled(**said, notes=notes, error=error, next_attempt_at=due)

@@ -18,14 +18,14 @@ from trellis_jobs.model.identity import PRESENCE_NAME, JobAddress, check_service
 from trellis_jobs.model.keys.state import KEYS_BUCKET, KeyAddress
 from trellis_jobs.model.values import Value
 
-EVERYTHING: Final = "trellis.jobs.>"
+ALL_EVENTS: Final = "trellis.jobs.>"
 ALL_WORK: Final = "trellis.work.>"
 ALL_CONTROL: Final = "trellis.control.jobs.>"
 ALL_OPERATIONS: Final = "trellis.control.jobs.operations.*"
 ALL_PRESENCE: Final = "trellis.jobs.workers.>"
 # After the name of the presence family come service, type, instance and "heartbeat".
-TOKENS_OF_PRESENCE: Final = 4
-WORK_OF_NO_SERVICE: Final = f"trellis.work.{PRESENCE_NAME}.>"
+PRESENCE_TOKEN_COUNT: Final = 4
+RESERVED_WORK: Final = f"trellis.work.{PRESENCE_NAME}.>"
 WORK_FROM_TOKENS: Final = "trellis.work.{{wildcard(1)}}.{{wildcard(2)}}.{{wildcard(3)}}"
 # Where the original runtimes have the server put work: every job of a queue under one subject.
 WORK_WITHOUT_IDS: Final = frozenset(
@@ -71,7 +71,7 @@ def of_id(job_id: str) -> str:
     return f"trellis.jobs.*.*.{job_id}.*"
 
 
-def like(
+def matching(
     service: str | None = None, job_type: str | None = None, kind: EventKind | None = None
 ) -> str:
     """Every event that is of these, of all jobs; presence has more tokens and is left out."""
@@ -80,7 +80,7 @@ def like(
 
 def of_service(service: str) -> str:
     """Every event of every job of a service."""
-    return like(service)
+    return matching(service)
 
 
 def all_of_service(service: str) -> str:
@@ -95,11 +95,11 @@ def presence_of_service(service: str) -> str:
 
 def of_kind(service: str, job_type: str, kind: EventKind) -> str:
     """One kind of event of every job of a type."""
-    return like(service, job_type, kind)
+    return matching(service, job_type, kind)
 
 
 def of_any_job(kind: EventKind) -> str:
-    return like(kind=kind)
+    return matching(kind=kind)
 
 
 def presence(service: str, job_type: str, instance: str) -> str:
@@ -123,7 +123,7 @@ def queue_of(work_filter: str) -> tuple[str, str] | None:
             return None
 
 
-def queue_under(prefix: str) -> tuple[str, str] | None:
+def queue_of_prefix(prefix: str) -> tuple[str, str] | None:
     """Service and type whose events are published under a prefix."""
     match prefix.split("."):
         case ["trellis", "jobs", service, job_type]:
@@ -201,14 +201,14 @@ def parse(subject: str) -> LifecycleSubject | PresenceSubject | WorkSubject | No
     """Read a subject back, or None when it belongs to nobody here."""
     under, _, kind = subject.rpartition(".")
     try:
-        job = _job_of_events(under) if kind in _KINDS else None
+        job = _job_of_prefix(under) if kind in _KINDS else None
         return _parse_other(subject) if job is None else LifecycleSubject(job, _KINDS[kind])
     except InvalidToken:
         return None
 
 
 @lru_cache(maxsize=8192)
-def _job_of_events(under: str) -> JobAddress | None:
+def _job_of_prefix(under: str) -> JobAddress | None:
     """Read and checked once for all the events of a job that come soon after each other."""
     match under.split("."):
         case ["trellis", "jobs", service, job_type, job_id]:

@@ -42,7 +42,7 @@ class Phase(StrEnum):
     OVER = "over"
 
 
-class Recorded(Value, frozen=True):
+class LogRecord(Value, frozen=True):
     """A message under a job's subjects: the event in it, or why it is none."""
 
     sequence: int
@@ -50,10 +50,10 @@ class Recorded(Value, frozen=True):
     read: Entry | str
 
 
-class Happened(Value, frozen=True):
+class TimelineEntry(Value, frozen=True):
     """`job` as it stands afterwards; `ignored` says why the message changed nothing."""
 
-    recorded: Recorded
+    recorded: LogRecord
     job: Job | None
     ignored: str | None = None
 
@@ -90,34 +90,34 @@ class _Moved(Value, frozen=True):
     job: Job
 
 
-def replay(history: Iterable[Recorded]) -> list[Happened]:
+def replay(history: Iterable[LogRecord]) -> list[TimelineEntry]:
     """Each message with what it did to the job, by the one reducer."""
     job: Job | None = None
     told = []
     for recorded in history:
-        told.append(happened(job, recorded))
+        told.append(apply(job, recorded))
         job = told[-1].job
     return told
 
 
-def happened(job: Job | None, recorded: Recorded) -> Happened:
+def apply(job: Job | None, recorded: LogRecord) -> TimelineEntry:
     if isinstance(recorded.read, str):
-        return Happened(recorded, job, recorded.read)
+        return TimelineEntry(recorded, job, recorded.read)
     reduced = reduce(job, recorded.read)
     if isinstance(reduced, Ignored):
-        return Happened(recorded, job, reduced.reason)
-    return Happened(recorded, reduced.job)
+        return TimelineEntry(recorded, job, reduced.reason)
+    return TimelineEntry(recorded, reduced.job)
 
 
-def job_at(history: Iterable[Recorded], moment: datetime) -> Job | None:
+def job_at(history: Iterable[LogRecord], moment: datetime) -> Job | None:
     """The job as it was then: folded from what the server had stored by that time."""
     told = replay(recorded for recorded in history if recorded.stored_at <= moment)
     return told[-1].job if told else None
 
 
-def timeline(history: Iterable[Recorded], now: datetime) -> list[Happened | TimelineSpan]:
+def timeline(history: Iterable[LogRecord], now: datetime) -> list[TimelineEntry | TimelineSpan]:
     """What lay between two moves of the job stands before the second, after any notes of it."""
-    told: list[Happened | TimelineSpan] = []
+    told: list[TimelineEntry | TimelineSpan] = []
     before: _Moved | None = None
     for each in replay(history):
         moved = _move_in(each)
@@ -130,7 +130,7 @@ def timeline(history: Iterable[Recorded], now: datetime) -> list[Happened | Time
     return told
 
 
-def _move_in(each: Happened) -> _Moved | None:
+def _move_in(each: TimelineEntry) -> _Moved | None:
     if each.ignored is not None or each.event is None or each.job is None:
         return None
     return None if each.event.kind in NOTES else _Moved(each.at, each.event, each.job)
@@ -155,7 +155,7 @@ def _between(before: _Moved, then: _Moved | None, now: datetime) -> list[Timelin
 
 def _due(before: _Moved) -> datetime | None:
     """When the next try is due, on the server's clock: the worker's may be another."""
-    at = before.job.standing.next_attempt_at
+    at = before.job.status.next_attempt_at
     if at is None or at <= before.event.at:
         return None
     try:

@@ -17,9 +17,10 @@ from trellis_jobs.jetstream.log.event_log import Refused
 from trellis_jobs.key_errors import FullKey, KeyBusy, NotAdmitted, QueueFull
 from trellis_jobs.model.concurrency import QueuePolicy
 from trellis_jobs.model.events import Created, EventKind, Skipped
+from trellis_jobs.model.job_status import Head
 from trellis_jobs.model.keys.backlog import (
     Admitted,
-    Coalesced,
+    CoalescedInto,
     Refusal,
     Rejected,
     Replaced,
@@ -27,7 +28,6 @@ from trellis_jobs.model.keys.backlog import (
     oldest,
 )
 from trellis_jobs.model.keys.state import Waiting
-from trellis_jobs.model.standing import Head
 from trellis_jobs.model.states import JobState
 from trellis_jobs.model.values import replace
 
@@ -86,7 +86,7 @@ class Admission:
         """Raises KeyBusy or QueueFull when the queue's policy lets no new job in."""
         while True:
             asked = await self._keys.admit(self._key, self._waiting)
-            if isinstance(asked, Rejected | Coalesced):
+            if isinstance(asked, Rejected | CoalescedInto):
                 if await self._witness.evict_what_is_over(self._keys, self._key, asked.state):
                     continue
                 raise self._turned_away(asked)
@@ -120,8 +120,8 @@ class Admission:
 
     async def _replace(self, latest: Latest, victim: JobAddress) -> Entered | None:
         """None: the victim has started, so it does not make way."""
-        while not latest.head.standing.is_over:
-            if latest.head.standing.state is JobState.ACTIVE:
+        while not latest.head.status.is_over:
+            if latest.head.status.state is JobState.ACTIVE:
                 return None
             entered = await self._append_both(latest, victim)
             if entered is not None:
@@ -158,7 +158,7 @@ class Admission:
 
     async def _skip(self, latest: Latest, victim: JobAddress, entered: Head) -> Entered:
         """A skip that comes too late replaces nobody: both run."""
-        if latest.head.standing.state not in _MAKING_WAY:
+        if latest.head.status.state not in _MAKING_WAY:
             return Entered(entered)
         skipped = self._skipped(latest, victim)
         try:
@@ -175,7 +175,7 @@ class Admission:
             job=victim,
             context=latest.context,
             at=self._created.at,
-            tries=latest.head.standing.tries,
+            tries=latest.head.status.tries,
             by=victim.service,
             reason=f"job {self._created.job.job_id} replaced it in the queue of its key",
         )
@@ -184,7 +184,7 @@ class Admission:
         """A job of this id was quicker, under the same key: the place that was made is its own."""
         job = self._created.job
         first, head = await self._events.last(job, EventKind.CREATED), await self._events.head(job)
-        if head is None or head.standing.is_over or first is None:
+        if head is None or head.status.is_over or first is None:
             return False
         said = first.event.concurrency if isinstance(first.event, Created) else None
         return said is not None and said.key_hash == self._key.hash
@@ -209,7 +209,7 @@ class Admission:
     def _said(self, policy: QueuePolicy) -> Created:
         return replace(self._created, queue_policy=policy)
 
-    def _turned_away(self, asked: Rejected | Coalesced) -> NotAdmitted:
+    def _turned_away(self, asked: Rejected | CoalescedInto) -> NotAdmitted:
         state, reason = asked.state, asked.why.reason
         full = FullKey(
             key=self._key.display,
@@ -220,7 +220,7 @@ class Admission:
             existing_job_id=oldest(state),
         )
         kind = QueueFull if reason is Refusal.QUEUE_DEPTH else KeyBusy
-        return kind(full, coalesced=isinstance(asked, Coalesced))
+        return kind(full, coalesced=isinstance(asked, CoalescedInto))
 
 
 def _replacing(victim: JobAddress) -> QueuePolicy:

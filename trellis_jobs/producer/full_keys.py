@@ -22,8 +22,8 @@ _KEYS_REMEMBERED: Final = 1_000
 
 
 class FullKeys:
-    def __init__(self, uptime: Callable[[], float]) -> None:
-        self._uptime = uptime
+    def __init__(self, monotonic: Callable[[], float]) -> None:
+        self._monotonic = monotonic
         self._seen: dict[KeyAddress, LeaseObserver] = {}
 
     def forget(self) -> None:
@@ -32,13 +32,13 @@ class FullKeys:
 
     async def evict_what_is_over(self, keys: KeyCoordinator, key: JobKey, state: KeyState) -> bool:
         """True if there may be room now."""
-        keying, now = keys.keying, self._uptime()
-        seen = self._seen.pop(state.address, LeaseObserver()).look(state, now)
+        key_policy, now = keys.key_policy, self._monotonic()
+        seen = self._seen.pop(state.address, LeaseObserver()).observe(state, now)
         self._seen[state.address] = seen
         if len(self._seen) > _KEYS_REMEMBERED:
             del self._seen[next(iter(self._seen))]
-        if keying.stale_policy is StalePolicy.BLOCK:
+        if key_policy.stale_policy is StalePolicy.BLOCK:
             return False
-        over = seen.over(keying.heartbeat_ttl.total_seconds(), now)
+        over = seen.expired(key_policy.heartbeat_ttl.total_seconds(), now)
         freed = [await keys.evict(key, slot) for slot in over]
         return any(freed)

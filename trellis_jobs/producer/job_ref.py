@@ -29,7 +29,7 @@ from trellis_jobs.jetstream.log.event_log import Latest, Lost
 from trellis_jobs.model.events import Begun, Cancelled, Completed, Event, EventKind
 from trellis_jobs.model.job import Job, fold, reduce
 from trellis_jobs.model.job_errors import MESSAGE_LIMIT, bounded
-from trellis_jobs.model.shown import SecretPlaces, shown_event, shown_job
+from trellis_jobs.model.job_redaction import SecretPointers, redact_event, redact_job
 from trellis_jobs.model.states import JobState
 from trellis_jobs.model.values import Value
 from trellis_jobs.producer.job_snapshot import JobSnapshot, read_result
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from trellis_jobs.jetstream.keys.coordinator import KeyCoordinator
     from trellis_jobs.jetstream.log.event_log import EventLog
     from trellis_jobs.model.identity import JobAddress
-    from trellis_jobs.model.standing import Head
+    from trellis_jobs.model.job_status import Head
 
 log = logging.getLogger(__name__)
 
@@ -70,7 +70,7 @@ class JobAccess(Value, frozen=True):
 
     connection: Connection
     events: EventLog
-    surroundings: Environment
+    environment: Environment
     keys: KeyCoordinator | None
 
 
@@ -95,7 +95,7 @@ class JobRef(Generic[R_co]):
         self._queue = queue
         self._connection = access.connection
         self._events = access.events
-        self._surroundings = access.surroundings
+        self._environment = access.environment
         self._keys = access.keys
 
     @property
@@ -133,16 +133,16 @@ class JobRef(Generic[R_co]):
         """End the job if it is not over; a running handler is told. Twice is no error."""
         async with self._patiently(f"the end of job {self.id}"):
             latest = await self._latest()
-            standing = latest.head.standing
-            if standing.state is JobState.CANCELLED:
+            status = latest.head.status
+            if status.state is JobState.CANCELLED:
                 return
-            if standing.is_over:
-                raise JobIsOver(self.id, standing.state)
+            if status.is_over:
+                raise JobIsOver(self.id, status.state)
             cancelled = Cancelled(
                 job=self.address,
                 context=latest.context,
-                at=self._surroundings.now(),
-                tries=standing.tries,
+                at=self._environment.now(),
+                tries=status.tries,
                 by=self.address.service,
                 reason=None if reason is None else bounded(str(reason), MESSAGE_LIMIT),
             )
@@ -160,7 +160,7 @@ class JobRef(Generic[R_co]):
             entries = await self._events.history(self.address, at_least=self._since)
         if reveal:
             return [entry.event for entry in entries]
-        return [shown_event(entry.event, self._secrets) for entry in entries]
+        return [redact_event(entry.event, self._secrets) for entry in entries]
 
     async def watch(self, *, reveal: bool = False) -> AsyncIterator[JobSnapshot[R_co]]:
         """The job after each of its events, from the first one until it is over.
@@ -223,12 +223,12 @@ class JobRef(Generic[R_co]):
         return job
 
     def _snapshot(self, job: Job, *, reveal: bool) -> JobSnapshot[R_co]:
-        shown = job if reveal else shown_job(job, self._secrets)
+        shown = job if reveal else redact_job(job, self._secrets)
         return JobSnapshot(shown, self._queue.result, is_redacted=not reveal)
 
     @property
-    def _secrets(self) -> SecretPlaces:
-        return SecretPlaces(self._queue.payload.secrets, self._queue.result.secrets)
+    def _secrets(self) -> SecretPointers:
+        return SecretPointers(self._queue.payload.secrets, self._queue.result.secrets)
 
     async def _until_over(self) -> Head:
         hinted = asyncio.Event()
@@ -238,7 +238,7 @@ class JobRef(Generic[R_co]):
             looks = 0
             while True:
                 head = await self._head_if_it_can_be_read()
-                if head is not None and head.standing.is_over:
+                if head is not None and head.status.is_over:
                     return head
                 looks = await self._pause(hinted, looks)
         finally:
@@ -266,7 +266,7 @@ class JobRef(Generic[R_co]):
         return 1
 
     async def _outcome(self, head: Head) -> R_co:
-        if head.standing.state is JobState.COMPLETED:
+        if head.status.state is JobState.COMPLETED:
             entry = await self._events.last(self.address, EventKind.COMPLETED)
             if entry is not None and isinstance(entry.event, Completed):
                 return read_result(self.id, self._queue.result, entry.event.result)
@@ -278,5 +278,5 @@ class JobRef(Generic[R_co]):
     def _complain(self, lost: Lost) -> None:
         if lost.head is None:
             raise JobNotFound(self.id)
-        if lost.head.standing.state is not JobState.CANCELLED:
-            raise JobIsOver(self.id, lost.head.standing.state)
+        if lost.head.status.state is not JobState.CANCELLED:
+            raise JobIsOver(self.id, lost.head.status.state)

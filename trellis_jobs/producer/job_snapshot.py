@@ -89,7 +89,7 @@ class JobSnapshot(Generic[R_co]):
     @property
     def next_attempt_at(self) -> datetime | None:
         """When a job in state `retry` is tried again."""
-        return self.job.standing.next_attempt_at
+        return self.job.status.next_attempt_at
 
     @property
     def progress(self) -> Progress | None:

@@ -18,7 +18,7 @@ from trellis_jobs.jetstream.log.event_log import EventLog, Refused
 from trellis_jobs.model.concurrency import Concurrency
 from trellis_jobs.model.context import JobContext
 from trellis_jobs.model.events import Created
-from trellis_jobs.model.identity import JobAddress, check_given_token
+from trellis_jobs.model.identity import JobAddress, check_token_argument
 from trellis_jobs.model.redaction import redacted
 from trellis_jobs.model.values import Value, repr_with
 from trellis_jobs.producer.admission import Admission
@@ -69,14 +69,14 @@ class Producer:
         events: EventLog,
         keys: Mapping[str, KeyCoordinator],
         telemetry: Telemetry,
-        surroundings: Environment,
+        environment: Environment,
     ) -> None:
         self._service = service
         self._events = events
         self._keys = keys
-        self.witness = FullKeys(surroundings.uptime)
+        self.witness = FullKeys(environment.monotonic)
         self._telemetry = telemetry
-        self._surroundings = surroundings
+        self._environment = environment
 
     def request(
         self,
@@ -88,12 +88,12 @@ class Producer:
     ) -> Request:
         """Check everything that can be checked before anything is sent."""
         if job_id is not None:
-            check_given_token("job id", job_id)
+            check_token_argument("job id", job_id)
         try:
             fitting = queue.payload.to_json(payload)
         except TypeMismatch as misfit:
             raise PayloadInvalid(queue.name, str(misfit)) from misfit
-        key = None if queue.keying is None else queue.keying.template.resolve(fitting)
+        key = None if queue.key_policy is None else queue.key_policy.template.resolve(fitting)
         return Request(queue, fitting, job_id, deadline, key)
 
     async def create(self, request: Request, since: float | None = None) -> CreatedJob:
@@ -111,7 +111,7 @@ class Producer:
         return entered
 
     def _address(self, request: Request) -> JobAddress:
-        job_id = request.job_id or self._surroundings.new_id()
+        job_id = request.job_id or self._environment.new_id()
         return JobAddress(self._service, request.queue.name, job_id)
 
     def _context(self) -> JobContext:
@@ -120,13 +120,13 @@ class Producer:
 
     def _contexts(self) -> Iterator[JobContext]:
         """Of jobs that one request creates."""
-        request_id = self._surroundings.new_id()
+        request_id = self._environment.new_id()
         inherited = self._telemetry.inherited(request_id)
         while True:
-            yield inherited or JobContext(request_id, self._surroundings.new_traceparent())
+            yield inherited or JobContext(request_id, self._environment.new_traceparent())
 
     def _created(self, job: JobAddress, context: JobContext, request: Request) -> Created:
-        now, queue, key = self._surroundings.now(), request.queue, request.key
+        now, queue, key = self._environment.now(), request.queue, request.key
         deadline = request.deadline
         if deadline is None and queue.deadline is not None:
             deadline = now + queue.deadline

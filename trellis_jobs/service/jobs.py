@@ -15,7 +15,7 @@ from trellis_jobs.contract.declaration import (
 from trellis_jobs.contract.key_policy import KeyConcurrency, QueueDepth, resolve
 from trellis_jobs.contract.payload_types import PayloadType
 from trellis_jobs.errors import DeclarationError
-from trellis_jobs.model.identity import check_given_service
+from trellis_jobs.model.identity import check_service_argument
 from trellis_jobs.model.retry import RetryPolicy
 from trellis_jobs.service.queue import Queue
 
@@ -124,7 +124,7 @@ class job(Generic[P, R]):  # noqa: N801 - reads as a keyword in a declaration
             dead_letters=o.get("dlq", True),
             permanent=_several("permanent", o.get("permanent", ())),
             shared=o.get("shared", False),
-            keying=resolve(o.get("key"), o.get("queue"), ack_wait),
+            key_policy=resolve(o.get("key"), o.get("queue"), ack_wait),
             version=o.get("version", 1),
             upgrades=dict(o.get("upgrades", {})),
             docs=o.get("docs"),
@@ -149,7 +149,7 @@ class Jobs:
             if queue.name in queues:
                 raise DeclarationError(f"{cls.__name__} declares queue {queue.name!r} twice")
             queues[queue.name] = queue
-        cls.contract = ServiceContract(check_given_service(service), queues)
+        cls.contract = ServiceContract(check_service_argument(service), queues)
 
 
 def _attributes(cls: type) -> dict[str, object]:

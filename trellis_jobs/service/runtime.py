@@ -16,7 +16,7 @@ from trellis_jobs.errors import (
 )
 from trellis_jobs.jetstream.client.own_loop import require_running
 from trellis_jobs.jetstream.client.server_clock import CorrectedClock
-from trellis_jobs.model.identity import JobAddress, check_given_token
+from trellis_jobs.model.identity import JobAddress, check_token_argument
 from trellis_jobs.producer.job_ref import JobAccess, JobRef
 from trellis_jobs.producer.submission import CreatedJob, Request
 from trellis_jobs.service.outcomes import Accepted, Replaced
@@ -61,12 +61,12 @@ class Runtime:
     def __init__(
         self,
         service: str,
-        surroundings: Environment,
+        environment: Environment,
         bound: Mapping[str, JobType[Any, Any]] | None = None,
         declared: Iterable[JobType[Any, Any]] = (),
     ) -> None:
         self.service = service
-        self.surroundings = surroundings
+        self.environment = environment
         self._bound = bound or {}
         self._declared = tuple(declared)
         self.handlers = Handlers()
@@ -95,15 +95,15 @@ class Runtime:
     @asynccontextmanager
     async def _corrected_by(self, connection: Connection) -> AsyncIterator[None]:
         """Times of jobs are the server's while we are connected, if the clocks differ notably."""
-        own = self.surroundings
+        own = self.environment
         clock = self.clock = CorrectedClock(own.now, self._calls_with_time())
-        self.surroundings = replace(own, now=clock.now, clock_ahead=clock.ahead)
+        self.environment = replace(own, now=clock.now, clock_ahead=clock.ahead)
         measuring = asyncio.create_task(clock.keep_measuring(connection))
         try:
             yield
         finally:
             measuring.cancel()
-            self.surroundings, self.clock = own, None
+            self.environment, self.clock = own, None
 
     def _calls_with_time(self) -> list[str]:
         """A service may ask for its own consumers, and perhaps for nothing else (permissions).
@@ -185,18 +185,18 @@ class Runtime:
         return [JobRef(each.address, queue, access, since=each.sequence) for each in created]
 
     def ref(self, queue: JobType[Any, R], job_id: str, *, since: int = 0) -> JobRef[R]:
-        check_given_token("job id", job_id)
+        check_token_argument("job id", job_id)
         return self._ref(queue, CreatedJob(JobAddress(self.service, queue.name, job_id), since))
 
     def now(self) -> datetime:
-        return self.surroundings.now()
+        return self.environment.now()
 
     def _ref(self, queue: JobType[Any, R], created: CreatedJob) -> JobRef[R]:
         return JobRef(created.address, queue, self._access(queue), since=created.sequence)
 
     def _access(self, queue: JobType[Any, Any]) -> JobAccess:
         live = self.connected
-        return JobAccess(live.connection, live.events, self.surroundings, live.keys.get(queue.name))
+        return JobAccess(live.connection, live.events, self.environment, live.keys.get(queue.name))
 
 
 def _requests(

@@ -309,17 +309,17 @@ class Service(Generic[J]):
             events,
             Presence(connection, features),
             Telemetry(),
-            self._runtime.surroundings,
-            self._keys(KeyBucket(connection, self._runtime.surroundings.now), events),
+            self._runtime.environment,
+            self._keys(KeyBucket(connection, self._runtime.environment.now), events),
         )
 
     def _keys(self, bucket: KeyBucket, events: EventLog) -> dict[str, KeyCoordinator]:
         """Of the queues that have keys; the others never touch the bucket."""
-        now = self._runtime.surroundings.now
+        now = self._runtime.environment.now
         return {
-            name: KeyCoordinator(self.name, queue, queue.keying, bucket, events, now)
+            name: KeyCoordinator(self.name, queue, queue.key_policy, bucket, events, now)
             for name, queue in self.contract.queues.items()
-            if queue.keying is not None
+            if queue.key_policy is not None
         }
 
     def _wire(self, doors: HostDependencies, handlers: list[Handler], wanted: Workers) -> Connected:
@@ -328,9 +328,7 @@ class Service(Generic[J]):
             from trellis_jobs.worker.host import WorkerHost  # noqa: PLC0415 - producers need none
 
             host = WorkerHost(self.name, handlers, doors, concurrency=wanted.concurrency)
-        producer = Producer(
-            self.name, doors.events, doors.keys, doors.telemetry, doors.surroundings
-        )
+        producer = Producer(self.name, doors.events, doors.keys, doors.telemetry, doors.environment)
         doors.connection.on_reconnect(producer.witness.forget)
         return Connected(
             doors.connection, doors.events, doors.keys, producer, host, asyncio.Event()

@@ -15,7 +15,7 @@ log = logging.getLogger(__name__)
 
 def warn_of_keys_apart(contract: ServiceContract) -> None:
     for name, queue in contract.queues.items():
-        if queue.shared and queue.keying is not None and queue.keying.bucket == KEYS_BUCKET:
+        if queue.shared and queue.key_policy is not None and queue.key_policy.bucket == KEYS_BUCKET:
             log.warning(
                 "queue %s is shared and has a key, but other runtimes keep keys in the bucket "
                 "JOBS_KEYS_%s: the limit holds only among workers of this library. Name the "

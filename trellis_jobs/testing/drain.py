@@ -113,7 +113,7 @@ async def _working(runtime: Runtime, *, delays: bool) -> AsyncIterator[None]:
         live.events,
         Presence(live.connection, live.events.features),
         Telemetry(),
-        runtime.surroundings,
+        runtime.environment,
         live.keys,
     )
     host = WorkerHost(runtime.service, handlers, doors)
@@ -126,8 +126,8 @@ async def _working(runtime: Runtime, *, delays: bool) -> AsyncIterator[None]:
 
 
 def _described(job: Job) -> str:
-    standing = job.standing
-    due = f", due at {standing.next_attempt_at}" if standing.next_attempt_at else ""
+    status = job.status
+    due = f", due at {status.next_attempt_at}" if status.next_attempt_at else ""
     why = f": {job.why}" if job.why else ""
     tries = f"try {job.tries} of {job.max_tries}"
     return f"  {job.address.job_type} {job.id} is {job.state} ({tries}{due}){why}"

@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 
 async def use_up_tries(doors: MemoryDependencies, job: JobAddress, count: int) -> None:
     for number in range(1, count + 1):
-        attempt = Attempt(doors.surroundings.new_id(), "earlier", work_identity(1, 1), number)
-        now = doors.surroundings.now()
+        attempt = Attempt(doors.environment.new_id(), "earlier", work_identity(1, 1), number)
+        now = doors.environment.now()
         error = JobError(type="EarlierTry", message="as the test says", tries=number, at=now)
         said = await _said(doors, job, number)
         await _append(doors, Started(**said, attempt=attempt))
@@ -28,7 +28,7 @@ async def _said(doors: MemoryDependencies, job: JobAddress, tries: int) -> Event
     latest = await doors.events.latest(job)
     if latest is None:
         raise LookupError(f"the log in memory holds no job {job.job_id}")
-    return {"job": job, "context": latest.context, "at": doors.surroundings.now(), "tries": tries}
+    return {"job": job, "context": latest.context, "at": doors.environment.now(), "tries": tries}
 
 
 async def _append(doors: MemoryDependencies, event: Event) -> None:

@@ -107,7 +107,7 @@ class HandlerRun(Generic[P, R]):
         handler = self._handler()
         async with memory_connection() as connection:
             doors = MemoryDependencies.over(
-                connection, self._runtime.service, self._runtime.surroundings
+                connection, self._runtime.service, self._runtime.environment
             )
             try:
                 worker = MemoryWorker(handler, doors)
@@ -145,11 +145,11 @@ class HandlerRun(Generic[P, R]):
 
     async def _create(self, doors: MemoryDependencies) -> JobRef[R]:
         """Through the door that every job takes, so that it is checked like any other."""
-        runtime = Runtime(self._runtime.service, self._runtime.surroundings)
+        runtime = Runtime(self._runtime.service, self._runtime.environment)
         of_queue = doors.keys(self._type)
         keys = {} if of_queue is None else {self._type.name: of_queue}
         producer = Producer(
-            doors.service, doors.events, keys, Telemetry(), self._runtime.surroundings
+            doors.service, doors.events, keys, Telemetry(), self._runtime.environment
         )
         runtime.live = Connected(
             doors.connection, doors.events, keys, producer, None, asyncio.Event()

@@ -43,7 +43,7 @@ async def inline(service: Service[J]) -> AsyncIterator[Service[J]]:
         )
     with runtime.taken(), runtime.inlined():
         async with memory_connection() as connection:
-            doors = MemoryDependencies.over(connection, service.name, runtime.surroundings)
+            doors = MemoryDependencies.over(connection, service.name, runtime.environment)
             workers = {
                 h.queue.name: MemoryWorker(without_delays(h), doors) for h in runtime.handlers
             }
@@ -74,7 +74,7 @@ class InlineProducer(Producer):
         keys: Mapping[str, KeyCoordinator],
         workers: Mapping[str, MemoryWorker],
     ) -> None:
-        super().__init__(doors.service, doors.events, keys, Telemetry(), doors.surroundings)
+        super().__init__(doors.service, doors.events, keys, Telemetry(), doors.environment)
         self._workers = workers
 
     async def create(self, request: Request, since: float | None = None) -> CreatedJob:

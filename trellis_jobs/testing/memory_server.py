@@ -86,7 +86,7 @@ class MemoryServer:
     def __init__(self, deliver: Callable[[str, Message], None]) -> None:
         self._deliver = deliver
         self._streams = {
-            LOG: _Stream(LOG, subjects.EVERYTHING),
+            LOG: _Stream(LOG, subjects.ALL_EVENTS),
             KEYS: _Stream(KEYS, f"$KV.{KEYS_BUCKET}.>"),
         }
         self._readers: dict[str, _Reader] = {}

@@ -16,7 +16,7 @@ from trellis_jobs.jetstream.work.lease_keeper import Lease, LeaseKeeper
 from trellis_jobs.model.attempts import work_identity
 from trellis_jobs.model.delivery_decision import DeliveryRef
 from trellis_jobs.model.events import Begun, EventKind
-from trellis_jobs.model.standing import Head
+from trellis_jobs.model.job_status import Head
 from trellis_jobs.telemetry import Telemetry
 from trellis_jobs.testing.memory_client import FEATURES
 from trellis_jobs.worker.attempt import AttemptRunner
@@ -43,27 +43,27 @@ class MemoryDependencies:
     connection: Connection
     events: EventLog
     bucket: KeyBucket
-    surroundings: Environment
+    environment: Environment
     background: Background
 
     @classmethod
     def over(
-        cls, connection: Connection, service: str, surroundings: Environment
+        cls, connection: Connection, service: str, environment: Environment
     ) -> MemoryDependencies:
-        bucket = KeyBucket(connection, surroundings.now)
+        bucket = KeyBucket(connection, environment.now)
         events = EventLog(connection, FEATURES)
-        return cls(service, connection, events, bucket, surroundings, Background())
+        return cls(service, connection, events, bucket, environment, Background())
 
     def keys(self, queue: JobType[Any, Any]) -> KeyCoordinator | None:
-        if queue.keying is None:
+        if queue.key_policy is None:
             return None
-        now = self.surroundings.now
-        return KeyCoordinator(self.service, queue, queue.keying, self.bucket, self.events, now)
+        now = self.environment.now
+        return KeyCoordinator(self.service, queue, queue.key_policy, self.bucket, self.events, now)
 
     def tools(self, queue: JobType[Any, Any]) -> WorkerContext:
-        around, lease = self.surroundings, queue.ack_wait.total_seconds()
+        around, lease = self.environment, queue.ack_wait.total_seconds()
         # Never started: nobody could take a delivery or a slot away from this one process.
-        keeper = LeaseKeeper(self.connection.open_another, around.now, around.uptime, lease)
+        keeper = LeaseKeeper(self.connection.open_another, around.now, around.monotonic, lease)
         return WorkerContext(
             self.events,
             Presence(self.connection, FEATURES),
@@ -121,7 +121,7 @@ class MemoryWorker:
         """False: it waits for its key."""
         number, seen = 0, 0
         while (head := await self._doors.events.head(job)) is not None:
-            if head.standing.is_over or head.sequence == seen:
+            if head.status.is_over or head.sequence == seen:
                 break
             number, seen = number + 1, head.sequence
             if await self.deliver(job, number) is not None:
@@ -131,14 +131,14 @@ class MemoryWorker:
 
     async def _delivery(self, job: JobAddress, number: int) -> Delivery:
         entry = await self._doors.events.last(job, EventKind.CREATED)
-        if entry is None or entry.standing is None or not isinstance(entry.event, Begun):
+        if entry is None or entry.status is None or not isinstance(entry.event, Begun):
             raise LookupError(f"the log in memory holds no job {job.job_id}")
-        head = Head(entry.sequence, entry.standing)
-        delivered = DeliveryRef(work_identity(entry.sequence, 1), number, entry.standing.run)
+        head = Head(entry.sequence, entry.status)
+        delivered = DeliveryRef(work_identity(entry.sequence, 1), number, entry.status.run)
         connection = self._doors.connection
-        uptime = self._doors.surroundings.uptime
-        lease = Lease(connection.new_inbox(), FOREVER, uptime())
-        return Delivery(connection, lease, entry.event, delivered, head, uptime)
+        monotonic = self._doors.environment.monotonic
+        lease = Lease(connection.new_inbox(), FOREVER, monotonic())
+        return Delivery(connection, lease, entry.event, delivered, head, monotonic)
 
     def _hint_end(self, job_id: str) -> None:
         if job_id in self.running:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from trellis_jobs.wire.fields import BadField, count, loads, moment, token
+from trellis_jobs.wire.fields import BadField, count, loads, timestamp, token
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -31,7 +31,7 @@ def decode(data: bytes) -> MaxDeliveries | str:
             token(body, "consumer"),
             _either(body, "stream_seq", "streamSeq"),
             _either(body, "deliveries", "num_deliveries"),
-            moment(body, "timestamp"),
+            timestamp(body, "timestamp"),
         )
     except BadField as problem:
         return str(problem)

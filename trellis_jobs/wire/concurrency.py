@@ -5,7 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 from trellis_jobs.model.concurrency import Concurrency, QueuePolicy
-from trellis_jobs.wire.fields import count, optional, optional_moment, required, text, token
+from trellis_jobs.wire.fields import (
+    count,
+    non_empty_text,
+    optional,
+    optional_timestamp,
+    required,
+    token,
+)
 
 
 def to_json(concurrency: Concurrency) -> dict[str, Any]:
@@ -29,10 +36,10 @@ def from_json(body: dict[str, Any]) -> Concurrency | None:
     return Concurrency(
         key=required(found, "key", str),
         key_hash=token(found, "keyHash"),
-        slot_token=None if found.get("slotToken") is None else text(found, "slotToken"),
+        slot_token=None if found.get("slotToken") is None else non_empty_text(found, "slotToken"),
         instance=optional(found, "instanceId", str),
-        heartbeat_at=optional_moment(found, "heartbeatAt"),
-        lease_expires_at=optional_moment(found, "leaseExpiresAt"),
+        heartbeat_at=optional_timestamp(found, "heartbeatAt"),
+        lease_expires_at=optional_timestamp(found, "leaseExpiresAt"),
         stale_takeovers=(
             count(found, "staleTakeoverCount") if "staleTakeoverCount" in found else None
         ),

@@ -17,9 +17,9 @@ from trellis_jobs.model.events import EventKind
 from trellis_jobs.model.identity import JobAddress
 from trellis_jobs.model.job import Entry
 from trellis_jobs.model.job_errors import JobError
+from trellis_jobs.model.job_status import JobStatus
 from trellis_jobs.model.notes import NOTHING_NOTED
 from trellis_jobs.model.reducer import RULES, begin
-from trellis_jobs.model.standing import Standing
 from trellis_jobs.model.states import JobState
 from trellis_jobs.wire import attempts, concurrency, contexts, job_errors, notes, states
 from trellis_jobs.wire import headers as h
@@ -30,11 +30,11 @@ from trellis_jobs.wire.fields import (
     count,
     dumps,
     loads,
-    moment,
     optional,
-    optional_moment,
-    places,
+    optional_timestamp,
     required,
+    secret_pointers,
+    timestamp,
     version,
 )
 
@@ -42,14 +42,14 @@ if TYPE_CHECKING:
     from trellis_jobs.model.attempts import Attempt
 
 # What few events say: most are read without looking for each of these.
-_RARE_TERMS: Final = frozenset(
+_RARE_RUN_FIELDS: Final = frozenset(
     {"payloadVersion", "secrets", "deadline", "concurrency", "queuePolicy"}
 )
-_RARE_CIRCUMSTANCES: Final = frozenset({"progress", "logs", "concurrency"})
+_RARE_ATTEMPT_FIELDS: Final = frozenset({"progress", "logs", "concurrency"})
 
 _MILLISECOND: Final = timedelta(milliseconds=1)
 # A hundred years: more is no duration any more, and twice that no date.
-_LONGEST_WAIT_MS: Final = timedelta(days=36_525) // _MILLISECOND
+_MAX_WAIT_MS: Final = timedelta(days=36_525) // _MILLISECOND
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +60,7 @@ class Undecodable:
     reason: str
 
 
-def encode(event: e.Event, standing: Standing, previous: JobState | None) -> bytes:
+def encode(event: e.Event, status: JobStatus, previous: JobState | None) -> bytes:
     job, context = event.job, event.context
     body: dict[str, Any] = {
         "jobId": job.job_id,
@@ -68,15 +68,15 @@ def encode(event: e.Event, standing: Standing, previous: JobState | None) -> byt
         "service": job.service,
         "jobType": job.job_type,
         "eventType": event.kind,
-        "state": standing.state,
-        "tries": standing.tries,
-        "maxTries": standing.max_tries,
+        "state": status.state,
+        "tries": status.tries,
+        "maxTries": status.max_tries,
         "timestamp": event.at,
     }
     if previous is not None:
         body["previousState"] = previous
-    _add_standing(body, event, standing)
-    _WRITERS[event.kind](body, event)
+    _add_status(body, event, status)
+    _ENCODERS[event.kind](body, event)
     return dumps(body)
 
 
@@ -89,19 +89,19 @@ def decode(
     try:
         body = loads(data)
         event = _decode_event(body, expected)
-        return Entry(sequence, event, _decode_standing(body, event, sequence))
+        return Entry(sequence, event, _decode_status(body, event, sequence))
     except (BadField, InvalidToken) as error:
         return Undecodable(sequence, str(error))
 
 
-def _add_standing(body: dict[str, Any], event: e.Event, standing: Standing) -> None:
-    if standing.run:
-        body["runSeq"] = standing.run
-    if standing.deadline is not None:
-        body["deadline"] = standing.deadline
-    if standing.next_attempt_at is not None:
-        body["nextAttemptAt"] = standing.next_attempt_at
-    attempt = event.attempt if isinstance(event, e.AttemptEvent) else standing.owner
+def _add_status(body: dict[str, Any], event: e.Event, status: JobStatus) -> None:
+    if status.run:
+        body["runSeq"] = status.run
+    if status.deadline is not None:
+        body["deadline"] = status.deadline
+    if status.next_attempt_at is not None:
+        body["nextAttemptAt"] = status.next_attempt_at
+    attempt = event.attempt if isinstance(event, e.AttemptEvent) else status.owner
     if attempt is not None:
         body["attempt"] = attempts.to_json(attempt)
 
@@ -161,7 +161,7 @@ def _write_decided(body: dict[str, Any], event: e.Decided | e.Retried) -> None:
 
 def _decode_event(body: dict[str, Any], expected: JobAddress) -> e.Event:
     kind = required(body, "eventType", str)
-    make = _MAKERS.get(kind)
+    make = _DECODERS.get(kind)
     if make is None:
         raise BadField(f"eventType {kind!r:.80} is not known")
     if (
@@ -174,13 +174,13 @@ def _decode_event(body: dict[str, Any], expected: JobAddress) -> e.Event:
     common = {
         "job": expected,
         "context": contexts.from_json(required(body, "context", dict)),
-        "at": moment(body, "timestamp"),
+        "at": timestamp(body, "timestamp"),
         "tries": count(body, "tries"),
     }
     return make(body, common)
 
 
-def _decode_standing(body: dict[str, Any], event: e.Event, sequence: int) -> Standing | None:
+def _decode_status(body: dict[str, Any], event: e.Event, sequence: int) -> JobStatus | None:
     """Where the event leaves its job, if the writer said so: foreign runtimes do not."""
     if isinstance(event, e.Begun):
         return begin(event, run=sequence)
@@ -189,14 +189,14 @@ def _decode_standing(body: dict[str, Any], event: e.Event, sequence: int) -> Sta
     state, leads_to = states.from_json(body), RULES[event.kind].leads_to
     if leads_to is not None and state is not leads_to:
         raise BadField(f"{event.kind} leads to {leads_to}, not to {state}")
-    return Standing(
+    return JobStatus(
         state,
         event.tries,
         count(body, "maxTries", least=1),
         count(body, "runSeq", least=1),
-        optional_moment(body, "deadline"),
+        optional_timestamp(body, "deadline"),
         owner=_owner(body, event) if state is JobState.ACTIVE else None,
-        next_attempt_at=optional_moment(body, "nextAttemptAt"),
+        next_attempt_at=optional_timestamp(body, "nextAttemptAt"),
     )
 
 
@@ -212,25 +212,25 @@ def _error(body: dict[str, Any]) -> JobError:
             type="error",
             message=optional(body, "error", str) or "no error was given",
             tries=count(body, "tries"),
-            at=moment(body, "timestamp"),
+            at=timestamp(body, "timestamp"),
         )
     return job_errors.from_json(detail)
 
 
 _Common = dict[str, Any]
-_Maker = Callable[[dict[str, Any], _Common], e.Event]
+_Decoder = Callable[[dict[str, Any], _Common], e.Event]
 
 
-def _begun(make: Callable[..., e.Event], *, is_attributed: bool = False) -> _Maker:
+def _begun(make: Callable[..., e.Event], *, is_attributed: bool = False) -> _Decoder:
     def read(body: dict[str, Any], common: _Common) -> e.Event:
         if "payload" not in body:
             raise BadField("payload is missing")
         common["payload"] = any_json(body, "payload")
         common["max_tries"] = count(body, "maxTries", least=1) if "maxTries" in body else 1
-        if not _RARE_TERMS.isdisjoint(body):
+        if not _RARE_RUN_FIELDS.isdisjoint(body):
             common["version"] = version(body)
-            common["secrets"] = places(body, "secrets")
-            common["deadline"] = optional_moment(body, "deadline")
+            common["secrets"] = secret_pointers(body, "secrets")
+            common["deadline"] = optional_timestamp(body, "deadline")
             common["concurrency"] = concurrency.from_json(body)
             common["queue_policy"] = concurrency.policy_from_json(body)
         if is_attributed:
@@ -240,30 +240,30 @@ def _begun(make: Callable[..., e.Event], *, is_attributed: bool = False) -> _Mak
     return read
 
 
-def _said(body: dict[str, Any], common: _Common) -> _Common:
+def _attempt_fields(body: dict[str, Any], common: _Common) -> _Common:
     """What every event of an attempt says, together with what every event says."""
     common["attempt"] = attempts.from_json(body)
-    if not _RARE_CIRCUMSTANCES.isdisjoint(body):
+    if not _RARE_ATTEMPT_FIELDS.isdisjoint(body):
         common["notes"] = notes.from_json(body)
         common["concurrency"] = concurrency.from_json(body)
     return common
 
 
-def _attempted(make: Callable[..., e.Event]) -> _Maker:
+def _attempted(make: Callable[..., e.Event]) -> _Decoder:
     def read(body: dict[str, Any], common: _Common) -> e.Event:
-        return make(**_said(body, common))
+        return make(**_attempt_fields(body, common))
 
     return read
 
 
-def _errored(make: Callable[..., e.Event]) -> _Maker:
+def _errored(make: Callable[..., e.Event]) -> _Decoder:
     def read(body: dict[str, Any], common: _Common) -> e.Event:
-        return make(**_said(body, common), error=_error(body))
+        return make(**_attempt_fields(body, common), error=_error(body))
 
     return read
 
 
-def _decided(make: Callable[..., e.Event]) -> _Maker:
+def _decided(make: Callable[..., e.Event]) -> _Decoder:
     def read(body: dict[str, Any], common: _Common) -> e.Event:
         return make(**common, **_attribution(body))
 
@@ -280,26 +280,26 @@ def _attribution(body: dict[str, Any]) -> e.DecidedFields:
 
 def _retry_scheduled(body: dict[str, Any], common: _Common) -> e.Event:
     return e.RetryScheduled(
-        **_said(body, common),
+        **_attempt_fields(body, common),
         error=_error(body),
-        next_attempt_at=optional_moment(body, "nextAttemptAt"),
+        next_attempt_at=optional_timestamp(body, "nextAttemptAt"),
     )
 
 
 def _started(body: dict[str, Any], common: _Common) -> e.Event:
     if "waitedForKeyMs" not in body:
-        return e.Started(**_said(body, common))
+        return e.Started(**_attempt_fields(body, common))
     waited = count(body, "waitedForKeyMs")
-    if waited > _LONGEST_WAIT_MS:
-        raise BadField(f"waitedForKeyMs must be at most {_LONGEST_WAIT_MS}, found {waited}")
-    return e.Started(**_said(body, common), waited_for_key=waited * _MILLISECOND)
+    if waited > _MAX_WAIT_MS:
+        raise BadField(f"waitedForKeyMs must be at most {_MAX_WAIT_MS}, found {waited}")
+    return e.Started(**_attempt_fields(body, common), waited_for_key=waited * _MILLISECOND)
 
 
 def _completed(body: dict[str, Any], common: _Common) -> e.Event:
-    said = _said(body, common)
+    said = _attempt_fields(body, common)
     said["result"] = any_json(body, "result")
     if "secrets" in body:
-        said["secrets"] = places(body, "secrets")
+        said["secrets"] = secret_pointers(body, "secrets")
     return e.Completed(**said)
 
 
@@ -311,7 +311,7 @@ def _stale_completion_ignored(body: dict[str, Any], common: _Common) -> e.Event:
     )
 
 
-_WRITERS: Final[Mapping[EventKind, Callable[[dict[str, Any], Any], None]]] = {
+_ENCODERS: Final[Mapping[EventKind, Callable[[dict[str, Any], Any], None]]] = {
     EventKind.CREATED: _write_begun,
     EventKind.RETRIED: _write_retried,
     EventKind.STARTED: _write_started,
@@ -330,7 +330,7 @@ _WRITERS: Final[Mapping[EventKind, Callable[[dict[str, Any], Any], None]]] = {
     EventKind.DISMISSED: _write_decided,
 }
 
-_MAKERS: Final[Mapping[str, _Maker]] = {
+_DECODERS: Final[Mapping[str, _Decoder]] = {
     EventKind.CREATED: _begun(e.Created),
     EventKind.RETRIED: _begun(e.Retried, is_attributed=True),
     EventKind.STARTED: _started,

@@ -13,8 +13,8 @@ from trellis_jobs.model.identity import check_token
 
 T = TypeVar("T")
 
-_TOO_LARGE: Final = 2**63
-_MOST_PLACES: Final = 1_000
+_INT64_LIMIT: Final = 2**63
+_MAX_POINTERS: Final = 1_000
 
 
 class BadField(ValueError):
@@ -37,7 +37,7 @@ def dumps(body: dict[str, Any]) -> bytes:
         return orjson.dumps(body, option=orjson.OPT_UTC_Z)
     except orjson.JSONEncodeError:
         # Half a surrogate pair, as in a file name that is not UTF-8, must not cost the event.
-        return orjson.dumps(_in_utf8(body), option=orjson.OPT_UTC_Z)
+        return orjson.dumps(_replace_surrogates(body), option=orjson.OPT_UTC_Z)
 
 
 def add_present(body: dict[str, Any], **fields: object) -> None:
@@ -70,7 +70,7 @@ def any_json(body: dict[str, Any], name: str) -> Any:
 def required(body: dict[str, Any], name: str, kind: type[T]) -> T:
     """JSON has no types but its own: a truth value is no number, and databases hold 64 bits."""
     value = body.get(name)
-    if type(value) is kind and (kind is not int or abs(body[name]) < _TOO_LARGE):
+    if type(value) is kind and (kind is not int or abs(body[name]) < _INT64_LIMIT):
         return value
     # reprlib: the value may be nested deeper than repr() can follow.
     raise BadField(f"{name} must be {kind.__name__}, found {reprlib.repr(value)}")
@@ -80,7 +80,7 @@ def optional(body: dict[str, Any], name: str, kind: type[T]) -> T | None:
     return None if body.get(name) is None else required(body, name, kind)
 
 
-def text(body: dict[str, Any], name: str) -> str:
+def non_empty_text(body: dict[str, Any], name: str) -> str:
     """Not empty."""
     value = required(body, name, str)
     if not value:
@@ -90,7 +90,7 @@ def text(body: dict[str, Any], name: str) -> str:
 
 def count(body: dict[str, Any], name: str, *, least: int = 0) -> int:
     value = body.get(name)
-    if type(value) is int and least <= value < _TOO_LARGE:
+    if type(value) is int and least <= value < _INT64_LIMIT:
         return value
     found = required(body, name, int)
     raise BadField(f"{name} must be at least {least}, found {found}")
@@ -113,11 +113,11 @@ def version(body: dict[str, Any]) -> int:
     return count(body, "payloadVersion", least=1) if "payloadVersion" in body else 1
 
 
-def places(body: dict[str, Any], name: str) -> tuple[str, ...]:
+def secret_pointers(body: dict[str, Any], name: str) -> tuple[str, ...]:
     """Where in a value secrets are."""
     found = optional(body, name, list) or ()
-    if len(found) > _MOST_PLACES or not all(isinstance(place, str) for place in found):
-        raise BadField(f"{name} must be a list of at most {_MOST_PLACES} texts")
+    if len(found) > _MAX_POINTERS or not all(isinstance(place, str) for place in found):
+        raise BadField(f"{name} must be a list of at most {_MAX_POINTERS} texts")
     return tuple(found)
 
 
@@ -128,26 +128,28 @@ def objects(body: dict[str, Any], name: str) -> list[dict[str, Any]]:
     return entries
 
 
-def moment(body: dict[str, Any], name: str) -> datetime:
-    text = body.get(name)
-    if type(text) is not str:
-        text = required(body, name, str)
+def timestamp(body: dict[str, Any], name: str) -> datetime:
+    non_empty_text = body.get(name)
+    if type(non_empty_text) is not str:
+        non_empty_text = required(body, name, str)
     try:
-        at = datetime.fromisoformat(text.upper())
+        at = datetime.fromisoformat(non_empty_text.upper())
         if at.tzinfo is not None:
             return at if at.tzinfo is UTC else at.astimezone(UTC)
     except (ValueError, OverflowError):
-        raise BadField(f"{name} must be an RFC 3339 time, found {text!r:.80}") from None
-    raise BadField(f"{name} must name its offset from UTC, found {text!r:.80}")
+        raise BadField(f"{name} must be an RFC 3339 time, found {non_empty_text!r:.80}") from None
+    raise BadField(f"{name} must name its offset from UTC, found {non_empty_text!r:.80}")
 
 
-def optional_moment(body: dict[str, Any], name: str) -> datetime | None:
-    return None if body.get(name) is None else moment(body, name)
+def optional_timestamp(body: dict[str, Any], name: str) -> datetime | None:
+    return None if body.get(name) is None else timestamp(body, name)
 
 
-def _in_utf8(value: Any) -> Any:
+def _replace_surrogates(value: Any) -> Any:
     if isinstance(value, str):
         return value.encode("utf-8", "replace").decode()
     if isinstance(value, dict):
-        return {_in_utf8(name): _in_utf8(member) for name, member in value.items()}
-    return [_in_utf8(member) for member in value] if isinstance(value, list) else value
+        return {
+            _replace_surrogates(name): _replace_surrogates(member) for name, member in value.items()
+        }
+    return [_replace_surrogates(member) for member in value] if isinstance(value, list) else value

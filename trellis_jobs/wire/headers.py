@@ -29,8 +29,8 @@ OF_SERVER_REPLIES: Final = frozenset({"Nats-Stream", "Nats-Sequence", "Status"})
 _NO_STATUS: Final = b"NATS/1.0\r\n"
 
 # Of a sequence, an unsigned 64-bit number. A client may have written the header itself.
-_MOST_DIGITS: Final = 20
-_NO_SEQUENCE: Final = 2**64
+_MAX_DIGITS: Final = 20
+_SEQUENCE_LIMIT: Final = 2**64
 
 
 def of_event(context: JobContext, event_id: str) -> dict[str, str]:
@@ -99,7 +99,7 @@ def source_sequence(headers: Mapping[str, str]) -> int | None:
 
 
 def _number(text: str) -> int | None:
-    if not text.isascii() or not text.isdigit() or len(text) > _MOST_DIGITS:
+    if not text.isascii() or not text.isdigit() or len(text) > _MAX_DIGITS:
         return None
     number = int(text)
-    return number if number < _NO_SEQUENCE else None
+    return number if number < _SEQUENCE_LIMIT else None

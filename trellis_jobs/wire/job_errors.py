@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from trellis_jobs.model.job_errors import JobError
-from trellis_jobs.wire.fields import add_present, count, moment, optional, required
+from trellis_jobs.wire.fields import add_present, count, optional, required, timestamp
 
 
 def to_json(error: JobError) -> dict[str, Any]:
@@ -24,7 +24,7 @@ def from_json(detail: dict[str, Any]) -> JobError:
         type=required(detail, "type", str),
         message=required(detail, "message", str),
         tries=count(detail, "tries"),
-        at=moment(detail, "timestamp"),
+        at=timestamp(detail, "timestamp"),
         traceback=optional(detail, "traceback", str),
     )
 

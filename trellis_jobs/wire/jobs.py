@@ -10,44 +10,44 @@ from typing import Any
 
 from trellis_jobs.model.identity import JobAddress
 from trellis_jobs.model.job import Job, Run
+from trellis_jobs.model.job_status import JobStatus
 from trellis_jobs.model.notes import Notes
 from trellis_jobs.model.redaction import redacted
-from trellis_jobs.model.standing import Standing
 from trellis_jobs.wire import attempts, concurrency, contexts, job_errors, notes, states
 from trellis_jobs.wire.fields import (
     count,
-    moment,
     objects,
     optional,
-    optional_moment,
-    places,
+    optional_timestamp,
     required,
+    secret_pointers,
+    timestamp,
     version,
 )
 
 
 def to_json(job: Job) -> dict[str, Any]:
     """Without log lines: there may be a thousand of them, and few readers want any."""
-    standing = job.standing
+    status = job.status
     body: dict[str, Any] = {
         "id": job.id,
         "service": job.address.service,
         "type": job.address.job_type,
-        "state": standing.state,
+        "state": status.state,
         "context": contexts.to_json(job.context),
         "createdAt": job.created_at,
         "updatedAt": job.updated_at,
-        "tries": standing.tries,
-        "maxTries": standing.max_tries,
-        "runSeq": standing.run,
+        "tries": status.tries,
+        "maxTries": status.max_tries,
+        "runSeq": status.run,
         **_run_json(job.run),
     }
-    if standing.deadline is not None:
-        body["deadline"] = standing.deadline
-    if standing.next_attempt_at is not None:
-        body["nextAttemptAt"] = standing.next_attempt_at
-    if standing.owner is not None:
-        body["attempt"] = attempts.to_json(standing.owner)
+    if status.deadline is not None:
+        body["deadline"] = status.deadline
+    if status.next_attempt_at is not None:
+        body["nextAttemptAt"] = status.next_attempt_at
+    if status.owner is not None:
+        body["attempt"] = attempts.to_json(status.owner)
     if job.run.errors:
         body["lastError"] = job_errors.text(job.run.errors[-1])
     if job.earlier_runs:
@@ -62,17 +62,17 @@ def from_json(body: dict[str, Any]) -> Job:
             required(body, "service", str), required(body, "type", str), required(body, "id", str)
         ),
         context=contexts.from_json(required(body, "context", dict)),
-        standing=Standing(
+        status=JobStatus(
             states.from_json(body),
             count(body, "tries"),
             count(body, "maxTries"),
             count(body, "runSeq"),
-            optional_moment(body, "deadline"),
+            optional_timestamp(body, "deadline"),
             attempts.from_json(body),
-            optional_moment(body, "nextAttemptAt"),
+            optional_timestamp(body, "nextAttemptAt"),
         ),
-        created_at=moment(body, "createdAt"),
-        updated_at=moment(body, "updatedAt"),
+        created_at=timestamp(body, "createdAt"),
+        updated_at=timestamp(body, "updatedAt"),
         run=_run(body),
         earlier_runs=tuple(_run(run) for run in _listed(body, "earlierRuns")),
     )
@@ -88,8 +88,8 @@ def _run_json(run: Run) -> dict[str, Any]:
         body["result"] = redacted(run.result, run.result_secrets)
     if run.errors:
         body["errors"] = [job_errors.to_json(error) for error in run.errors]
-    _add_terms(body, run)
-    _add_course(body, run)
+    _add_payload_details(body, run)
+    _add_outcome(body, run)
     if run.concurrency is not None:
         body["concurrency"] = concurrency.to_json(run.concurrency)
     if run.queue_policy is not None:
@@ -99,7 +99,7 @@ def _run_json(run: Run) -> dict[str, Any]:
     return body
 
 
-def _add_terms(body: dict[str, Any], run: Run) -> None:
+def _add_payload_details(body: dict[str, Any], run: Run) -> None:
     if run.version != 1:
         body["payloadVersion"] = run.version
     if run.secrets:
@@ -108,7 +108,7 @@ def _add_terms(body: dict[str, Any], run: Run) -> None:
         body["resultSecrets"] = list(run.result_secrets)
 
 
-def _add_course(body: dict[str, Any], run: Run) -> None:
+def _add_outcome(body: dict[str, Any], run: Run) -> None:
     if run.started_at is not None:
         body["startedAt"] = run.started_at
     if run.ended_at is not None:
@@ -124,12 +124,12 @@ def _add_course(body: dict[str, Any], run: Run) -> None:
 def _run(body: dict[str, Any]) -> Run:
     return Run(
         payload=body.get("payload"),
-        began_at=moment(body, "beganAt"),
+        began_at=timestamp(body, "beganAt"),
         version=version(body),
-        secrets=places(body, "secrets"),
-        result_secrets=places(body, "resultSecrets"),
-        started_at=optional_moment(body, "startedAt"),
-        ended_at=optional_moment(body, "completedAt"),
+        secrets=secret_pointers(body, "secrets"),
+        result_secrets=secret_pointers(body, "resultSecrets"),
+        started_at=optional_timestamp(body, "startedAt"),
+        ended_at=optional_timestamp(body, "completedAt"),
         result=body.get("result"),
         errors=tuple(job_errors.from_json(error) for error in _listed(body, "errors")),
         progress=notes.from_json({"progress": body.get("progress")}).progress,

@@ -35,7 +35,7 @@ def is_junk(subject: str, data: bytes, headers: Mapping[str, str]) -> bool:
 def _may_be_newer(tokens: list[str], body: Mapping[str, object]) -> bool:
     match tokens:
         case ["trellis", "jobs", identity.PRESENCE_NAME, *about]:
-            return len(about) == subjects.TOKENS_OF_PRESENCE
+            return len(about) == subjects.PRESENCE_TOKEN_COUNT
         case ["trellis", "jobs", service, job_type, job_id, _]:
             named = [body.get(name) for name in ("service", "jobType", "jobId")]
             return named == [service, job_type, job_id]

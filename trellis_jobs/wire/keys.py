@@ -22,12 +22,12 @@ from trellis_jobs.wire.fields import (
     dumps,
     is_too_deep,
     loads,
-    moment,
+    non_empty_text,
     objects,
     optional,
-    optional_moment,
+    optional_timestamp,
     required,
-    text,
+    timestamp,
 )
 
 if TYPE_CHECKING:
@@ -73,7 +73,7 @@ class Malformed:
     reason: str
 
 
-class Written:
+class WaitingEntryCache:
     """The entries of a key that wait, as they were last written: most of them stay the same."""
 
     __slots__ = ("_fragments",)
@@ -92,7 +92,7 @@ class Written:
         return [self._fragments[id(waiting)][1] for waiting in queued]
 
 
-def encode(state: KeyState, written: Written | None = None) -> bytes:
+def encode(state: KeyState, written: WaitingEntryCache | None = None) -> bytes:
     """`written` remembers entries from one time to the next."""
     body = {
         **state.unknown,
@@ -104,7 +104,7 @@ def encode(state: KeyState, written: Written | None = None) -> bytes:
         "maxActive": state.max_active,
         "maxQueuedPerKey": state.max_queued,
         "active": [_slot_json(slot) for slot in state.active],
-        "queued": (written or Written()).of(state.queued),
+        "queued": (written or WaitingEntryCache()).of(state.queued),
         "staleTakeoverCount": state.stale_takeovers,
     }
     add_present(body, updatedAt=state.updated_at)
@@ -139,7 +139,7 @@ def _state(body: dict[str, Any], address: KeyAddress) -> KeyState:
         active=tuple(_slot(entry) for entry in objects(body, "active")),
         queued=tuple(_waiting(entry) for entry in objects(body, "queued")),
         stale_takeovers=count(body, "staleTakeoverCount") if "staleTakeoverCount" in body else 0,
-        updated_at=optional_moment(body, "updatedAt"),
+        updated_at=optional_timestamp(body, "updatedAt"),
         unknown=_unknown(body, _STATE),
     )
 
@@ -147,11 +147,11 @@ def _state(body: dict[str, Any], address: KeyAddress) -> KeyState:
 def _slot(body: dict[str, Any]) -> Slot:
     return Slot(
         job_id=check_token("jobId", required(body, "jobId", str)),
-        token=text(body, "slotToken"),
+        token=non_empty_text(body, "slotToken"),
         instance=required(body, "instanceId", str),
-        started_at=moment(body, "startedAt"),
-        heartbeat_at=moment(body, "heartbeatAt"),
-        expires_at=moment(body, "leaseExpiresAt"),
+        started_at=timestamp(body, "startedAt"),
+        heartbeat_at=timestamp(body, "heartbeatAt"),
+        expires_at=timestamp(body, "leaseExpiresAt"),
         tries=count(body, "tries"),
         since=count(body, "logSequence") if "logSequence" in body else 0,
         context=_context(body),
@@ -177,9 +177,9 @@ def _slot_json(slot: Slot) -> dict[str, Any]:
 def _waiting(body: dict[str, Any]) -> Waiting:
     return Waiting(
         job_id=check_token("jobId", required(body, "jobId", str)),
-        created_at=moment(body, "createdAt"),
+        created_at=timestamp(body, "createdAt"),
         request_id=required(body, "requestId", str),
-        not_before=optional_moment(body, "notBefore"),
+        not_before=optional_timestamp(body, "notBefore"),
         context=_context(body),
         unknown=_unknown_of_entry(body, _WAITING),
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from trellis_jobs.model.notes import NOTHING_NOTED, LogLevel, LogLine, Notes, Progress
-from trellis_jobs.wire.fields import BadField, add_present, moment, optional, required
+from trellis_jobs.wire.fields import BadField, add_present, optional, required, timestamp
 
 
 def add_to(body: dict[str, Any], notes: Notes) -> None:
@@ -47,5 +47,7 @@ def _log_line(body: Any) -> LogLine:
     if level not in set(LogLevel):
         raise BadField(f"log level {level!r:.80} is not known")
     return LogLine(
-        at=moment(body, "timestamp"), level=LogLevel(level), message=required(body, "message", str)
+        at=timestamp(body, "timestamp"),
+        level=LogLevel(level),
+        message=required(body, "message", str),
     )

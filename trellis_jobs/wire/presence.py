@@ -6,13 +6,13 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Final
 
 from trellis_jobs.model.presence import WorkerHeartbeat, in_milliseconds
-from trellis_jobs.wire.fields import BadField, count, dumps, loads, moment, optional, required
+from trellis_jobs.wire.fields import BadField, count, dumps, loads, optional, required, timestamp
 
 if TYPE_CHECKING:
     from trellis_jobs.model.subjects import PresenceSubject
 
 # More than any worker can mean, and less than a timedelta can hold.
-_LONGEST_MS: Final = 10**12
+_MAX_MS: Final = 10**12
 
 
 def encode(beat: WorkerHeartbeat) -> bytes:
@@ -48,7 +48,7 @@ def decode(data: bytes, *, expected: PresenceSubject) -> WorkerHeartbeat | str:
             service=required(body, "service", str),
             job_type=required(body, "jobType", str),
             instance=required(body, "instanceId", str),
-            at=moment(body, "timestamp"),
+            at=timestamp(body, "timestamp"),
             concurrency=optional(body, "concurrency", int),
             version=optional(body, "version", str),
             stopping=optional(body, "stopping", bool) or False,
@@ -71,7 +71,7 @@ def decode(data: bytes, *, expected: PresenceSubject) -> WorkerHeartbeat | str:
 def _milliseconds(body: dict[str, Any], name: str) -> timedelta | None:
     if body.get(name) is None:
         return None
-    return timedelta(milliseconds=min(count(body, name), _LONGEST_MS))
+    return timedelta(milliseconds=min(count(body, name), _MAX_MS))
 
 
 def _offset(body: dict[str, Any]) -> timedelta | None:
@@ -79,4 +79,4 @@ def _offset(body: dict[str, Any]) -> timedelta | None:
     told = optional(body, "clockOffsetMs", int)
     if told is None:
         return None
-    return timedelta(milliseconds=max(-_LONGEST_MS, min(told, _LONGEST_MS)))
+    return timedelta(milliseconds=max(-_MAX_MS, min(told, _MAX_MS)))

@@ -20,7 +20,7 @@ from trellis_jobs.model.settlement import (
     Retryable,
     Settlement,
     settle,
-    too_late,
+    superseded_note,
 )
 from trellis_jobs.worker.invoke import invoke_handler
 from trellis_jobs.worker.outcome_log import log_outcome
@@ -102,7 +102,7 @@ class AttemptRunner:
         """After the outcome, before the answer: ack last (design D15)."""
         retry_at = None
         if isinstance(answer, Nak):
-            retry_at = self._tools.surroundings.now() + answer.delay
+            retry_at = self._tools.environment.now() + answer.delay
         self._tools.leases.drop_slot(slot.lease)
         await slot.release(retry_at=retry_at)
 
@@ -125,13 +125,13 @@ class AttemptRunner:
         return answer
 
     async def _perform(self, running: RunningJob) -> Outcome:
-        surroundings, telemetry = self._tools.surroundings, self._tools.telemetry
+        environment, telemetry = self._tools.environment, self._tools.telemetry
         if telemetry.measures and running.terms.tries == 1:
-            waited = surroundings.now() - running.delivery.begun.at
+            waited = environment.now() - running.delivery.begun.at
             telemetry.waited(running.terms.job, max(0.0, waited.total_seconds()))
-        started = surroundings.uptime()
-        outcome = await invoke_handler(self._handler, running, surroundings)
-        telemetry.ran(running.terms.job, surroundings.uptime() - started)
+        started = environment.monotonic()
+        outcome = await invoke_handler(self._handler, running, environment)
+        telemetry.ran(running.terms.job, environment.monotonic() - started)
         if self._others is not None and isinstance(outcome, Fatal):
             outcome = await self._others.judge(outcome, running.delivery)
         if isinstance(outcome, (Retryable, Fatal)):
@@ -139,11 +139,11 @@ class AttemptRunner:
         return outcome
 
     async def _settle(self, running: RunningJob, outcome: Outcome, *, bare: bool = False) -> Answer:
-        now, spread = self._tools.surroundings.now(), self._tools.surroundings.spread()
+        now, random = self._tools.environment.now(), self._tools.environment.random()
 
         def decide(notes: Notes) -> Settlement:
             kept = NOTHING_NOTED if bare else notes
-            return settle(outcome, running.terms, at=now, spread=spread, notes=kept)
+            return settle(outcome, running.terms, at=now, random=random, notes=kept)
 
         settled = await running.voice.settle(decide)
         if settled is None:
@@ -154,7 +154,7 @@ class AttemptRunner:
         log_outcome(running, settlement, appended)
         if isinstance(appended, Lost):
             return await self._too_late(running, appended)
-        if isinstance(settlement.answer, NoAck) and appended.standing.is_over:
+        if isinstance(settlement.answer, NoAck) and appended.status.is_over:
             return Ack()
         return settlement.answer
 
@@ -162,14 +162,14 @@ class AttemptRunner:
         """The job is somebody else's, or over: leave a note; acknowledge only what is over."""
         if lost.head is None:
             return Ack()
-        note = too_late(running.terms, lost.reason, self._tools.surroundings.now())
+        note = superseded_note(running.terms, lost.reason, self._tools.environment.now())
         await self._tools.events.append(lost.head, note, shared=self._handler.queue.shared)
-        return Ack() if lost.head.standing.is_over else NoAck()
+        return Ack() if lost.head.status.is_over else NoAck()
 
     def _unwritable(self, running: RunningJob, error: Exception) -> JobError:
         return JobError(
             type=Interruption.RESULT_INVALID,
             message=f"the result cannot be stored: {error}",
             tries=running.terms.tries,
-            at=self._tools.surroundings.now(),
+            at=self._tools.environment.now(),
         )

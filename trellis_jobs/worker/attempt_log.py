@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 from trellis_jobs.jetstream.log.event_log import Lost
 from trellis_jobs.model import events as e
+from trellis_jobs.model.job_status import Head
 from trellis_jobs.model.notes import NOTHING_NOTED, Notes
-from trellis_jobs.model.standing import Head
 from trellis_jobs.worker.pending_notes import SPACING, NotePad
 
 if TYPE_CHECKING:
@@ -60,7 +60,7 @@ class AttemptLog:
 
     def line(self, level: LogLevel, message: str) -> None:
         if self._queue.logs:
-            self._pad.line(self._tools.surroundings.now(), level, message)
+            self._pad.line(self._tools.environment.now(), level, message)
             self._start_pump()
 
     async def heartbeat(self) -> bool:
@@ -130,7 +130,7 @@ class AttemptLog:
             await self._say(e.Logged(**self._said(), notes=Notes(None, notes.lines)))
 
     def _said(self) -> e.AttemptFields:
-        return self._terms.said(self._tools.surroundings.now())
+        return self._terms.event_fields(self._tools.environment.now())
 
 
 def _tell_nobody(_: Head | None) -> None:

@@ -23,14 +23,14 @@ from trellis_jobs.model.delivery_decision import (
     Ignore,
     MarkDead,
     NotStartable,
-    PutBack,
+    RedeliverLater,
     Start,
     TakeOver,
     decide,
 )
 from trellis_jobs.model.job_errors import Interruption, JobError
+from trellis_jobs.model.job_status import Head
 from trellis_jobs.model.settlement import Ack, Answer, Nak, NoAck, Term
-from trellis_jobs.model.standing import Head
 from trellis_jobs.model.subjects import PresenceSubject
 from trellis_jobs.model.values import Value, replace
 from trellis_jobs.worker.claimed import Claimed
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 
     from trellis_jobs.contract.declaration import JobType
     from trellis_jobs.jetstream.work.delivery import Delivery
-    from trellis_jobs.model.standing import Standing
+    from trellis_jobs.model.job_status import JobStatus
     from trellis_jobs.worker.running_job import RunningJob
     from trellis_jobs.worker.worker_context import WorkerContext
 
@@ -76,20 +76,21 @@ class Claims:
         self._tools = tools
         self._running = running
         self._desk = desk
-        self.newer = NewerVersions(queue, tools.surroundings)
+        self.newer = NewerVersions(queue, tools.environment)
 
     async def claim(
         self,
         delivery: Delivery,
         *,
-        patient: bool = False,
+        may_overtake: bool = False,
         seen_idle: bool = False,
         waited: timedelta = timedelta(),
     ) -> Claimed | Waits | None:
         """Ours, with the `started` event in the log; or its key is taken; or None: answered.
 
-        `patient`: it has waited long enough for those that come before it in its key. `seen_idle`:
-        nobody ran the job while this delivery waited here, so whoever runs it now began later.
+        `may_overtake`: it has waited long enough for those that come before it in its key.
+        `seen_idle`: nobody ran the job while this delivery waited here, so whoever runs it now
+        began later.
         `waited`: for how long it was not its turn.
         """
         head: Head | None = delivery.head
@@ -98,13 +99,15 @@ class Claims:
             head = await self.newest(delivery)
         while head is not None:
             own = self._running.get(delivery.job.job_id)
-            if own is not None and own.terms.attempt == head.standing.owner:
+            if own is not None and own.terms.attempt == head.status.owner:
                 await own.meet_again(delivery)
                 return None
             decision = self._decide(delivery, head, seen_idle=seen_idle)
             outcome: Claimed | Waits | Head | Refused | None
             if isinstance(decision, Start):
-                outcome = await self._start(delivery, head, patient=patient, waited=waited)
+                outcome = await self._start(
+                    delivery, head, may_overtake=may_overtake, waited=waited
+                )
             else:
                 outcome = await self._follow(delivery, head, decision)
             if isinstance(outcome, Refused):
@@ -118,8 +121,8 @@ class Claims:
         return None
 
     def _decide(self, delivery: Delivery, head: Head, *, seen_idle: bool) -> Decision:
-        now = self._tools.surroundings.now()
-        decision = decide(head.standing, delivery.delivered, now=now, seen_idle=seen_idle)
+        now = self._tools.environment.now()
+        decision = decide(head.status, delivery.delivered, now=now, seen_idle=seen_idle)
         newer = self.newer.put_back(delivery) if isinstance(decision, Start) else None
         return newer or decision
 
@@ -133,10 +136,10 @@ class Claims:
         return head
 
     async def _start(
-        self, delivery: Delivery, head: Head, *, patient: bool, waited: timedelta
+        self, delivery: Delivery, head: Head, *, may_overtake: bool, waited: timedelta
     ) -> Claimed | Waits | Head | Refused | None:
         attempt = Attempt(
-            self._tools.surroundings.new_id(),
+            self._tools.environment.new_id(),
             self._tools.instance,
             delivery.delivered.work,
             delivery.delivered.number,
@@ -144,7 +147,7 @@ class Claims:
         taken = None
         if self._desk is not None:
             try:
-                taken = await self._desk.take(delivery, head, attempt, patient=patient)
+                taken = await self._desk.take(delivery, head, attempt, may_overtake=may_overtake)
             except JobsError as error:
                 await self._come_again(delivery, error)
                 return None
@@ -152,7 +155,7 @@ class Claims:
             return taken
         if isinstance(taken, Contested):
             return await self._outdate(delivery, head, taken)
-        said = self._said(delivery, head.standing.tries + 1)
+        said = self._said(delivery, head.status.tries + 1)
         started = e.Started(**said, attempt=attempt)
         if isinstance(taken, HeldSlot):
             started = replace(started, concurrency=taken.concurrency, waited_for_key=waited)
@@ -161,13 +164,13 @@ class Claims:
             return Claimed(answer, attempt, taken)
         if isinstance(taken, HeldSlot):
             # Back to its place in the line; if it turns out to be over, it is forgotten.
-            await taken.release(retry_at=self._tools.surroundings.now())
+            await taken.release(retry_at=self._tools.environment.now())
         return answer
 
     async def _outdate(self, delivery: Delivery, head: Head, rival: Contested) -> Head | Refused:
         """Whoever has the job's slot and has not started will be refused by this note."""
         note = e.StaleCompletionIgnored(
-            **self._said(delivery, head.standing.tries),
+            **self._said(delivery, head.status.tries),
             lost_attempt=rival.token,
             reason=f"worker {rival.instance} took a slot for the job and did not start it",
         )
@@ -187,7 +190,7 @@ class Claims:
         self, delivery: Delivery, head: Head, decision: NotStartable
     ) -> Head | Refused | None:
         """Do what was decided; None: the delivery is answered."""
-        step = await self._step(delivery, head.standing, decision)
+        step = await self._step(delivery, head.status, decision)
         if not isinstance(step, _Step):
             await self._answer(delivery, head, step)
             return None
@@ -195,13 +198,13 @@ class Claims:
         if isinstance(appended, Refused) or step.answer is None:
             return appended
         if isinstance(step.event, e.Dead):
-            _log_death(step.event, head.standing.max_tries)
+            _log_death(step.event, head.status.max_tries)
         await self._answer(delivery, appended, step.answer)
         return None
 
     async def _answer(self, delivery: Delivery, head: Head, answer: Answer) -> None:
         """A job that is over leaves nothing in its key, before the answer (design D15)."""
-        if self._desk is not None and head.standing.is_over:
+        if self._desk is not None and head.status.is_over:
             await self._desk.forget(delivery)
         await delivery.answer(answer)
 
@@ -222,17 +225,17 @@ class Claims:
         return head
 
     async def _step(
-        self, delivery: Delivery, standing: Standing, decision: NotStartable
+        self, delivery: Delivery, status: JobStatus, decision: NotStartable
     ) -> _Step | Answer:
         match decision:
             case TakeOver(lost):
-                return await self._take_over(delivery, standing, lost)
+                return await self._take_over(delivery, status, lost)
             case MarkDead(lost):
-                return await self._bury(delivery, standing, lost)
+                return await self._bury(delivery, status, lost)
             case Expire():
-                said = self._said(delivery, standing.tries)
+                said = self._said(delivery, status.tries)
                 return _Step(e.Expired(**said, by="worker", reason="the deadline passed"), Ack())
-            case PutBack(delay):
+            case RedeliverLater(delay):
                 return Nak(delay)
             case Discard(reason):
                 log.info(
@@ -252,46 +255,46 @@ class Claims:
                 return NoAck()
 
     async def _take_over(
-        self, delivery: Delivery, standing: Standing, lost: Attempt | None
+        self, delivery: Delivery, status: JobStatus, lost: Attempt | None
     ) -> _Step:
-        error = await self._loss(delivery, standing, lost)
-        said = self._said(delivery, standing.tries)
+        error = await self._loss(delivery, status, lost)
+        said = self._said(delivery, status.tries)
         log.warning(
             "job %s is taken over after try %s was lost: %s: %s",
             delivery.job.job_id,
-            standing.tries,
+            status.tries,
             error.type,
             error.message,
             extra={"job": delivery.job.job_id, "why": error.type},
         )
         return _Step(e.RetryScheduled(**said, attempt=lost, error=error))
 
-    async def _bury(self, delivery: Delivery, standing: Standing, lost: Attempt | None) -> _Step:
-        error = await self._loss(delivery, standing, lost)
-        said = self._said(delivery, standing.tries)
+    async def _bury(self, delivery: Delivery, status: JobStatus, lost: Attempt | None) -> _Step:
+        error = await self._loss(delivery, status, lost)
+        said = self._said(delivery, status.tries)
         return _Step(
-            e.Dead(**said, attempt=lost, error=error), Term(f"dead after {standing.tries} tries")
+            e.Dead(**said, attempt=lost, error=error), Term(f"dead after {status.tries} tries")
         )
 
-    async def _loss(self, delivery: Delivery, standing: Standing, lost: Attempt | None) -> JobError:
+    async def _loss(self, delivery: Delivery, status: JobStatus, lost: Attempt | None) -> JobError:
         """Why the attempt did not end: its worker is dead, or alive and did not renew its lease."""
         job, tools = delivery.job, self._tools
         death = None
         if lost is not None:
             worker = PresenceSubject(job.service, job.job_type, lost.instance)
-            death = await tools.presence.death_of(worker, consumer_of(job.service, self._queue))
+            death = await tools.presence.death_reason(worker, consumer_of(job.service, self._queue))
         kind = Interruption.WORKER_DEATH if death else Interruption.VISIBILITY_TIMEOUT
         who = f"worker {lost.instance}" if lost else "the worker"
         what = death or f"did not renew its lease within {tools.ack_wait:g} s"
         return JobError(
-            type=kind, message=f"{who} {what}", tries=standing.tries, at=tools.surroundings.now()
+            type=kind, message=f"{who} {what}", tries=status.tries, at=tools.environment.now()
         )
 
     def _said(self, delivery: Delivery, tries: int) -> e.EventFields:
         return {
             "job": delivery.job,
             "context": delivery.begun.context,
-            "at": self._tools.surroundings.now(),
+            "at": self._tools.environment.now(),
             "tries": tries,
         }
 

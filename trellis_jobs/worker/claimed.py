@@ -8,7 +8,7 @@ from trellis_jobs.model.values import Value
 
 if TYPE_CHECKING:
     from trellis_jobs.model.attempts import Attempt
-    from trellis_jobs.model.standing import Head
+    from trellis_jobs.model.job_status import Head
     from trellis_jobs.worker.slot_acquirer import HeldSlot, Keyless
 
 

@@ -15,7 +15,7 @@ from trellis_jobs.contract.other_contract import accepts, digest_of_contract
 from trellis_jobs.errors import JobsError
 from trellis_jobs.jetstream.client.connection import ConnectionLost
 from trellis_jobs.model.job_errors import Interruption, JobError
-from trellis_jobs.model.settlement import Fatal, LeftToOthers, Outcome
+from trellis_jobs.model.settlement import ContractMismatch, Fatal, Outcome
 from trellis_jobs.model.values import replace
 
 if TYPE_CHECKING:
@@ -42,12 +42,12 @@ class OtherContracts:
         self,
         queue: JobType[Any, Any],
         work: WorkQueue,
-        surroundings: Environment,
+        environment: Environment,
         newer: NewerVersions,
     ) -> None:
         self._queue = queue
         self._work = work
-        self._surroundings = surroundings
+        self._environment = environment
         self._newer = newer
         self._carried: tuple[float, str | None] | None = None
         self._logged_at: float | None = None
@@ -66,13 +66,13 @@ class OtherContracts:
             return outcome
         self._newer.meet()
         doublings = min(delivery.delivered.number - 1, _MOST_DOUBLINGS)
-        delay = _SHORTEST_DELAY * 2**doublings * (1 + self._surroundings.spread())
+        delay = _SHORTEST_DELAY * 2**doublings * (1 + self._environment.random())
         self._log(delivery, outcome.error, other)
-        return LeftToOthers(replace(outcome.error, type=Interruption.OTHER_CONTRACT), delay)
+        return ContractMismatch(replace(outcome.error, type=Interruption.OTHER_CONTRACT), delay)
 
     async def _other_contract(self) -> str | None:
         """The contract on the server, where it is not this worker's."""
-        now = self._surroundings.uptime()
+        now = self._environment.monotonic()
         if self._carried is None or now - self._carried[0] > _REMEMBERED_FOR:
             try:
                 self._carried = now, await self._work.carried_contract()
@@ -83,7 +83,7 @@ class OtherContracts:
         return None if carried == self._work.contract else carried
 
     def _log(self, delivery: Delivery, error: JobError, other: str) -> None:
-        now = self._surroundings.uptime()
+        now = self._environment.monotonic()
         if self._logged_at is not None and now - self._logged_at < _LOGGED_EVERY:
             return
         self._logged_at = now

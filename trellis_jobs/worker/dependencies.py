@@ -24,5 +24,5 @@ class HostDependencies:
     events: EventLog
     presence: Presence
     telemetry: Telemetry
-    surroundings: Environment
+    environment: Environment
     keys: Mapping[str, KeyCoordinator] = field(default_factory=dict)

@@ -35,7 +35,7 @@ class HeartbeatSender:
     instance: str
     workers: Sequence[QueueWorker]
     presence: Presence
-    surroundings: Environment
+    environment: Environment
     loop_watch: LoopWatch
     shortest_lease: float
 
@@ -51,14 +51,14 @@ class HeartbeatSender:
                 service=self.service,
                 job_type=worker.handler.queue.name,
                 instance=self.instance,
-                at=self.surroundings.now(),
+                at=self.environment.now(),
                 concurrency=worker.concurrency,
                 version=_version(),
                 stopping=stopping,
                 interval=timedelta(seconds=self.interval),
                 loop_blocked=self.loop_watch.longest_block(),
                 contract=worker.contract,
-                clock_ahead=self.surroundings.clock_ahead(),
+                clock_ahead=self.environment.clock_ahead(),
             )
             try:
                 await presence.beat(beat)

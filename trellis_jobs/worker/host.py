@@ -43,7 +43,7 @@ class WorkerHost:
         *,
         concurrency: int | None = None,
     ) -> None:
-        self.instance = doors.surroundings.new_id()
+        self.instance = doors.environment.new_id()
         self.state = WorkerState.RUNNING
         self._service = service
         self._doors = doors
@@ -58,7 +58,7 @@ class WorkerHost:
                 handler,
                 concurrency or handler.queue.concurrency,
                 doors.keys.get(handler.queue.name),
-                doors.surroundings.uptime,
+                doors.environment.monotonic,
             )
             for handler in handlers
         ]
@@ -69,8 +69,8 @@ class WorkerHost:
         leases = [await worker.open() for worker in self._workers]
         keeper = self._keeper = LeaseKeeper(
             self._doors.connection.open_another,
-            self._doors.surroundings.now,
-            self._doors.surroundings.uptime,
+            self._doors.environment.now,
+            self._doors.environment.monotonic,
             min([*(lease / RENEWALS_PER_LEASE for lease in leases), *self._slot_intervals()]),
             self._heartbeats(min(leases)),
             alongside=[self._loop_watch.run],
@@ -96,14 +96,14 @@ class WorkerHost:
             self.instance,
             self._workers,
             self._doors.presence,
-            self._doors.surroundings,
+            self._doors.environment,
             self._loop_watch,
             shortest_lease,
         )
 
     def _slot_intervals(self) -> list[float]:
-        keyings = [worker.handler.queue.keying for worker in self._workers]
-        return [k.heartbeat_interval.total_seconds() for k in keyings if k is not None]
+        key_policies = [worker.handler.queue.key_policy for worker in self._workers]
+        return [k.heartbeat_interval.total_seconds() for k in key_policies if k is not None]
 
     def quiet(self) -> None:
         if self._follow(WorkerState.QUIET):
@@ -193,7 +193,7 @@ class WorkerHost:
             doors.events,
             doors.presence,
             doors.telemetry,
-            doors.surroundings,
+            doors.environment,
             self._background,
             keeper,
             self.instance,

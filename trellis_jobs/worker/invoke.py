@@ -44,11 +44,11 @@ _NOT_RENEWED: Final = "its slot of the key was not renewed in time"
 
 
 async def invoke_handler(
-    handler: Handler, running: RunningJob, surroundings: Environment
+    handler: Handler, running: RunningJob, environment: Environment
 ) -> Outcome:
     """Payload in, handler, result out. After this call there are only values."""
     if running.keyless is not None:
-        witness = _Witness(running, surroundings.now())
+        witness = _Witness(running, environment.now())
         return Fatal(witness.error(Interruption.KEY_UNRESOLVABLE, running.keyless.reason))
     limit = handler.queue.timeout
     timeout = None if limit is None else asyncio.timeout(limit.total_seconds())
@@ -63,7 +63,7 @@ async def invoke_handler(
         raised = error.raised if isinstance(error, RaisedInThread) else error
         if raised is error and _may_be_ctrl_c(raised):
             raise
-        witness = _Witness(running, surroundings.now())
+        witness = _Witness(running, environment.now())
         if running.stop_reason is not None:
             return _stopped(running.stop_reason, witness)
         if isinstance(raised, asyncio.CancelledError) and _is_cancelled_from_outside():
@@ -120,9 +120,9 @@ def _active_job(handler: Handler, running: RunningJob) -> ActiveJob[Any]:
         id=terms.job.job_id,
         context=terms.context,
         tries=terms.tries,
-        max_tries=running.voice.head.standing.max_tries,
+        max_tries=running.voice.head.status.max_tries,
         redelivered=delivery.delivered.number - 1,
-        deadline=running.voice.head.standing.deadline,
+        deadline=running.voice.head.status.deadline,
         key=None if running.slot is None else running.slot.key.display,
     )
     return ActiveJob(running, _payload(handler, delivery.begun), facts)

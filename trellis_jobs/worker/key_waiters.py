@@ -43,7 +43,7 @@ class Parked:
 
     @property
     def deadline(self) -> datetime | None:
-        return self.delivery.head.standing.deadline
+        return self.delivery.head.status.deadline
 
     def meet_again(self, delivery: Delivery) -> None:
         """The job was delivered anew: only the newer delivery counts."""
@@ -89,15 +89,15 @@ class KeyLine:
         """Nobody could renew anything while there was no server: leases count anew from here."""
         self.sightings = LeaseObserver()
 
-    def see(self, state: KeyState, uptime: float) -> None:
-        self.sightings = self.sightings.look(state, uptime)
+    def see(self, state: KeyState, monotonic: float) -> None:
+        self.sightings = self.sightings.observe(state, monotonic)
         holders = {slot.job_id for slot in state.active}
         for parked in self.parked:
             parked.seen_idle = parked.seen_idle or parked.job_id not in holders
         if state.free == 0:
             self.free_since = None
         elif self.free_since is None:
-            self.free_since = uptime
+            self.free_since = monotonic
 
     def wake(self) -> None:
         self._news.set()

@@ -19,15 +19,15 @@ _LOOKS_PER_INTERVAL: Final = 2
 
 
 async def watch_leases(
-    running: Mapping[str, RunningJob], tools: WorkerContext, keying: KeyPolicy | None
+    running: Mapping[str, RunningJob], tools: WorkerContext, key_policy: KeyPolicy | None
 ) -> None:
     """One loop for all attempts of a queue: a job that ends quickly never costs a timer."""
     look = tools.ack_wait / RENEWALS_PER_LEASE
-    if keying is not None:
-        look = min(look, keying.heartbeat_interval.total_seconds() / _LOOKS_PER_INTERVAL)
+    if key_policy is not None:
+        look = min(look, key_policy.heartbeat_interval.total_seconds() / _LOOKS_PER_INTERVAL)
     while True:
         await asyncio.sleep(look)
-        now = tools.surroundings.uptime()
+        now = tools.environment.monotonic()
         for attempt in list(running.values()):
             attempt.check_slot(now)
             attempt.look_now_and_then(now)

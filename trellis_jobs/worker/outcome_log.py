@@ -17,8 +17,8 @@ from trellis_jobs.model.settlement import Nak
 
 if TYPE_CHECKING:
     from trellis_jobs.model.job_errors import JobError
+    from trellis_jobs.model.job_status import Head
     from trellis_jobs.model.settlement import Answer, Settlement
-    from trellis_jobs.model.standing import Head
     from trellis_jobs.worker.running_job import RunningJob
 
 log = logging.getLogger(__name__)

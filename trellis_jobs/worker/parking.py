@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from trellis_jobs.errors import JobsError, KeyUnresolvable
 from trellis_jobs.model.keys.fencing import StalePolicy
-from trellis_jobs.model.keys.waiters import Admit, Turn, Wait, next_waiter
+from trellis_jobs.model.keys.waiters import Admit, Wait, WaiterDecision, next_waiter
 from trellis_jobs.model.settlement import Nak
 from trellis_jobs.worker.claimed import Claimed
 from trellis_jobs.worker.end_watch import EndCheck
@@ -68,7 +68,7 @@ class Parking:
     @property
     def is_empty(self) -> bool:
         """Nothing waits, here or on its way back to here."""
-        return not self._by_job and self._tools.surroundings.uptime() >= self._all_back_at
+        return not self._by_job and self._tools.environment.monotonic() >= self._all_back_at
 
     def join(self, delivery: Delivery) -> bool:
         """Take in a delivery that has to wait for certain: others of its key do so already."""
@@ -134,7 +134,7 @@ class Parking:
             return None
 
     def _park(self, delivery: Delivery, line: KeyLine) -> None:
-        now = self._tools.surroundings.uptime()
+        now = self._tools.environment.monotonic()
         parked = Parked(delivery, waiting_of(delivery), since=now)
         self._tools.leases.keep(parked.lease)
         self._by_job[parked.job_id] = (line, parked)
@@ -148,8 +148,8 @@ class Parking:
 
     def _later(self, delivery: Delivery) -> Nak:
         doublings = min(delivery.delivered.number - 1, _MOST_DOUBLINGS)
-        away = _AWAY * 2**doublings * (1 + self._tools.surroundings.spread())
-        back_at = self._tools.surroundings.uptime() + away.total_seconds()
+        away = _AWAY * 2**doublings * (1 + self._tools.environment.random())
+        back_at = self._tools.environment.monotonic() + away.total_seconds()
         self._all_back_at = max(self._all_back_at, back_at + _ON_THE_WAY)
         return Nak(away)
 
@@ -201,13 +201,13 @@ class Parking:
 
     def _drop_lapsed(self, line: KeyLine) -> None:
         """A delivery that was not renewed in time is another's by now, or comes again (D7)."""
-        now = self._tools.surroundings.uptime()
+        now = self._tools.environment.monotonic()
         for parked in [parked for parked in line.parked if parked.lease.has_lapsed(now)]:
             self._leave(line, parked)
 
     async def _end_overdue(self, line: KeyLine) -> None:
         """A deadline needs no seat and no key: such a job is over, and is claimed to end it."""
-        now = self._tools.surroundings.now()
+        now = self._tools.environment.now()
         for parked in [p for p in line.parked if p.deadline is not None and p.deadline <= now]:
             await self._end(line, parked)
 
@@ -226,24 +226,24 @@ class Parking:
 
     def _see(self, line: KeyLine, state: KeyState) -> list[Slot]:
         """The slots to be evicted: their lease is over, and none of them is of a job that waits."""
-        keying, now = self._desk.keys.keying, self._tools.surroundings.uptime()
+        key_policy, now = self._desk.keys.key_policy, self._tools.environment.monotonic()
         line.see(state, now)
-        if keying.stale_policy is StalePolicy.BLOCK:
+        if key_policy.stale_policy is StalePolicy.BLOCK:
             return []
         here = {parked.job_id for parked in line.parked}
-        over = line.sightings.over(keying.heartbeat_ttl.total_seconds(), now)
+        over = line.sightings.expired(key_policy.heartbeat_ttl.total_seconds(), now)
         return [slot for slot in over if slot.job_id not in here]
 
-    def _turn(self, line: KeyLine, state: KeyState) -> Turn:
-        now, uptime = self._tools.surroundings.now(), self._tools.surroundings.uptime()
-        free_for = timedelta(seconds=0 if line.free_since is None else uptime - line.free_since)
+    def _turn(self, line: KeyLine, state: KeyState) -> WaiterDecision:
+        now, monotonic = self._tools.environment.now(), self._tools.environment.monotonic()
+        free_for = timedelta(seconds=0 if line.free_since is None else monotonic - line.free_since)
         waiting = [parked.waiting for parked in line.parked]
         return next_waiter(state, waiting, now=now, free_for=free_for)
 
     async def _let_in(self, line: KeyLine, state: KeyState, turn: Admit) -> None:
-        if turn.patient:
+        if turn.may_overtake:
             await self._tidy(line, state)
-        its_turn_at = self._tools.surroundings.uptime()
+        its_turn_at = self._tools.environment.monotonic()
         await self._seats.take()
         self._drop_lapsed(line)
         parked = line.find(turn.job_id)
@@ -255,7 +255,7 @@ class Parking:
         try:
             claimed = await self._claims.claim(
                 parked.delivery,
-                patient=turn.patient,
+                may_overtake=turn.may_overtake,
                 seen_idle=parked.seen_idle,
                 waited=timedelta(seconds=its_turn_at - parked.since),
             )
@@ -274,23 +274,23 @@ class Parking:
 
     async def _tidy(self, line: KeyLine, state: KeyState) -> None:
         """Those before us did not come: forget the ones that are over, now and then."""
-        now = self._tools.surroundings.uptime()
-        interval = self._desk.keys.keying.heartbeat_interval.total_seconds()
+        now = self._tools.environment.monotonic()
+        interval = self._desk.keys.key_policy.heartbeat_interval.total_seconds()
         if line.tidied_at is None or now - line.tidied_at >= interval:
             line.tidied_at = now
             await self._desk.keys.forget_ended(line.key, state)
 
     def _rest_of(self, line: KeyLine, turn: Wait) -> float:
-        keying, surroundings = self._desk.keys.keying, self._tools.surroundings
-        rests = [keying.heartbeat_interval.total_seconds()]
+        key_policy, environment = self._desk.keys.key_policy, self._tools.environment
+        rests = [key_policy.heartbeat_interval.total_seconds()]
         if turn.at_most is not None:
             rests.append(turn.at_most.total_seconds())
-        next_end = line.sightings.next_end(keying.heartbeat_ttl.total_seconds())
-        if next_end is not None and keying.stale_policy is StalePolicy.FAIL_STALE:
-            rests.append(next_end - surroundings.uptime())
+        next_expiry = line.sightings.next_expiry(key_policy.heartbeat_ttl.total_seconds())
+        if next_expiry is not None and key_policy.stale_policy is StalePolicy.FAIL_STALE:
+            rests.append(next_expiry - environment.monotonic())
         deadlines = [p.deadline for p in line.parked if p.deadline is not None]
         if deadlines:
-            rests.append((min(deadlines) - surroundings.now()).total_seconds())
+            rests.append((min(deadlines) - environment.now()).total_seconds())
         return max(0.0, min(rests))
 
     def _mind_hints(self, parked: Parked) -> None:
@@ -300,8 +300,8 @@ class Parking:
 
     def _look_for_missing(self, line: KeyLine, state: KeyState) -> None:
         """Hints can be lost: who ends a job removes it from its key too. A few, now and then."""
-        now = self._tools.surroundings.uptime()
-        interval = self._desk.keys.keying.heartbeat_interval.total_seconds()
+        now = self._tools.environment.monotonic()
+        interval = self._desk.keys.key_policy.heartbeat_interval.total_seconds()
         if line.missed_at is None or now - line.missed_at >= interval:
             line.missed_at = now
             for parked in line.missing_from(state)[:_LOOKED_FOR]:
@@ -312,7 +312,7 @@ class Parking:
         if parked not in line.parked:
             return True
         head = await self._claims.newest(parked.delivery)
-        if head is None or not head.standing.is_over or parked is line.entering:
+        if head is None or not head.status.is_over or parked is line.entering:
             return False
         await self._end(line, parked)
         return True

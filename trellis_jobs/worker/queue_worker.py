@@ -57,7 +57,7 @@ class QueueWorker:
         handler: Handler,
         concurrency: int,
         keys: KeyCoordinator | None,
-        uptime: Callable[[], float],
+        monotonic: Callable[[], float],
     ) -> None:
         self.handler = handler
         self.concurrency = concurrency
@@ -67,7 +67,7 @@ class QueueWorker:
         self._parking: Parking | None = None
         self._connection = connection
         self._service = service
-        self._work = WorkQueue(connection, service, handler.queue, self._receive, uptime)
+        self._work = WorkQueue(connection, service, handler.queue, self._receive, monotonic)
         self._notices = EndNotices(connection, service, handler.queue.name, self._hint_end)
         self._is_started = False
         self._accepting = False
@@ -88,7 +88,7 @@ class QueueWorker:
         desk = None if self._keys is None else SlotAcquirer(self._keys, tools)
         self._claims = Claims(self.handler.queue, tools, self.running, desk)
         others = OtherContracts(
-            self.handler.queue, self._work, tools.surroundings, self._claims.newer
+            self.handler.queue, self._work, tools.environment, self._claims.newer
         )
         self._attempts = AttemptRunner(self.handler, tools, self.running, others)
         if desk is not None:
@@ -96,7 +96,7 @@ class QueueWorker:
         self._is_started = True
         self._connection.on_reconnect(self._reconnected)
         tools.background.spawn(self._keep_looking())
-        tools.background.spawn(watch_leases(self.running, tools, self.handler.queue.keying))
+        tools.background.spawn(watch_leases(self.running, tools, self.handler.queue.key_policy))
         self.accept()
 
     def accept(self) -> None:

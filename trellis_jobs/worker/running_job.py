@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 
     from trellis_jobs.contract.declaration import JobType
     from trellis_jobs.jetstream.work.delivery import Delivery
+    from trellis_jobs.model.job_status import Head
     from trellis_jobs.model.notes import LogLevel, Progress
-    from trellis_jobs.model.standing import Head
     from trellis_jobs.worker.claimed import Claimed
     from trellis_jobs.worker.worker_context import WorkerContext
 
@@ -78,8 +78,8 @@ class RunningJob:
             delivery.job,
             delivery.begun.context,
             claimed.attempt,
-            claimed.head.standing.tries,
-            claimed.head.standing.max_tries,
+            claimed.head.status.tries,
+            claimed.head.status.max_tries,
             queue.retry,
             queue.dead_letters,
             _is_last(delivery, queue),
@@ -107,7 +107,7 @@ class RunningJob:
     def key_lease(self) -> KeyLease | None:
         if self.slot is None:
             return None
-        lease, now = self.slot.lease, self._tools.surroundings.uptime()
+        lease, now = self.slot.lease, self._tools.environment.monotonic()
         return KeyLease(lease.heartbeat_at, lease.expires_at, not lease.is_over(now))
 
     def time_out(self) -> None:
@@ -246,7 +246,7 @@ class RunningJob:
         return False
 
     async def _renew_now(self) -> None:
-        now = self._tools.surroundings.uptime()
+        now = self._tools.environment.monotonic()
         if self.slot is not None and self.slot.lease.want(now):
             self._tools.leases.hurry()
         if self.lease.has_lapsed(now):
@@ -256,20 +256,18 @@ class RunningJob:
 
     async def _renew(self) -> None:
         if await self.delivery.renew():
-            self.lease.renewed_at = self._tools.surroundings.uptime()
+            self.lease.renewed_at = self._tools.environment.monotonic()
 
     def _not_mine(self, head: Head | None) -> None:
         """A job that became stale is over, but it was taken from this attempt: that is noted."""
-        is_over = head is None or (
-            head.standing.is_over and head.standing.state is not JobState.STALE
-        )
+        is_over = head is None or (head.status.is_over and head.status.state is not JobState.STALE)
         self.stop(StopReason.ENDED if is_over else StopReason.LOST)
 
     def _is_mine(self, head: Head | None) -> bool:
         return (
             head is not None
-            and head.standing.state is JobState.ACTIVE
-            and head.standing.owner == self.terms.attempt
+            and head.status.state is JobState.ACTIVE
+            and head.status.owner == self.terms.attempt
         )
 
 

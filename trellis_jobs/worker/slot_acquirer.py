@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from trellis_jobs.jetstream.work.delivery import Delivery
     from trellis_jobs.model.attempts import Attempt
     from trellis_jobs.model.concurrency import Concurrency
+    from trellis_jobs.model.job_status import Head
     from trellis_jobs.model.keys.template import JobKey
-    from trellis_jobs.model.standing import Head
     from trellis_jobs.worker.worker_context import WorkerContext
 
 log = logging.getLogger(__name__)
@@ -82,20 +82,20 @@ class SlotAcquirer:
         self._tools = tools
 
     async def take(
-        self, delivery: Delivery, head: Head, attempt: Attempt, *, patient: bool
+        self, delivery: Delivery, head: Head, attempt: Attempt, *, may_overtake: bool
     ) -> HeldSlot | Waits | Contested | Keyless:
         try:
             key = self.keys.key_of(delivery.begun)
         except KeyUnresolvable as error:
             return Keyless(str(error))
-        asked_at = self._tools.surroundings.uptime()
+        asked_at = self._tools.environment.monotonic()
         slot, waiting = self._slot(delivery, head, attempt), waiting_of(delivery)
-        acquired = await self.keys.acquire(key, slot, waiting, patient=patient)
+        acquired = await self.keys.acquire(key, slot, waiting, may_overtake=may_overtake)
         if isinstance(acquired, Held):
             return Contested(acquired.slot.token, acquired.slot.instance)
         if not isinstance(acquired, Acquired):
             return Waits(key)
-        lease = SlotLease(self.keys.empty(key), slot, self.keys.keying, asked_at)
+        lease = SlotLease(self.keys.empty(key), slot, self.keys.key_policy, asked_at)
         return HeldSlot(key, lease, held_by(key, slot), waiting, self.keys)
 
     async def forget(self, delivery: Delivery) -> None:
@@ -112,15 +112,15 @@ class SlotAcquirer:
             )
 
     def _slot(self, delivery: Delivery, head: Head, attempt: Attempt) -> Slot:
-        now = self._tools.surroundings.now()
+        now = self._tools.environment.now()
         return Slot(
             job_id=delivery.job.job_id,
             token=attempt.id,
             instance=attempt.instance,
             started_at=now,
             heartbeat_at=now,
-            expires_at=now + self.keys.keying.heartbeat_ttl,
-            tries=head.standing.tries + 1,
+            expires_at=now + self.keys.key_policy.heartbeat_ttl,
+            tries=head.status.tries + 1,
             since=head.sequence,
             context=delivery.begun.context,
         )

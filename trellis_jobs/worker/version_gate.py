@@ -6,7 +6,7 @@ import logging
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Final
 
-from trellis_jobs.model.delivery_decision import PutBack
+from trellis_jobs.model.delivery_decision import RedeliverLater
 
 if TYPE_CHECKING:
     from trellis_jobs.contract.declaration import JobType
@@ -24,9 +24,9 @@ _LATELY: Final = 60.0
 class NewerVersions:
     """Of one queue. It costs the job no try: nothing is known of it that could have failed."""
 
-    def __init__(self, queue: JobType[Any, Any], surroundings: Environment) -> None:
+    def __init__(self, queue: JobType[Any, Any], environment: Environment) -> None:
         self._queue = queue
-        self._surroundings = surroundings
+        self._environment = environment
         self._said: set[int] = set()
         self._met_at: float | None = None
 
@@ -38,13 +38,13 @@ class NewerVersions:
         get the job that was put back again and again, before any newer worker.
         """
         met = self._met_at
-        return met is not None and self._surroundings.uptime() - met < _LATELY
+        return met is not None and self._environment.monotonic() - met < _LATELY
 
     def meet(self) -> None:
         """A job came that another worker has to run."""
-        self._met_at = self._surroundings.uptime()
+        self._met_at = self._environment.monotonic()
 
-    def put_back(self, delivery: Delivery) -> PutBack | None:
+    def put_back(self, delivery: Delivery) -> RedeliverLater | None:
         """What is decided of a job that this code cannot read; None if it can."""
         version = delivery.begun.version
         if version <= self._queue.version:
@@ -52,7 +52,7 @@ class NewerVersions:
         self.meet()
         self._say_once(version, delivery.job.job_id)
         doublings = min(delivery.delivered.number - 1, _MOST_DOUBLINGS)
-        return PutBack(_AWAY * 2**doublings * (1 + self._surroundings.spread()))
+        return RedeliverLater(_AWAY * 2**doublings * (1 + self._environment.random()))
 
     def _say_once(self, version: int, job_id: str) -> None:
         if version in self._said:

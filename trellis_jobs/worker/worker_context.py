@@ -27,7 +27,7 @@ class WorkerContext:
     events: EventLog
     presence: Presence
     telemetry: Telemetry
-    surroundings: Environment
+    environment: Environment
     background: Background
     leases: LeaseKeeper
     instance: str

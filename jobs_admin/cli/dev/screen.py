@@ -15,7 +15,7 @@ from jobs_admin.cli.render.counts import count, rate
 from jobs_admin.cli.render.event_lines import progress_words
 from jobs_admin.cli.render.states import STYLES, state_text
 from jobs_admin.cli.render.text import Text
-from trellis_jobs.model.durations import spell
+from trellis_jobs.model.durations import format_duration
 from trellis_jobs.model.states import LIVE, JobState
 
 if TYPE_CHECKING:
@@ -152,7 +152,7 @@ def _nothing_yet(board: Board) -> Text:
 def _age(job: Job, now: datetime) -> str:
     """While it lives, since its newest run began; afterwards, how long that took."""
     until = job.updated_at if job.is_over else now
-    return spell(until - job.run.began_at)
+    return format_duration(until - job.run.began_at)
 
 
 def _bar(job: Job) -> RenderableType:

@@ -49,7 +49,7 @@ from trellis_jobs.jetstream.setup.features import (
 from trellis_jobs.jetstream.setup.permission_probe import abilities
 from trellis_jobs.jetstream.setup.plan import survey
 from trellis_jobs.jetstream.setup.readers import list_readers
-from trellis_jobs.model.durations import spell
+from trellis_jobs.model.durations import format_duration
 
 _ADMIN_PATIENCE: Final = 1.0
 _SERVICES_TRIED: Final = 20
@@ -134,7 +134,7 @@ async def _section(
         return Section(name, (broken(str(error), f"see to this first: {error}"),))
     except TimeoutError:
         inbox = subject.access.inbox_prefix or "_INBOX"
-        silent = f"no answer within {spell(timedelta(seconds=PATIENCE))}"
+        silent = f"no answer within {format_duration(timedelta(seconds=PATIENCE))}"
         remedy = f"see whether these credentials may subscribe to {inbox}.>, and how busy it is"
         return Section(name, (broken(silent, remedy),))
 

@@ -19,10 +19,10 @@ from trellis_jobs.jetstream.client.replication import Replication
 from trellis_jobs.jetstream.setup.permission_probe import Ability
 from trellis_jobs.jetstream.setup.plan import Act, Change
 from trellis_jobs.jetstream.setup.readers import Reader, counted, pushing
-from trellis_jobs.model.clock_offset import NOTABLE
-from trellis_jobs.model.durations import spell
-from trellis_jobs.model.fullness import Level as Fullness
-from trellis_jobs.model.fullness import Usage
+from trellis_jobs.model.clock_offset import MIN_OFFSET
+from trellis_jobs.model.durations import format_duration
+from trellis_jobs.model.usage import Level as Fullness
+from trellis_jobs.model.usage import Usage
 
 # Deadlines, retries and leases are compared over machines: so much is not noticed.
 CLOCK_ALLOWED: Final = timedelta(seconds=1)
@@ -53,7 +53,7 @@ MAKE_MISSING: Final = "make what is missing: trellis-jobs infra apply"
 
 
 def judge_round_trip(seconds: float) -> Finding:
-    took = f"round trip {spell(timedelta(seconds=seconds))}"
+    took = f"round trip {format_duration(timedelta(seconds=seconds))}"
     if seconds < SLOW_ROUND_TRIP:
         return fine(took)
     return attention(took, "run workers nearer to the server: each job takes several round trips")
@@ -169,7 +169,7 @@ def judge_workers(workers: Iterable[WorkerView]) -> list[Finding]:
     return [
         attention(
             f"worker {instance} of {service}: a handler blocked its event loop for "
-            f"{spell(timedelta(milliseconds=blocked))} in the last 10 minutes",
+            f"{format_duration(timedelta(milliseconds=blocked))} in the last 10 minutes",
             "let handlers that block be plain functions (def instead of async def), or call "
             "asyncio.to_thread in them; the worker's log names the job and the line",
         )
@@ -185,12 +185,12 @@ def judge_worker_clocks(workers: Iterable[WorkerView]) -> list[Finding]:
     }
     return [
         attention(
-            f"the clock of worker {instance} of {service} is {spell(abs(ahead))} "
+            f"the clock of worker {instance} of {service} is {format_duration(abs(ahead))} "
             f"{'ahead of' if ahead > timedelta() else 'behind'} the server's",
             "set the clocks (NTP): workers correct the times of jobs, your own code does not",
         )
         for (service, instance), ahead in sorted(offsets.items())
-        if abs(ahead) > NOTABLE
+        if abs(ahead) > MIN_OFFSET
     ]
 
 
@@ -238,7 +238,7 @@ def judge_health(health: HealthView) -> list[Finding]:
     found = [_judge_check(check) for check in health.checks if check.status is not HealthStatus.OK]
     projection = health.check("projection")
     lag = projection.lag_seconds if projection else None
-    behind = "" if lag is None else f", {spell(timedelta(seconds=lag))} behind the log"
+    behind = "" if lag is None else f", {format_duration(timedelta(seconds=lag))} behind the log"
     return [fine(f"answers, mode {health.mode.value}{behind}"), *found]
 
 
@@ -251,7 +251,7 @@ def _judge_check(check: CheckView) -> Finding:
 
 def judge_clock(ahead: timedelta) -> Finding:
     if abs(ahead) <= CLOCK_ALLOWED:
-        return fine(f"the server's clock differs by {spell(abs(ahead))}")
+        return fine(f"the server's clock differs by {format_duration(abs(ahead))}")
     where = "ahead of" if ahead > timedelta() else "behind"
-    words = f"the server's clock is {spell(abs(ahead))} {where} this one"
+    words = f"the server's clock is {format_duration(abs(ahead))} {where} this one"
     return attention(words, "set the clocks (NTP): deadlines and ages are compared over machines")

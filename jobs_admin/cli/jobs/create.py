@@ -23,7 +23,7 @@ from jobs_admin.cli.render.output import Output, print_json, print_text, say
 from jobs_admin.cli.run import run
 from trellis_jobs.contract.declaration import JobType
 from trellis_jobs.contract.payload_types import TypeMismatch
-from trellis_jobs.contract.schema_types import SchemaShape
+from trellis_jobs.contract.schema_types import SchemaType
 from trellis_jobs.environment import Environment
 from trellis_jobs.errors import JobExists, PayloadInvalid
 from trellis_jobs.jetstream.client.connection import Connection
@@ -137,7 +137,7 @@ async def _create(
 ) -> Exit | None:
     async with reach.connection(patient=wanted.wait) as connection:
         queue = await source.queue(connection, wanted.queue)
-        if isinstance(queue.payload, SchemaShape) and queue.payload.is_open:
+        if isinstance(queue.payload, SchemaType) and queue.payload.is_open:
             say(f"what {wanted.queue} takes is not known here, so the payload is not checked")
         events = EventLog(connection, await detect_features(connection))
         try:
@@ -183,10 +183,10 @@ def _producer(
     connection: Connection, events: EventLog, queue: JobType[Any, Any], service: str
 ) -> Producer:
     around, keys = Environment(), {}
-    if queue.keying is not None:
+    if queue.key_policy is not None:
         bucket = KeyBucket(connection, around.now)
         keys = {
-            queue.name: KeyCoordinator(service, queue, queue.keying, bucket, events, around.now)
+            queue.name: KeyCoordinator(service, queue, queue.key_policy, bucket, events, around.now)
         }
     return Producer(service, events, keys, Telemetry(), around)
 

@@ -18,7 +18,7 @@ from jobs_admin.cli.render.progress import progress_text
 from jobs_admin.cli.render.states import STYLES
 from jobs_admin.cli.render.text import Text
 from jobs_admin.cli.render.times import NOW, ago, stamp
-from trellis_jobs.model.durations import spell
+from trellis_jobs.model.durations import format_duration
 from trellis_jobs.model.notes import Progress
 from trellis_jobs.model.states import JobState
 
@@ -140,7 +140,7 @@ def _by(job: JobView) -> str:
 def _ran(job: JobView) -> str | None:
     if job.started_at is None or job.completed_at is None:
         return None
-    return spell(max(timedelta(), job.completed_at - job.started_at))
+    return format_duration(max(timedelta(), job.completed_at - job.started_at))
 
 
 def _key(job: JobView) -> Iterator[Field]:

@@ -23,7 +23,7 @@ from jobs_admin.cli.render.times import stamp
 from jobs_admin.cli.run import run
 from trellis_jobs.errors import JobNotFound, JobsError
 from trellis_jobs.model.identity import JobAddress
-from trellis_jobs.model.timeline import Happened, replay
+from trellis_jobs.model.timeline import TimelineEntry, replay
 
 
 def get_jobs(
@@ -102,7 +102,7 @@ async def _as_it_was(reader: JobReader, job: str | JobAddress, then: datetime) -
     return found
 
 
-def _not_yet(told: Sequence[Happened], job_id: str, then: datetime) -> JobsError:
+def _not_yet(told: Sequence[TimelineEntry], job_id: str, then: datetime) -> JobsError:
     begun = next((each.at for each in told if each.job is not None), None)
     if begun is None:
         return JobNotFound(job_id)

@@ -19,7 +19,7 @@ from jobs_admin.cli.render.text import Text
 from jobs_admin.cli.run import run
 from trellis_jobs.model.identity import JobAddress
 from trellis_jobs.model.notes import LogLevel
-from trellis_jobs.model.timeline import Happened, replay
+from trellis_jobs.model.timeline import TimelineEntry, replay
 
 _STYLES: Final = {LogLevel.WARN: "yellow", LogLevel.ERROR: "red"}
 _LEVEL_WIDTH: Final = 5
@@ -56,7 +56,7 @@ class _Printer:
         for text in self._texts(line):
             console().print(text)
 
-    def print_all(self, told: Happened) -> None:
+    def print_all(self, told: TimelineEntry) -> None:
         for line in log_lines(told):
             self.print(line)
 

@@ -119,7 +119,7 @@ async def _tail(
     limit: int | None,
     output: Output,
 ) -> None:
-    watched = subjects.like(wanted.service, wanted.job_type, wanted.kind)
+    watched = subjects.matching(wanted.service, wanted.job_type, wanted.kind)
     async with reach.connection(patient=True) as connection:
         end = await _end_of_log(connection)
         after = 0 if since is not None else end

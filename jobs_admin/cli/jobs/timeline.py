@@ -11,9 +11,9 @@ from jobs_admin.cli.render.output import Output
 from jobs_admin.cli.render.states import STYLES
 from jobs_admin.cli.render.text import Text
 from trellis_jobs.model import events as e
-from trellis_jobs.model.durations import spell
+from trellis_jobs.model.durations import format_duration
 from trellis_jobs.model.job_errors import Interruption
-from trellis_jobs.model.timeline import Happened, Phase, TimelineSpan
+from trellis_jobs.model.timeline import Phase, TimelineEntry, TimelineSpan
 
 _KIND_WIDTH: Final = 10
 
@@ -34,7 +34,9 @@ _INTERRUPTIONS: Final[Mapping[str, str]] = {
 }
 
 
-def drawn(told: Sequence[Happened | TimelineSpan], output: Output, now: datetime) -> Iterator[Text]:
+def drawn(
+    told: Sequence[TimelineEntry | TimelineSpan], output: Output, now: datetime
+) -> Iterator[Text]:
     """A new day is announced, as times are told without their date."""
     day = None
     for each in told:
@@ -48,7 +50,7 @@ def drawn(told: Sequence[Happened | TimelineSpan], output: Output, now: datetime
         yield event_text(each, output)
 
 
-def event_text(each: Happened, output: Output) -> Text:
+def event_text(each: TimelineEntry, output: Output) -> Text:
     line = Text()
     line.append(f"{output.clock(each.at)}  ", "dim")
     event = each.event
@@ -63,7 +65,7 @@ def event_text(each: Happened, output: Output) -> Text:
     return line
 
 
-def _words(event: e.Event, each: Happened) -> str:
+def _words(event: e.Event, each: TimelineEntry) -> str:
     words = " ".join(event_words(event, each.job).split())
     if isinstance(event, e.Started) and event.attempt is not None:
         return f"{words}, worker {event.attempt.instance}"
@@ -72,7 +74,9 @@ def _words(event: e.Event, each: Happened) -> str:
 
 def _between(each: TimelineSpan, output: Output, now: datetime) -> Text:
     past, present = _PHASES[each.phase]
-    words = [f"{past} {spell(each.length(now))}" if each.end else _lasting(present, each, now)]
+    words = [
+        f"{past} {format_duration(each.length(now))}" if each.end else _lasting(present, each, now)
+    ]
     if each.until is not None and each.end is None:
         words.append(f"until {output.clock(each.until)}")
     if each.interrupted_by is not None:
@@ -83,4 +87,4 @@ def _between(each: TimelineSpan, output: Output, now: datetime) -> Text:
 
 
 def _lasting(present: str, each: TimelineSpan, now: datetime) -> str:
-    return f"{present}, for {spell(each.length(now))} so far"
+    return f"{present}, for {format_duration(each.length(now))} so far"

@@ -23,12 +23,12 @@ from jobs_admin.cli.render.progress import progress_text
 from jobs_admin.cli.render.states import STYLES
 from jobs_admin.cli.render.text import Text
 from jobs_admin.cli.run import run
-from trellis_jobs.model.durations import spell
+from trellis_jobs.model.durations import format_duration
 from trellis_jobs.model.identity import JobAddress
 from trellis_jobs.model.job import Job
 from trellis_jobs.model.redaction import redacted
 from trellis_jobs.model.states import JobState
-from trellis_jobs.model.timeline import Happened
+from trellis_jobs.model.timeline import TimelineEntry
 from trellis_jobs.wire import jobs as wire
 
 
@@ -73,7 +73,7 @@ class _View:
             return nullcontext()
         return Live(console=self._console, get_renderable=self._picture)
 
-    def show(self, told: Happened) -> None:
+    def show(self, told: TimelineEntry) -> None:
         self._job = told.job
         if self._is_picture:
             return
@@ -95,7 +95,9 @@ class _View:
 
 def picture(job: Job, now: datetime) -> RenderableType:
     """The state and for how long, how far it is, and how it ended."""
-    since = spell(max(timedelta(), (job.updated_at if job.is_over else now) - job.run.began_at))
+    since = format_duration(
+        max(timedelta(), (job.updated_at if job.is_over else now) - job.run.began_at)
+    )
     queue = f"  {job.address.service}/{job.address.job_type}  "
     state = (job.state.value, STYLES[job.state])
     tries = f"  try {job.tries}/{job.max_tries}  {since}"

@@ -19,7 +19,7 @@ from jobs_admin.cli.render.output import Output, console, one_line, print_json
 from jobs_admin.cli.render.text import Text
 from jobs_admin.cli.run import run
 from trellis_jobs.environment import utc_now
-from trellis_jobs.model.durations import spell
+from trellis_jobs.model.durations import format_duration
 
 _WAITING_SHOWN: Final = 20
 _IN_ORDER: Final = "waiting, in order"
@@ -98,7 +98,7 @@ def _holders(key: KeyView, output: Output, now: datetime) -> Table:
             "held by": holder.job_id,
             "worker": one_line(holder.instance_id),
             "since": output.time(holder.started_at, now),
-            "heartbeat": f"{spell(timedelta(milliseconds=holder.heartbeat_age_ms))} old",
+            "heartbeat": f"{format_duration(timedelta(milliseconds=holder.heartbeat_age_ms))} old",
             "until": Text(
                 output.time(holder.lease_expires_at, now),
                 "red" if holder.lease_expires_at <= now else "",

@@ -19,7 +19,7 @@ from jobs_admin.cli.render.times import stamp
 from jobs_admin.cli.run import run
 from jobs_admin.cli.service_loader import load_service
 from trellis_jobs.contract.declaration import ServiceContract
-from trellis_jobs.model.durations import spell
+from trellis_jobs.model.durations import format_duration
 
 _COLUMNS: Final = (
     "queue",
@@ -91,7 +91,7 @@ def _cells(row: QueueRow, output: Output, now: datetime) -> dict[str, str]:
         "retry": "" if row.retry is None else count(row.retry),
         "oldest": _age(row.oldest_at, output, now),
         "asking": count(has.asking),
-        "ack wait": spell(has.ack_wait),
+        "ack wait": format_duration(has.ack_wait),
         "done/min": "" if done is None else rate(done),
         "limit": str(has.delivery_limit or ""),
     }
@@ -107,7 +107,7 @@ def _of_jobs_alone(row: QueueRow, output: Output, now: datetime) -> dict[str, st
 def _age(at: datetime | None, output: Output, now: datetime) -> str:
     if at is None:
         return ""
-    return stamp(at) if output.absolute else spell(max(now - at, timedelta()))
+    return stamp(at) if output.absolute else format_duration(max(now - at, timedelta()))
 
 
 def _pause(row: QueueRow, output: Output, now: datetime) -> str:
@@ -115,7 +115,11 @@ def _pause(row: QueueRow, output: Output, now: datetime) -> str:
     if until is None:
         words = "until it is resumed"
     else:
-        words = f"until {stamp(until)}" if output.absolute else f"for another {spell(until - now)}"
+        words = (
+            f"until {stamp(until)}"
+            if output.absolute
+            else f"for another {format_duration(until - now)}"
+        )
     if queue is not None and queue.consumer.paused_because:
         words += f": {queue.consumer.paused_because}"
     return (

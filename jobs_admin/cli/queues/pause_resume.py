@@ -20,7 +20,7 @@ from jobs_admin.cli.run import run
 from trellis_jobs.errors import InfrastructureError
 from trellis_jobs.jetstream.setup.features import detect_features
 from trellis_jobs.jetstream.work import queues as on_server
-from trellis_jobs.model.durations import spell
+from trellis_jobs.model.durations import format_duration
 
 
 def pause_queue(
@@ -74,7 +74,7 @@ async def _pause(
 def _ends(length: timedelta, until: datetime, output: Output) -> str:
     if length is ENDLESS:
         return "until it is resumed"
-    return f"until {stamp(until)}" if output.absolute else f"for {spell(length)}"
+    return f"until {stamp(until)}" if output.absolute else f"for {format_duration(length)}"
 
 
 async def _resume(reach: ConnectionOptions, name: QueueName, output: JsonOutput) -> None:

@@ -6,11 +6,11 @@ from collections.abc import Sequence
 
 from jobs_admin.api.views.jobs import JobView, LogLineView
 from trellis_jobs.model import events as e
-from trellis_jobs.model.timeline import Happened
+from trellis_jobs.model.timeline import TimelineEntry
 from trellis_jobs.wire import jobs as wire
 
 
-def view_of(told: Sequence[Happened]) -> JobView | None:
+def view_of(told: Sequence[TimelineEntry]) -> JobView | None:
     """The job as Jobs.Get tells it; None when nothing of its history counts."""
     job = told[-1].job if told else None
     if job is None:
@@ -26,7 +26,7 @@ def view_of(told: Sequence[Happened]) -> JobView | None:
     )
 
 
-def log_lines(told: Happened) -> list[LogLineView]:
+def log_lines(told: TimelineEntry) -> list[LogLineView]:
     """Lines ride on any event of their attempt."""
     if told.ignored is not None or told.job is None or not isinstance(told.event, e.AttemptEvent):
         return []
@@ -35,7 +35,7 @@ def log_lines(told: Happened) -> list[LogLineView]:
             timestamp=line.at,
             level=line.level,
             message=line.message,
-            run_seq=told.job.standing.run,
+            run_seq=told.job.status.run,
         )
         for line in told.event.notes.lines
     ]

@@ -19,7 +19,7 @@ from trellis_jobs.jetstream.log.job_lookup import jobs_with_id
 from trellis_jobs.model import subjects
 from trellis_jobs.model.identity import JobAddress
 from trellis_jobs.model.job import Entry, Job, fold
-from trellis_jobs.model.timeline import Happened, Recorded, happened
+from trellis_jobs.model.timeline import LogRecord, TimelineEntry, apply
 from trellis_jobs.wire import log as wire
 from trellis_jobs.wire.events import Undecodable
 
@@ -64,20 +64,20 @@ async def secrets_in_log(connection: Connection, job: str | JobAddress) -> JobSe
 
 async def following(
     connection: Connection, job: str | JobAddress
-) -> AsyncGenerator[tuple[Happened, bool], None]:
+) -> AsyncGenerator[tuple[TimelineEntry, bool], None]:
     """Each message of the job's log with what it did, as they come; True: none follows so far."""
     address = await address_in_log(connection, job)
     known = None
     messages = Histories(connection).follow_messages(subjects.history(address))
     async with aclosing(messages):
         async for message in messages:
-            told = happened(known, recorded_message(message))
+            told = apply(known, recorded_message(message))
             known = told.job
             yield told, message.pending == 0
 
 
 async def until_over(
-    connection: Connection, job: str | JobAddress, tell: Callable[[Happened], object]
+    connection: Connection, job: str | JobAddress, tell: Callable[[TimelineEntry], object]
 ) -> Job:
     """As the log has it at its end; `tell` hears of each message."""
     async with aclosing(following(connection, job)) as news:
@@ -99,21 +99,21 @@ async def no_longer_than(timeout: float | None, job: str | JobAddress) -> AsyncI
         raise WaitTimeout(job_id, timeout or 0) from None
 
 
-def recorded(entries: Sequence[LogEntry]) -> list[Recorded]:
+def recorded(entries: Sequence[LogEntry]) -> list[LogRecord]:
     return [_recorded(entry) for entry in entries]
 
 
-def recorded_message(message: LogMessage) -> Recorded:
+def recorded_message(message: LogMessage) -> LogRecord:
     read = wire.read(message.subject, message.sequence, message.data, message.headers)
-    return Recorded(message.sequence, message.stored_at, _event_or_why(read))
+    return LogRecord(message.sequence, message.stored_at, _event_or_why(read))
 
 
-def _recorded(entry: LogEntry) -> Recorded:
+def _recorded(entry: LogEntry) -> LogRecord:
     """What the admin runtime took for an event is one: read again, it is the same."""
     if entry.event is None:
-        return Recorded(entry.seq, entry.stored_at, entry.undecodable or NOT_TOLD)
+        return LogRecord(entry.seq, entry.stored_at, entry.undecodable or NOT_TOLD)
     read = wire.read(entry.subject, entry.seq, orjson.dumps(entry.event), None)
-    return Recorded(entry.seq, entry.stored_at, _event_or_why(read))
+    return LogRecord(entry.seq, entry.stored_at, _event_or_why(read))
 
 
 def _event_or_why(read: object) -> Entry | str:

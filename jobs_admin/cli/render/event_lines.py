@@ -10,7 +10,7 @@ from jobs_admin.cli.render.states import STYLES
 from jobs_admin.cli.render.text import Text
 from jobs_admin.cli.render.times import clock
 from trellis_jobs.model import events as e
-from trellis_jobs.model.durations import spell
+from trellis_jobs.model.durations import format_duration
 from trellis_jobs.model.redaction import redacted
 
 if TYPE_CHECKING:
@@ -89,7 +89,7 @@ def _when(event: Event) -> str:
         return f"after {_tries(event)}"
     if event.next_attempt_at is None:
         return "at once"
-    return f"in {spell(event.next_attempt_at - event.at)}"
+    return f"in {format_duration(event.next_attempt_at - event.at)}"
 
 
 def _tries(event: Event) -> str:
@@ -98,4 +98,4 @@ def _tries(event: Event) -> str:
 
 def _taken(job: Job) -> str:
     """Of its newest run; clocks of machines differ."""
-    return spell(max(timedelta(), job.updated_at - job.run.began_at))
+    return format_duration(max(timedelta(), job.updated_at - job.run.began_at))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
-from trellis_jobs.model.durations import spell
+from trellis_jobs.model.durations import format_duration
 
 NOW: Final = "now"
 _SECOND: Final = timedelta(seconds=1)
@@ -16,7 +16,11 @@ def ago(at: datetime, now: datetime) -> str:
     distance = now - at
     if abs(distance) < _SECOND:
         return NOW
-    return f"{spell(distance)} ago" if distance > timedelta() else f"in {spell(-distance)}"
+    return (
+        f"{format_duration(distance)} ago"
+        if distance > timedelta()
+        else f"in {format_duration(-distance)}"
+    )
 
 
 def clock(at: datetime) -> str:

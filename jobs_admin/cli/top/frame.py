@@ -15,7 +15,7 @@ from jobs_admin.cli.render.counts import count, rate
 from jobs_admin.cli.render.states import STYLES
 from jobs_admin.cli.render.text import Text
 from jobs_admin.cli.top.snapshot import FAILURES, Sight, TypeSight
-from trellis_jobs.model.durations import spell
+from trellis_jobs.model.durations import format_duration
 from trellis_jobs.model.states import JobState
 
 _STATES: Final = {
@@ -60,7 +60,7 @@ def _lag(health: HealthView) -> str:
     projection = health.check("projection")
     if projection is None or projection.lag_seconds is None:
         return ""
-    return f", {spell(timedelta(seconds=projection.lag_seconds))} behind the log"
+    return f", {format_duration(timedelta(seconds=projection.lag_seconds))} behind the log"
 
 
 def _totals(sight: Sight) -> Text:
@@ -95,7 +95,7 @@ def _oldest(each: TypeSight, sight: Sight) -> Text:
     at = each.row.oldest_at if each.row else None
     if at is None and each.stats is not None and each.row is None:
         at = each.stats.oldest_pending_at
-    return Text("" if at is None else spell(max(sight.at - at, timedelta())))
+    return Text("" if at is None else format_duration(max(sight.at - at, timedelta())))
 
 
 def _depth(each: TypeSight, sight: Sight) -> Text:

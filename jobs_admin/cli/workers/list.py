@@ -22,8 +22,8 @@ from trellis_jobs.environment import utc_now
 from trellis_jobs.errors import NoAnswer, ServiceMissing
 from trellis_jobs.jetstream.client.connection import Connection
 from trellis_jobs.jetstream.log.heartbeats import newest_heartbeats
-from trellis_jobs.model.clock_offset import NOTABLE
-from trellis_jobs.model.durations import spell
+from trellis_jobs.model.clock_offset import MIN_OFFSET
+from trellis_jobs.model.durations import format_duration
 from trellis_jobs.model.presence import in_milliseconds
 
 _COLUMNS: Final = Columns(
@@ -58,7 +58,7 @@ async def _list(reach: AdminConnectionOptions, output: Output) -> None:
     if found:
         console().print(rows)
     heard = "1 worker" if rows.row_count == 1 else f"{count(rows.row_count)} workers"
-    console().print(f"{heard} heard of within {spell(FRESH)}", style="dim")
+    console().print(f"{heard} heard of within {format_duration(FRESH)}", style="dim")
 
 
 async def _known_to(admin: AdminClient) -> tuple[list[WorkerView], int]:
@@ -118,6 +118,6 @@ def _clock(of_types: list[WorkerView]) -> str:
     """How far its clock is ahead of the server's (+) or behind it (-); empty if that is little."""
     told = [beat.clock_offset_ms for beat in of_types if beat.clock_offset_ms is not None]
     offset = timedelta(milliseconds=told[-1] if told else 0)
-    if abs(offset) <= NOTABLE:
+    if abs(offset) <= MIN_OFFSET:
         return ""
-    return f"{'+' if offset > timedelta() else '-'}{spell(abs(offset))}"
+    return f"{'+' if offset > timedelta() else '-'}{format_duration(abs(offset))}"

@@ -17,8 +17,8 @@ import orjson
 from jobs_admin.private_files import make_folder, owner_only
 from trellis_jobs.wire import events as wire
 from trellis_jobs.wire import jobs
+from trellis_jobs.wire.event_redaction import redact
 from trellis_jobs.wire.fields import dumps
-from trellis_jobs.wire.shown_events import shown
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -70,7 +70,7 @@ def _line(job: Job, history: Sequence[Entry]) -> bytes:
 
 def _event_json(entry: Entry, job: Job) -> dict[str, Any]:
     """Secrets do not outlive the log."""
-    return shown(orjson.loads(wire.encode(entry.event, entry.standing or job.standing, None)))
+    return redact(orjson.loads(wire.encode(entry.event, entry.status or job.status, None)))
 
 
 def _add(path: Path, lines: bytes) -> None:

@@ -67,7 +67,7 @@ class JunkRemoval:
         while removed < _MOST_WORK:
             began = time.monotonic()
             found = await stored_message.next_from(
-                self.doors.connection, WORK, subjects.WORK_OF_NO_SERVICE, 1
+                self.doors.connection, WORK, subjects.RESERVED_WORK, 1
             )
             if found is None:
                 break

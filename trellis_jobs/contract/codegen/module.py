@@ -100,9 +100,9 @@ def _options(queue: JobType[Any, Any], attribute: str, needed: set[str]) -> Iter
             yield f"{option}={_seconds(value)}"
     yield from (f"{word}=False" for field, word in _SWITCHES.items() if not getattr(queue, field))
     yield from _remarks(queue)
-    if queue.keying is not None:
+    if queue.key_policy is not None:
         needed |= {"KeyConcurrency"}
-        yield from _keying(queue.keying, queue.ack_wait, needed)
+        yield from _key_policy(queue.key_policy, queue.ack_wait, needed)
 
 
 def _remarks(queue: JobType[Any, Any]) -> Iterator[str]:
@@ -127,21 +127,21 @@ def _counts(queue: JobType[Any, Any]) -> Iterator[str]:
         yield f"delivery_limit={queue.delivery_limit}"
 
 
-def _keying(keying: KeyPolicy, ack_wait: timedelta, needed: set[str]) -> Iterator[str]:
-    segments = list(keying.template.segments)
+def _key_policy(key_policy: KeyPolicy, ack_wait: timedelta, needed: set[str]) -> Iterator[str]:
+    segments = list(key_policy.template.segments)
     usual = resolve(KeyConcurrency(segments), QueueDepth(), ack_wait)
     said = [literal(segments)]
     said += [
-        f"{option}={_written(getattr(keying, option))}"
+        f"{option}={_written(getattr(key_policy, option))}"
         for option in ("max_active", "heartbeat_interval", "heartbeat_ttl", "stale_policy")
-        if getattr(keying, option) != getattr(usual, option)
+        if getattr(key_policy, option) != getattr(usual, option)
     ]
     yield f"key=KeyConcurrency({', '.join(said)})"
     depth = []
-    if keying.max_queued:
-        depth.append(f"max_queued_per_key={keying.max_queued}")
-    if usual is not None and keying.when_full != usual.when_full:
-        depth.append(f"when_full={literal(keying.when_full.value)}")
+    if key_policy.max_queued:
+        depth.append(f"max_queued_per_key={key_policy.max_queued}")
+    if usual is not None and key_policy.when_full != usual.when_full:
+        depth.append(f"when_full={literal(key_policy.when_full.value)}")
     if depth:
         needed.add("QueueDepth")
         yield f"queue=QueueDepth({', '.join(depth)})"

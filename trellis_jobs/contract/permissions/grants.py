@@ -84,7 +84,7 @@ def of_service(contract: ServiceContract) -> Rights:
     name = contract.service
     grants = [_inbox(name), *_own_jobs(name), _presence(name)]
     grants += [_working(name, queue) for _, queue in sorted(contract.queues.items())]
-    buckets = {queue.keying.bucket for queue in contract.queues.values() if queue.keying}
+    buckets = {queue.key_policy.bucket for queue in contract.queues.values() if queue.key_policy}
     grants += [_keys(name, bucket) for bucket in sorted(buckets)]
     return Rights(tuple(grants), denied=_api([f"{_THE_SOURCE}.>"]))
 
@@ -144,8 +144,8 @@ def of_log_reader(name: str) -> Rights:
     """To read the log of every job, as it is and as it grows; changes nothing."""
     calls = [
         f"STREAM.INFO.{LOG}",
-        f"DIRECT.GET.{LOG}.{subjects.EVERYTHING}",
-        f"CONSUMER.CREATE.{LOG}.*.{subjects.EVERYTHING}",
+        f"DIRECT.GET.{LOG}.{subjects.ALL_EVENTS}",
+        f"CONSUMER.CREATE.{LOG}.*.{subjects.ALL_EVENTS}",
         f"CONSUMER.MSG.NEXT.{LOG}.*",
     ]
     return Rights(
@@ -153,7 +153,7 @@ def of_log_reader(name: str) -> Rights:
             _inbox(name),
             Grant("to read every job's events", _api(calls)),
             # Where there are accounts a server does not pass on what came from a third one.
-            Grant("to hear of them at once", subscribe=(subjects.EVERYTHING,), is_local=True),
+            Grant("to hear of them at once", subscribe=(subjects.ALL_EVENTS,), is_local=True),
         ),
         denied=_api([f"{_THE_SOURCE}.>"]),
     )
@@ -258,14 +258,14 @@ def _serving() -> tuple[Grant, ...]:
             (subjects.rpc("Jobs.Health"),),
             (subjects.rpc("Jobs.*"),),
         ),
-        Grant("to end, retry and put back jobs", (subjects.EVERYTHING, subjects.ALL_WORK)),
+        Grant("to end, retry and put back jobs", (subjects.ALL_EVENTS, subjects.ALL_WORK)),
         Grant(
             "to read the log, and to look up events",
             _api(
                 [
                     f"DIRECT.GET.{LOG}.>",
                     f"STREAM.MSG.GET.{LOG}",
-                    f"CONSUMER.CREATE.{LOG}.*.{subjects.EVERYTHING}",
+                    f"CONSUMER.CREATE.{LOG}.*.{subjects.ALL_EVENTS}",
                     *_reading(LOG),
                 ]
             ),

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 from trellis_jobs.errors import JobsError, NotPermitted
 from trellis_jobs.jetstream.client.server_info import clock_difference
-from trellis_jobs.model.clock_offset import LONGEST_ROUND_TRIP, correction
+from trellis_jobs.model.clock_offset import MAX_ROUND_TRIP, correction
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -31,9 +31,9 @@ _BEGINNING: Final = datetime(1970, 1, 1, tzinfo=UTC)
 class ServerClock:
     """Asked now and then; in between our own steady clock goes on from the last answer."""
 
-    def __init__(self, connection: Connection, uptime: Callable[[], float]) -> None:
+    def __init__(self, connection: Connection, monotonic: Callable[[], float]) -> None:
         self._connection = connection
-        self._uptime = uptime
+        self._monotonic = monotonic
         self._ahead: timedelta | None = None
         self._asked_at = 0.0
 
@@ -41,7 +41,7 @@ class ServerClock:
         """Raises NotConfirmed and the like only before the first answer."""
         if self._ahead is None:
             self._ahead = await self._ask()
-        elif self._uptime() - self._asked_at >= _ASK_EVERY:
+        elif self._monotonic() - self._asked_at >= _ASK_EVERY:
             try:
                 async with asyncio.timeout(_PATIENCE):
                     self._ahead = await self._ask()
@@ -54,11 +54,11 @@ class ServerClock:
         return self._steady() + self._ahead
 
     async def _ask(self) -> timedelta:
-        self._asked_at = self._uptime()
+        self._asked_at = self._monotonic()
         return await clock_difference(self._connection, self._steady)
 
     def _steady(self) -> datetime:
-        return _BEGINNING + timedelta(seconds=self._uptime())
+        return _BEGINNING + timedelta(seconds=self._monotonic())
 
 
 class CorrectedClock:
@@ -94,7 +94,7 @@ class CorrectedClock:
             try:
                 async with asyncio.timeout(_PATIENCE):
                     measured = await clock_difference(connection, self._own, call)
-                if timedelta() <= self._own() - asked_at <= LONGEST_ROUND_TRIP:
+                if timedelta() <= self._own() - asked_at <= MAX_ROUND_TRIP:
                     self._learn(measured)
                 return
             except NotPermitted:

@@ -67,4 +67,4 @@ async def advisory_backlog(connection: Connection) -> AdvisoryBacklog | None:
 
 async def next_in_log(connection: Connection, after: int) -> StoredMessage | None:
     """The first message of the log after a sequence; there may be gaps, and none at the end."""
-    return await stored_message.next_from(connection, LOG, subjects.EVERYTHING, after + 1)
+    return await stored_message.next_from(connection, LOG, subjects.ALL_EVENTS, after + 1)

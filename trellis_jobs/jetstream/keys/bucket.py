@@ -83,7 +83,7 @@ class _Known:
 
     revision: int
     state: KeyState
-    written: wire.Written = field(default_factory=wire.Written)
+    written: wire.WaitingEntryCache = field(default_factory=wire.WaitingEntryCache)
 
 
 class KeyBucket:

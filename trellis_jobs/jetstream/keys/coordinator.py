@@ -16,12 +16,12 @@ from trellis_jobs.model import events as e
 from trellis_jobs.model.concurrency import Concurrency
 from trellis_jobs.model.identity import JobAddress
 from trellis_jobs.model.job_errors import Interruption, JobError
+from trellis_jobs.model.job_status import Head
 from trellis_jobs.model.keys import slots as key_slots
 from trellis_jobs.model.keys.backlog import Admission, Admitted, Replaced, WhenFull, admit
 from trellis_jobs.model.keys.fencing import EndAsStale, LeaveNote, NoFence, fence
 from trellis_jobs.model.keys.state import KeyAddress, KeyState, Slot, Waiting
 from trellis_jobs.model.keys.template import JobKey
-from trellis_jobs.model.standing import Head
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -48,12 +48,12 @@ class KeyCoordinator:
         self,
         service: str,
         queue: JobType[Any, Any],
-        keying: KeyPolicy,
+        key_policy: KeyPolicy,
         bucket: KeyBucket,
         events: EventLog,
         now: Callable[[], datetime],
     ) -> None:
-        self.keying = keying
+        self.key_policy = key_policy
         self._service = service
         self._queue = queue
         self._bucket = bucket
@@ -70,25 +70,25 @@ class KeyCoordinator:
         said = begun.concurrency
         if said is not None and _HASH.fullmatch(said.key_hash):
             return JobKey(said.key, said.key_hash)
-        return self.keying.template.resolve(begun.payload)
+        return self.key_policy.template.resolve(begun.payload)
 
     def empty(self, key: JobKey) -> KeyState:
         """The state of a key that nobody has touched, under the declared limits."""
         return KeyState(
-            address=KeyAddress(self._service, self._queue.name, key.hash, self.keying.bucket),
+            address=KeyAddress(self._service, self._queue.name, key.hash, self.key_policy.bucket),
             display=key.display,
-            max_active=self.keying.max_active,
-            max_queued=self.keying.max_queued,
+            max_active=self.key_policy.max_active,
+            max_queued=self.key_policy.max_queued,
         )
 
     async def watch(self, hint: Callable[[str], None]) -> Callable[[], Awaitable[None]]:
         """`hint` gets the hash of each key that may have room; returns what ends the watch."""
 
         def told(key_hash: str, running: int | None) -> None:
-            if running is None or running < self.keying.max_active:
+            if running is None or running < self.key_policy.max_active:
                 hint(key_hash)
 
-        whose = (self._service, self._queue.name, self.keying.bucket)
+        whose = (self._service, self._queue.name, self.key_policy.bucket)
         return await self._bucket.watch(whose, told)
 
     async def look(self, key: JobKey) -> KeyState:
@@ -100,7 +100,7 @@ class KeyCoordinator:
 
     async def admit(self, key: JobKey, waiting: Waiting) -> Admission:
         """A refusal is checked against the log before it counts."""
-        policy = self.keying.stale_policy
+        policy = self.key_policy.stale_policy
         asked = await self._bucket.apply(
             self.empty(key), lambda state: admit(state, waiting, WhenFull.REJECT, policy)
         )
@@ -110,10 +110,11 @@ class KeyCoordinator:
         return await self._admit_by_policy(key, waiting)
 
     async def acquire(
-        self, key: JobKey, slot: Slot, waiting: Waiting, *, patient: bool
+        self, key: JobKey, slot: Slot, waiting: Waiting, *, may_overtake: bool
     ) -> key_slots.Acquisition:
         return await self._bucket.apply(
-            self.empty(key), lambda state: key_slots.acquire(state, slot, waiting, patient=patient)
+            self.empty(key),
+            lambda state: key_slots.acquire(state, slot, waiting, may_overtake=may_overtake),
         )
 
     async def release(self, key: JobKey, token: str, *, requeue: Waiting | None = None) -> None:
@@ -127,11 +128,11 @@ class KeyCoordinator:
     async def take_back(self, key: JobKey, ours: Waiting, replaced: Waiting | None) -> None:
         """A reservation that leads to no job; whom it replaced waits again, unless it runs."""
 
-        def undo(state: KeyState) -> key_slots.Left:
+        def undo(state: KeyState) -> key_slots.Removed:
             left = key_slots.withdraw(state, ours.job_id, request_id=ours.request_id).state
             if replaced is None or left.slot_of(replaced.job_id) is not None:
-                return key_slots.Left(left)
-            return key_slots.Left(key_slots.enqueue(left, replaced))
+                return key_slots.Removed(left)
+            return key_slots.Removed(key_slots.enqueue(left, replaced))
 
         await self._bucket.apply(self.empty(key), undo)
 
@@ -175,7 +176,7 @@ class KeyCoordinator:
         seen = await self._bucket.apply(
             self.empty(key), lambda state: key_slots.confirm(state, slot)
         )
-        if isinstance(seen, key_slots.Lost):
+        if isinstance(seen, key_slots.SlotLost):
             return False
         log.warning(
             "the slot of job %s in key %s is freed: its lease ended without a renewal by worker %s",
@@ -196,8 +197,8 @@ class KeyCoordinator:
 
         def ask(state: KeyState) -> Admission:
             nonlocal replaced
-            keying = self.keying
-            asked = admit(state, waiting, keying.when_full, keying.stale_policy)
+            key_policy = self.key_policy
+            asked = admit(state, waiting, key_policy.when_full, key_policy.stale_policy)
             if isinstance(asked, Replaced):
                 replaced = asked
             elif isinstance(asked, Admitted) and asked.state is not state:
@@ -213,7 +214,7 @@ class KeyCoordinator:
             if self._now() - entered_at <= ABANDONED_AFTER:
                 return False
             latest = await self._by_leader(job_id)
-        return latest is None or latest.head.standing.is_over
+        return latest is None or latest.head.status.is_over
 
     async def latest(self, job_id: str, since: int = 0) -> Latest | None:
         """Not older than `since`, unless the job was purged and nothing is left of it."""
@@ -236,7 +237,7 @@ class KeyCoordinator:
             latest = await self.latest(slot.job_id, slot.since)
             if latest is None:
                 latest = await self._by_leader(slot.job_id)
-            verdict = fence(latest.head.standing if latest else None, slot.token)
+            verdict = fence(latest.head.status if latest else None, slot.token)
             if latest is None or isinstance(verdict, NoFence):
                 return isinstance(verdict, NoFence) and verdict.stale
             event = self._fencing(verdict, key, slot, latest)
@@ -247,21 +248,21 @@ class KeyCoordinator:
     def _fencing(
         self, verdict: EndAsStale | LeaveNote, key: JobKey, slot: Slot, latest: Latest
     ) -> e.Event:
-        standing, now = latest.head.standing, self._now()
+        status, now = latest.head.status, self._now()
         said: e.EventFields = {
             "job": self._address(slot.job_id),
             "context": latest.context,
             "at": now,
-            "tries": standing.tries,
+            "tries": status.tries,
         }
         reason = f"worker {slot.instance} did not renew its slot of key {key.display!r} in time"
         if isinstance(verdict, LeaveNote):
             return e.StaleCompletionIgnored(**said, lost_attempt=slot.token, reason=reason)
         return e.Stale(
             **said,
-            attempt=standing.owner,
+            attempt=status.owner,
             error=JobError(
-                type=Interruption.LEASE_OVER, message=reason, tries=standing.tries, at=now
+                type=Interruption.LEASE_OVER, message=reason, tries=status.tries, at=now
             ),
             concurrency=held_by(key, slot),
         )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from trellis_jobs.model.keys.slots import Lost, Renewed, renew
+from trellis_jobs.model.keys.slots import Renewed, SlotLost, renew
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -39,7 +39,7 @@ class SlotLease:
         "token",
     )
 
-    def __init__(self, empty: KeyState, slot: Slot, keying: KeyPolicy, asked_at: float) -> None:
+    def __init__(self, empty: KeyState, slot: Slot, key_policy: KeyPolicy, asked_at: float) -> None:
         self.empty = empty
         self.token = slot.token
         self.renewed_at = asked_at
@@ -48,9 +48,11 @@ class SlotLease:
         self.is_lost = False
         self.is_renewing = False
         self.is_wanted = False
-        self._ttl = keying.heartbeat_ttl
-        self._interval = keying.heartbeat_interval.total_seconds()
-        self._unconfirmed = (keying.heartbeat_ttl - keying.heartbeat_interval).total_seconds()
+        self._ttl = key_policy.heartbeat_ttl
+        self._interval = key_policy.heartbeat_interval.total_seconds()
+        self._unconfirmed = (
+            key_policy.heartbeat_ttl - key_policy.heartbeat_interval
+        ).total_seconds()
 
     def is_due(self, now: float) -> bool:
         if self.is_renewing or self.is_over(now):
@@ -72,12 +74,12 @@ class SlotLease:
         return self.is_wanted
 
     async def renew(
-        self, bucket: KeyBucket, now: Callable[[], datetime], uptime: Callable[[], float]
+        self, bucket: KeyBucket, now: Callable[[], datetime], monotonic: Callable[[], float]
     ) -> None:
         """Counts from before the write was sent: it may have been stored at once."""
-        asked_at, at = uptime(), now()
+        asked_at, at = monotonic(), now()
 
-        def beat(state: KeyState) -> Renewed | Lost:
+        def beat(state: KeyState) -> Renewed | SlotLost:
             return renew(state, self.token, at=at, ttl=self._ttl)
 
         self.is_renewing, self.is_wanted = True, False
@@ -85,7 +87,7 @@ class SlotLease:
             renewed = await bucket.apply(self.empty, beat)
         finally:
             self.is_renewing = False
-        if isinstance(renewed, Lost):
+        if isinstance(renewed, SlotLost):
             self.is_lost = True
-        elif not self.is_over(uptime()):
+        elif not self.is_over(monotonic()):
             self.renewed_at, self.heartbeat_at, self.expires_at = asked_at, at, at + self._ttl

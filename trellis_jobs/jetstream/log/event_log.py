@@ -29,8 +29,8 @@ from trellis_jobs.jetstream.log.reads import (
     sequence_of,
 )
 from trellis_jobs.model import subjects
+from trellis_jobs.model.job_status import Head, JobStatus
 from trellis_jobs.model.reducer import Illegal, advance, begin
-from trellis_jobs.model.standing import Head, Standing
 from trellis_jobs.model.values import Value
 from trellis_jobs.wire import events as wire
 from trellis_jobs.wire import headers as h
@@ -88,11 +88,11 @@ class EventLog:
         Safe to cut anywhere: a publish whose answer is lost is repeated with the same guard and
         id, and a refusal is checked against the log before it counts.
         """
-        standing = _standing_after(head, event)
-        answer = await self._confirm(self._prepare(head, event, standing), patience)
+        status = _status_after(head, event)
+        answer = await self._confirm(self._prepare(head, event, status), patience)
         if isinstance(answer, Refused):
             return answer
-        return Head(answer, standing.recorded_at(answer))
+        return Head(answer, status.recorded_at(answer))
 
     async def append_first(
         self, event: Begun, *, patience: float, since: float | None = None
@@ -117,10 +117,10 @@ class EventLog:
             return None
         if not steps or len({event.job for _, event in steps}) < len(steps):
             raise ValueError("a batch holds one event of each of its jobs, and at least one")
-        standings = [_standing_after(head, event) for head, event in steps]
+        statuses = [_status_after(head, event) for head, event in steps]
         parts = [
-            self._prepare(head, event, standing)
-            for (head, event), standing in zip(steps, standings, strict=True)
+            self._prepare(head, event, status)
+            for (head, event), status in zip(steps, statuses, strict=True)
         ]
         batch = AtomicBatch.of(parts)
         try:
@@ -133,8 +133,8 @@ class EventLog:
             return last
         at = batch.sequences(last)
         return [
-            Head(at[part.event_id], standing.recorded_at(at[part.event_id]))
-            for part, standing in zip(parts, standings, strict=True)
+            Head(at[part.event_id], status.recorded_at(at[part.event_id]))
+            for part, status in zip(parts, statuses, strict=True)
         ]
 
     async def append_first_many(
@@ -159,7 +159,7 @@ class EventLog:
             newest = await self.head_since(event.job, answer, shared=shared)
             if newest is None:
                 return Lost(None, "the log holds no such job")
-            verdict = advance(newest.standing, event)
+            verdict = advance(newest.status, event)
             if isinstance(verdict, Illegal):
                 return Lost(newest, verdict.reason)
             head = newest
@@ -213,14 +213,14 @@ class EventLog:
         """The job's events from the first one on, and then as they happen."""
         return self._histories.follow(subjects.history(job))
 
-    def _prepare(self, head: Head | None, event: Event, standing: Standing) -> PreparedEvent:
+    def _prepare(self, head: Head | None, event: Event, status: JobStatus) -> PreparedEvent:
         job, guard = event.job, head.sequence if head else 0
         event_id = f"{self._writer}-{next(self._written)}"
         if self._guards:
             block = h.guarded_block(event.context, event_id, guard, subjects.history(job))
         else:
             block = h.block(h.of_event(event.context, event_id) | {h.MESSAGE_ID: event_id})
-        data = wire.encode(event, standing, head.standing.state if head else None)
+        data = wire.encode(event, status, head.status.state if head else None)
         return PreparedEvent(subjects.lifecycle(job, event.kind), data, block, event_id, job, guard)
 
     async def _confirm(
@@ -383,8 +383,8 @@ class EventLog:
         return refusal
 
 
-def _standing_after(head: Head | None, event: Event) -> Standing:
-    standing = advance(head.standing if head else None, event)
-    if isinstance(standing, Illegal):
-        raise ValueError(f"an event that the reducer refuses was to be appended: {standing.reason}")
-    return standing
+def _status_after(head: Head | None, event: Event) -> JobStatus:
+    status = advance(head.status if head else None, event)
+    if isinstance(status, Illegal):
+        raise ValueError(f"an event that the reducer refuses was to be appended: {status.reason}")
+    return status

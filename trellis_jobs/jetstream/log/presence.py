@@ -13,7 +13,7 @@ from trellis_jobs.jetstream.client.connection import Connection, ConnectionLost,
 from trellis_jobs.jetstream.client.server_info import server_time
 from trellis_jobs.jetstream.log.reads import sequence_of
 from trellis_jobs.model import subjects
-from trellis_jobs.model.presence import WorkerHeartbeat, death_of
+from trellis_jobs.model.presence import WorkerHeartbeat, death_reason
 from trellis_jobs.model.subjects import PresenceSubject
 from trellis_jobs.wire import headers as h
 from trellis_jobs.wire import presence as wire
@@ -55,7 +55,7 @@ class Presence:
             headers = {h.TTL: f"{max(_SHORTEST_TTL, round(self.lifetime))}s"}
         await self._connection.publish(subject, wire.encode(heartbeat), headers=headers)
 
-    async def death_of(self, whose: PresenceSubject, consumer: str) -> str | None:
+    async def death_reason(self, whose: PresenceSubject, consumer: str) -> str | None:
         """Why that worker counts as dead; None while it counts as alive.
 
         The age of its newest heartbeat is measured by the server's clock alone; the queue's
@@ -77,7 +77,7 @@ class Presence:
                 now = await server_time(self._connection, consumer)
         except (JobsError, ConnectionLost, TimeoutError):
             return None
-        return death_of(beat, now - datetime.fromisoformat(stored))
+        return death_reason(beat, now - datetime.fromisoformat(stored))
 
     async def newest(self, service: str, job_type: str, instance: str) -> int | None:
         """The log sequence of the instance's newest heartbeat; 0: there is none, or it left.

@@ -19,7 +19,7 @@ from trellis_jobs.jetstream.log.prepared_event import Refused, read_answer
 from trellis_jobs.model import subjects
 from trellis_jobs.model.events import EventKind
 from trellis_jobs.model.job import Entry, fold
-from trellis_jobs.model.standing import Head
+from trellis_jobs.model.job_status import Head
 from trellis_jobs.model.values import Value
 from trellis_jobs.wire import events as wire
 from trellis_jobs.wire import headers as h
@@ -157,13 +157,13 @@ class LogReads:
     ) -> Latest | None:
         """By the newest event, or by the whole history where that says too little."""
         decoded, sequence = _decode(job, newest), sequence_of(newest)
-        if isinstance(decoded, Entry) and decoded.standing is not None and not shared:
-            return Latest(Head(sequence, decoded.standing), decoded.event.context)
+        if isinstance(decoded, Entry) and decoded.status is not None and not shared:
+            return Latest(Head(sequence, decoded.status), decoded.event.context)
         whole = await self._histories.reaching(job, sequence)
         folded = fold(entries_in(whole))
         if folded is None:
             return None
-        return Latest(Head(whole[-1].sequence, folded.standing), folded.context)
+        return Latest(Head(whole[-1].sequence, folded.status), folded.context)
 
 
 def pause_after(looks: int) -> float:

@@ -74,7 +74,7 @@ def _calls(connection: Connection, features: Features) -> list[_Try]:
         _Try("list queues", f"CONSUMER.LIST.{WORK}"),
         _Try(
             "read all jobs from the log",
-            f"CONSUMER.CREATE.{LOG}.{_NOBODY}.{subjects.EVERYTHING}",
+            f"CONSUMER.CREATE.{LOG}.{_NOBODY}.{subjects.ALL_EVENTS}",
             _ANOTHER,
         ),
         _Try("make and change streams", f"STREAM.UPDATE.{LOG}", _ANOTHER),

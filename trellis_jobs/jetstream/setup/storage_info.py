@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 from trellis_jobs.contract.topology import ADVISORIES, KEYS, LOG, WORK
 from trellis_jobs.errors import JobsError
 from trellis_jobs.jetstream.client import api
-from trellis_jobs.model.fullness import Usage
+from trellis_jobs.model.usage import Usage
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

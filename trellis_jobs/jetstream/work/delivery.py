@@ -16,8 +16,8 @@ from trellis_jobs.model import subjects
 from trellis_jobs.model.attempts import work_identity
 from trellis_jobs.model.delivery_decision import DeliveryRef
 from trellis_jobs.model.events import Begun
+from trellis_jobs.model.job_status import Head
 from trellis_jobs.model.settlement import Ack, Answer, Nak, NoAck, Term
-from trellis_jobs.model.standing import Head
 from trellis_jobs.wire import events as wire
 from trellis_jobs.wire import headers as h
 from trellis_jobs.wire.events import Undecodable
@@ -41,7 +41,7 @@ class Delivery:
     `lease`: it is ours for so long from when it came.
     """
 
-    __slots__ = ("_connection", "_uptime", "begun", "delivered", "head", "job", "lease", "reply")
+    __slots__ = ("_connection", "_monotonic", "begun", "delivered", "head", "job", "lease", "reply")
 
     def __init__(
         self,
@@ -50,10 +50,10 @@ class Delivery:
         begun: Begun,
         delivered: DeliveryRef,
         head: Head,
-        uptime: Callable[[], float],
+        monotonic: Callable[[], float],
     ) -> None:
         self._connection = connection
-        self._uptime = uptime
+        self._monotonic = monotonic
         self.lease = lease
         self.reply = lease.reply
         self.begun = begun
@@ -67,7 +67,7 @@ class Delivery:
         A late NAK is not sent: it would take the message from whoever has it now (design D7).
         """
         data = answer_bytes(answer)
-        if data is None or (isinstance(answer, Nak) and self.lease.has_lapsed(self._uptime())):
+        if data is None or (isinstance(answer, Nak) and self.lease.has_lapsed(self._monotonic())):
             return
         if self._connection.publish_now(self.reply, data):
             return
@@ -114,7 +114,7 @@ def answer_bytes(answer: Answer) -> bytes | None:
 
 
 def read_delivery(
-    connection: Connection, message: Message, ack_wait: float, uptime: Callable[[], float]
+    connection: Connection, message: Message, ack_wait: float, monotonic: Callable[[], float]
 ) -> Delivery | str:
     """The delivery in a message that has just come, or why it is none."""
     info, parsed = read_reply(message.reply), subjects.parse(message.subject)
@@ -126,10 +126,10 @@ def read_delivery(
     entry = wire.decode(message.data, expected=parsed.job, sequence=sequence)
     if isinstance(entry, Undecodable):
         return entry.reason
-    if not isinstance(entry.event, Begun) or entry.standing is None:
+    if not isinstance(entry.event, Begun) or entry.status is None:
         return f"a {entry.event.kind} event begins no run"
     delivered = DeliveryRef(
-        work_identity(info.stream_sequence, info.stored_ns), info.number, entry.standing.run
+        work_identity(info.stream_sequence, info.stored_ns), info.number, entry.status.run
     )
-    lease, head = Lease(message.reply, ack_wait, uptime()), Head(sequence, entry.standing)
-    return Delivery(connection, lease, entry.event, delivered, head, uptime)
+    lease, head = Lease(message.reply, ack_wait, monotonic()), Head(sequence, entry.status)
+    return Delivery(connection, lease, entry.event, delivered, head, monotonic)

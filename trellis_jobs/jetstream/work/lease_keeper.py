@@ -77,7 +77,7 @@ class LeaseKeeper:
         self,
         connect: Callable[[], Awaitable[Connection]],
         now: Callable[[], datetime],
-        uptime: Callable[[], float],
+        monotonic: Callable[[], float],
         interval: float,
         pulse: Pulse | None = None,
         *,
@@ -85,7 +85,7 @@ class LeaseKeeper:
     ) -> None:
         self._connect = connect
         self._now = now
-        self._uptime = uptime
+        self._monotonic = monotonic
         self._pulse = pulse
         self._beaten_at: float | None = None
         self._alongside = alongside
@@ -164,7 +164,7 @@ class LeaseKeeper:
         renewals: set[asyncio.Task[None]] = set()
         try:
             while not self._has_ended:
-                now = self._uptime()
+                now = self._monotonic()
                 for lease in list(self._leases):
                     if lease.is_due(now) and connection.is_up:
                         await self._renew(connection, lease, now)
@@ -198,7 +198,7 @@ class LeaseKeeper:
 
     async def _renew_slot(self, bucket: KeyBucket, slot: SlotLease) -> None:
         try:
-            await slot.renew(bucket, self._now, self._uptime)
+            await slot.renew(bucket, self._now, self._monotonic)
         except JobsError as error:
             log.warning(
                 "the slot of key %s was not renewed: %s",

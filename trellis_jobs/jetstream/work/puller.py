@@ -53,10 +53,10 @@ class WorkQueue:
         service: str,
         queue: JobType[Any, Any],
         receive: Callable[[Delivery | None], None],
-        uptime: Callable[[], float],
+        monotonic: Callable[[], float],
     ) -> None:
         self.ack_wait = queue.ack_wait
-        self._uptime = uptime
+        self._monotonic = monotonic
         self._lease_seconds = queue.ack_wait.total_seconds()
         self.malformed = 0
         self.owed = 0
@@ -143,7 +143,7 @@ class WorkQueue:
                 self._receive(None)
             return
         self._owe_less(1)
-        delivery = read_delivery(self._connection, message, self._lease_seconds, self._uptime)
+        delivery = read_delivery(self._connection, message, self._lease_seconds, self._monotonic)
         if isinstance(delivery, Delivery):
             self._receive(delivery)
         else:

@@ -41,7 +41,7 @@ class Rejected(Value, frozen=True):
     why: Full
 
 
-class Coalesced(Value, frozen=True):
+class CoalescedInto(Value, frozen=True):
     """No new job: this one does the work already, or will."""
 
     state: KeyState
@@ -56,7 +56,7 @@ class Replaced(Value, frozen=True):
     replaced: Waiting
 
 
-Admission: TypeAlias = Admitted | Rejected | Coalesced | Replaced
+Admission: TypeAlias = Admitted | Rejected | CoalescedInto | Replaced
 
 
 def admit(
@@ -78,7 +78,7 @@ def admit(
         case WhenFull.REJECT:
             return Rejected(state, why)
         case WhenFull.COALESCE:
-            return Coalesced(state, why, oldest(state))
+            return CoalescedInto(state, why, oldest(state))
         case WhenFull.REPLACE_OLDEST:
             return _replace_oldest(state, waiting) if state.queued else Rejected(state, why)
         case _:

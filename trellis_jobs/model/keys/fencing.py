@@ -12,7 +12,7 @@ from trellis_jobs.model.states import JobState
 from trellis_jobs.model.values import Value
 
 if TYPE_CHECKING:
-    from trellis_jobs.model.standing import Standing
+    from trellis_jobs.model.job_status import JobStatus
 
 
 class StalePolicy(StrEnum):
@@ -39,12 +39,12 @@ class NoFence(Value, frozen=True):
 Fence: TypeAlias = EndAsStale | LeaveNote | NoFence
 
 
-def fence(standing: Standing | None, token: str) -> Fence:
+def fence(status: JobStatus | None, token: str) -> Fence:
     """A foreign runtime records no attempts: its active job is taken to run under the slot."""
-    if standing is None or standing.is_over:
-        return NoFence(stale=standing is not None and standing.state is JobState.STALE)
-    if standing.state is not JobState.ACTIVE:
+    if status is None or status.is_over:
+        return NoFence(stale=status is not None and status.state is JobState.STALE)
+    if status.state is not JobState.ACTIVE:
         return LeaveNote()
-    if standing.owner is None or standing.owner.id == token:
+    if status.owner is None or status.owner.id == token:
         return EndAsStale()
     return NoFence()

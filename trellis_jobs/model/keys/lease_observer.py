@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from trellis_jobs.model.keys.state import KeyState, Slot
 
 
-class Sighting(Value, frozen=True):
+class Observation(Value, frozen=True):
     """`since`: the waiter's own monotonic time when it first saw the slot just so."""
 
     slot: Slot
@@ -22,23 +22,23 @@ class Sighting(Value, frozen=True):
 
 
 class LeaseObserver(Value, frozen=True):
-    seen: tuple[Sighting, ...] = ()
+    seen: tuple[Observation, ...] = ()
 
-    def look(self, state: KeyState, now: float) -> LeaseObserver:
+    def observe(self, state: KeyState, now: float) -> LeaseObserver:
         known = {sighting.slot.token: sighting for sighting in self.seen}
         return LeaseObserver(
             tuple(
                 before
                 if (before := known.get(slot.token)) is not None and before.slot == slot
-                else Sighting(slot, now)
+                else Observation(slot, now)
                 for slot in state.active
             )
         )
 
-    def over(self, ttl: float, now: float) -> list[Slot]:
+    def expired(self, ttl: float, now: float) -> list[Slot]:
         """The slots whose lease has run out before the waiter's eyes."""
         return [sighting.slot for sighting in self.seen if now - sighting.since >= ttl]
 
-    def next_end(self, ttl: float) -> float | None:
+    def next_expiry(self, ttl: float) -> float | None:
         """When the first of them will be over if nothing changes."""
         return min((sighting.since + ttl for sighting in self.seen), default=None)

@@ -17,7 +17,7 @@ class Acquired(Value, frozen=True):
     state: KeyState
 
 
-class Busy(Value, frozen=True):
+class AllSlotsTaken(Value, frozen=True):
     """Every slot is taken, by others."""
 
     state: KeyState
@@ -39,14 +39,14 @@ class Held(Value, frozen=True):
     slot: Slot
 
 
-Acquisition: TypeAlias = Acquired | Busy | NotFirst | Held
+Acquisition: TypeAlias = Acquired | AllSlotsTaken | NotFirst | Held
 
 
 class Renewed(Value, frozen=True):
     state: KeyState
 
 
-class Lost(Value, frozen=True):
+class SlotLost(Value, frozen=True):
     """The slot is not ours any more."""
 
     state: KeyState
@@ -58,35 +58,36 @@ class Unchanged(Value, frozen=True):
     state: KeyState
 
 
-class Left(Value, frozen=True):
+class Removed(Value, frozen=True):
     """Nothing of the job, or of the slot, is there any more."""
 
     state: KeyState
 
 
-def acquire(state: KeyState, slot: Slot, waiting: Waiting, *, patient: bool) -> Acquisition:
-    """Take a slot for a job; `waiting` says since when it waits, whether or not it is queued.
+def acquire(state: KeyState, slot: Slot, waiting: Waiting, *, may_overtake: bool) -> Acquisition:
+    """Take a slot for a job. `waiting` is the job's entry in the queue, even if it is not queued.
 
-    A job that has a slot takes it back under its new token if it knows more of the log: then the
-    earlier attempt is over, or its start will be refused. The first in the queue need not be
-    patient; the others are once the slot has been free for a moment, so that a first one that is
-    not there holds up nobody.
+    A job that already has a slot gets it back under the new token if the caller knows a newer log
+    sequence than the holder did: the earlier attempt is over, or its start will be refused.
+
+    `may_overtake` lets a job pass older ones. Workers set it once a slot has been free for a
+    while, so that an older job that no worker tries to start does not block the key.
     """
     own = state.slot_of(slot.job_id)
     if own is not None:
         if own.token != slot.token and own.since >= slot.since:
             return Held(state, own)
-        return Acquired(_take_back(withdraw(state, slot.job_id).state, own, slot))
+        return Acquired(_reuse_slot(withdraw(state, slot.job_id).state, own, slot))
     if state.free == 0:
-        return Busy(state)
-    if not patient and len(due_before(waiting, state, slot.started_at)) >= state.free:
+        return AllSlotsTaken(state)
+    if not may_overtake and len(due_before(waiting, state, slot.started_at)) >= state.free:
         return NotFirst(state)
     return Acquired(replace(withdraw(state, slot.job_id).state, active=(*state.active, slot)))
 
 
-def renew(state: KeyState, token: str, *, at: datetime, ttl: timedelta) -> Renewed | Lost:
+def renew(state: KeyState, token: str, *, at: datetime, ttl: timedelta) -> Renewed | SlotLost:
     if all(slot.token != token for slot in state.active):
-        return Lost(state)
+        return SlotLost(state)
     renewed = tuple(
         replace(slot, heartbeat_at=at, expires_at=at + ttl) if slot.token == token else slot
         for slot in state.active
@@ -94,28 +95,28 @@ def renew(state: KeyState, token: str, *, at: datetime, ttl: timedelta) -> Renew
     return Renewed(replace(state, active=renewed))
 
 
-def confirm(state: KeyState, slot: Slot) -> Unchanged | Lost:
+def confirm(state: KeyState, slot: Slot) -> Unchanged | SlotLost:
     """That a slot is still as somebody saw it: reads may be of the past, a write is not."""
-    return Unchanged(replace(state)) if slot in state.active else Lost(state)
+    return Unchanged(replace(state)) if slot in state.active else SlotLost(state)
 
 
-def release(state: KeyState, token: str, *, requeue: Waiting | None = None) -> Left:
+def release(state: KeyState, token: str, *, requeue: Waiting | None = None) -> Removed:
     """Give a slot back; a job that will be tried again takes its place in the queue by its age."""
     if all(slot.token != token for slot in state.active):
-        return Left(state)
+        return Removed(state)
     left = replace(state, active=tuple(slot for slot in state.active if slot.token != token))
-    return Left(left if requeue is None else enqueue(left, requeue))
+    return Removed(left if requeue is None else enqueue(left, requeue))
 
 
-def drop(state: KeyState, token: str, *, counted: bool) -> Left:
+def drop(state: KeyState, token: str, *, counted: bool) -> Removed:
     """Remove a slot whose lease is over; `counted` when its job was ended as stale."""
     left = release(state, token).state
     if counted and left is not state:
         left = replace(left, stale_takeovers=left.stale_takeovers + 1)
-    return Left(left)
+    return Removed(left)
 
 
-def forget(state: KeyState, *job_ids: str, seen: KeyState) -> Left:
+def forget(state: KeyState, *job_ids: str, seen: KeyState) -> Removed:
     """Remove every trace of jobs that are over, or never were.
 
     Of their slots only those `seen` before the log was asked: a newer one belongs to a new run.
@@ -125,18 +126,18 @@ def forget(state: KeyState, *job_ids: str, seen: KeyState) -> Left:
     active = tuple(slot for slot in state.active if slot.token not in tokens)
     queued = tuple(waiting for waiting in state.queued if waiting.job_id not in gone)
     if len(active) == len(state.active) and len(queued) == len(state.queued):
-        return Left(state)
-    return Left(replace(state, active=active, queued=queued))
+        return Removed(state)
+    return Removed(replace(state, active=active, queued=queued))
 
 
-def withdraw(state: KeyState, job_id: str, *, request_id: str | None = None) -> Left:
+def withdraw(state: KeyState, job_id: str, *, request_id: str | None = None) -> Removed:
     """A job no longer waits; with `request_id` only if that very request put it there."""
     queued = tuple(
         waiting
         for waiting in state.queued
         if waiting.job_id != job_id or request_id not in {None, waiting.request_id}
     )
-    return Left(state if len(queued) == len(state.queued) else replace(state, queued=queued))
+    return Removed(state if len(queued) == len(state.queued) else replace(state, queued=queued))
 
 
 def enqueue(state: KeyState, waiting: Waiting) -> KeyState:
@@ -156,7 +157,7 @@ def due_before(waiting: Waiting, state: KeyState, now: datetime) -> list[Waiting
     ]
 
 
-def _take_back(state: KeyState, own: Slot, slot: Slot) -> KeyState:
+def _reuse_slot(state: KeyState, own: Slot, slot: Slot) -> KeyState:
     if own == slot:
         return state
     return replace(state, active=tuple(slot if other is own else other for other in state.active))

@@ -19,10 +19,10 @@ HEAD_START: Final = timedelta(milliseconds=50)
 
 
 class Admit(Value, frozen=True):
-    """`patient`: it has waited long enough for those before it."""
+    """`may_overtake`: it has waited long enough for those before it."""
 
     job_id: str
-    patient: bool = False
+    may_overtake: bool = False
 
 
 class Wait(Value, frozen=True):
@@ -31,12 +31,12 @@ class Wait(Value, frozen=True):
     at_most: timedelta | None = None
 
 
-Turn: TypeAlias = Admit | Wait
+WaiterDecision: TypeAlias = Admit | Wait
 
 
 def next_waiter(
     state: KeyState, line: Sequence[Waiting], *, now: datetime, free_for: timedelta
-) -> Turn:
+) -> WaiterDecision:
     """`line`: those that wait here, oldest first; `free_for`: since when a slot is known free.
 
     A job that still has its slot, from an attempt that was lost, takes it back at once.
@@ -51,5 +51,5 @@ def next_waiter(
     if len(due_before(first, state, now)) < state.free:
         return Admit(first.job_id)
     if free_for >= HEAD_START:
-        return Admit(first.job_id, patient=True)
+        return Admit(first.job_id, may_overtake=True)
     return Wait(HEAD_START - free_for)

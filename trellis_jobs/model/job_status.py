@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from trellis_jobs.model.attempts import Attempt
 
 
-class Standing(Value, frozen=True):
+class JobStatus(Value, frozen=True):
     """`run` is the log sequence of the event that began this run; 0 until that event has one."""
 
     state: JobState
@@ -29,13 +29,13 @@ class Standing(Value, frozen=True):
         return self.state in OVER
 
     @property
-    def tries_are_used_up(self) -> bool:
+    def tries_exhausted(self) -> bool:
         return self.tries >= self.max_tries
 
-    def recorded_at(self, sequence: int) -> Standing:
+    def recorded_at(self, sequence: int) -> JobStatus:
         if self.run:
             return self
-        return Standing(
+        return JobStatus(
             self.state,
             self.tries,
             self.max_tries,
@@ -50,4 +50,4 @@ class Head(Value, frozen=True):
     """A job's newest event as one writer knows it: the guard of that writer's next append."""
 
     sequence: int
-    standing: Standing
+    status: JobStatus

@@ -12,26 +12,26 @@ if TYPE_CHECKING:
     from trellis_jobs.model.job import Job, Run
 
 
-class SecretPlaces(Value, frozen=True):
+class SecretPointers(Value, frozen=True):
     """What a queue declares secret now; jobs carry what it declared when they were created."""
 
     payload: tuple[str, ...] = ()
     result: tuple[str, ...] = ()
 
 
-NONE_DECLARED = SecretPlaces()
+NO_SECRETS = SecretPointers()
 
 
-def shown_job(job: Job, declared: SecretPlaces = NONE_DECLARED) -> Job:
+def redact_job(job: Job, declared: SecretPointers = NO_SECRETS) -> Job:
     """The job with `[secret]` in place of its secrets, in all of its runs."""
     return replace(
         job,
-        run=_shown_run(job.run, declared),
-        earlier_runs=tuple(_shown_run(run, declared) for run in job.earlier_runs),
+        run=_redact_run(job.run, declared),
+        earlier_runs=tuple(_redact_run(run, declared) for run in job.earlier_runs),
     )
 
 
-def shown_event(event: Event, declared: SecretPlaces = NONE_DECLARED) -> Event:
+def redact_event(event: Event, declared: SecretPointers = NO_SECRETS) -> Event:
     """The event with `[secret]` in place of its secrets."""
     if isinstance(event, Begun):
         return replace(event, payload=redacted(event.payload, (*event.secrets, *declared.payload)))
@@ -40,7 +40,7 @@ def shown_event(event: Event, declared: SecretPlaces = NONE_DECLARED) -> Event:
     return event
 
 
-def _shown_run(run: Run, declared: SecretPlaces) -> Run:
+def _redact_run(run: Run, declared: SecretPointers) -> Run:
     return replace(
         run,
         payload=redacted(run.payload, (*run.secrets, *declared.payload)),
