@@ -4,10 +4,11 @@ PYTHON ?= $(shell for p in python3.11 python3 python3.12 python3.13 python3.14; 
 	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$p && break; done)
 BIN := .venv/bin
 PIP := -m pip --disable-pip-version-check -qq
-CODE := $(wildcard trellis_jobs jobs_admin pytest_trellis_jobs tests benchmarks examples)
+CODE := $(wildcard trellis_jobs jobs_admin pytest_trellis_jobs tests benchmarks examples tools)
+PROSE := $(CODE) $(wildcard docs deploy contracts *.md)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup dev check lint types format test fuzz model soak bench bench-peers bench-scale docs site constraints clean
+.PHONY: help setup dev check lint types words format test test-fast fuzz model soak bench bench-peers bench-scale docs site constraints clean
 
 help:  ## list these verbs
 	@awk -F ':.*##' '/^[a-z-]+:.*##/ { printf "  make %-12s%s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -17,7 +18,7 @@ setup: .venv/.stamp .servers/.stamp  ## make .venv and fetch the servers that te
 dev: .venv/.demo  ## run a server, a demo service and its worker, and show what its jobs go through
 	@$(BIN)/trellis-jobs dev
 
-check: lint types  ## formatting, lint, types and layers; changes nothing
+check: lint types words  ## formatting, lint, types, words and layers; changes nothing
 	$(BIN)/pytest -q tests/test_layers.py
 
 lint: setup  ## formatting and lint only
@@ -27,12 +28,19 @@ lint: setup  ## formatting and lint only
 types: setup  ## types only
 	$(BIN)/mypy --strict $(CODE)
 
+words: setup  ## spelling, and words that have a plainer one
+	$(BIN)/codespell $(PROSE)
+	$(BIN)/python -m tools.plain_words
+
 format: setup  ## format the code and mend what lint can mend
 	$(BIN)/ruff format $(CODE)
 	$(BIN)/ruff check --fix $(CODE)
 
 test: check  ## the checks, then every test; what CI runs
-	$(BIN)/pytest -n 4 --dist loadfile
+	$(BIN)/pytest -n 4 --dist loadfile --durations 30
+
+test-fast: setup  ## the tests that need no server: rules, wire format, contracts, layers; under a minute
+	$(BIN)/pytest -q -n 2 tests/model tests/wire tests/contract tests/test_layers.py
 
 fuzz: setup  ## 100,000 spoilt messages through every decoder and past a running worker and admin
 	FUZZ_SEED=$$(date +%s) FUZZ_INPUTS=5000 $(BIN)/pytest -q tests/fuzz
@@ -72,9 +80,9 @@ bench-scale: setup  ## what jobs weigh, and rates with a million of them, some 2
 	$(BIN)/python -m benchmarks scale $(ARGS)
 
 docs: setup  ## write the generated pages of the docs anew
-	$(BIN)/python -m tests.reference.write
-	$(BIN)/python -m tests.model.state_machine
-	$(BIN)/python -m tests.admin.write_contract
+	$(BIN)/python -m tools.reference.write
+	$(BIN)/python -m tools.states_page
+	$(BIN)/python -m tools.rpc_contract
 
 site: setup  ## render the docs as a site, into build/site
 	$(BIN)/mkdocs build --strict

@@ -10,12 +10,12 @@ import pytest
 
 from jobs_admin.api.contract import RPCS, Capability, contract
 from tests.admin.admin_lab import AdminLab
-from tests.admin.write_contract import FILE, text
 from tests.support.lab import Task
+from tools.rpc_contract import FILE, text
 
 
 def test_the_file_is_current() -> None:
-    assert FILE.read_text(encoding="utf-8") == text(), "python -m tests.admin.write_contract"
+    assert FILE.read_text(encoding="utf-8") == text(), "python -m tools.rpc_contract"
 
 
 async def test_the_daemon_knows_these_methods_and_no_others(lab: AdminLab) -> None:

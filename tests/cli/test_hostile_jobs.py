@@ -17,8 +17,8 @@ from tests.cli.forbidden import HOSTILE, forbidden_in, forbidden_in_styled, forb
 from tests.cli.hostile import IN_A_SUBJECT, Planted, beat, plant
 from tests.cli.stage import Stage, stage
 from tests.cli.terminal import on_a_terminal
-from tests.reference.cli_page import commands
 from tests.support.facts import until
+from tools.reference.cli_page import commands
 
 APP: Final = "tests.cli.hostile:service"
 PAYLOAD: Final = orjson.dumps({"words": HOSTILE}).decode()

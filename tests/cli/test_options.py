@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from tests.reference.cli_page import commands
+from tools.reference.cli_page import commands
 
 TAKEN: Final = {
     name.removeprefix("trellis-jobs "): {option for each in command.params for option in each.opts}

@@ -23,7 +23,7 @@ from jobs_admin.api.contract import RPCS
 from jobs_admin.cli import nats_contexts
 from tests.fuzz import samples
 from tests.given import KEY, NOON, REPORT, after, slot, waiting
-from tests.wire.write_vectors import BEAT
+from tools.wire_vectors import BEAT
 from trellis_jobs.contract.bindings import Bindings
 from trellis_jobs.contract.consumer_metadata import CONTRACT, note_of, read_note, standing_note
 from trellis_jobs.contract.manifest import from_manifest, to_manifest

@@ -19,7 +19,7 @@ from tests.given import (
     retried,
     started,
 )
-from tests.wire.write_vectors import (
+from tools.wire_vectors import (
     BEAT,
     CONTRACT,
     FOLDER,

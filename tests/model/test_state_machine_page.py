@@ -1,7 +1,7 @@
 from __future__ import annotations
 
-from tests.model.state_machine import PAGE, page
+from tools.states_page import PAGE, page
 
 
 def test_the_page_about_states_says_what_the_rules_say() -> None:
-    assert PAGE.read_text(encoding="utf-8") == page(), "run: python -m tests.model.state_machine"
+    assert PAGE.read_text(encoding="utf-8") == page(), "run: python -m tools.states_page"

@@ -11,7 +11,7 @@ from hypothesis import given as forall
 from hypothesis import strategies as st
 
 from tests.given import LEADING_TO, NOON, REPORT, completed, created, error, failed, notes, status
-from tests.wire.write_vectors import BEAT, golden, heartbeat_message
+from tools.wire_vectors import BEAT, golden, heartbeat_message
 from trellis_jobs.model.events import EventKind
 from trellis_jobs.model.identity import JobAddress
 from trellis_jobs.model.job import Entry

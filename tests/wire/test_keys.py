@@ -11,7 +11,7 @@ from hypothesis import given as forall
 from hypothesis import strategies as st
 
 from tests.given import CONTEXT, KEY, after, key_state, slot, waiting
-from tests.wire.write_vectors import FOLDER, KEY_STATE, key_state_message
+from tools.wire_vectors import FOLDER, KEY_STATE, key_state_message
 from trellis_jobs.model.keys.backlog import WhenFull, admit
 from trellis_jobs.model.keys.slots import enqueue, renew
 from trellis_jobs.model.keys.state import KeyAddress, KeyState

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given as forall
 
 from tests.given import REPORT, histories
-from tests.wire.write_vectors import BEAT, BORROWED, CONTRACT, FOLDER, golden, texts
+from tools.wire_vectors import BEAT, BORROWED, CONTRACT, FOLDER, golden, texts
 from trellis_jobs.contract.manifest import to_manifest
 from trellis_jobs.model import events as e
 from trellis_jobs.model import subjects
@@ -31,7 +31,7 @@ def test_the_golden_files_are_current_and_complete() -> None:
     found = {path.name: path.read_text(encoding="utf-8") for path in FOLDER.glob("*.json")}
     assert found.keys() >= BORROWED
     ours = {name: text for name, text in found.items() if name not in BORROWED}
-    assert ours == texts(), "if the change is meant, run: python -m tests.wire.write_vectors"
+    assert ours == texts(), "if the change is meant, run: python -m tools.wire_vectors"
 
 
 @pytest.mark.parametrize("kind", EventKind)

@@ -171,7 +171,7 @@ def pause_after(looks: int) -> float:
 
 
 def sequence_of(message: Message) -> int:
-    """The log sequence in a direct get's answer (the server's own line comes last)."""
+    """The log sequence in the answer to a direct get (the server's own line comes last)."""
     return int((message.headers or {})["Nats-Sequence"].rsplit("\n", 1)[-1])
 
 

@@ -1,4 +1,4 @@
-"""Writes docs/explain/states.md from the rules: `python -m tests.model.state_machine`."""
+"""Writes docs/explain/states.md from the rules: `python -m tools.states_page`."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from trellis_jobs.model.events import EventKind
 from trellis_jobs.model.reducer import RULES, Rule, always, is_owner, is_owner_or_no_attempt
 from trellis_jobs.model.states import LIVE, JobState
 
-PAGE: Final = Path(__file__).parents[2] / "docs" / "explain" / "states.md"
+PAGE: Final = Path(__file__).parents[1] / "docs" / "explain" / "states.md"
 
 _PAGE: Final = """\
 # The states of a job
 
-<!-- Generated from trellis_jobs/model/reducer.py by tests/model/state_machine.py. -->
+<!-- Generated from trellis_jobs/model/reducer.py by tools/states_page.py. -->
 
 The legal events of a job's history determine its state. An event that is not legal in the
 job's current state is counted and shown with its reason, and changes nothing.

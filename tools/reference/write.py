@@ -1,4 +1,4 @@
-"""Writes docs/reference/: `python -m tests.reference.write`, or `make docs`."""
+"""Writes docs/reference/: `python -m tools.reference.write`, or `make docs`."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Final
 
-from tests.reference import api_page, cli_page, event_page, rpc_page, settings_page, subject_page
+from tools.reference import api_page, cli_page, event_page, rpc_page, settings_page, subject_page
 
 FOLDER: Final = Path(__file__).parents[2] / "docs" / "reference"
 PAGES: Final[Mapping[str, Callable[[], str]]] = {

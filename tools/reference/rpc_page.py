@@ -10,7 +10,7 @@ from jobs_admin.api.contract import contract
 _PAGE: Final = """\
 # Requests to the admin runtime
 
-<!-- Generated from the contract by tests/reference/rpc_page.py: make docs -->
+<!-- Generated from the contract by tools/reference/rpc_page.py: make docs -->
 
 NATS requests with a JSON object, answered with one by any daemon that runs; what they mean is told
 in [running the admin](../guides/running-the-admin.md). The same as JSON Schema:

@@ -1,6 +1,6 @@
 """The golden messages of contracts/vectors: one of every kind, as our own writers send them.
 
-They are the compatibility promise. To change one on purpose: `python -m tests.wire.write_vectors`.
+They are the compatibility promise. To change one on purpose: `python -m tools.wire_vectors`.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ from trellis_jobs.model.states import JobState
 from trellis_jobs.model.values import replace
 from trellis_jobs.wire import events, headers, keys, presence
 
-FOLDER: Final = Path(__file__).parents[2] / "contracts" / "vectors"
+FOLDER: Final = Path(__file__).parents[1] / "contracts" / "vectors"
 # Made by the original runtimes, not by our writers.
 BORROWED: Final = frozenset({"key-derivation.json", "contract-changes.json"})
 EVENT_ID: Final = "0123456789abcdef01234567"

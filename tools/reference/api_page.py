@@ -18,7 +18,7 @@ _POSITIONAL: Final = inspect.Parameter.POSITIONAL_OR_KEYWORD
 _PAGE: Final = """\
 # The Python API
 
-<!-- Generated from trellis_jobs by tests/reference/api_page.py: make docs -->
+<!-- Generated from trellis_jobs by tools/reference/api_page.py: make docs -->
 
 Everything that `from trellis_jobs import …` offers. How it is used:
 [writing jobs](../guides/writing-jobs.md). The client of the admin runtime is

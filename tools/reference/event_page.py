@@ -15,7 +15,7 @@ _VECTORS: Final = Path(__file__).parents[2] / "contracts" / "vectors"
 _PAGE: Final = """\
 # Events
 
-<!-- Generated from contracts/vectors and the rules by tests/reference/event_page.py: make docs -->
+<!-- Generated from contracts/vectors and the rules by tools/reference/event_page.py: make docs -->
 
 Every change of a job is one message on `trellis.jobs.<service>.<type>.<id>.<event>`: a JSON object
 with these fields, and a few headers. Times are RFC 3339, durations milliseconds. Unknown fields are

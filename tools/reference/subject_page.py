@@ -20,7 +20,7 @@ from trellis_jobs.model import subjects
 _PAGE: Final = """\
 # Subjects, streams and consumers
 
-<!-- Generated from the topology by tests/reference/subject_page.py: make docs -->
+<!-- Generated from the topology by tools/reference/subject_page.py: make docs -->
 
 ```text
 {grammar}

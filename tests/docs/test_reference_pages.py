@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.reference.write import FOLDER, PAGES
+from tools.reference.write import FOLDER, PAGES
 
 
 @pytest.mark.parametrize("name", PAGES)

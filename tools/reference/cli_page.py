@@ -19,7 +19,7 @@ OF_EVERY_CONNECTION: Final = frozenset(ConnectionOptions.__dataclass_fields__)
 _PAGE: Final = """\
 # The command line
 
-<!-- Generated from the commands by tests/reference/cli_page.py: make docs -->
+<!-- Generated from the commands by tools/reference/cli_page.py: make docs -->
 
 First what it is about, then what to do: `trellis-jobs jobs list`. `--help` works everywhere,
 `trellis-jobs --install-completion` teaches the shell. Tables fit the terminal; in a pipe values are

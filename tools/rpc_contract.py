@@ -1,4 +1,4 @@
-"""Writes contracts/trellis.jobs@v1.json: `python -m tests.admin.write_contract`."""
+"""Writes contracts/trellis.jobs@v1.json: `python -m tools.rpc_contract`."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Final
 
 from jobs_admin.api.contract import ID, contract
 
-FILE: Final = Path(__file__).parents[2] / "contracts" / f"{ID}.json"
+FILE: Final = Path(__file__).parents[1] / "contracts" / f"{ID}.json"
 
 
 def text() -> str:

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from tests.reference import cli_page
+from tools.reference import cli_page
 from trellis_jobs import Service
 from trellis_jobs.jetstream.client.connect_options import VARIABLES
 
@@ -17,7 +17,7 @@ _READ: Final = re.compile(r"environ\.get\(\"(\w+)\"\)")
 _PAGE: Final = """\
 # Settings
 
-<!-- Generated from the code by tests/reference/settings_page.py: make docs -->
+<!-- Generated from the code by tools/reference/settings_page.py: make docs -->
 
 Each option has a variable of the environment; what the command line says comes first. Those of one
 queue (tries, delays, keys, deadlines) are declared in code: [job(…)](api.md#declaring). Streams and

@@ -1,1 +1,0 @@
-"""Pages of docs/reference/, written from the code they describe."""
