@@ -15,7 +15,13 @@ from typing import Final
 ROOT: Final = Path(__file__).parent.parent
 SUFFIXES: Final = frozenset({".py", ".md", ".sql"})
 # Folders and files whose prose is checked.
-CHECKED: Final = ("docs/explain/design.md", "docs/explain/glossary.md", "SECURITY.md")
+CHECKED: Final = (
+    "SECURITY.md",
+    "docs/explain/design.md",
+    "docs/explain/glossary.md",
+    "docs/performance.md",
+    "docs/reliability.md",
+)
 
 BETTER: Final = {
     r"whoever|whomever": "name the process or person: the worker, the caller",
