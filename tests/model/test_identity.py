@@ -51,7 +51,7 @@ def test_a_name_too_long_for_the_server_is_refused_in_few_words(place: int) -> N
     names[place] = "x" * MAX_TOKEN_LENGTH
     assert getattr(JobAddress(*names), ("service", "job_type", "job_id")[place]) == names[place]
     names[place] = "x" * 5000
-    with pytest.raises(InvalidToken, match="it has 5000 characters, at most 128") as refused:
+    with pytest.raises(InvalidToken, match="it has 5000 characters, the maximum is 128") as refused:
         JobAddress(*names)
     assert len(str(refused.value)) < 250
 
@@ -63,7 +63,7 @@ def test_a_long_text_that_is_no_name_is_not_quoted_in_full() -> None:
 
 
 def test_no_service_may_be_called_like_the_presence_family() -> None:
-    with pytest.raises(InvalidToken, match=r"'workers'.*reserved for worker presence"):
+    with pytest.raises(InvalidToken, match=r"'workers'.*reserved for worker heartbeats"):
         JobAddress("workers", "render-report", "01JQ")
     assert check_service("worker") == "worker"
 

@@ -223,7 +223,7 @@ def test_a_field_of_the_wrong_type_is_named(path: Path, wrong: object) -> None:
 @pytest.mark.parametrize(
     ("change", "named"),
     [
-        ({"version": 2}, "version 2 is not known, only 1"),
+        ({"version": 2}, "version 2 is not supported, only 1"),
         ({"version": 0}, "version 0"),
         ({"maxActive": 0}, "maxActive must be at least 1"),
         ({"maxQueuedPerKey": -1}, "maxQueuedPerKey must be at least 0"),
@@ -283,7 +283,7 @@ def test_a_context_without_a_trace_is_refused() -> None:
 
 @pytest.mark.parametrize("name", ["service", "jobType", "keyHash"])
 def test_a_state_under_somebody_elses_key_is_none(name: str) -> None:
-    assert "the key about" in reason(body() | {name: "another"})
+    assert "the bucket key for" in reason(body() | {name: "another"})
     other = decode(encode(KEY_STATE), expected=KeyAddress("other", KEY.job_type, KEY.hash))
     assert isinstance(other, Malformed)
 

@@ -1,1 +1,1 @@
-"""Values and rules: what a job is, what may happen to it, and what follows. No I/O, no clock."""
+"""The domain model: jobs, their events and the rules that connect them. No I/O and no clock."""

@@ -1,4 +1,4 @@
-"""One try at a job: who runs it, and which delivery of which work message started it."""
+"""An attempt: one execution of a job by one worker, started from one delivery."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ from trellis_jobs.model.values import Value
 
 
 class Attempt(Value, frozen=True):
-    """`work` names a message of the work queue for good: stream sequence and stored time.
+    """`work` identifies a message of the work queue by its stream sequence and stored time.
 
-    The sequence alone would not do: sequences start again when the stream is recreated.
+    The sequence alone is not unique, because sequences start again when a stream is recreated.
     """
 
     id: str

@@ -1,23 +1,24 @@
-"""How a clock that is wrong is corrected by the server's."""
+"""Correct the machine's clock by the offset from the server's clock."""
 
 from __future__ import annotations
 
 from datetime import timedelta
 from typing import Final
 
-# Less is not worth a correction: it is what networks and unsynchronised clocks usually differ by.
+# Smaller offsets are ignored: network delays and ordinary clock drift cause them all the time.
 MIN_OFFSET: Final = timedelta(seconds=2)
 _MAX_OFFSET_TO_STOP: Final = timedelta(seconds=1)
-# A correction follows the measurements only in such steps, so that time does not jitter.
+# The correction changes only when the measured offset differs by this much, to avoid jitter.
 _STEP: Final = timedelta(milliseconds=500)
-# The server's time is known to half a round trip; a slower answer says too little.
+# A measurement is accurate to half a round trip, so slower ones are discarded.
 MAX_ROUND_TRIP: Final = timedelta(seconds=1)
 
 
 def correction(measured: timedelta, before: timedelta) -> timedelta:
-    """What to add to the own clock, given that the server's is `measured` ahead of it.
+    """Return what to add to the local clock when the server's clock is `measured` ahead of it.
 
-    `before` is the correction so far; one that is in use ends only well below the threshold.
+    `before` is the current correction. Correcting stops at a lower offset than it starts at, so
+    that an offset near the threshold does not switch it on and off.
     """
     limit = _MAX_OFFSET_TO_STOP if before else MIN_OFFSET
     if abs(measured) <= limit:

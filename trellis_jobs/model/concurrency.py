@@ -1,4 +1,4 @@
-"""What events say about a job's key: which it is, who held a slot of it, what the queue decided."""
+"""The key-related parts of events: the job's key, its slot, and the queue policy's decision."""
 
 from __future__ import annotations
 

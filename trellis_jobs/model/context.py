@@ -1,4 +1,4 @@
-"""Request id and W3C trace of a job: made once at creation, the same on every event."""
+"""A job's request id and W3C trace context: created with the job, repeated on every event."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class JobContext(Value, frozen=True):
 
 
 def fresh_traceparent(randomness: int) -> str:
-    """A sampled W3C traceparent from 192 random bits, for work that nobody traces yet."""
+    """Build a sampled W3C traceparent from 192 random bits, for a job created outside any trace."""
     digits = f"{randomness:048x}"
     return f"00-{digits[:32]}-{digits[32:]}-01"
 

@@ -1,4 +1,4 @@
-"""What a worker does with a delivery, given where the log says the job stands."""
+"""Decide what a worker does with a delivery, given the job's status in the log."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ if TYPE_CHECKING:
 
 
 class DeliveryRef(Value, frozen=True):
-    """One delivery of a work message; `run` is the log sequence of the event it stems from."""
+    """One delivery of a work message. `run` is the log sequence of the event that created it."""
 
     work: str
     number: int
     run: int
 
     def supersedes(self, other: DeliveryRef) -> bool:
-        """A later delivery of the same message, or one of a message that came in its place.
+        """True for a later delivery of the same message, or of a message that replaced it.
 
-        A run gets another message only when it has none, so the one met later is the one there is.
+        A run gets a new message only when its old one is gone, so the message seen last is current.
         """
         if self.work == other.work:
             return self.number > other.number
@@ -36,13 +36,13 @@ class Start(Value, frozen=True):
 
 
 class TakeOver(Value, frozen=True):
-    """The attempt that had the job is lost: schedule a retry in its name, then start."""
+    """The attempt that owned the job is lost: write its retry event, then start a new attempt."""
 
     lost: Attempt | None
 
 
 class MarkDead(Value, frozen=True):
-    """Every try is used up, the last one perhaps by an attempt that was lost."""
+    """All tries are used up. `lost` is the attempt that used the last one, if it was lost."""
 
     lost: Attempt | None
 
@@ -56,18 +56,18 @@ class RedeliverLater(Value, frozen=True):
 
 
 class Discard(Value, frozen=True):
-    """Acknowledge: this message has nothing left to do."""
+    """Acknowledge the message without running the job."""
 
     reason: str
 
 
 class Ignore(Value, frozen=True):
-    """Neither acknowledge nor hand back: a newer delivery of this message owns the job."""
+    """Send no acknowledgement, because a newer delivery of this message owns the job."""
 
     reason: str
 
 
-# Why a job is not simply started.
+# Every decision other than starting the job.
 NotStartable: TypeAlias = TakeOver | MarkDead | Expire | RedeliverLater | Discard | Ignore
 Decision: TypeAlias = Start | NotStartable
 
@@ -75,7 +75,7 @@ Decision: TypeAlias = Start | NotStartable
 def decide(
     status: JobStatus, delivered: DeliveryRef, *, now: datetime, seen_idle: bool = False
 ) -> Decision:
-    """`seen_idle`: the job was seen not to run after this delivery of it had come."""
+    """`seen_idle`: the worker saw the job not running at some time after this delivery arrived."""
     if status.run != delivered.run:
         return Discard("the message belongs to another run of the job")
     if status.is_over:
@@ -88,7 +88,7 @@ def decide(
 def _decide_active(status: JobStatus, delivered: DeliveryRef, *, seen_idle: bool) -> Decision:
     owner = status.owner
     if seen_idle:
-        # From an older delivery that was held up: if it dies, the server delivers once more.
+        # An older, delayed delivery started it. If that worker dies, the server redelivers.
         return Ignore("the job was started from another delivery while this one waited")
     if owner is None and delivered.number == 1:
         return Discard("a foreign runtime runs the job from another message")

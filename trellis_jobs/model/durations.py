@@ -1,4 +1,4 @@
-"""Durations in words, the same in every message, table and explanation."""
+"""Format durations for people, the same way in every message, table and explanation."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ _ONE_DECIMAL_BELOW: Final = 10
 
 
 def format_duration(duration: timedelta) -> str:
-    """In its largest unit, with the next one where that is not zero: `2 h 5 min`, `3.2 s`.
+    """Format in the largest unit, and the next smaller one if not zero: `2 h 5 min`, `3.2 s`.
 
-    Clocks of machines differ: a duration below zero is zero.
+    Negative durations, which differing machine clocks can cause, count as zero.
     """
     if duration < _SECOND:
         return f"{_number(max(duration, timedelta()) / _MILLISECOND)} ms"
@@ -34,5 +34,5 @@ def format_duration(duration: timedelta) -> str:
 
 
 def _number(value: float) -> str:
-    """With one digit after the point where it is small."""
+    """Small numbers get one decimal."""
     return f"{value:.{1 if value < _ONE_DECIMAL_BELOW else 0}f}".removesuffix(".0")

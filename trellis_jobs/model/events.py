@@ -1,4 +1,4 @@
-"""The facts a job's history is made of, one class per fact."""
+"""The events of a job's history, one class per kind of event."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class EventKind(StrEnum):
-    """The words of the wire; `retry` is RetryScheduled here, `retried` is an operator's Retried."""
+    """Event names as stored. `retry` is RetryScheduled; `retried` is Retried, by an operator."""
 
     CREATED = "created"
     STARTED = "started"
@@ -42,7 +42,7 @@ class EventKind(StrEnum):
 
 
 class EventFields(TypedDict):
-    """What every event says, ready to be unpacked into the class of one."""
+    """The fields that all events have, as keyword arguments for an event class."""
 
     job: JobAddress
     context: JobContext
@@ -51,7 +51,7 @@ class EventFields(TypedDict):
 
 
 class DecidedFields(TypedDict):
-    """Who decided something about a job, why, and with which request, if anybody asked for it."""
+    """Who decided something about a job, why, and the id of the request, if there was one."""
 
     by: str | None
     reason: str | None
@@ -64,7 +64,7 @@ class AttemptFields(EventFields):
 
 
 class Event(Value, frozen=True, kw_only=True):
-    """`tries` counts the tries used up once this event has happened."""
+    """`tries` is the number of tries used up after this event."""
 
     kind: ClassVar[EventKind]
 
@@ -75,9 +75,9 @@ class Event(Value, frozen=True, kw_only=True):
 
 
 class Begun(Event, frozen=True, kw_only=True):
-    """A run of the job begins: its work message carries this very event.
+    """A run of the job begins. The server copies this event into the run's work message.
 
-    `version` is of the payload; `secrets` are the places in it that are not shown.
+    `version` is the payload's version. `secrets` are JSON Pointers to its secret fields.
     """
 
     payload: Json
@@ -97,7 +97,7 @@ class Created(Begun, frozen=True, kw_only=True):
 
 
 class Retried(Begun, frozen=True, kw_only=True):
-    """An operator began a fresh run of a job that had failed or died."""
+    """An operator started a new run of a failed or dead job."""
 
     kind: ClassVar[EventKind] = EventKind.RETRIED
 
@@ -107,7 +107,7 @@ class Retried(Begun, frozen=True, kw_only=True):
 
 
 class AttemptEvent(Event, frozen=True, kw_only=True):
-    """Said by, or about, one attempt. A foreign runtime records none: then it is None."""
+    """An event about one attempt. `attempt` is None when a foreign runtime wrote the event."""
 
     attempt: Attempt | None
     notes: Notes = NOTHING_NOTED
@@ -115,7 +115,7 @@ class AttemptEvent(Event, frozen=True, kw_only=True):
 
 
 class Started(AttemptEvent, frozen=True, kw_only=True):
-    """`waited_for_key`: how long its delivery did; None where there is no key, or nobody said."""
+    """`waited_for_key`: how long the delivery waited. None without a key, or if not recorded."""
 
     kind: ClassVar[EventKind] = EventKind.STARTED
 
@@ -135,7 +135,7 @@ class Heartbeat(AttemptEvent, frozen=True, kw_only=True):
 
 
 class RetryScheduled(AttemptEvent, frozen=True, kw_only=True):
-    """The attempt is over and the job will be tried again; a takeover names the attempt it ends."""
+    """The attempt is over and the job will be retried. In a takeover, `attempt` is the lost one."""
 
     kind: ClassVar[EventKind] = EventKind.RETRY
 
@@ -144,7 +144,7 @@ class RetryScheduled(AttemptEvent, frozen=True, kw_only=True):
 
 
 class Completed(AttemptEvent, frozen=True, kw_only=True):
-    """`secrets`: the places in its result that are not shown."""
+    """`secrets`: JSON Pointers to the secret fields of the result."""
 
     kind: ClassVar[EventKind] = EventKind.COMPLETED
 
@@ -168,7 +168,7 @@ class Dead(AttemptEvent, frozen=True, kw_only=True):
 
 
 class Stale(AttemptEvent, frozen=True, kw_only=True):
-    """The attempt's key lease ended before the attempt did."""
+    """The attempt's key lease expired while the attempt was running."""
 
     kind: ClassVar[EventKind] = EventKind.STALE
 
@@ -176,7 +176,7 @@ class Stale(AttemptEvent, frozen=True, kw_only=True):
 
 
 class StaleCompletionIgnored(Event, frozen=True, kw_only=True):
-    """A note: an attempt that no longer owned the job wanted to say something."""
+    """A note that an attempt tried to write an event after it had lost the job."""
 
     kind: ClassVar[EventKind] = EventKind.STALE_COMPLETION_IGNORED
 
@@ -185,9 +185,9 @@ class StaleCompletionIgnored(Event, frozen=True, kw_only=True):
 
 
 class Decided(Event, frozen=True, kw_only=True):
-    """Said about the job by somebody other than its worker.
+    """A decision about the job that its worker did not make, such as a cancellation.
 
-    `request` is the id of the request that asked for it: the context is the job's own.
+    `request` is the id of the request that caused it; `context` holds the job's own request id.
     """
 
     by: str | None = None

@@ -1,4 +1,4 @@
-"""Who a job is: the three tokens every subject, row and bucket key is built from."""
+"""Job addresses and ids: the tokens from which subjects, rows and bucket keys are built."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from trellis_jobs.errors import InvalidToken
 from trellis_jobs.model.values import Value
 
 _TOKEN: Final = re.compile(r"[A-Za-z0-9_-]+")
-# Three of them, a prefix and a reply must fit into one line of the protocol: a server closes the
-# connection of whoever sends more than 4096 bytes (max_control_line).
+# Three tokens, a prefix and a reply subject must fit into one protocol line: a server closes the
+# connection of a client that sends more than 4096 bytes (max_control_line).
 MAX_TOKEN_LENGTH: Final = 128
 _CROCKFORD: Final = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
 _FORTY_BITS: Final = (1 << 40) - 1
 _TEN_BITS: Final = [first + second for first in _CROCKFORD for second in _CROCKFORD]
 
-# trellis.jobs.workers.> is the presence family, so no service may take the name.
+# No service may have this name, because trellis.jobs.workers.> holds worker heartbeats.
 PRESENCE_NAME: Final = "workers"
 RESERVED_SERVICES: Final = frozenset({PRESENCE_NAME})
 
@@ -35,10 +35,10 @@ class JobAddress(Value, frozen=True):
 
 def check_token(field: str, value: str) -> str:
     if value.isalnum() and value.isascii() and len(value) <= MAX_TOKEN_LENGTH:
-        return value  # as nearly all are, and no pattern has to be asked
+        return value  # The common case, checked without the regular expression.
     if len(value) > MAX_TOKEN_LENGTH:
         raise InvalidToken(
-            field, value, f"it has {len(value)} characters, at most {MAX_TOKEN_LENGTH} are possible"
+            field, value, f"it has {len(value)} characters, the maximum is {MAX_TOKEN_LENGTH}"
         )
     if not _is_token(value):
         raise InvalidToken(field, value)
@@ -46,7 +46,7 @@ def check_token(field: str, value: str) -> str:
 
 
 def check_token_argument(field: str, value: object) -> str:
-    """Like check_token, of what a caller of the API passed, who may have no type checker."""
+    """Like check_token, but also checks the type, for callers of the API without a type checker."""
     if not isinstance(value, str):
         raise InvalidToken(field, value, f"pass text, not {type(value).__name__}")
     return check_token(field, value)
@@ -54,13 +54,13 @@ def check_token_argument(field: str, value: object) -> str:
 
 @lru_cache(maxsize=1024)
 def _is_token(value: str) -> bool:
-    """Names of services, types and instances are few, and come again and again."""
+    """Cached, because the same few service, type and instance names are checked repeatedly."""
     return _TOKEN.fullmatch(value) is not None
 
 
 def check_service(value: str) -> str:
     if value in RESERVED_SERVICES:
-        raise InvalidToken("service", value, "the name is reserved for worker presence")
+        raise InvalidToken("service", value, "the name is reserved for worker heartbeats")
     return check_token("service", value)
 
 
@@ -69,7 +69,7 @@ def check_service_argument(value: object) -> str:
 
 
 def ulid(milliseconds: int, randomness: int) -> str:
-    """A ULID of a moment (unix milliseconds) and 80 random bits: sortable by creation."""
+    """Build a ULID from Unix milliseconds and 80 random bits; ULIDs sort by creation time."""
     return (
         _timestamp_digits(milliseconds)
         + _base32(randomness >> 40)
@@ -79,11 +79,11 @@ def ulid(milliseconds: int, randomness: int) -> str:
 
 @lru_cache(maxsize=8)
 def _timestamp_digits(milliseconds: int) -> str:
-    """Many ids are made in the same millisecond."""
+    """Cached, because many ids are created in the same millisecond."""
     return _TEN_BITS[milliseconds >> 40] + _base32(milliseconds & _FORTY_BITS)
 
 
 def _base32(number: int) -> str:
-    """Of forty bits: what is no larger than a word of the machine is split quickly."""
+    """Encode 40 bits. Small enough for machine integers, which makes the shifts fast."""
     ten, low = _TEN_BITS, number & 0xFFFFF
     return ten[number >> 30] + ten[number >> 20 & 1023] + ten[low >> 10] + ten[low & 1023]

@@ -1,4 +1,4 @@
-"""A job as its history describes it, folded event by event with the one reducer."""
+"""A job, computed from its history by applying one event after the other."""
 
 from __future__ import annotations
 
@@ -28,11 +28,12 @@ LOGS_KEPT: Final = 1000
 
 
 class Run(Value, frozen=True, kw_only=True):
-    """What one run of the job left behind; an operator's retry begins a fresh one.
+    """One run of the job; an operator's retry starts a new run.
 
-    Of errors and log lines the newest are kept; the history has them all. `begun_by` is who retried
-    the job, `ended_by` who cancelled it, say: nobody, where a handler ended it. `version` is of the
-    payload; `secrets` and `result_secrets` are the places in both that are not shown.
+    Only the newest errors and log lines are kept here; the history has all of them. `begun_by` is
+    the operator who retried the job. `ended_by` is who ended it, for example by cancelling it, and
+    None when its handler ended it. `version` is the payload's version. `secrets` and
+    `result_secrets` are JSON Pointers to the secret fields of payload and result.
     """
 
     payload: Json
@@ -119,14 +120,14 @@ class Job(Value, frozen=True, kw_only=True):
 
     @property
     def why(self) -> str | None:
-        """In words: why the job ended as it did, or what went wrong last."""
+        """Why the job ended, or its last error, as text."""
         if self.run.ended_because is not None or self.last_error is None:
             return self.run.ended_because
         return f"{self.last_error.type}: {self.last_error.message}"
 
 
 class Entry(Value, frozen=True):
-    """An event and its place in the log; `status` is None when a foreign runtime wrote it."""
+    """An event with its log sequence. `status` is None when a foreign runtime wrote the event."""
 
     sequence: int
     event: e.Event
@@ -143,29 +144,29 @@ class Ignored(Value, frozen=True):
 
 
 def reduce(job: Job | None, entry: Entry) -> Applied | Ignored:
-    """Apply one event, or say why the job does not move."""
+    """Apply one event, or return why it is ignored."""
     moved = advance(job.status if job else None, entry.event)
     if isinstance(moved, Illegal):
         return Ignored(job, moved.reason)
-    return Applied(_carry(job, entry.event, moved.recorded_at(entry.sequence)))
+    return Applied(_apply_to_job(job, entry.event, moved.recorded_at(entry.sequence)))
 
 
 def fold(history: Iterable[Entry], job: Job | None = None) -> Job | None:
-    """`job`: as it was before these events."""
+    """Apply the events of a history in order. `job` is the job before these events."""
     for entry in history:
         job = reduce(job, entry).job
     return job
 
 
-def _carry(job: Job | None, event: e.Event, status: JobStatus) -> Job:
-    """Copy what the event brought with it onto the job it moved."""
+def _apply_to_job(job: Job | None, event: e.Event, status: JobStatus) -> Job:
+    """Return the job with the event's data and its new status."""
     if isinstance(event, e.Begun):
         return _begin(job, event, status)
     if job is None:
         raise TypeError(f"{event.kind} cannot begin a job")
     ended_at = event.at if status.is_over and not job.is_over else job.run.ended_at
-    run = _carry_run(job.run, event, ended_at)
-    # Written out: of every event that is projected, replace() would be a sixth of the work.
+    run = _apply_to_run(job.run, event, ended_at)
+    # Written out, because replace() would take a sixth of the time to project an event.
     return Job(
         address=job.address,
         context=job.context,
@@ -197,7 +198,7 @@ def _begin(job: Job | None, event: e.Begun, status: JobStatus) -> Job:
     )
 
 
-def _carry_run(run: Run, event: e.Event, ended_at: datetime | None) -> Run:
+def _apply_to_run(run: Run, event: e.Event, ended_at: datetime | None) -> Run:
     started_at, held = run.started_at, run.concurrency
     result, result_secrets, errors = run.result, run.result_secrets, run.errors
     because, by = run.ended_because, run.ended_by
@@ -211,7 +212,7 @@ def _carry_run(run: Run, event: e.Event, ended_at: datetime | None) -> Run:
         case e.Decided():
             because, by = event.reason, event.by
     notes = event.notes if isinstance(event, e.AttemptEvent) else NOTHING_NOTED
-    # Written out, as above.
+    # Written out for the same reason as in _apply_to_job.
     return Run(
         payload=run.payload,
         began_at=run.began_at,

@@ -1,4 +1,4 @@
-"""Why an attempt did not succeed, as the log keeps it."""
+"""Errors of attempts, as stored in the log."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ TRACEBACK_LIMIT: Final = 8_000
 
 
 class Interruption(StrEnum):
-    """Errors that are not the handler's: their types are fixed words, the rest are class names."""
+    """Error types that the runtime itself records. Other error types are exception class names."""
 
     TIMEOUT = "timeout"
     SHUTDOWN = "shutdown"
@@ -39,7 +39,7 @@ class JobError(Value, frozen=True, kw_only=True):
 
 
 def bounded(text: str, limit: int) -> str:
-    """Keep the beginning, which says what happened, and the end, where tracebacks do."""
+    """Shorten a text, keeping its beginning and its end, where tracebacks name the error."""
     if len(text) <= limit:
         return text
     half = limit // 2

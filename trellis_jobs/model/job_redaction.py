@@ -1,4 +1,4 @@
-"""Jobs and events as they may be shown: without what is secret in their payloads and results."""
+"""Redact the secrets in the payloads and results of jobs and events."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 class SecretPointers(Value, frozen=True):
-    """What a queue declares secret now; jobs carry what it declared when they were created."""
+    """The secrets that a queue declares now. Jobs store those declared at their creation."""
 
     payload: tuple[str, ...] = ()
     result: tuple[str, ...] = ()
@@ -23,7 +23,7 @@ NO_SECRETS = SecretPointers()
 
 
 def redact_job(job: Job, declared: SecretPointers = NO_SECRETS) -> Job:
-    """The job with `[secret]` in place of its secrets, in all of its runs."""
+    """Return the job with `[secret]` in place of its secrets, in all of its runs."""
     return replace(
         job,
         run=_redact_run(job.run, declared),
@@ -32,7 +32,7 @@ def redact_job(job: Job, declared: SecretPointers = NO_SECRETS) -> Job:
 
 
 def redact_event(event: Event, declared: SecretPointers = NO_SECRETS) -> Event:
-    """The event with `[secret]` in place of its secrets."""
+    """Return the event with `[secret]` in place of its secrets."""
     if isinstance(event, Begun):
         return replace(event, payload=redacted(event.payload, (*event.secrets, *declared.payload)))
     if isinstance(event, Completed):

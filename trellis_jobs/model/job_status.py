@@ -1,4 +1,4 @@
-"""Where a job stands: all that the next writer must know, carried by every event of ours."""
+"""The status of a job: all that the next writer must know. Each event of ours includes it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class JobStatus(Value, frozen=True):
-    """`run` is the log sequence of the event that began this run; 0 until that event has one."""
+    """`run` is the log sequence of the event that began this run, or 0 until it is stored."""
 
     state: JobState
     tries: int
@@ -47,7 +47,7 @@ class JobStatus(Value, frozen=True):
 
 
 class Head(Value, frozen=True):
-    """A job's newest event as one writer knows it: the guard of that writer's next append."""
+    """A job's newest event as known to one writer. It guards that writer's next append."""
 
     sequence: int
     status: JobStatus

@@ -1,4 +1,4 @@
-"""What a payload or a result looks like once it is JSON."""
+"""The type of JSON values: encoded payloads and results."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a running handler says about its work: progress and log lines."""
+"""Progress and log lines that a running handler reports."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class LogLine(Value, frozen=True, kw_only=True):
 
 
 class Notes(Value, frozen=True):
-    """Progress and lines not yet in the log; they ride on whatever event is appended next."""
+    """Progress and log lines not yet stored. The attempt's next event carries them."""
 
     progress: Progress | None = None
     lines: tuple[LogLine, ...] = ()

@@ -1,4 +1,4 @@
-"""What a worker tells about itself at regular intervals, and when it counts as dead."""
+"""Worker heartbeats, and when a worker counts as dead."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from trellis_jobs.model.values import Value
 if TYPE_CHECKING:
     from datetime import datetime
 
-# A worker that missed a beat may be slow; one that missed two in a row counts as dead.
+# A worker that missed one heartbeat may be slow; after two in a row it counts as dead.
 HEARTBEATS_MISSED_WHEN_DEAD: Final = 2
-# Of heartbeats that do not name their interval: those of other runtimes.
+# For heartbeats of other runtimes, which do not include their interval.
 DEFAULT_HEARTBEAT_INTERVAL: Final = timedelta(seconds=30)
 
 
 class WorkerHeartbeat(Value, frozen=True, kw_only=True):
-    """`stopping`: the worker's last heartbeat. `interval`: when to expect the next one.
+    """`stopping`: this is the worker's last heartbeat. `interval`: time until the next one.
 
-    `loop_blocked`: the longest time that a handler blocked the worker's event loop lately.
+    `loop_blocked`: the longest recent time for which a handler blocked the event loop.
     `contract`: a digest of the queue's contract in this worker.
     `clock_ahead`: how far the worker's clock is ahead of the server's; negative if it is behind.
     """
@@ -42,9 +42,9 @@ def in_milliseconds(span: timedelta | None) -> int | None:
 
 
 def death_reason(newest: WorkerHeartbeat, age: timedelta) -> str | None:
-    """Why a worker counts as dead, given its newest heartbeat; None while it counts as alive.
+    """Return why a worker counts as dead, given its newest heartbeat, or None if it is alive.
 
-    `age` is by the clock of the server that stored the heartbeat.
+    `age` is measured by the clock of the server that stored the heartbeat.
     """
     if newest.stopping:
         return "stopped"

@@ -1,4 +1,4 @@
-"""Values as they may be shown: without what is secret in them."""
+"""Replace secrets in payloads, results and texts before they are shown."""
 
 from __future__ import annotations
 
@@ -11,33 +11,33 @@ if TYPE_CHECKING:
     from trellis_jobs.model.json_values import Json
 
 REDACTED: Final = "[secret]"
-# In a place of secrets it stands for every item of a list, and every member of an object.
+# In a secret pointer, it matches every item of a list and every member of an object.
 EACH: Final = "*"
-# Shorter values are in nearly every text: replacing them would hide more than the secret.
+# Shorter values occur in nearly every text, so replacing them would hide unrelated characters.
 SHORTEST_SCRUBBED: Final = 3
 
 
 def redacted(value: Json, secrets: Iterable[str]) -> Json:
-    """`secrets`: JSON Pointers, in which `*` stands for every item or member."""
-    for place in secrets:
-        value = _without(value, place.split("/")[1:])
+    """Replace the secret fields. `secrets` are JSON Pointers; `*` matches every item or member."""
+    for pointer in secrets:
+        value = _without(value, pointer.split("/")[1:])
     return value
 
 
-def is_secret(place: str, secrets: Iterable[str]) -> bool:
-    """Whether a place is one of the secret ones, or within one."""
-    steps = place.split("/")
+def is_secret(pointer: str, secrets: Iterable[str]) -> bool:
+    """Whether a JSON Pointer points to a secret field, or into one."""
+    steps = pointer.split("/")
     return any(_leads_to(secret.split("/"), steps) for secret in secrets)
 
 
 def secret_texts(value: Json, secrets: Iterable[str]) -> tuple[str, ...]:
-    """The secret strings and numbers of a value as texts, the longest first."""
-    found = {text for place in secrets for text in _texts_at(value, place.split("/")[1:])}
+    """The secret strings and numbers in a value, as texts, longest first."""
+    found = {text for pointer in secrets for text in _texts_at(value, pointer.split("/")[1:])}
     return tuple(sorted((text for text in found if len(text) >= SHORTEST_SCRUBBED), key=_longest))
 
 
 def scrubbed(text: str, secrets: Iterable[str]) -> str:
-    """A text in which each secret text is replaced, also where `repr` or JSON has escaped it."""
+    """Replace secret texts in a text, also where `repr` or JSON has escaped them."""
     for secret in secrets:
         for form in (secret, repr(secret)[1:-1], json.dumps(secret)[1:-1]):
             text = text.replace(form, REDACTED)
@@ -89,7 +89,7 @@ def _texts_at(value: Json, path: Sequence[str]) -> Iterator[str]:
 
 
 def _texts_in(value: Json) -> Iterator[str]:
-    """The names in a secret object are as secret as its members."""
+    """All texts in a secret value; in an object the names are secret too."""
     if isinstance(value, dict):
         yield from value
         value = list(value.values())

@@ -1,6 +1,6 @@
-"""What every event does in every state: the state diagram of the design, written once.
+"""The state machine of a job: which events are legal in which state, and where they lead.
 
-Code elsewhere asks this table; it never spells a list of states of its own.
+All other code uses this table instead of listing states itself.
 """
 
 from __future__ import annotations
@@ -29,18 +29,21 @@ def always(_: JobStatus, __: e.Event) -> bool:
 
 
 def is_owner(status: JobStatus, event: e.Event) -> bool:
-    """The attempt named by the event owns the job (a foreign runtime names none, owning or not)."""
+    """The event's attempt owns the job. Both are None for the jobs of a foreign runtime."""
     return isinstance(event, e.AttemptEvent) and event.attempt == status.owner
 
 
 def is_owner_or_no_attempt(status: JobStatus, event: e.Event) -> bool:
-    """A claim of an attempt must be the owner's; a verdict on the job itself may be anyone's."""
+    """An event that names an attempt must come from the owner; any writer may name none."""
     named = event.attempt if isinstance(event, e.AttemptEvent) else None
     return named is None or named == status.owner
 
 
 class Rule(Value, frozen=True):
-    """Where an event is legal (None: the job is not there), and where it leads (None: nowhere)."""
+    """The states in which an event is legal (None: no job exists) and the state it leads to.
+
+    `leads_to` is None for events that do not change the state.
+    """
 
     legal_from: frozenset[JobState | None]
     leads_to: JobState | None
@@ -68,7 +71,7 @@ RULES: Final[Mapping[EventKind, Rule]] = {
     EventKind.EXPIRED: _rule(S.EXPIRED, *LIVE),
     EventKind.SKIPPED: _rule(S.SKIPPED, S.PENDING, S.RETRY),
     EventKind.DEAD: _rule(S.DEAD, *LIVE, owner_check=is_owner_or_no_attempt),
-    # None too: retention may have purged the runs before this one.
+    # Legal as the first event too, because retention may have purged the earlier runs.
     EventKind.RETRIED: _rule(S.PENDING, S.FAILED, S.DEAD, None),
     EventKind.DISMISSED: _rule(S.DISMISSED, S.DEAD),
 }
@@ -77,7 +80,7 @@ NOTES: Final = frozenset(kind for kind, rule in RULES.items() if rule.leads_to i
 
 
 def advance(before: JobStatus | None, event: e.Event) -> JobStatus | Illegal:
-    """Where the job stands after one event, or why the event does not count."""
+    """Return the job's status after one event, or why the event is illegal."""
     rule = RULES[event.kind]
     state = before.state if before else None
     if state not in rule.legal_from and not _is_foreign_restart(state, event):
@@ -96,7 +99,7 @@ def begin(event: e.Begun, run: int = 0) -> JobStatus:
 
 
 def _is_foreign_restart(state: JobState | None, event: e.Event) -> bool:
-    # A runtime that records no attempts starts a redelivered job with no retry event between.
+    # A runtime that records no attempts restarts a redelivered job without a retry event.
     return state is S.ACTIVE and isinstance(event, e.Started) and event.attempt is None
 
 
@@ -105,7 +108,7 @@ def _move(before: JobStatus, event: e.Event, leads_to: JobState | None) -> JobSt
         return before
     return JobStatus(
         leads_to,
-        # A verdict may have been written by somebody who had not seen the newest try.
+        # Other events may have been written by a process that had not seen the newest attempt.
         event.tries if isinstance(event, e.AttemptEvent) else before.tries,
         before.max_tries,
         before.run,

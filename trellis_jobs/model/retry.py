@@ -1,4 +1,4 @@
-"""How long to wait before the next try."""
+"""Retry policy: how often to try a job, and the delay before the next try."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ from typing import Final
 
 from trellis_jobs.model.values import Value
 
-# Spreads tries that failed together; only ever longer, so a declared delay is a promise.
+# Random extra delay, as a share, so that jobs that failed together do not retry together.
+# It only lengthens the delay: the declared delay is the minimum.
 JITTER: Final = 0.1
 
 
@@ -16,7 +17,7 @@ class RetryPolicy(Value, frozen=True):
     delays: tuple[timedelta, ...]
 
     def delay_after(self, tries: int, random: float) -> timedelta:
-        """The delay once `tries` tries are used up; the last one repeats. `random` is in [0, 1)."""
+        """The delay after `tries` tries; the last declared one repeats. `random` is in [0, 1)."""
         if not self.delays:
             return timedelta()
         declared = self.delays[min(tries, len(self.delays)) - 1]

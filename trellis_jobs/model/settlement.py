@@ -1,4 +1,4 @@
-"""What the end of an attempt means: the event to append, and the answer to JetStream."""
+"""Settle an attempt: choose the event to append and the acknowledgement for JetStream."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ if TYPE_CHECKING:
     from trellis_jobs.model.json_values import Json
     from trellis_jobs.model.retry import RetryPolicy
 
-# Beyond it a date may not exist, and a handler that asks for more has mistaken the unit.
+# A longer delay could overflow a date, and means that the handler mistook the unit.
 MAX_RETRY_DELAY: Final = timedelta(days=366)
 
 
 class Succeeded(Value, frozen=True):
-    """`secrets`: the places in the result that are not shown."""
+    """`secrets`: JSON Pointers to the secret fields of the result."""
 
     result: Json
     secrets: tuple[str, ...] = ()
@@ -44,19 +44,19 @@ class Fatal(Value, frozen=True):
 
 
 class JobAlreadyEnded(Value, frozen=True):
-    """The job ended under its handler (cancelled, expired), and the handler stopped."""
+    """The job was ended while its handler ran (cancelled, expired), and the handler stopped."""
 
 
 class Superseded(Value, frozen=True):
-    """Another attempt took the job over while this one's handler ran."""
+    """Another attempt took over the job while this attempt's handler ran."""
 
 
 class Interrupted(Value, frozen=True):
-    """The host is shutting down; the job itself did nothing wrong."""
+    """The worker is shutting down, so the attempt does not count as a try."""
 
 
 class ContractMismatch(Value, frozen=True):
-    """This worker's contract rejects the job, and that of another worker accepts it."""
+    """This worker's contract rejects the job, but another worker's contract accepts it."""
 
     error: JobError
     after: timedelta
@@ -76,13 +76,13 @@ class Nak(Value, frozen=True):
 
 
 class Term(Value, frozen=True):
-    """Never deliver this again: nothing we know could make it work."""
+    """Tell the server never to deliver the message again."""
 
     reason: str
 
 
 class NoAck(Value, frozen=True):
-    """No answer at all: the message belongs to somebody else now."""
+    """Send nothing, because the message now belongs to another delivery."""
 
 
 Answer: TypeAlias = Ack | Nak | Term | NoAck
@@ -94,7 +94,7 @@ class Settlement(Value, frozen=True):
 
 
 class AttemptContext(Value, frozen=True):
-    """The attempt that is about to end."""
+    """The attempt that is to be settled, and the settings of its job and queue."""
 
     job: JobAddress
     context: JobContext
@@ -107,7 +107,7 @@ class AttemptContext(Value, frozen=True):
     concurrency: Concurrency | None = None
 
     def event_fields(self, at: datetime) -> e.AttemptFields:
-        """What every event of this attempt says."""
+        """The fields that all events of this attempt have."""
         return {
             "job": self.job,
             "context": self.context,
@@ -126,10 +126,11 @@ def settle(
     random: float,
     notes: Notes = NOTHING_NOTED,
 ) -> Settlement:
-    """Decide the end of one attempt.
+    """Decide the event and the acknowledgement with which an attempt ends.
 
-    The event is appended first, the answer to JetStream comes last: dying in between means a
-    redelivery that finds the job over and acknowledges it, so nothing is lost or done twice.
+    The worker appends the event before it acknowledges the message. If it dies in between, the
+    server redelivers the message to a worker that finds the job ended and acknowledges it, so no
+    job is lost or run twice.
     """
     match outcome:
         case Succeeded(result, secrets):
@@ -139,23 +140,23 @@ def settle(
             return Settlement(done, Ack())
         case Retryable(error, after):
             if running.tries >= running.max_tries or running.is_last_delivery:
-                return _bury(error, running, at, notes)
+                return _mark_dead(error, running, at, notes)
             planned = running.policy.delay_after(running.tries, random)
             return _retry(error, planned if after is None else after, running, at, notes)
         case Fatal(error):
             return _fail(error, running, at, notes)
         case Interrupted():
-            return _give_back(_shutdown(running, at), running, at, notes)
+            return _requeue(_shutdown(running, at), running, at, notes)
         case ContractMismatch(error, after):
-            end = _fail if running.is_last_delivery else partial(_give_back, delay=after)
+            end = _fail if running.is_last_delivery else partial(_requeue, delay=after)
             return end(error, running, at, notes)
         case JobAlreadyEnded() | Superseded():
-            return _leave(outcome, running, at)
+            return _settle_lost_job(outcome, running, at)
         case _:
             assert_never(outcome)
 
 
-def _leave(
+def _settle_lost_job(
     outcome: JobAlreadyEnded | Superseded, running: AttemptContext, at: datetime
 ) -> Settlement:
     if isinstance(outcome, JobAlreadyEnded):
@@ -168,7 +169,7 @@ def _fail(error: JobError, running: AttemptContext, at: datetime, notes: Notes) 
 
 
 def superseded_note(running: AttemptContext, reason: str, at: datetime) -> e.StaleCompletionIgnored:
-    """The note an attempt leaves that no longer owns its job (design D7)."""
+    """The note that an attempt writes when it no longer owns its job (design D7)."""
     return e.StaleCompletionIgnored(
         job=running.job,
         context=running.context,
@@ -189,7 +190,7 @@ def _retry(
     return Settlement(scheduled, Nak(delay))
 
 
-def _bury(error: JobError, running: AttemptContext, at: datetime, notes: Notes) -> Settlement:
+def _mark_dead(error: JobError, running: AttemptContext, at: datetime, notes: Notes) -> Settlement:
     if not running.dead_letters:
         return _fail(error, running, at, notes)
     dead = e.Dead(**running.event_fields(at), notes=notes, error=error)
@@ -205,16 +206,16 @@ def _shutdown(running: AttemptContext, at: datetime) -> JobError:
     )
 
 
-def _give_back(
+def _requeue(
     error: JobError,
     running: AttemptContext,
     at: datetime,
     notes: Notes,
     delay: timedelta = timedelta(),
 ) -> Settlement:
-    """With the try (design D8): the job did nothing wrong."""
-    said = running.event_fields(at)
-    said["tries"] = running.tries - 1
+    """Retry without counting the try, because the job itself did not fail (design D8)."""
+    fields = running.event_fields(at)
+    fields["tries"] = running.tries - 1
     due = at + delay if delay else None
-    retry = e.RetryScheduled(**said, notes=notes, error=error, next_attempt_at=due)
+    retry = e.RetryScheduled(**fields, notes=notes, error=error, next_attempt_at=due)
     return Settlement(retry, Nak(delay))

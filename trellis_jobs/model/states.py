@@ -1,4 +1,4 @@
-"""The states a job can be in, and which of them no worker may leave."""
+"""The states of a job, and which of them are final for workers."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
-"""Every subject this system speaks, built and parsed in one place.
+"""All NATS subjects of this system, built and parsed in one place.
 
 trellis.jobs.<service>.<type>.<id>.<event>                   lifecycle, the log
 trellis.jobs.workers.<service>.<type>.<instance>.heartbeat   presence
 trellis.work.<service>.<type>.<id>                           work, sourced from the log
-trellis.control.jobs.operations.<id>                         changes of many jobs, newest value
+trellis.control.jobs.operations.<id>                         bulk operations, newest value
 rpc.v1.<method>                                              requests to the admin runtime
 """
 
@@ -23,16 +23,16 @@ ALL_WORK: Final = "trellis.work.>"
 ALL_CONTROL: Final = "trellis.control.jobs.>"
 ALL_OPERATIONS: Final = "trellis.control.jobs.operations.*"
 ALL_PRESENCE: Final = "trellis.jobs.workers.>"
-# After the name of the presence family come service, type, instance and "heartbeat".
+# The tokens after trellis.jobs.workers: service, type, instance and "heartbeat".
 PRESENCE_TOKEN_COUNT: Final = 4
 RESERVED_WORK: Final = f"trellis.work.{PRESENCE_NAME}.>"
 WORK_FROM_TOKENS: Final = "trellis.work.{{wildcard(1)}}.{{wildcard(2)}}.{{wildcard(3)}}"
-# Where the original runtimes have the server put work: every job of a queue under one subject.
+# The transforms of the original runtimes, which put all jobs of a queue under one subject.
 WORK_WITHOUT_IDS: Final = frozenset(
     {"trellis.work.$1.$2", "trellis.work.{{wildcard(1)}}.{{wildcard(2)}}"}
 )
 _RPC: Final = "rpc.v1."
-# Inboxes of clients, and what a server puts in their place between accounts.
+# Inboxes of clients, and the reply subjects that servers substitute between accounts.
 _INBOXES: Final = ("_INBOX", "_R_.")
 _KINDS: Final = {kind.value: kind for kind in EventKind}
 
@@ -57,44 +57,44 @@ def lifecycle(job: JobAddress, kind: EventKind) -> str:
 
 
 def of_job(job: JobAddress) -> str:
-    """What the subjects of all events of one job begin with."""
+    """The prefix of the subjects of all events of one job."""
     return f"trellis.jobs.{job.service}.{job.job_type}.{job.job_id}"
 
 
 def history(job: JobAddress) -> str:
-    """Every event of one job: the filter that guards are checked against."""
+    """A filter for all events of one job. The server checks guards against it."""
     return f"{of_job(job)}.>"
 
 
 def of_id(job_id: str) -> str:
-    """Every event of the jobs with this id, whichever queue they are in."""
+    """A filter for all events of jobs with this id, in any queue."""
     return f"trellis.jobs.*.*.{job_id}.*"
 
 
 def matching(
     service: str | None = None, job_type: str | None = None, kind: EventKind | None = None
 ) -> str:
-    """Every event that is of these, of all jobs; presence has more tokens and is left out."""
+    """A filter for job events; None matches any. Heartbeats have more tokens and do not match."""
     return f"trellis.jobs.{service or '*'}.{job_type or '*'}.*.{kind.value if kind else '*'}"
 
 
 def of_service(service: str) -> str:
-    """Every event of every job of a service."""
+    """A filter for all events of all jobs of a service."""
     return matching(service)
 
 
 def all_of_service(service: str) -> str:
-    """The same and whatever else is under the service's name: what it may publish."""
+    """Everything under the service's name: the subjects to which it may publish."""
     return f"trellis.jobs.{service}.>"
 
 
 def presence_of_service(service: str) -> str:
-    """Heartbeats and nothing else: `….workers.<service>.<any>.created` would become work."""
+    """The heartbeats of a service only: `….workers.<service>.<any>.created` would become work."""
     return presence(service, "*", "*")
 
 
 def of_kind(service: str, job_type: str, kind: EventKind) -> str:
-    """One kind of event of every job of a type."""
+    """A filter for one kind of event of all jobs of a type."""
     return matching(service, job_type, kind)
 
 
@@ -115,7 +115,7 @@ def work_of_type(service: str, job_type: str) -> str:
 
 
 def queue_of(work_filter: str) -> tuple[str, str] | None:
-    """Service and type whose work a consumer takes, by what it filters."""
+    """The service and type whose work a consumer with this filter receives, or None."""
     match work_filter.split("."):
         case ["trellis", "work", service, job_type, "*"]:
             return service, job_type
@@ -124,7 +124,7 @@ def queue_of(work_filter: str) -> tuple[str, str] | None:
 
 
 def queue_of_prefix(prefix: str) -> tuple[str, str] | None:
-    """Service and type whose events are published under a prefix."""
+    """The service and type whose events are published under this prefix, or None."""
     match prefix.split("."):
         case ["trellis", "jobs", service, job_type]:
             return service, job_type
@@ -133,7 +133,7 @@ def queue_of_prefix(prefix: str) -> tuple[str, str] | None:
 
 
 def service_of(event_filter: str) -> str | None:
-    """The service whose events a consumer reads; None when it reads those of several."""
+    """The service whose events a consumer reads, or None if it reads those of several."""
     match event_filter.split("."):
         case ["trellis", "jobs", "workers", service, *_] | [
             "trellis",
@@ -151,9 +151,9 @@ def key_state(key: KeyAddress) -> str:
 
 
 def key_address(subject: str) -> KeyAddress | None:
-    """Whose state a subject of the bucket holds."""
+    """The key whose state is stored under a subject of the bucket, or None."""
     match subject.split("."):
-        case ["$KV", "JOBS_KEYS", service, job_type, key_hash]:  # the one that operators see
+        case ["$KV", "JOBS_KEYS", service, job_type, key_hash]:  # KEYS_BUCKET
             return _key_address(service, job_type, key_hash)
         case _:
             return None
@@ -179,12 +179,12 @@ def stream_of_bucket(bucket: str) -> str:
 
 
 def operation(operation_id: str) -> str:
-    """The record of a change of many jobs; only the admin runtime reads and writes it."""
+    """The record of a bulk operation. Only the admin runtime reads and writes it."""
     return f"trellis.control.jobs.operations.{check_token('operation', operation_id)}"
 
 
 def rpc(method: str) -> str:
-    """Of the admin runtime's requests: `Jobs.List` is asked on `rpc.v1.Jobs.List`."""
+    """The subject of an admin runtime method: `Jobs.List` is called on `rpc.v1.Jobs.List`."""
     return f"{_RPC}{method}"
 
 
@@ -193,12 +193,12 @@ def rpc_method(subject: str) -> str:
 
 
 def is_inbox(subject: str) -> bool:
-    """Whether only somebody who waits for an answer may be behind it."""
+    """Whether the subject is a reply inbox."""
     return subject.startswith(_INBOXES)
 
 
 def parse(subject: str) -> LifecycleSubject | PresenceSubject | WorkSubject | None:
-    """Read a subject back, or None when it belongs to nobody here."""
+    """Parse a subject. Returns None if it is not one of this system's subjects."""
     under, _, kind = subject.rpartition(".")
     try:
         job = _job_of_prefix(under) if kind in _KINDS else None
@@ -209,7 +209,7 @@ def parse(subject: str) -> LifecycleSubject | PresenceSubject | WorkSubject | No
 
 @lru_cache(maxsize=8192)
 def _job_of_prefix(under: str) -> JobAddress | None:
-    """Read and checked once for all the events of a job that come soon after each other."""
+    """Cached, because the events of a job arrive close together."""
     match under.split("."):
         case ["trellis", "jobs", service, job_type, job_id]:
             return JobAddress(service, job_type, job_id)

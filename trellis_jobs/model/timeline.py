@@ -1,7 +1,7 @@
-"""A job's history as a story: its events, and what it did or waited for between them.
+"""A job's timeline: its events, and what it did or waited for between them.
 
-All moments are those at which the server stored the events: one clock, in the order of the log,
-whereas the events themselves were written by the clocks of many machines.
+All times are those at which the server stored the events. That is one clock, in log order, whereas
+the timestamps in the events come from the clocks of many machines.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ INTERRUPTIONS: Final = frozenset(
 
 
 class Phase(StrEnum):
-    """WAITING: of a job with a key, when the log does not tell for which of the two."""
+    """WAITING: a job with a key waits for its key or a worker; the log does not show which."""
 
     WAITING_FOR_WORKER = "waiting-for-worker"
     WAITING_FOR_KEY = "waiting-for-key"
@@ -43,7 +43,7 @@ class Phase(StrEnum):
 
 
 class LogRecord(Value, frozen=True):
-    """A message under a job's subjects: the event in it, or why it is none."""
+    """A stored message under a job's subjects. `read` is its entry, or why it is not an event."""
 
     sequence: int
     stored_at: datetime
@@ -51,25 +51,25 @@ class LogRecord(Value, frozen=True):
 
 
 class TimelineEntry(Value, frozen=True):
-    """`job` as it stands afterwards; `ignored` says why the message changed nothing."""
+    """A log record and the job after it. `ignored`: why the record did not change the job."""
 
-    recorded: LogRecord
+    record: LogRecord
     job: Job | None
     ignored: str | None = None
 
     @property
     def at(self) -> datetime:
-        return self.recorded.stored_at
+        return self.record.stored_at
 
     @property
     def event(self) -> e.Event | None:
-        return self.recorded.read.event if isinstance(self.recorded.read, Entry) else None
+        return self.record.read.event if isinstance(self.record.read, Entry) else None
 
 
 class TimelineSpan(Value, frozen=True):
-    """What lay between two events. No `end`: it lasts. `until`: when the next try was due.
+    """The time between two events. `end` is None while it lasts; `until` is when a retry is due.
 
-    `interrupted_by`: the word of the log for what cut a run short that did nothing wrong.
+    `interrupted_by`: the type of the error if the runtime, not the handler, ended the attempt.
     """
 
     phase: Phase
@@ -82,8 +82,8 @@ class TimelineSpan(Value, frozen=True):
         return max(timedelta(), (self.end or now) - self.begin)
 
 
-class _Moved(Value, frozen=True):
-    """An event that moved its job, or began a run of it."""
+class _StateChange(Value, frozen=True):
+    """An event that changed the job's state or began a run."""
 
     at: datetime
     event: e.Event
@@ -91,52 +91,54 @@ class _Moved(Value, frozen=True):
 
 
 def replay(history: Iterable[LogRecord]) -> list[TimelineEntry]:
-    """Each message with what it did to the job, by the one reducer."""
+    """Apply the records of a history in order; each entry has the job after its record."""
     job: Job | None = None
-    told = []
-    for recorded in history:
-        told.append(apply(job, recorded))
-        job = told[-1].job
-    return told
+    entries = []
+    for record in history:
+        entries.append(apply(job, record))
+        job = entries[-1].job
+    return entries
 
 
-def apply(job: Job | None, recorded: LogRecord) -> TimelineEntry:
-    if isinstance(recorded.read, str):
-        return TimelineEntry(recorded, job, recorded.read)
-    reduced = reduce(job, recorded.read)
+def apply(job: Job | None, record: LogRecord) -> TimelineEntry:
+    if isinstance(record.read, str):
+        return TimelineEntry(record, job, record.read)
+    reduced = reduce(job, record.read)
     if isinstance(reduced, Ignored):
-        return TimelineEntry(recorded, job, reduced.reason)
-    return TimelineEntry(recorded, reduced.job)
+        return TimelineEntry(record, job, reduced.reason)
+    return TimelineEntry(record, reduced.job)
 
 
 def job_at(history: Iterable[LogRecord], moment: datetime) -> Job | None:
-    """The job as it was then: folded from what the server had stored by that time."""
-    told = replay(recorded for recorded in history if recorded.stored_at <= moment)
-    return told[-1].job if told else None
+    """The job as of `moment`, computed from the records that the server had stored by then."""
+    entries = replay(record for record in history if record.stored_at <= moment)
+    return entries[-1].job if entries else None
 
 
 def timeline(history: Iterable[LogRecord], now: datetime) -> list[TimelineEntry | TimelineSpan]:
-    """What lay between two moves of the job stands before the second, after any notes of it."""
-    told: list[TimelineEntry | TimelineSpan] = []
-    before: _Moved | None = None
-    for each in replay(history):
-        moved = _move_in(each)
-        if before is not None and moved is not None:
-            told.extend(_between(before, moved, now))
-        before = moved or before
-        told.append(each)
+    """Entries in log order, with a span before each state change, after the notes within it."""
+    parts: list[TimelineEntry | TimelineSpan] = []
+    before: _StateChange | None = None
+    for entry in replay(history):
+        change = _state_change(entry)
+        if before is not None and change is not None:
+            parts.extend(_spans_between(before, change, now))
+        before = change or before
+        parts.append(entry)
     if before is not None and not before.job.is_over:
-        told.extend(_between(before, None, now))
-    return told
+        parts.extend(_spans_between(before, None, now))
+    return parts
 
 
-def _move_in(each: TimelineEntry) -> _Moved | None:
-    if each.ignored is not None or each.event is None or each.job is None:
+def _state_change(entry: TimelineEntry) -> _StateChange | None:
+    if entry.ignored is not None or entry.event is None or entry.job is None:
         return None
-    return None if each.event.kind in NOTES else _Moved(each.at, each.event, each.job)
+    return None if entry.event.kind in NOTES else _StateChange(entry.at, entry.event, entry.job)
 
 
-def _between(before: _Moved, then: _Moved | None, now: datetime) -> list[TimelineSpan]:
+def _spans_between(
+    before: _StateChange, then: _StateChange | None, now: datetime
+) -> list[TimelineSpan]:
     end = then.at if then else None
     if before.job.is_over:
         return [TimelineSpan(Phase.OVER, before.at, end)]
@@ -153,8 +155,8 @@ def _between(before: _Moved, then: _Moved | None, now: datetime) -> list[Timelin
     ]
 
 
-def _due(before: _Moved) -> datetime | None:
-    """When the next try is due, on the server's clock: the worker's may be another."""
+def _due(before: _StateChange) -> datetime | None:
+    """When the next try is due by the server's clock, which may differ from the worker's."""
     at = before.job.status.next_attempt_at
     if at is None or at <= before.event.at:
         return None
@@ -164,7 +166,7 @@ def _due(before: _Moved) -> datetime | None:
         return at
 
 
-def _interruption(then: _Moved | None) -> str | None:
+def _interruption(then: _StateChange | None) -> str | None:
     match then.event if then else None:
         case e.RetryScheduled(error=error) | e.Dead(error=error) | e.Stale(error=error):
             return error.type if error.type in INTERRUPTIONS else None
@@ -172,16 +174,16 @@ def _interruption(then: _Moved | None) -> str | None:
             return None
 
 
-def _waiting(job: Job, begin: datetime, then: _Moved | None) -> list[TimelineSpan]:
-    """A delivery that waits for its key does so last: whoever gets the key starts at once."""
+def _waiting(job: Job, begin: datetime, then: _StateChange | None) -> list[TimelineSpan]:
+    """The wait for a key comes last, because a job starts as soon as it has its key."""
     end = then.at if then else None
     waited = then.event.waited_for_key if then and isinstance(then.event, e.Started) else None
     if end is None or waited is None:
         is_keyed = job.run.concurrency is not None
         return [TimelineSpan(Phase.WAITING if is_keyed else Phase.WAITING_FOR_WORKER, begin, end)]
-    came = max(begin, end - waited)
+    delivered = max(begin, end - waited)
     parts = (
-        TimelineSpan(Phase.WAITING_FOR_WORKER, begin, came),
-        TimelineSpan(Phase.WAITING_FOR_KEY, came, end),
+        TimelineSpan(Phase.WAITING_FOR_WORKER, begin, delivered),
+        TimelineSpan(Phase.WAITING_FOR_KEY, delivered, end),
     )
     return [part for part in parts if part.end != part.begin]

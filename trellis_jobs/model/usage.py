@@ -1,4 +1,4 @@
-"""How full something is that has a limit, and from when on that is worth a warning."""
+"""Usage of a limited resource, and the thresholds for warnings."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class Level(StrEnum):
 
 
 class Usage(Value, frozen=True):
-    """`what` has a limit, such as "bytes of stream JOBS"; `limit` is above 0."""
+    """`what` names the limited resource, such as "bytes of stream JOBS". `limit` is positive."""
 
     what: str
     used: int

@@ -1,4 +1,4 @@
-"""Running, quiet, terminate: what a worker process is doing, and what may tell it to change."""
+"""The states of a worker process (running, quiet, terminate) and the legal changes."""
 
 from __future__ import annotations
 
@@ -23,5 +23,5 @@ REACHABLE: Final[Mapping[WorkerState, frozenset[WorkerState]]] = {
 
 
 def follow(current: WorkerState, directive: WorkerState) -> WorkerState:
-    """The state after a directive; terminate is never left."""
+    """The state after a directive. A worker never leaves `terminate`."""
     return directive if directive in REACHABLE[current] else current

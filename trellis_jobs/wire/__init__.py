@@ -1,1 +1,1 @@
-"""Bytes to values and back: the camelCase of messages lives here and nowhere else."""
+"""Encode and decode messages. Only this package knows their camelCase field names."""

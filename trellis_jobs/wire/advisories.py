@@ -1,4 +1,4 @@
-"""The server's word that it will deliver a work message no more."""
+"""Decode MaxDeliver advisories: the server will not deliver a work message again."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class MaxDeliveries:
-    """`sequence` is of the message in its stream; whose job it is, only the message says."""
+    """`sequence` is the stream sequence of the message, from which the job can be looked up."""
 
     stream: str
     consumer: str
@@ -23,7 +23,7 @@ class MaxDeliveries:
 
 
 def decode(data: bytes) -> MaxDeliveries | str:
-    """The advisory, or why it is none."""
+    """Return the advisory, or why the bytes are not one."""
     try:
         body = loads(data)
         return MaxDeliveries(
@@ -38,4 +38,4 @@ def decode(data: bytes) -> MaxDeliveries | str:
 
 
 def _either(body: dict[str, Any], name: str, other: str) -> int:
-    return count(body, name if name in body else other, least=1)
+    return count(body, name if name in body else other, minimum=1)

@@ -19,7 +19,7 @@ def to_json(attempt: Attempt) -> dict[str, Any]:
 
 
 def from_json(body: dict[str, Any]) -> Attempt | None:
-    """The attempt that an event or a job names; foreign runtimes name none."""
+    """The attempt in an event or a job. Returns None for foreign runtimes, which write none."""
     if body.get("attempt") is None:
         return None
     attempt = required(body, "attempt", dict)
@@ -27,11 +27,11 @@ def from_json(body: dict[str, Any]) -> Attempt | None:
         required(attempt, "id", str),
         required(attempt, "instanceId", str),
         required(attempt, "work", str),
-        count(attempt, "delivery", least=1),
+        count(attempt, "delivery", minimum=1),
     )
 
 
 @lru_cache(maxsize=8192)
 def _attempt(attempt_id: str, instance: str, work: str, delivery: int) -> Attempt:
-    """Checked and made once for all the events of an attempt that come soon after each other."""
+    """Cached, because the events of an attempt arrive close together."""
     return Attempt(as_token("id", attempt_id), as_token("instanceId", instance), work, delivery)

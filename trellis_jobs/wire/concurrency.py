@@ -29,7 +29,7 @@ def to_json(concurrency: Concurrency) -> dict[str, Any]:
 
 
 def from_json(body: dict[str, Any]) -> Concurrency | None:
-    """The object of an event, if it has one."""
+    """The concurrency object of an event, or None."""
     found = optional(body, "concurrency", dict)
     if found is None:
         return None

@@ -30,7 +30,7 @@ def from_json(body: dict[str, Any]) -> JobContext:
 
 @lru_cache(maxsize=8192)
 def _context(request_id: str, traceparent: str, tracestate: str | None) -> JobContext:
-    """Checked once for all the events of a job that come soon after each other."""
+    """Cached, because the events of a job arrive close together."""
     if not is_traceparent(traceparent):
-        raise BadField(f"traceparent {traceparent!r:.80} is not one of W3C trace context")
+        raise BadField(f"traceparent {traceparent!r:.80} is not a W3C traceparent")
     return JobContext(request_id, traceparent, tracestate or None)

@@ -1,4 +1,4 @@
-"""An event's JSON as it may be shown: without the secrets of its payload or its result."""
+"""Redact the secrets in the JSON of an event."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ _CONTENTS: Final[tuple[str, ...]] = ("payload", "result")
 
 
 def redact(body: dict[str, Any]) -> dict[str, Any]:
-    """Of an event that was read; it says itself which of its places are secret."""
+    """Redact a decoded event body. The body itself lists its secret fields."""
     secrets = secret_pointers(body, "secrets")
     if not secrets:
         return body
-    told = {name: redacted(body[name], secrets) for name in _CONTENTS if name in body}
-    return {**body, **told}
+    contents = {name: redacted(body[name], secrets) for name in _CONTENTS if name in body}
+    return {**body, **contents}

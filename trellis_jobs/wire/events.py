@@ -1,7 +1,7 @@
 """Lifecycle events ⇄ JSON.
 
-Beyond the fields of the original runtimes every event of ours carries where it leaves the job
-(`maxTries`, `deadline`, `runSeq`, `attempt`, `nextAttemptAt`), so the newest event alone decides.
+In addition to the original runtimes' fields, our events include the job's status after them
+(`maxTries`, `deadline`, `runSeq`, `attempt`, `nextAttemptAt`): readers need only the newest event.
 """
 
 from __future__ import annotations
@@ -41,20 +41,20 @@ from trellis_jobs.wire.fields import (
 if TYPE_CHECKING:
     from trellis_jobs.model.attempts import Attempt
 
-# What few events say: most are read without looking for each of these.
+# Fields that few events have. One check for all of them makes decoding the others faster.
 _RARE_RUN_FIELDS: Final = frozenset(
     {"payloadVersion", "secrets", "deadline", "concurrency", "queuePolicy"}
 )
 _RARE_ATTEMPT_FIELDS: Final = frozenset({"progress", "logs", "concurrency"})
 
 _MILLISECOND: Final = timedelta(milliseconds=1)
-# A hundred years: more is no duration any more, and twice that no date.
+# A hundred years. Larger values could not be added to a date.
 _MAX_WAIT_MS: Final = timedelta(days=36_525) // _MILLISECOND
 
 
 @dataclass(frozen=True, slots=True)
 class Undecodable:
-    """Bytes under a job's subject that are no event, and why."""
+    """A message under a job's subject that is not a valid event, and why."""
 
     sequence: int
     reason: str
@@ -83,9 +83,9 @@ def encode(event: e.Event, status: JobStatus, previous: JobState | None) -> byte
 def decode(
     data: bytes, *, expected: JobAddress, sequence: int, headers: Mapping[str, str] | None = None
 ) -> Entry | Undecodable:
-    """Read an event back; it must be about the job whose subject it was found under."""
+    """Decode an event. Its body must name the same job as the subject it was stored under."""
     if headers is not None and h.is_server_reply(headers):
-        return Undecodable(sequence, "the server's answer to a request, not an event")
+        return Undecodable(sequence, "the server's reply to a request, not an event")
     try:
         body = loads(data)
         event = _decode_event(body, expected)
@@ -170,7 +170,7 @@ def _decode_event(body: dict[str, Any], expected: JobAddress) -> e.Event:
         or body.get("service") != expected.service
     ):
         tokens = [required(body, name, str) for name in ("service", "jobType", "jobId")]
-        raise BadField(f"the body is about {JobAddress(*tokens)}, the subject about {expected}")
+        raise BadField(f"the body names {JobAddress(*tokens)}, the subject {expected}")
     common = {
         "job": expected,
         "context": contexts.from_json(required(body, "context", dict)),
@@ -181,7 +181,7 @@ def _decode_event(body: dict[str, Any], expected: JobAddress) -> e.Event:
 
 
 def _decode_status(body: dict[str, Any], event: e.Event, sequence: int) -> JobStatus | None:
-    """Where the event leaves its job, if the writer said so: foreign runtimes do not."""
+    """The job's status after the event. Returns None for events of foreign runtimes."""
     if isinstance(event, e.Begun):
         return begin(event, run=sequence)
     if "runSeq" not in body:
@@ -192,8 +192,8 @@ def _decode_status(body: dict[str, Any], event: e.Event, sequence: int) -> JobSt
     return JobStatus(
         state,
         event.tries,
-        count(body, "maxTries", least=1),
-        count(body, "runSeq", least=1),
+        count(body, "maxTries", minimum=1),
+        count(body, "runSeq", minimum=1),
         optional_timestamp(body, "deadline"),
         owner=_owner(body, event) if state is JobState.ACTIVE else None,
         next_attempt_at=optional_timestamp(body, "nextAttemptAt"),
@@ -205,7 +205,7 @@ def _owner(body: dict[str, Any], event: e.Event) -> Attempt | None:
 
 
 def _error(body: dict[str, Any]) -> JobError:
-    """The detail, or what can be made of a foreign runtime's plain text."""
+    """The error detail, or an error made from the plain text of a foreign runtime."""
     detail = optional(body, "errorDetail", dict)
     if detail is None:
         return JobError(
@@ -226,7 +226,7 @@ def _begun(make: Callable[..., e.Event], *, is_attributed: bool = False) -> _Dec
         if "payload" not in body:
             raise BadField("payload is missing")
         common["payload"] = any_json(body, "payload")
-        common["max_tries"] = count(body, "maxTries", least=1) if "maxTries" in body else 1
+        common["max_tries"] = count(body, "maxTries", minimum=1) if "maxTries" in body else 1
         if not _RARE_RUN_FIELDS.isdisjoint(body):
             common["version"] = version(body)
             common["secrets"] = secret_pointers(body, "secrets")
@@ -241,7 +241,7 @@ def _begun(make: Callable[..., e.Event], *, is_attributed: bool = False) -> _Dec
 
 
 def _attempt_fields(body: dict[str, Any], common: _Common) -> _Common:
-    """What every event of an attempt says, together with what every event says."""
+    """Add the fields that all events of an attempt have to the common ones."""
     common["attempt"] = attempts.from_json(body)
     if not _RARE_ATTEMPT_FIELDS.isdisjoint(body):
         common["notes"] = notes.from_json(body)
@@ -296,11 +296,11 @@ def _started(body: dict[str, Any], common: _Common) -> e.Event:
 
 
 def _completed(body: dict[str, Any], common: _Common) -> e.Event:
-    said = _attempt_fields(body, common)
-    said["result"] = any_json(body, "result")
+    fields = _attempt_fields(body, common)
+    fields["result"] = any_json(body, "result")
     if "secrets" in body:
-        said["secrets"] = secret_pointers(body, "secrets")
-    return e.Completed(**said)
+        fields["secrets"] = secret_pointers(body, "secrets")
+    return e.Completed(**fields)
 
 
 def _stale_completion_ignored(body: dict[str, Any], common: _Common) -> e.Event:

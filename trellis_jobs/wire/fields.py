@@ -1,4 +1,4 @@
-"""Reading JSON that a stranger may have written: every field is checked as it is taken."""
+"""Read fields of untrusted JSON; each is checked when it is read."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _MAX_POINTERS: Final = 1_000
 
 
 class BadField(ValueError):
-    """A message is not what it should be; turned into a value before it leaves `wire`."""
+    """A field of a message is invalid. Decoders catch it and return a value instead."""
 
 
 def loads(data: bytes) -> dict[str, Any]:
@@ -27,28 +27,29 @@ def loads(data: bytes) -> dict[str, Any]:
     except orjson.JSONDecodeError as error:
         raise BadField(f"not JSON: {error}") from None
     if not isinstance(body, dict):
-        raise BadField(f"a JSON object is expected, this is {type(body).__name__}")
+        raise BadField(f"expected a JSON object, found {type(body).__name__}")
     return body
 
 
 def dumps(body: dict[str, Any]) -> bytes:
-    """JSON with RFC 3339 times; None is left out by the writers, never written as null."""
+    """Encode as JSON with RFC 3339 times. Callers leave out None, so it is not written as null."""
     try:
         return orjson.dumps(body, option=orjson.OPT_UTC_Z)
     except orjson.JSONEncodeError:
-        # Half a surrogate pair, as in a file name that is not UTF-8, must not cost the event.
+        # A lone surrogate, as from a file name that is not UTF-8, must not make an event fail.
         return orjson.dumps(_replace_surrogates(body), option=orjson.OPT_UTC_Z)
 
 
 def add_present(body: dict[str, Any], **fields: object) -> None:
-    """Leave out what is not there: nothing is ever written as null."""
+    """Add the fields that are not None, so that nothing is written as null."""
     body.update({name: value for name, value in fields.items() if value is not None})
 
 
 def is_too_deep(value: Any) -> bool:
-    """JSON can be read deeper than it can be written, and what is read is told within other JSON.
+    """Whether a decoded value is nested too deep to be encoded within another document.
 
-    Of values that were read. Our own writers stay far below that (contract/payload_types.py).
+    orjson decodes deeper values than it encodes. The limit on payloads is far lower
+    (contract/payload_types.py), so only messages of other writers can exceed this one.
     """
     if type(value) is not dict and type(value) is not list:
         return False
@@ -60,7 +61,7 @@ def is_too_deep(value: Any) -> bool:
 
 
 def any_json(body: dict[str, Any], name: str) -> Any:
-    """Whatever a user put there."""
+    """A value of any JSON type, such as a payload."""
     value = body.get(name)
     if is_too_deep(value):
         raise BadField(f"{name} is nested too deep")
@@ -68,7 +69,7 @@ def any_json(body: dict[str, Any], name: str) -> Any:
 
 
 def required(body: dict[str, Any], name: str, kind: type[T]) -> T:
-    """JSON has no types but its own: a truth value is no number, and databases hold 64 bits."""
+    """A field of exactly this type: bool is not int, and integers must fit into 64 bits."""
     value = body.get(name)
     if type(value) is kind and (kind is not int or abs(body[name]) < _INT64_LIMIT):
         return value
@@ -81,23 +82,23 @@ def optional(body: dict[str, Any], name: str, kind: type[T]) -> T | None:
 
 
 def non_empty_text(body: dict[str, Any], name: str) -> str:
-    """Not empty."""
+    """A string that is not empty."""
     value = required(body, name, str)
     if not value:
         raise BadField(f"{name} cannot be empty")
     return value
 
 
-def count(body: dict[str, Any], name: str, *, least: int = 0) -> int:
+def count(body: dict[str, Any], name: str, *, minimum: int = 0) -> int:
     value = body.get(name)
-    if type(value) is int and least <= value < _INT64_LIMIT:
+    if type(value) is int and minimum <= value < _INT64_LIMIT:
         return value
     found = required(body, name, int)
-    raise BadField(f"{name} must be at least {least}, found {found}")
+    raise BadField(f"{name} must be at least {minimum}, found {found}")
 
 
 def as_token(name: str, value: str) -> str:
-    """What becomes part of a subject somewhere: unchecked, it could be a command to the server."""
+    """Check a value that becomes part of a subject; a line break in it would inject a command."""
     try:
         return check_token(name, value)
     except InvalidToken as error:
@@ -109,15 +110,15 @@ def token(body: dict[str, Any], name: str) -> str:
 
 
 def version(body: dict[str, Any]) -> int:
-    """Of a payload: the first, where nobody says."""
-    return count(body, "payloadVersion", least=1) if "payloadVersion" in body else 1
+    """The payload's version, 1 if absent."""
+    return count(body, "payloadVersion", minimum=1) if "payloadVersion" in body else 1
 
 
 def secret_pointers(body: dict[str, Any], name: str) -> tuple[str, ...]:
-    """Where in a value secrets are."""
+    """JSON Pointers to the secret fields of a value."""
     found = optional(body, name, list) or ()
-    if len(found) > _MAX_POINTERS or not all(isinstance(place, str) for place in found):
-        raise BadField(f"{name} must be a list of at most {_MAX_POINTERS} texts")
+    if len(found) > _MAX_POINTERS or not all(isinstance(pointer, str) for pointer in found):
+        raise BadField(f"{name} must be a list of at most {_MAX_POINTERS} strings")
     return tuple(found)
 
 
@@ -129,16 +130,16 @@ def objects(body: dict[str, Any], name: str) -> list[dict[str, Any]]:
 
 
 def timestamp(body: dict[str, Any], name: str) -> datetime:
-    non_empty_text = body.get(name)
-    if type(non_empty_text) is not str:
-        non_empty_text = required(body, name, str)
+    text = body.get(name)
+    if type(text) is not str:
+        text = required(body, name, str)
     try:
-        at = datetime.fromisoformat(non_empty_text.upper())
+        at = datetime.fromisoformat(text.upper())
         if at.tzinfo is not None:
             return at if at.tzinfo is UTC else at.astimezone(UTC)
     except (ValueError, OverflowError):
-        raise BadField(f"{name} must be an RFC 3339 time, found {non_empty_text!r:.80}") from None
-    raise BadField(f"{name} must name its offset from UTC, found {non_empty_text!r:.80}")
+        raise BadField(f"{name} must be an RFC 3339 time, found {text!r:.80}") from None
+    raise BadField(f"{name} must include its offset from UTC, found {text!r:.80}")
 
 
 def optional_timestamp(body: dict[str, Any], name: str) -> datetime | None:

@@ -1,4 +1,4 @@
-"""NATS headers of an event: one builder for every publisher, one check for every reader."""
+"""NATS headers of events: built for publishers, checked for readers."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ TTL: Final = "Nats-TTL"
 BATCH_ID: Final = "Nats-Batch-Id"
 BATCH_SEQUENCE: Final = "Nats-Batch-Sequence"
 BATCH_COMMIT: Final = "Nats-Batch-Commit"
-# Of a request to the admin runtime that only asks whether it may be sent.
+# Marks a request to the admin runtime that only tests whether publishing it is permitted.
 PERMISSION_CHECK: Final = "permission-check"
 
-# A stored message that carries these was written by the server itself, answering a request whose
-# reply subject somebody pointed at a job (design D21).
+# A stored message with one of these headers is a reply of the server itself, to a request whose
+# reply subject was the subject of a job (design D21).
 OF_SERVER_REPLIES: Final = frozenset({"Nats-Stream", "Nats-Sequence", "Status"})
 
 _NO_STATUS: Final = b"NATS/1.0\r\n"
 
-# Of a sequence, an unsigned 64-bit number. A client may have written the header itself.
+# Limits for sequences, which are unsigned 64-bit numbers: any client can write these headers.
 _MAX_DIGITS: Final = 20
 _SEQUENCE_LIMIT: Final = 2**64
 
@@ -45,18 +45,18 @@ def of_event(context: JobContext, event_id: str) -> dict[str, str]:
 
 
 def block(headers: Mapping[str, str]) -> bytes:
-    """As they go out, before the data."""
+    """Encode headers as the block that precedes the data of a message."""
     lines = "".join([f"{name}: {value}\r\n" for name, value in headers.items()])
     if not lines.count("\n") == lines.count("\r") == len(headers):
-        # A value with a line break would be a header of its own.
+        # A line break in a value would start another header.
         return block({name: " ".join(value.split()) for name, value in headers.items()})
     return f"NATS/1.0\r\n{lines}\r\n".encode()
 
 
 def guarded_block(context: JobContext, event_id: str, sequence: int, subject: str) -> bytes:
-    """Of an event that is refused unless `sequence` is still the newest under `subject`.
+    """Headers of an event that the server refuses unless `sequence` is the newest of `subject`.
 
-    Every append sends this: so what is nearly always all there is to it is written out.
+    The common case is written out, because every append builds this block.
     """
     if context.tracestate or not context.request_id.isprintable():
         guard = {EXPECTED_SEQUENCE: str(sequence), EXPECTED_SUBJECT: subject}
@@ -69,7 +69,7 @@ def guarded_block(context: JobContext, event_id: str, sequence: int, subject: st
 
 
 def in_batch(event_block: bytes, batch_id: str, place: int, size: int) -> bytes:
-    """Of an event that is the `place`-th (from 1) of an atomic batch; the last one commits it."""
+    """Headers of event number `place` (from 1) in an atomic batch; the last one commits it."""
     commit = f"{BATCH_COMMIT}: 1\r\n" if place == size else ""
     lines = f"{BATCH_ID}: {batch_id}\r\n{BATCH_SEQUENCE}: {place}\r\n{commit}\r\n"
     return event_block[: -len("\r\n")] + lines.encode()
@@ -80,14 +80,14 @@ def is_server_reply(headers: Mapping[str, str]) -> bool:
 
 
 def may_be_server_reply(block: bytes) -> bool:
-    """Of headers as they came: those of our own events need not be read to know."""
+    """A quick test of raw headers that is False for our own events, so they need no parsing."""
     return bool(block) and (
         b"Nats-S" in block or b"Status" in block or not block.startswith(_NO_STATUS)
     )
 
 
 def source_sequence(headers: Mapping[str, str]) -> int | None:
-    """The log sequence a work message stems from: sourced by the server, or put back by us.
+    """The log sequence of a work message's event, whether the server sourced it or we requeued it.
 
     Nats-Stream-Source is `<stream>[:C=<consumer>] <sequence> …`; the rest differs by version.
     """

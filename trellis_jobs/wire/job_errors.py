@@ -30,5 +30,5 @@ def from_json(detail: dict[str, Any]) -> JobError:
 
 
 def text(error: JobError) -> str:
-    """In one line, as the original runtimes write an error."""
+    """The error as one line, as the original runtimes write it."""
     return f"{error.type}: {error.message}"

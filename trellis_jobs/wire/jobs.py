@@ -1,7 +1,7 @@
-"""A folded job ⇄ JSON: what operators are shown, and what the projection keeps of it.
+"""Jobs ⇄ JSON, as shown to operators and stored in the projection.
 
-The fields of the original runtimes, and beyond them the errors, the earlier runs, the owner and the
-time of the next try. What is secret in a payload or a result stays in the log, and is not here.
+The fields are those of the original runtimes, and the errors, the earlier runs, the owner and the
+time of the next try. Secrets in payloads and results are redacted: they stay in the log.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from trellis_jobs.wire.fields import (
 
 
 def to_json(job: Job) -> dict[str, Any]:
-    """Without log lines: there may be a thousand of them, and few readers want any."""
+    """Encode a job without its log lines: there may be a thousand, and few readers need them."""
     status = job.status
     body: dict[str, Any] = {
         "id": job.id,
@@ -56,7 +56,7 @@ def to_json(job: Job) -> dict[str, Any]:
 
 
 def from_json(body: dict[str, Any]) -> Job:
-    """What to_json() made; raises BadField for anything else."""
+    """Decode the output of to_json(). Raises BadField for anything else."""
     return Job(
         address=JobAddress(
             required(body, "service", str), required(body, "type", str), required(body, "id", str)
@@ -79,7 +79,7 @@ def from_json(body: dict[str, Any]) -> Job:
 
 
 def _run_json(run: Run) -> dict[str, Any]:
-    """Written out: it is made of every job that is projected, and most of it is not there."""
+    """Written out for speed: it runs for every projected job, and most fields are absent."""
     body: dict[str, Any] = {
         "payload": redacted(run.payload, run.secrets),
         "beganAt": run.began_at,

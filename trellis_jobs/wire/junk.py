@@ -1,4 +1,4 @@
-"""Which messages under the log's subjects no version of ours can have written."""
+"""Recognize messages under the log's subjects that no version of ours can have written."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ if TYPE_CHECKING:
 
 
 def is_junk(subject: str, data: bytes, headers: Mapping[str, str]) -> bool:
-    """False for every event and heartbeat, and for what could be one of a newer version.
+    """False for events and heartbeats, including those that a newer version may have written.
 
-    A newer version may write kinds and fields that this one cannot read. But its body is a JSON
-    object about the job that the subject names, and it never carries the headers of a server's
+    A newer version may write kinds and fields that this version cannot read. But its body is a
+    JSON object that names the same job as the subject, and it never has the headers of a server's
     reply (design D21).
     """
     if not isinstance(log.read(subject, 0, data, headers), Undecodable):

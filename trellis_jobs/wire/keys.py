@@ -1,7 +1,7 @@
-"""Key states ⇄ JSON, version 1: the same value in every Trellis runtime.
+"""Key states ⇄ JSON, version 1: the format is the same in all Trellis runtimes.
 
-Fields that another runtime added are kept; a state that is not what it should be is reported and
-never reset, because resetting it would forget who runs.
+Fields that another runtime added are preserved. A malformed state is reported and never reset,
+because a reset would lose track of the running jobs.
 """
 
 from __future__ import annotations
@@ -68,22 +68,22 @@ _CONTEXT: Final = frozenset(["requestId", "traceId", "traceparent", "tracestate"
 
 @dataclass(frozen=True, slots=True)
 class Malformed:
-    """Somebody's bytes where a key state should be, and why they are none."""
+    """The stored value is not a valid key state, and why."""
 
     reason: str
 
 
 class WaitingEntryCache:
-    """The entries of a key that wait, as they were last written: most of them stay the same."""
+    """Encoded queue entries of a key, kept because most of them are the same in the next write."""
 
     __slots__ = ("_fragments",)
 
     def __init__(self) -> None:
         self._fragments: dict[int, tuple[Waiting, orjson.Fragment]] = {}
 
-    def of(self, queued: tuple[Waiting, ...]) -> list[orjson.Fragment]:
+    def encode(self, queued: tuple[Waiting, ...]) -> list[orjson.Fragment]:
         before = self._fragments
-        # By identity: an entry is never changed, and is kept alive beside its fragment.
+        # Keyed by object identity: entries are immutable, and the value keeps the entry alive.
         self._fragments = {
             id(waiting): before.get(id(waiting))
             or (waiting, orjson.Fragment(dumps(_waiting_json(waiting))))
@@ -92,8 +92,8 @@ class WaitingEntryCache:
         return [self._fragments[id(waiting)][1] for waiting in queued]
 
 
-def encode(state: KeyState, written: WaitingEntryCache | None = None) -> bytes:
-    """`written` remembers entries from one time to the next."""
+def encode(state: KeyState, cache: WaitingEntryCache | None = None) -> bytes:
+    """`cache` keeps encoded entries for the next call."""
     body = {
         **state.unknown,
         "version": VERSION,
@@ -104,7 +104,7 @@ def encode(state: KeyState, written: WaitingEntryCache | None = None) -> bytes:
         "maxActive": state.max_active,
         "maxQueuedPerKey": state.max_queued,
         "active": [_slot_json(slot) for slot in state.active],
-        "queued": (written or WaitingEntryCache()).of(state.queued),
+        "queued": (cache or WaitingEntryCache()).encode(state.queued),
         "staleTakeoverCount": state.stale_takeovers,
     }
     add_present(body, updatedAt=state.updated_at)
@@ -116,7 +116,7 @@ def decode(data: bytes, *, expected: KeyAddress) -> KeyState | Malformed:
         body = loads(data)
         version = required(body, "version", int)
         if version != VERSION:
-            raise BadField(f"version {version} is not known, only {VERSION}")
+            raise BadField(f"version {version} is not supported, only {VERSION}")
         address = KeyAddress(
             required(body, "service", str),
             required(body, "jobType", str),
@@ -124,7 +124,7 @@ def decode(data: bytes, *, expected: KeyAddress) -> KeyState | Malformed:
             expected.bucket,
         )
         if address != expected:
-            raise BadField(f"the value is about {address}, the key about {expected}")
+            raise BadField(f"the value is for {address}, the bucket key for {expected}")
         return _state(body, address)
     except (BadField, InvalidToken) as problem:
         return Malformed(str(problem))
@@ -134,7 +134,7 @@ def _state(body: dict[str, Any], address: KeyAddress) -> KeyState:
     return KeyState(
         address=address,
         display=required(body, "key", str),
-        max_active=count(body, "maxActive", least=1),
+        max_active=count(body, "maxActive", minimum=1),
         max_queued=count(body, "maxQueuedPerKey") if "maxQueuedPerKey" in body else 0,
         active=tuple(_slot(entry) for entry in objects(body, "active")),
         queued=tuple(_waiting(entry) for entry in objects(body, "queued")),
@@ -217,5 +217,5 @@ def _unknown_of_entry(body: dict[str, Any], known: frozenset[str]) -> dict[str, 
 def _unknown(body: dict[str, Any], known: frozenset[str]) -> dict[str, Any]:
     unknown = {name: value for name, value in body.items() if name not in known}
     if is_too_deep(unknown):
-        raise BadField(f"{sorted(unknown)} are nested too deep to be kept")
+        raise BadField(f"{sorted(unknown)} are nested too deep to be preserved")
     return unknown

@@ -1,4 +1,4 @@
-"""Messages of the log, read: an event, a worker's heartbeat, or neither and why not."""
+"""Decode messages of the log: events and worker heartbeats."""
 
 from __future__ import annotations
 
@@ -18,14 +18,16 @@ if TYPE_CHECKING:
 def read(
     subject: str, sequence: int, data: bytes, headers: Mapping[str, str] | None
 ) -> Entry | WorkerHeartbeat | Undecodable:
-    """A message is an event only if its body agrees with its subject (design D21)."""
+    """Decode a message. An event's body must agree with its subject (design D21)."""
     under = subjects.parse(subject)
     if isinstance(under, subjects.LifecycleSubject):
         decoded = events.decode(data, expected=under.job, sequence=sequence, headers=headers)
         if isinstance(decoded, Undecodable) or decoded.event.kind is under.kind:
             return decoded
-        return Undecodable(sequence, f"a {decoded.event.kind} event under another kind's subject")
+        return Undecodable(
+            sequence, f"a {decoded.event.kind} event under the subject of another kind"
+        )
     if isinstance(under, subjects.PresenceSubject):
         beat = presence.decode(data, expected=under)
         return Undecodable(sequence, beat) if isinstance(beat, str) else beat
-    return Undecodable(sequence, "not under a subject of events")
+    return Undecodable(sequence, "the subject is not one of events or heartbeats")

@@ -11,7 +11,7 @@ from trellis_jobs.wire.fields import BadField, count, dumps, loads, optional, re
 if TYPE_CHECKING:
     from trellis_jobs.model.subjects import PresenceSubject
 
-# More than any worker can mean, and less than a timedelta can hold.
+# An upper bound that a timedelta can represent; no worker needs more.
 _MAX_MS: Final = 10**12
 
 
@@ -41,7 +41,7 @@ def encode(beat: WorkerHeartbeat) -> bytes:
 
 
 def decode(data: bytes, *, expected: PresenceSubject) -> WorkerHeartbeat | str:
-    """The heartbeat, or why these bytes are none."""
+    """Return the heartbeat, or why the bytes are not one."""
     try:
         body = loads(data)
         beat = WorkerHeartbeat(
@@ -64,7 +64,7 @@ def decode(data: bytes, *, expected: PresenceSubject) -> WorkerHeartbeat | str:
         expected.job_type,
         expected.instance,
     ):
-        return f"the body is about {beat.service}/{beat.job_type}, the subject about {expected}"
+        return f"the body names {beat.service}/{beat.job_type}, the subject {expected}"
     return beat
 
 
@@ -75,8 +75,8 @@ def _milliseconds(body: dict[str, Any], name: str) -> timedelta | None:
 
 
 def _offset(body: dict[str, Any]) -> timedelta | None:
-    """Behind the server as well as ahead of it."""
-    told = optional(body, "clockOffsetMs", int)
-    if told is None:
+    """The clock offset, which is negative if the worker's clock is behind the server's."""
+    offset = optional(body, "clockOffsetMs", int)
+    if offset is None:
         return None
-    return timedelta(milliseconds=max(-_MAX_MS, min(told, _MAX_MS)))
+    return timedelta(milliseconds=max(-_MAX_MS, min(offset, _MAX_MS)))

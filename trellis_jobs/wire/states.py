@@ -1,4 +1,4 @@
-"""The state of a job, read from JSON."""
+"""Decode the state of a job."""
 
 from __future__ import annotations
 

@@ -283,8 +283,8 @@ class Parking:
     def _rest_of(self, line: KeyLine, turn: Wait) -> float:
         key_policy, environment = self._desk.keys.key_policy, self._tools.environment
         rests = [key_policy.heartbeat_interval.total_seconds()]
-        if turn.at_most is not None:
-            rests.append(turn.at_most.total_seconds())
+        if turn.timeout is not None:
+            rests.append(turn.timeout.total_seconds())
         next_expiry = line.sightings.next_expiry(key_policy.heartbeat_ttl.total_seconds())
         if next_expiry is not None and key_policy.stale_policy is StalePolicy.FAIL_STALE:
             rests.append(next_expiry - environment.monotonic())

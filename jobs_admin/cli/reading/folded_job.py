@@ -15,7 +15,7 @@ def view_of(told: Sequence[TimelineEntry]) -> JobView | None:
     job = told[-1].job if told else None
     if job is None:
         return None
-    counted = [each.recorded.sequence for each in told if each.ignored is None]
+    counted = [each.record.sequence for each in told if each.ignored is None]
     return JobView.model_validate(
         {
             **wire.to_json(job),

@@ -1,1 +1,1 @@
-"""Keys: how many jobs of one key run at once, and which of them wait."""
+"""Keys: which jobs of one key run, and which wait."""

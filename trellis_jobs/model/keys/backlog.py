@@ -1,4 +1,4 @@
-"""Moves on the waiting side of a key: what becomes of a job that asks to be let in."""
+"""Changes of a key's queue: whether a new job is admitted, rejected, coalesced or replaces one."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Admitted(Value, frozen=True):
 
 
 class Full(Value, frozen=True):
-    """Why there is no room; `limit` is of those that run or of those that wait, as that says."""
+    """Why the key has no room. `limit` is the limit that `reason` names."""
 
     reason: Refusal
     limit: int
@@ -42,7 +42,7 @@ class Rejected(Value, frozen=True):
 
 
 class CoalescedInto(Value, frozen=True):
-    """No new job: this one does the work already, or will."""
+    """No job is created, because the job `existing` does the same work."""
 
     state: KeyState
     why: Full
@@ -50,7 +50,7 @@ class CoalescedInto(Value, frozen=True):
 
 
 class Replaced(Value, frozen=True):
-    """The new job takes the place of the oldest that waits; a running one is never replaced."""
+    """The new job replaces the oldest waiting job. A running job is never replaced."""
 
     state: KeyState
     replaced: Waiting
@@ -65,9 +65,10 @@ def admit(
     when_full: WhenFull,
     stale_policy: StalePolicy = StalePolicy.FAIL_STALE,
 ) -> Admission:
-    """Every accepted job passes through the queue, so free slots count as room in it.
+    """Admit a job to the queue of its key, or apply the policy for a full queue.
 
-    A job that is in already was admitted by an earlier try of the same request.
+    Every admitted job enters the queue, so free slots count as room in it. A job that is already
+    queued or active was admitted by an earlier try of the same request.
     """
     if state.is_queued(waiting.job_id) or state.slot_of(waiting.job_id) is not None:
         return Admitted(state)
@@ -86,12 +87,12 @@ def admit(
 
 
 def oldest(full: KeyState) -> str:
-    """The job that stands for a key that lets no other in: the first that waits, else runs."""
+    """The job to which a full key refers: the first waiting one, else the first running one."""
     return full.queued[0].job_id if full.queued else full.active[0].job_id
 
 
 def _full(state: KeyState, waiting: Waiting, stale_policy: StalePolicy) -> Full:
-    # Told by the clock, because it only words the refusal and decides nothing.
+    # The wall clock is good enough here: this chooses the reason shown, not the outcome.
     overdue = any(slot.expires_at <= waiting.created_at for slot in state.active)
     if stale_policy is StalePolicy.BLOCK and overdue:
         return Full(Refusal.STALE_BLOCKED, state.max_active)

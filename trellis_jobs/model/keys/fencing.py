@@ -1,6 +1,6 @@
-"""What becomes of a job whose slot lease is over, before its slot may go to another.
+"""Fence the holder of an expired slot lease before its slot goes to another job.
 
-The log is told first: whatever the slot's holder wants to append then is refused (design 5).
+An event appended to the job's log makes the server refuse what the holder appends later (design 5).
 """
 
 from __future__ import annotations
@@ -16,22 +16,22 @@ if TYPE_CHECKING:
 
 
 class StalePolicy(StrEnum):
-    """What a lease that is over means: its job is stale, or the key waits for somebody's word."""
+    """On an expired lease, end its job as stale, or block the key until an operator acts."""
 
     FAIL_STALE = "fail-stale"
     BLOCK = "block"
 
 
 class EndAsStale(Value, frozen=True):
-    """The job runs under this slot, or would say so: end it."""
+    """The job runs under this slot: end it as stale."""
 
 
 class LeaveNote(Value, frozen=True):
-    """The slot was taken for a start that is not in the log: a note makes that start fail."""
+    """The slot was acquired, but no start is in the log: append a note, which refuses the start."""
 
 
 class NoFence(Value, frozen=True):
-    """Nothing the holder may still append depends on the slot; `stale`: the job ended so."""
+    """Nothing the holder may still append depends on the slot. `stale`: the job ended as stale."""
 
     stale: bool = False
 
@@ -40,7 +40,7 @@ Fence: TypeAlias = EndAsStale | LeaveNote | NoFence
 
 
 def fence(status: JobStatus | None, token: str) -> Fence:
-    """A foreign runtime records no attempts: its active job is taken to run under the slot."""
+    """Decide how to fence the holder. It owns an active job without an owner (foreign runtime)."""
     if status is None or status.is_over:
         return NoFence(stale=status is not None and status.state is JobState.STALE)
     if status.state is not JobState.ACTIVE:

@@ -1,7 +1,7 @@
-"""How long one waiter has seen each slot of a key unchanged, on its own clock.
+"""How long one observer has seen each slot of a key unchanged, by its own clock.
 
-Clocks of other machines decide nothing (design 5): a lease is over when somebody who watched saw
-no renewal for as long as it lasts.
+Clocks of other machines are not trusted (design 5): a lease has expired when an observer saw no
+renewal for the whole lease time.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class Observation(Value, frozen=True):
-    """`since`: the waiter's own monotonic time when it first saw the slot just so."""
+    """`since`: the observer's monotonic time when it first saw the slot in this state."""
 
     slot: Slot
     since: float
@@ -25,7 +25,7 @@ class LeaseObserver(Value, frozen=True):
     seen: tuple[Observation, ...] = ()
 
     def observe(self, state: KeyState, now: float) -> LeaseObserver:
-        known = {sighting.slot.token: sighting for sighting in self.seen}
+        known = {observation.slot.token: observation for observation in self.seen}
         return LeaseObserver(
             tuple(
                 before
@@ -36,9 +36,9 @@ class LeaseObserver(Value, frozen=True):
         )
 
     def expired(self, ttl: float, now: float) -> list[Slot]:
-        """The slots whose lease has run out before the waiter's eyes."""
-        return [sighting.slot for sighting in self.seen if now - sighting.since >= ttl]
+        """The slots that the observer has seen unchanged for a whole lease."""
+        return [seen.slot for seen in self.seen if now - seen.since >= ttl]
 
     def next_expiry(self, ttl: float) -> float | None:
-        """When the first of them will be over if nothing changes."""
-        return min((sighting.since + ttl for sighting in self.seen), default=None)
+        """When the first lease will expire if nothing changes. None without slots."""
+        return min((seen.since + ttl for seen in self.seen), default=None)

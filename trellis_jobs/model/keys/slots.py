@@ -1,4 +1,4 @@
-"""Moves on the running side of a key: acquire, renew, confirm, release, drop."""
+"""Changes of a key's slots: acquire, renew, confirm, release, drop."""
 
 from __future__ import annotations
 
@@ -18,21 +18,22 @@ class Acquired(Value, frozen=True):
 
 
 class AllSlotsTaken(Value, frozen=True):
-    """Every slot is taken, by others."""
+    """All slots are held by other jobs."""
 
     state: KeyState
 
 
 class NotFirst(Value, frozen=True):
-    """A slot is free, but earlier jobs wait for it."""
+    """A slot is free, but older jobs wait for it."""
 
     state: KeyState
 
 
 class Held(Value, frozen=True):
-    """An attempt of this very job holds a slot and may know the log as well as who asks now.
+    """Another attempt of the same job holds a slot, and may know the newest log sequence.
 
-    Append to the log, guarded, so that its start is refused; who knows that event may ask again.
+    The caller appends a guarded event, so that the server refuses the other attempt's start, and
+    then acquires again with the sequence of that event.
     """
 
     state: KeyState
@@ -47,19 +48,19 @@ class Renewed(Value, frozen=True):
 
 
 class SlotLost(Value, frozen=True):
-    """The slot is not ours any more."""
+    """The slot no longer belongs to this attempt."""
 
     state: KeyState
 
 
 class Unchanged(Value, frozen=True):
-    """The slot is as it was seen. A state of its own, so that it is written."""
+    """The slot is as it was read. The state is a copy, so that it is written back."""
 
     state: KeyState
 
 
 class Removed(Value, frozen=True):
-    """Nothing of the job, or of the slot, is there any more."""
+    """The state without the job or the slot. It is the same object if nothing was removed."""
 
     state: KeyState
 
@@ -96,12 +97,12 @@ def renew(state: KeyState, token: str, *, at: datetime, ttl: timedelta) -> Renew
 
 
 def confirm(state: KeyState, slot: Slot) -> Unchanged | SlotLost:
-    """That a slot is still as somebody saw it: reads may be of the past, a write is not."""
+    """Check by a write that a slot is unchanged, because a read may return an old state."""
     return Unchanged(replace(state)) if slot in state.active else SlotLost(state)
 
 
 def release(state: KeyState, token: str, *, requeue: Waiting | None = None) -> Removed:
-    """Give a slot back; a job that will be tried again takes its place in the queue by its age."""
+    """Release a slot. A job that will be retried returns to the queue, at its place by age."""
     if all(slot.token != token for slot in state.active):
         return Removed(state)
     left = replace(state, active=tuple(slot for slot in state.active if slot.token != token))
@@ -109,7 +110,7 @@ def release(state: KeyState, token: str, *, requeue: Waiting | None = None) -> R
 
 
 def drop(state: KeyState, token: str, *, counted: bool) -> Removed:
-    """Remove a slot whose lease is over; `counted` when its job was ended as stale."""
+    """Remove a slot whose lease has expired. `counted`: its job was ended as stale."""
     left = release(state, token).state
     if counted and left is not state:
         left = replace(left, stale_takeovers=left.stale_takeovers + 1)
@@ -117,9 +118,10 @@ def drop(state: KeyState, token: str, *, counted: bool) -> Removed:
 
 
 def forget(state: KeyState, *job_ids: str, seen: KeyState) -> Removed:
-    """Remove every trace of jobs that are over, or never were.
+    """Remove the slots and queue entries of jobs that have ended or were never created.
 
-    Of their slots only those `seen` before the log was asked: a newer one belongs to a new run.
+    Only slots in `seen`, the state read before the log, are removed: newer slots belong to new
+    runs.
     """
     gone = frozenset(job_ids)
     tokens = {slot.token for slot in seen.active if slot.job_id in gone}
@@ -131,7 +133,7 @@ def forget(state: KeyState, *job_ids: str, seen: KeyState) -> Removed:
 
 
 def withdraw(state: KeyState, job_id: str, *, request_id: str | None = None) -> Removed:
-    """A job no longer waits; with `request_id` only if that very request put it there."""
+    """Remove a job from the queue; with `request_id`, only if that request queued it."""
     queued = tuple(
         waiting
         for waiting in state.queued
@@ -141,7 +143,7 @@ def withdraw(state: KeyState, job_id: str, *, request_id: str | None = None) -> 
 
 
 def enqueue(state: KeyState, waiting: Waiting) -> KeyState:
-    """First created, first served: a job keeps its place by its age."""
+    """Add a job to the queue, which is ordered by creation time."""
     if state.is_queued(waiting.job_id):
         return state
     ahead = len(list(_older_than(waiting, state)))
@@ -149,7 +151,7 @@ def enqueue(state: KeyState, waiting: Waiting) -> KeyState:
 
 
 def due_before(waiting: Waiting, state: KeyState, now: datetime) -> list[Waiting]:
-    """The queued jobs that come before this one, less those that wait for their next try."""
+    """The queued jobs older than this one, except those whose retry is not due yet."""
     return [
         other
         for other in _older_than(waiting, state)

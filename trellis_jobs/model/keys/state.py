@@ -1,4 +1,4 @@
-"""Who holds a key and who waits for it: the value that every process compares and sets."""
+"""The state of a key: its running and waiting jobs. Processes change it by compare-and-set."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ KEYS_BUCKET: Final = "JOBS_KEYS"
 
 
 class KeyAddress(Value, frozen=True):
-    """`bucket`: another one where a queue is shared with runtimes that keep keys elsewhere."""
+    """`bucket` differs for queues shared with runtimes that store keys in another bucket."""
 
     service: str
     job_type: str
@@ -36,10 +36,10 @@ class KeyAddress(Value, frozen=True):
 
 
 class Slot(Value, frozen=True, kw_only=True):
-    """One job that runs. `token` is the id of its attempt: only that attempt may renew or release.
+    """A running job. `token` is the id of its attempt, which alone may renew or release the slot.
 
-    The times are for people; no process ends another's lease by its own wall clock. `since` is
-    the log sequence its holder knew: who asks the log about the slot must read at least that far.
+    The times are informational: no process ends another's lease by its own wall clock. `since` is
+    the log sequence that the holder knew; a decision about the slot must read at least that far.
     """
 
     job_id: str
@@ -55,11 +55,11 @@ class Slot(Value, frozen=True, kw_only=True):
 
     def __post_init__(self) -> None:
         if not self.token:
-            raise ValueError("a slot needs the token of the attempt that owns it")
+            raise ValueError("a slot needs the token of the attempt that holds it")
 
 
 class Waiting(Value, frozen=True, kw_only=True):
-    """One job that was accepted and does not run; before `not_before` nobody need wait for it."""
+    """An admitted job that does not run. Before `not_before`, younger jobs need not wait for it."""
 
     job_id: str
     created_at: datetime
@@ -70,7 +70,7 @@ class Waiting(Value, frozen=True, kw_only=True):
 
 
 class KeyState(Value, frozen=True, kw_only=True):
-    """`unknown` fields belong to other runtimes and are kept as they are."""
+    """`unknown` holds fields of other runtimes, which are preserved."""
 
     address: KeyAddress
     display: str

@@ -1,7 +1,7 @@
-"""From a queue's key template and a payload to the key of one job.
+"""Compute a job's key from its queue's key template and its payload.
 
-A segment that starts with `/` is a JSON Pointer into the payload, any other is a constant. The
-display key is for people and not unique; the hash is, and it is the same in every Trellis runtime.
+A segment that starts with `/` is a JSON Pointer into the payload; any other is a constant. The
+display key is for people and not unique. The hash is unique and the same in all Trellis runtimes.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ Scalar = str | int | float | bool
 _BAD_ESCAPE: Final = re.compile(r"~(?![01])")
 _INDEX: Final = re.compile(r"0|[1-9][0-9]{0,17}")
 _EXACT_INTEGERS: Final = 2**53
-# ECMAScript writes numbers plainly within these bounds, and with an exponent beyond.
+# ECMAScript formats numbers without an exponent within these bounds.
 _PLAIN_DIGITS: Final = 21
 _PLAIN_ZEROS: Final = -6
 
@@ -39,7 +39,7 @@ class KeyTemplate(Value, frozen=True):
 
     def __post_init__(self) -> None:
         if not self.segments:
-            raise DeclarationError("a key needs at least one segment")
+            raise DeclarationError("a key needs at least one segment, such as '/customer/id'")
         for segment in self.segments:
             _check(segment)
 
@@ -81,14 +81,14 @@ def _look_up(payload: Json, pointer: str) -> Scalar:
 
 
 def _can_be_hashed(value: Scalar) -> bool:
-    """Numbers must be finite as a double, strings whole as UTF-8: others read them as such."""
+    """Numbers must be finite doubles and strings valid UTF-8, as other runtimes read them."""
     if isinstance(value, str):
         return _is_text(value)
     return -sys.float_info.max <= value <= sys.float_info.max
 
 
 def _is_text(value: str) -> bool:
-    """False for half a surrogate pair, which the log would not keep as it is."""
+    """False for lone surrogates, which cannot be stored as UTF-8."""
     try:
         value.encode()
     except UnicodeEncodeError:
@@ -111,17 +111,17 @@ def _shown(value: Scalar) -> str:
 
 
 def _ecmascript(number: float) -> str:
-    """A number as JavaScript prints it: 1.0 is `1`, 1e21 is `1e+21`, 1e-7 is `1e-7`."""
+    """Format a number like JavaScript: 1.0 is `1`, 1e21 is `1e+21`, 1e-7 is `1e-7`."""
     if number == 0:
         return "0"
     negative, shortest, exponent = Decimal(repr(number)).as_tuple()
     padded = "".join(map(str, shortest))
     digits, point = padded.rstrip("0"), len(padded) + int(exponent)
-    return ("-" if negative else "") + _place(digits, point)
+    return ("-" if negative else "") + _with_point(digits, point)
 
 
-def _place(digits: str, point: int) -> str:
-    """Digits with the point after `point` of them, or with an exponent if that is far away."""
+def _with_point(digits: str, point: int) -> str:
+    """Place the decimal point after `point` digits, or use an exponent if that is far away."""
     if len(digits) <= point <= _PLAIN_DIGITS:
         return digits.ljust(point, "0")
     if 0 < point <= _PLAIN_DIGITS:

@@ -1,4 +1,4 @@
-"""Which of the jobs that wait for a key in one process may try for it next."""
+"""Choose which of the jobs waiting for a key in one process tries to acquire it next."""
 
 from __future__ import annotations
 
@@ -14,40 +14,41 @@ if TYPE_CHECKING:
 
     from trellis_jobs.model.keys.state import KeyState, Waiting
 
-# So long a free slot is left to a job that is first by age but may not be there to take it.
+# How long a free slot is reserved for the oldest job, which may have no worker to start it.
 HEAD_START: Final = timedelta(milliseconds=50)
 
 
 class Admit(Value, frozen=True):
-    """`may_overtake`: it has waited long enough for those before it."""
+    """`may_overtake`: the head start of older jobs is over."""
 
     job_id: str
     may_overtake: bool = False
 
 
 class Wait(Value, frozen=True):
-    """Nothing to do but wait: for news of the key, or at most so long."""
+    """Wait for a change of the key, or until the timeout."""
 
-    at_most: timedelta | None = None
+    timeout: timedelta | None = None
 
 
 WaiterDecision: TypeAlias = Admit | Wait
 
 
 def next_waiter(
-    state: KeyState, line: Sequence[Waiting], *, now: datetime, free_for: timedelta
+    state: KeyState, waiters: Sequence[Waiting], *, now: datetime, free_for: timedelta
 ) -> WaiterDecision:
-    """`line`: those that wait here, oldest first; `free_for`: since when a slot is known free.
+    """Choose from `waiters`, the jobs that wait in this process, oldest first.
 
-    A job that still has its slot, from an attempt that was lost, takes it back at once.
+    `free_for` is how long a slot has been known to be free. A job that still holds a slot from a
+    lost attempt is admitted at once.
     """
     holders = {slot.job_id for slot in state.active}
-    for waiting in line:
+    for waiting in waiters:
         if waiting.job_id in holders:
             return Admit(waiting.job_id)
-    if state.free == 0 or not line:
+    if state.free == 0 or not waiters:
         return Wait()
-    first = line[0]
+    first = waiters[0]
     if len(due_before(first, state, now)) < state.free:
         return Admit(first.job_id)
     if free_for >= HEAD_START:
