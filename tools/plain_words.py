@@ -19,6 +19,13 @@ CHECKED: Final = (
     "SECURITY.md",
     "docs/explain/design.md",
     "docs/explain/glossary.md",
+    "docs/explain/guarantees.md",
+    "docs/explain/nats-behaviours.md",
+    "docs/explain/the-guard.md",
+    "docs/guides/developing.md",
+    "docs/guides/errors-and-retries.md",
+    "docs/guides/keyed-limits.md",
+    "docs/guides/writing-jobs.md",
     "docs/performance.md",
     "docs/reliability.md",
 )
