@@ -183,5 +183,5 @@ async def _append(connection: Connection, job_id: str, kind: EventKind, last: in
         h.EXPECTED_SEQUENCE: str(last),
         h.EXPECTED_SUBJECT: f"{job}.>",
     }
-    answer = await connection.ask(f"{job}.{kind.value}", template.data, headers=headers)
+    answer = await connection.request(f"{job}.{kind.value}", template.data, headers=headers)
     return int(orjson.loads(answer.data)["seq"])

@@ -44,7 +44,7 @@ from trellis_jobs.contract.permissions.grants import inbox_of
 from trellis_jobs.contract.topology import Topology
 from trellis_jobs.environment import Environment
 from trellis_jobs.errors import InfrastructureMissing
-from trellis_jobs.jetstream.client.connect_options import access_to
+from trellis_jobs.jetstream.client.connect_options import as_connect_options
 from trellis_jobs.jetstream.client.rpc import RpcServer
 from trellis_jobs.jetstream.client.server_clock import ServerClock
 from trellis_jobs.jetstream.client.startup import Startup
@@ -119,7 +119,7 @@ async def serving(
     """Runs, and answers, until the block is left; requests under way are answered before."""
     around = environment or Environment()
     async with AsyncExitStack() as opened:
-        access = access_to(config.nats).with_inbox_prefix(inbox_of(SERVICE_NAME))
+        access = as_connect_options(config.nats).with_inbox_prefix(inbox_of(SERVICE_NAME))
         startup = Startup(config.connect_timeout)
         connection = await startup.open(access, name="jobs admin")
         opened.push_async_callback(connection.close)
@@ -272,7 +272,7 @@ async def _assemble(
         readers=readers,
         progress=LogProgress(projector or FilePosition(readers), connection),
         actions=Actions(connection, events, keys, around.now),
-        operations=OperationRecords(ControlRecords(connection, expires=features.message_ttl)),
+        operations=OperationRecords(ControlRecords(connection, supports_ttl=features.message_ttl)),
         projector=projector,
         loops=loops,
         health=Health(

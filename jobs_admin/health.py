@@ -109,7 +109,7 @@ class Health:
         return Report(at, self.mode, (server, *asked, *loops))
 
     def _server(self) -> Check:
-        connected = self.connection.is_up
+        connected = self.connection.is_connected
         facts: dict[str, Any] = {"connected": connected, "version": self.connection.server_version}
         if lacks := self.features.lacks():
             facts["lacks"] = lacks

@@ -76,7 +76,7 @@ def _messages(numbers: list[int], last: int) -> Iterator[tuple[str, bytes, dict[
 async def _confirmed(
     connection: Connection, subject: str, data: bytes, headers: dict[str, str]
 ) -> int:
-    answer = await connection.ask(subject, data, headers=headers)
+    answer = await connection.request(subject, data, headers=headers)
     return int(orjson.loads(answer.data)["seq"])
 
 

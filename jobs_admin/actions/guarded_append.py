@@ -53,7 +53,7 @@ class GuardedAppender:
         """
         chase = self._chase(job)
         while (event := plan(seen)) is not None:
-            answer = await self._events.try_append(seen.head, event, patience=self._patience)
+            answer = await self._events.try_append(seen.head, event, timeout=self._patience)
             if not isinstance(answer, Refused):
                 return Verdict(answer, seen)
             moved = await chase.after(answer)

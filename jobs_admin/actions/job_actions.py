@@ -133,7 +133,7 @@ class Actions:
             if isinstance(event, e.Retried):
                 await self._keys.let_in_again(event)
             try:
-                appended = await self._events.try_append(known.head, event, patience=self._patience)
+                appended = await self._events.try_append(known.head, event, timeout=self._patience)
             except StreamFull:
                 await self._leave_key(job, job.state)  # the place that a retry has taken in its key
                 raise

@@ -14,7 +14,7 @@ from jobs_admin.api.errors import JobKeepsMoving
 from trellis_jobs.contract.topology import LOG
 from trellis_jobs.jetstream.client import stored_message
 from trellis_jobs.jetstream.log.event_log import Latest
-from trellis_jobs.jetstream.log.history import see_that_it_reaches
+from trellis_jobs.jetstream.log.history import require_sequence
 from trellis_jobs.model import subjects
 from trellis_jobs.model.events import Created
 from trellis_jobs.model.job import fold
@@ -105,6 +105,6 @@ class JobFollower:
         return self._known
 
     async def _stretch(self, after: int, at_least: int) -> HistorySlice:
-        read = await self._events.stretch(self._address, after=after, at_least=at_least)
-        see_that_it_reaches(at_least, read.newest, self._address)
+        read = await self._events.history_slice(self._address, after=after, at_least=at_least)
+        require_sequence(at_least, read.newest, self._address)
         return read

@@ -367,7 +367,7 @@ class AdminClient:
                 return await self._ask_once(method, asked, patience)
             except NotConfirmed:
                 continue
-        raise NoAnswer(method, _ASK_TIMES * patience, is_connected=self._connection.is_up)
+        raise NoAnswer(method, _ASK_TIMES * patience, is_connected=self._connection.is_connected)
 
     async def _ask_once(self, method: str, asked: dict[str, Any], patience: float) -> bytes:
         body = dumps({name: value for name, value in asked.items() if value is not None})

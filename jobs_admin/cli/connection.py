@@ -21,7 +21,7 @@ from trellis_jobs.jetstream.client.connect_options import (
     TlsFiles,
 )
 from trellis_jobs.jetstream.client.connection import Connection
-from trellis_jobs.jetstream.client.server_urls import addresses_in
+from trellis_jobs.jetstream.client.server_urls import parse_server_urls
 
 _PANEL: Final = "Connection"
 # Somebody waits: for a server, for JetStream, and for an admin runtime that is asked twice.
@@ -189,8 +189,8 @@ class ConnectionOptions:
             self.access(),
             name="trellis-jobs",
             timeout=PATIENCE,
-            insist=False,
-            patience=None if patient else PATIENCE,
+            retry_connect=False,
+            max_wait=None if patient else PATIENCE,
         )
         try:
             yield connection
@@ -228,7 +228,7 @@ class AdminConnectionOptions(ConnectionOptions):
 
 def _check_addresses(servers: str) -> None:
     try:
-        addresses_in(servers)
+        parse_server_urls(servers)
     except Unreachable as error:
         raise Misused(f"--nats: {error}") from None
 

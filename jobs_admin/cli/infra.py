@@ -36,7 +36,7 @@ from trellis_jobs.contract.topology import (
 from trellis_jobs.errors import JobsError
 from trellis_jobs.jetstream.client.connection import Connection
 from trellis_jobs.jetstream.setup.features import detect_features, detect_replicas
-from trellis_jobs.jetstream.setup.plan import Act, Change, survey, survey_queue
+from trellis_jobs.jetstream.setup.plan import Act, Change, plan_queue, plan_streams
 from trellis_jobs.jetstream.setup.provision import provision
 from trellis_jobs.jetstream.work.consumer_setup import ensure_consumer
 
@@ -197,10 +197,10 @@ async def _look(
 ) -> _Look:
     topology = await _topology(reach, connection, wanted, by_operator)
     contract, consumers, step = wanted.contract(), list[Config](), None
-    changes = await survey(connection, topology)
+    changes = await plan_streams(connection, topology)
     if contract is not None:
         consumers = [queue_consumer(contract.service, each) for each in contract.queues.values()]
-        changes += [await survey_queue(connection, each) for each in consumers]
+        changes += [await plan_queue(connection, each) for each in consumers]
         step = await step_to(connection, contract)
     return _Look(topology, consumers, changes, step)
 

@@ -97,7 +97,7 @@ def _paused(job: Job, facts: Facts) -> Explanation | None:
 
 def _no_worker(job: Job, facts: Facts) -> Explanation | None:
     """A worker that died is heard of for a while; that nobody asks for work is seen at once."""
-    if facts.workers and not (facts.queue and facts.queue.is_left_alone):
+    if facts.workers and not (facts.queue and facts.queue.has_no_worker):
         return None
     never = "; none ever was" if facts.queue is None else ""
     silent = ", and none asks for its work: those heard of lately stopped, or are quiet"

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from jobs_admin.maintenance.exhausted_jobs import Exhausted
 from trellis_jobs.contract.topology import WORK
 from trellis_jobs.errors import JobsError
-from trellis_jobs.jetstream.work.messages import NoWork
+from trellis_jobs.jetstream.work.messages import InvalidWorkMessage
 from trellis_jobs.model import subjects
 from trellis_jobs.wire import advisories as wire
 from trellis_jobs.wire.advisories import MaxDeliveries
@@ -44,11 +44,13 @@ def doubt(said: MaxDeliveries, consumer: QueueConsumer | None) -> str | None:
     return None
 
 
-def is_about(consumer: QueueConsumer, message: WorkMessage | NoWork, given_up_at: datetime) -> bool:
+def is_about(
+    consumer: QueueConsumer, message: WorkMessage | InvalidWorkMessage, given_up_at: datetime
+) -> bool:
     """Sequences begin anew when the stream is recreated: then a later message has this one."""
     if message.stored_at > given_up_at:
         return False
-    if isinstance(message, NoWork):
+    if isinstance(message, InvalidWorkMessage):
         return True
     queue = (message.job.service, message.job.job_type)
     return subjects.queue_of(consumer.subject) in (None, queue)

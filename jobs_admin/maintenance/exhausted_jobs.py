@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from jobs_admin.actions.guarded_append import said_of
-from trellis_jobs.jetstream.work.messages import NoWork, WorkMessage
+from trellis_jobs.jetstream.work.messages import InvalidWorkMessage, WorkMessage
 from trellis_jobs.model import events as e
 from trellis_jobs.model.job_errors import Interruption, JobError
 
@@ -69,7 +69,7 @@ class Burials:
     keys: JobKeys
     now: Callable[[], datetime]
 
-    async def bury(self, message: WorkMessage | NoWork, exhausted: Exhausted) -> None:
+    async def bury(self, message: WorkMessage | InvalidWorkMessage, exhausted: Exhausted) -> None:
         """The job first, then its place in its key, then the message: safe to repeat anywhere."""
         if isinstance(message, WorkMessage):
             latest = await self.verdicts.current(message.job)

@@ -18,4 +18,4 @@ def missing_messages(resting: int, extent: WorkExtent) -> int:
     The queue also holds messages of jobs that moved since. They make the result too small, never
     too large: while work runs a few lost messages may be hidden, and no job is suspected wrongly.
     """
-    return max(0, resting - extent.messages - extent.on_their_way)
+    return max(0, resting - extent.messages - extent.not_copied)

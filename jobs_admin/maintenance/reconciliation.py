@@ -196,7 +196,7 @@ class Reconciliation:
     async def _reconcile(self, quiet: Candidate, known_up_to: int) -> bool:
         """The work queue is asked before the log: a message is acknowledged after its job ended."""
         job = quiet.job
-        if await self.work.is_there(job):
+        if await self.work.exists(job):
             return False
         latest = await self.verdicts.unmoved(job, quiet.seen, known_up_to)
         status = quiet.seen.head.status

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from jobs_admin.maintenance.exhausted_jobs import Burials
     from jobs_admin.maintenance.worker_liveness import Absences
     from trellis_jobs.jetstream.work.consumer_info import QueueConsumer, QueueConsumers
-    from trellis_jobs.jetstream.work.messages import NoWork, WorkMessages
+    from trellis_jobs.jetstream.work.messages import InvalidWorkMessage, WorkMessages
     from trellis_jobs.model.attempts import Attempt
     from trellis_jobs.model.job_status import JobStatus
     from trellis_jobs.model.keys.state import KeyState
@@ -64,7 +64,7 @@ def exhausted_for_certain(before: QueueConsumer, there: int, after: QueueConsume
     the smaller of them never counts a message that still has its turn. When as many are added as
     are done it may be off by a few; then what was counted is looked at, and found to be well.
     """
-    return min(there - each.pending - each.unanswered for each in (before, after))
+    return min(there - each.pending - each.ack_pending for each in (before, after))
 
 
 def may_be_waiting(status: JobStatus, job_id: str, key: KeyState | None, now: datetime) -> bool:
@@ -87,7 +87,7 @@ class StuckMessages:
 
     async def sweep(self) -> None:
         watched: dict[str, Watched] = {}
-        for consumer in await self.consumers.with_a_limit():
+        for consumer in await self.consumers.with_delivery_limit():
             watched |= await self._look(consumer)
         self._watched = watched
 
@@ -97,7 +97,7 @@ class StuckMessages:
         The count was taken before the messages were looked up: what was answered meanwhile is
         missing among them, so the count of exhausted ones errs on the low side only.
         """
-        there = await self.work.how_many(consumer.subject)
+        there = await self.work.count_jobs(consumer.subject)
         after = await self.consumers.named(consumer.name)
         if after is None or exhausted_for_certain(consumer, there, after) <= 0:
             return {n: w for n, w in self._watched.items() if n.startswith(f"{consumer.name} ")}
@@ -106,19 +106,21 @@ class StuckMessages:
             found += len(page)
             judged = await abreast(partial(self._judge, consumer=consumer), page)
             suspects += [suspect for suspect in judged if suspect is not None]
-        if len(suspects) <= found - consumer.unanswered:
+        if len(suspects) <= found - consumer.ack_pending:
             await self._bury_ripe(suspects, consumer)
         return {suspect.name: suspect.watched for suspect in suspects}
 
-    async def _pages(self, consumer: QueueConsumer) -> AsyncIterator[list[WorkMessage | NoWork]]:
+    async def _pages(
+        self, consumer: QueueConsumer
+    ) -> AsyncIterator[list[WorkMessage | InvalidWorkMessage]]:
         """All that were delivered: were some left out, the count would say nothing."""
         after = 0
-        while page := await self.work.delivered(consumer, after=after, most=_PAGE):
+        while page := await self.work.delivered(consumer, after=after, limit=_PAGE):
             yield page
             after = page[-1].sequence
 
     async def _judge(
-        self, message: WorkMessage | NoWork, consumer: QueueConsumer
+        self, message: WorkMessage | InvalidWorkMessage, consumer: QueueConsumer
     ) -> Suspect | None:
         """None: a worker may have it."""
         latest = None
@@ -149,7 +151,9 @@ class StuckMessages:
             return False
         return await self.absences.is_lost(message.job, owner.instance, consumer.ack_wait)
 
-    def _watch(self, message: WorkMessage | NoWork, consumer: QueueConsumer, head: int) -> Suspect:
+    def _watch(
+        self, message: WorkMessage | InvalidWorkMessage, consumer: QueueConsumer, head: int
+    ) -> Suspect:
         name = f"{consumer.name} {message.sequence} {message.stored_at}"
         known = self._watched.get(name)
         if known is None or known.head != head:

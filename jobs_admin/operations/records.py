@@ -77,7 +77,7 @@ class OperationRecords:
     async def _write(self, operation: Operation, revision: int) -> Stored | None:
         data = operation.model_dump_json(by_alias=True, exclude_none=True).encode()
         record = Record(subjects.operation(operation.id), revision, data)
-        written = await self._records.write(record, kept=KEPT if operation.is_over else None)
+        written = await self._records.write(record, ttl=KEPT if operation.is_over else None)
         return None if written is None else Stored(operation, written)
 
 

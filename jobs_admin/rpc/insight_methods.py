@@ -104,7 +104,7 @@ class InsightMethods:
         return told if job.result is None else {**told, "result": job.result}
 
     async def _job(self, asked: inputs.JobInput) -> Job:
-        job = fold((await self._histories.stretch(await self._address(asked))).entries)
+        job = fold((await self._histories.history_slice(await self._address(asked))).entries)
         if job is None:
             raise NotFound(asked.id)
         return job

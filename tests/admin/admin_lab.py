@@ -80,8 +80,8 @@ async def until_projected(daemon: Daemon, sequence: int) -> None:
 def time_passes(daemon: Daemon, by: timedelta) -> None:
     """The server's time, as this daemon knows it; it asks again after half a minute."""
     clock = daemon.clock
-    assert clock._ahead is not None
-    clock._ahead += by
+    assert clock._offset is not None
+    clock._offset += by
 
 
 @asynccontextmanager

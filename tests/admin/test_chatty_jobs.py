@@ -106,7 +106,7 @@ async def test_a_stranger_cannot_keep_a_job_from_being_cancelled(lab: AdminLab) 
     """Bytes under its subjects that are no event move the guard all the same."""
     ref = await lab.jobs.slow.create(Task())
     subject = subjects.lifecycle(ref.address, EventKind.PROGRESS)
-    await lab.stranger.connection.ask(subject, b"rubbish")
+    await lab.stranger.connection.request(subject, b"rubbish")
     assert (await lab.client.cancel(ref.address)).job.state is JobState.CANCELLED
 
 
@@ -118,7 +118,7 @@ async def test_a_job_that_never_holds_still_is_given_up_and_that_is_said(
         subject = subjects.lifecycle(ref.address, EventKind.PROGRESS)
 
         def and_meanwhile() -> datetime:
-            assert raw.connection.publish_now(subject, b"rubbish")
+            assert raw.connection.publish_nowait(subject, b"rubbish")
             return utc_now()
 
         actions = Actions(raw.connection, raw.events, keys_of(raw), and_meanwhile, patience=0.2)
@@ -133,12 +133,12 @@ async def test_a_late_job_that_never_holds_still_does_not_keep_others_from_expir
 ) -> None:
     class Disturbed(EventLog):
         async def try_append(
-            self, head: Head | None, event: Event, *, patience: float = FOREVER
+            self, head: Head | None, event: Event, *, timeout: float = FOREVER
         ) -> Head | Refused:
             if event.job == restless.address:
                 subject = subjects.lifecycle(restless.address, EventKind.PROGRESS)
-                await raw.connection.ask(subject, b"rubbish")
-            return await super().try_append(head, event, patience=patience)
+                await raw.connection.request(subject, b"rubbish")
+            return await super().try_append(head, event, timeout=timeout)
 
     monkeypatch.setattr(janitor, "PAGE", 1)
     seldom = timedelta(days=1)

@@ -151,7 +151,7 @@ async def written(raw: Probe, jobs: WardJobs, job_id: str, deadline: str) -> Job
     created = given.created(job=address, at=datetime.now(UTC), payload={"do": "answer"})
     body = orjson.loads(wire.encode(created, replace(given.status(), run=0), None))
     data = orjson.dumps({**body, "deadline": deadline})
-    answer = await raw.connection.ask(subjects.lifecycle(address, EventKind.CREATED), data)
+    answer = await raw.connection.request(subjects.lifecycle(address, EventKind.CREATED), data)
     assert "error" not in orjson.loads(answer.data)
     return jobs.plain.ref(job_id)
 
@@ -208,7 +208,9 @@ async def test_a_stranger_cannot_keep_a_late_job_alive(
     """Bytes under its subjects that are no event move the guard, and the projection skips them."""
     async with producer(server.url) as jobs, probe(server.url) as raw:
         ref = await jobs.brief.create(Care())
-        await raw.connection.ask(subjects.lifecycle(ref.address, EventKind.PROGRESS), b"rubbish")
+        await raw.connection.request(
+            subjects.lifecycle(ref.address, EventKind.PROGRESS), b"rubbish"
+        )
         async with looking_after(server.url, tmp_path / "jobs.sqlite"):
             assert await until_kind(raw, ref, EventKind.EXPIRED) == ["created", "expired"]
 
@@ -219,7 +221,7 @@ async def test_a_late_job_waits_for_its_key_no_more(server: EmbeddedServer, tmp_
         created = (await raw.events.history(ref.address))[0].event
         assert isinstance(created, e.Created)
         purge = orjson.dumps({"filter": subjects.history(ref.address)})
-        await raw.connection.ask("$JS.API.STREAM.PURGE.JOBS", purge)
+        await raw.connection.request("$JS.API.STREAM.PURGE.JOBS", purge)
         await raw.events.try_append(None, replace(created, deadline=created.at + SOON))
         assert (await key_view(raw, jobs.keyed).read()).is_queued(ref.id)
         never = timedelta(hours=1)  # so that nobody else tidies the key

@@ -51,7 +51,7 @@ from trellis_jobs.jetstream.client.server_clock import ServerClock
 from trellis_jobs.jetstream.log.event_log import Latest
 from trellis_jobs.jetstream.log.presence import Presence
 from trellis_jobs.jetstream.work.consumer_info import QueueConsumer, QueueConsumers
-from trellis_jobs.jetstream.work.messages import NoWork, WorkMessage, WorkMessages
+from trellis_jobs.jetstream.work.messages import InvalidWorkMessage, WorkMessage, WorkMessages
 from trellis_jobs.model import events as e
 from trellis_jobs.model.attempts import Attempt
 from trellis_jobs.model.events import EventKind
@@ -68,8 +68,8 @@ QUEUE = QueueConsumer(
     delivery_limit=1,
     delivered=100,
     pending=10,
-    unanswered=5,
-    asking=0,
+    ack_pending=5,
+    waiting_pulls=0,
     is_paused=False,
     pause_remaining=None,
 )
@@ -264,7 +264,7 @@ async def until_dealt_with(raw: Probe) -> None:
 
 async def tell(raw: Probe, *bodies: bytes) -> None:
     for body in bodies:
-        answer = await raw.connection.ask(ADVISORY, body)
+        answer = await raw.connection.request(ADVISORY, body)
         assert "error" not in orjson.loads(answer.data)
 
 
@@ -508,7 +508,7 @@ async def test_a_message_that_took_the_place_of_a_stuck_one_is_not_buried_for_it
     """The work queue was made anew in that moment, and its sequences begin again."""
 
     class MadeAnew(WorkMessages):
-        async def at(self, sequence: int) -> WorkMessage | NoWork | None:
+        async def at(self, sequence: int) -> WorkMessage | InvalidWorkMessage | None:
             found = await super().at(sequence)
             assert found is not None
             return replace(found, stored_at=found.stored_at + timedelta(minutes=1))
@@ -620,7 +620,7 @@ def test_a_job_that_runs_from_another_message_does_not_die_with_this_one() -> No
 
 def test_a_queue_that_grows_or_shrinks_while_it_is_counted_has_no_exhausted_messages() -> None:
     """Otherwise each sweep of a busy queue would read every message that is being worked on."""
-    grown, shrunk = replace(QUEUE, pending=40), replace(QUEUE, unanswered=1)
+    grown, shrunk = replace(QUEUE, pending=40), replace(QUEUE, ack_pending=1)
     assert exhausted_for_certain(QUEUE, 15, QUEUE) == 0
     assert exhausted_for_certain(QUEUE, 30, grown) <= 0
     assert exhausted_for_certain(QUEUE, 12, shrunk) <= 0

@@ -40,8 +40,8 @@ QUEUE = QueueConsumer(
     subject="trellis.work.documents.render-report.*",
     delivered=0,
     pending=3,
-    unanswered=0,
-    asking=1,
+    ack_pending=0,
+    waiting_pulls=1,
     ack_wait=timedelta(seconds=30),
     delivery_limit=None,
     is_paused=False,
@@ -65,10 +65,12 @@ def test_nobody_works_on_its_queue() -> None:
 
 
 def test_a_worker_that_was_heard_of_lately_and_asks_for_nothing_is_none() -> None:
-    found = why(queue=replace(QUEUE, asking=0))
+    found = why(queue=replace(QUEUE, waiting_pulls=0))
     assert found.because is Because.NO_WORKER
     assert "none asks for its work" in found.sentence
-    assert why(queue=replace(QUEUE, asking=0, unanswered=1)).because is Because.ABOUT_TO_START
+    assert (
+        why(queue=replace(QUEUE, waiting_pulls=0, ack_pending=1)).because is Because.ABOUT_TO_START
+    )
 
 
 def test_nobody_ever_worked_on_its_queue() -> None:

@@ -225,7 +225,7 @@ async def test_advisories_that_wait_for_long_are_degraded(
         ):
             subject = "$JS.EVENT.ADVISORY.CONSUMER.MAX_DELIVERIES.JOBS_WORK.lab-work"
             for _ in range(3):
-                await stranger.connection.ask(subject, b"rubbish", timeout=5)
+                await stranger.connection.request(subject, b"rubbish", timeout=5)
             time_passes(early, timedelta(minutes=4))
             time_passes(late, timedelta(minutes=6))
             for daemon, status in ((early, HealthStatus.OK), (late, HealthStatus.DEGRADED)):

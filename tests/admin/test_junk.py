@@ -86,7 +86,7 @@ def test_how_long_junk_is_kept_is_part_of_the_retention() -> None:
 
 async def publish(raw: Probe, *messages: str) -> None:
     for subject in messages:
-        await raw.connection.ask(subject, b"rubbish", timeout=5)
+        await raw.connection.request(subject, b"rubbish", timeout=5)
 
 
 async def held(raw: Probe, stream: str) -> dict[str, int]:

@@ -522,8 +522,8 @@ async def test_a_key_that_cannot_be_read_stops_no_repair(
         key, long_ago = key_view(raw, jobs.keyed), datetime.now(UTC) - timedelta(minutes=5)
         left = given.waiting(over.id, created_at=long_ago)
         await key.write(replace(await key.read(), queued=(left,)))
-        await raw.connection.ask(f"$KV.JOBS_KEYS.ward.keyed.{'0' * 64}", b"rubbish")
-        await raw.connection.ask("$KV.JOBS_KEYS.odd", b"{}")
+        await raw.connection.request(f"$KV.JOBS_KEYS.ward.keyed.{'0' * 64}", b"rubbish")
+        await raw.connection.request("$KV.JOBS_KEYS.odd", b"{}")
         async with looking_after(server.url, tmp_path / "jobs.sqlite") as daemon:
             await key.until_empty()
             assert daemon.loops.all["key repair"].failures == 0
@@ -544,7 +544,7 @@ async def test_a_bucket_that_was_made_anew_is_looked_at_from_its_start(
         for _ in range(5):
             await key.write(await key.read())
         await until_swept(daemon, "key repair")
-        config = await raw.connection.ask("$JS.API.STREAM.INFO.KV_JOBS_KEYS")
+        config = await raw.connection.request("$JS.API.STREAM.INFO.KV_JOBS_KEYS")
         await make_anew(raw, config.data)
         left = given.waiting(over.id, created_at=datetime.now(UTC) - timedelta(minutes=5))
         await key.write(replace(key.empty, queued=(left,)))
@@ -552,7 +552,7 @@ async def test_a_bucket_that_was_made_anew_is_looked_at_from_its_start(
 
 
 async def make_anew(raw: Probe, info: bytes) -> None:
-    await raw.connection.ask("$JS.API.STREAM.DELETE.KV_JOBS_KEYS")
+    await raw.connection.request("$JS.API.STREAM.DELETE.KV_JOBS_KEYS")
     config = orjson.dumps(orjson.loads(info)["config"])
-    answer = await raw.connection.ask("$JS.API.STREAM.CREATE.KV_JOBS_KEYS", config)
+    answer = await raw.connection.request("$JS.API.STREAM.CREATE.KV_JOBS_KEYS", config)
     assert "error" not in orjson.loads(answer.data)

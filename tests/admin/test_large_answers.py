@@ -39,7 +39,7 @@ async def test_a_service_with_thousands_of_workers_is_listed(
             )
             subject = subjects.presence(SERVICE, "plain", beat.instance)
             await raw.connection.publish(subject, presence.encode(beat))
-        await raw.connection.ask(subject, presence.encode(beat))
+        await raw.connection.request(subject, presence.encode(beat))
         async with looking_after(server.url, tmp_path / "jobs.sqlite"):
             [service] = [each async for each in client.services()]
         assert 0 < len(service.workers) < MANY_WORKERS

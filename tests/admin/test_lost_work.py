@@ -327,7 +327,9 @@ async def test_a_stranger_cannot_keep_lost_work_from_being_found(
     async with producer(server.url) as jobs, probe(server.url) as raw:
         ref = await jobs.plain.create(Care())
         await until_sourced(raw, 1)
-        await raw.connection.ask(subjects.lifecycle(ref.address, EventKind.PROGRESS), b"rubbish")
+        await raw.connection.request(
+            subjects.lifecycle(ref.address, EventKind.PROGRESS), b"rubbish"
+        )
         await purge(raw, "JOBS_WORK")
         async with looking_after(server.url, tmp_path / "jobs.sqlite"):
             await until_sourced(raw, 1)

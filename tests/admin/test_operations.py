@@ -313,7 +313,7 @@ async def test_a_daemon_that_only_answers_leaves_the_work_to_another(
 async def test_a_record_that_nobody_can_read_stops_no_daemon(lab: AdminLab) -> None:
     async with dead_jobs(lab, 1):
         for name, data in (("bad", b"\xff"), ("odd", b'{"id": "odd"}')):
-            await lab.stranger.connection.ask(subjects.operation(name), data)
+            await lab.stranger.connection.request(subjects.operation(name), data)
         over = await until_over(lab.client, await lab.client.operate(REPLAY))
         assert over.done == 1
         assert [each.id for each in (await lab.client.list_operations()).entries] == [over.id]
@@ -339,7 +339,7 @@ async def test_what_was_taken_up_is_settled_once_and_what_moved_meanwhile_is_ref
         place = JobPlace(created_at=NOON, first_seq=numbers[0])
         taken_up = Progress(cursor=place, page=numbers, done=0, refused={}, refusals=())
         operation = moves.advance(moves.start("op-1", request, 12, NOON), taken_up, NOON)
-        await OperationRecords(ControlRecords(raw.connection, expires=True)).create(operation)
+        await OperationRecords(ControlRecords(raw.connection, supports_ttl=True)).create(operation)
         for job, request_id in ((jobs[0], "op-1"), (jobs[1], "another")):
             head = await raw.events.head(job)
             await raw.events.try_append(head, retried(job=job, by="ann", request=request_id))

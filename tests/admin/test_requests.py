@@ -82,7 +82,7 @@ async def test_an_id_that_two_queues_have_needs_its_address(lab: AdminLab) -> No
             "traceparent": entry.event.context.traceparent,
         },
     }
-    acked = await lab.stranger.connection.ask(
+    acked = await lab.stranger.connection.request(
         subjects.lifecycle(twin, EventKind.CREATED), orjson.dumps(copied)
     )
     seq = orjson.loads(acked.data)["seq"]
@@ -222,7 +222,7 @@ async def test_what_did_not_count_is_told_with_its_reason(lab: AdminLab) -> None
     [first, _] = [entry async for entry in lab.client.events(ref.id)]
     late = {**(first.event or {}), "eventType": "completed", "state": "completed"}
     for body in (orjson.dumps(late), b"no event"):
-        await lab.stranger.connection.ask(subject, body)
+        await lab.stranger.connection.request(subject, body)
     *_, ignored, garbage = [entry async for entry in lab.client.events(ref.address)]
     assert ignored.seq > seq
     assert ignored.ignored == "completed is not legal from cancelled"

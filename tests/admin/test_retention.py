@@ -40,7 +40,7 @@ from trellis_jobs.jetstream.client import api
 from trellis_jobs.jetstream.client.connection import Connection
 from trellis_jobs.jetstream.log.feed import LogFeed, LogMessage
 from trellis_jobs.jetstream.log.history import Histories
-from trellis_jobs.jetstream.log.purge import is_left, purge_job
+from trellis_jobs.jetstream.log.purge import has_events, purge_job
 from trellis_jobs.jetstream.setup.provision import provision
 from trellis_jobs.model import events as e
 from trellis_jobs.model import subjects
@@ -271,7 +271,7 @@ async def test_of_a_job_that_left_nothing_but_what_does_not_count_no_row_is_left
     async def happens(job: Job, history: list[Entry]) -> None:
         late = replace(completed(attempt=SECOND), at=utc_now())
         data = wire.encode(late, job.status, job.state)
-        await at.raw.connection.ask(subjects.lifecycle(REPORT, late.kind), data)
+        await at.raw.connection.request(subjects.lifecycle(REPORT, late.kind), data)
         await at.catch_up()
 
     async with sweeper(server.url, tmp_path) as at:
@@ -313,7 +313,7 @@ async def test_what_is_no_event_is_purged_with_its_job(
 
     async def say_rubbish(address: JobAddress) -> None:
         subject = subjects.lifecycle(address, e.EventKind.STARTED)
-        await at.raw.connection.ask(subject, b"rubbish")
+        await at.raw.connection.request(subject, b"rubbish")
         await at.catch_up()
 
     async with sweeper(server.url, tmp_path) as at:
@@ -331,7 +331,7 @@ async def test_what_is_no_event_is_purged_with_its_job(
         assert other == subjects.lifecycle(alike, e.EventKind.STARTED)
         assert await at.is_as_rebuilt()
         await purge_job(at.raw.connection, REPORT, up_to=later)
-        assert not await is_left(at.raw.connection, REPORT)
+        assert not await has_events(at.raw.connection, REPORT)
 
 
 async def retried(raw: Probe, job: Job, history: list[Entry]) -> None:

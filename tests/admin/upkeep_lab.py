@@ -42,7 +42,7 @@ from trellis_jobs.jetstream.client import api
 from trellis_jobs.jetstream.client.connection import Connection
 from trellis_jobs.jetstream.client.rpc import rpc_call
 from trellis_jobs.jetstream.work.delivery import Delivery
-from trellis_jobs.jetstream.work.puller import WorkQueue
+from trellis_jobs.jetstream.work.puller import WorkPuller
 from trellis_jobs.model import subjects
 from trellis_jobs.model.events import EventKind
 from trellis_jobs.model.keys.state import KeyAddress, KeyState, Slot
@@ -245,7 +245,7 @@ class KeyView:
 
     async def read(self) -> KeyState:
         subject = subjects.key_state(self.empty.address)
-        answer = await self.raw.connection.ask(f"$JS.API.DIRECT.GET.{KEYS}.{subject}")
+        answer = await self.raw.connection.request(f"$JS.API.DIRECT.GET.{KEYS}.{subject}")
         if (answer.headers or {}).get("Status") == "404":
             return self.empty
         found = wire.decode(answer.data, expected=self.empty.address)
@@ -254,7 +254,7 @@ class KeyView:
 
     async def write(self, state: KeyState) -> None:
         subject = subjects.key_state(self.empty.address)
-        written = await self.raw.connection.ask(subject, wire.encode(state))
+        written = await self.raw.connection.request(subject, wire.encode(state))
         assert "error" not in orjson.loads(written.data)
 
     async def until_held_by(self, ref: JobRef[Any]) -> Slot:
@@ -350,11 +350,11 @@ async def _take(url: str, begun: Path, queue: str) -> None:
             with begun.open("a") as written:
                 written.write(f"{delivery.job.job_id}\n")
 
-    work = WorkQueue(connection, SERVICE, getattr(WardJobs, queue), take, monotonic)
+    work = WorkPuller(connection, SERVICE, getattr(WardJobs, queue), take, monotonic)
     await work.open()
-    await work.listen()
+    await work.subscribe()
     while True:
-        work.ask(10)
+        work.request(10)
         await asyncio.sleep(1)
 
 

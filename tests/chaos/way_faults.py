@@ -125,7 +125,7 @@ class WayFaults:
             nonlocal repeated
             if not self._injecting.is_over:
                 repeated += 1
-                later(injection.seconds, self._injecting.connection.publish_now, subject, body)
+                later(injection.seconds, self._injecting.connection.publish_nowait, subject, body)
 
         for proxy in self._stage.ways[actor.name]:
             proxy.on_answers(repeat, uses=2)

@@ -96,4 +96,4 @@ async def _live(url: str) -> tuple[str, str, str]:
 
 async def _scribble(url: str, job: JobAddress) -> None:
     async with probe(url) as raw:
-        await raw.connection.ask(subjects.lifecycle(job, EventKind.COMPLETED), NO_EVENT)
+        await raw.connection.request(subjects.lifecycle(job, EventKind.COMPLETED), NO_EVENT)

@@ -93,7 +93,7 @@ async def test_a_server_that_nobody_vouches_for_is_not_talked_to(
     unknown = TlsFiles(certificate=client_files.certificate)
     with pytest.raises(CertificateRefused, match=r"give the certificate of the authority"):
         await Connection.open(
-            ConnectOptions(servers=tls_server.url, tls=unknown), name="test", insist=False
+            ConnectOptions(servers=tls_server.url, tls=unknown), name="test", retry_connect=False
         )
 
 
@@ -118,11 +118,11 @@ async def test_an_nkey_opens_the_door_and_another_does_not(tmp_path: Path) -> No
             access = ConnectOptions(servers=server.url, nkey=access_file)
             if lets_in:
                 connection = await Connection.open(access, name="test")
-                assert connection.is_up
+                assert connection.is_connected
                 await connection.close()
             else:
                 with pytest.raises(CredentialsRefused):
-                    await Connection.open(access, name="test", insist=False)
+                    await Connection.open(access, name="test", retry_connect=False)
 
 
 async def test_user_and_password_need_not_be_in_the_address() -> None:
@@ -130,7 +130,7 @@ async def test_user_and_password_need_not_be_in_the_address() -> None:
     with EmbeddedServer.start(config=config) as server:
         access = ConnectOptions(servers=server.url, user="ann", password="o/p?e#n,sesame")  # noqa: S106
         connection = await Connection.open(access, name="test")
-        assert connection.is_up
+        assert connection.is_connected
         await connection.close()
         assert "sesame" not in repr(access)
 
@@ -192,7 +192,7 @@ async def test_a_file_that_cannot_be_read_is_named(access: ConnectOptions) -> No
 async def test_a_command_that_somebody_waits_for_does_not_insist() -> None:
     """Without `insist` it ends long before its timeout, which would end this test as well."""
     with pytest.raises(InfrastructureError, match="no NATS server answers"):
-        await Connection.open("nats://127.0.0.1:1", name="test", timeout=300, insist=False)
+        await Connection.open("nats://127.0.0.1:1", name="test", timeout=300, retry_connect=False)
 
 
 def test_the_environment_tells_what_the_commands_read() -> None:

@@ -34,7 +34,7 @@ async def test_a_flush_waits_for_a_socket_that_is_full(server: EmbeddedServer) -
     async with fault_proxy(server.url) as way, probe(way.url) as raw:
         way.freeze()
         published = 0
-        while raw.connection.publish_now("news", bytes(900_000)):
+        while raw.connection.publish_nowait("news", bytes(900_000)):
             published += 1
             await asyncio.sleep(0)
         sent = bytearray()

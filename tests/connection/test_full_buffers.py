@@ -19,13 +19,13 @@ async def test_what_may_not_wait_is_sent_at_once_or_not_at_all(server: EmbeddedS
     ):
         await listener.connection.subscribe("news", lambda message: heard.append(message.data))
         await listener.connection.flush()
-        assert sender.connection.publish_now("news", b"first")
+        assert sender.connection.publish_nowait("news", b"first")
         await until(lambda: heard == [b"first"], "the first is heard")
         way.refuse()
-        await until(lambda: not sender.connection.is_up, "the connection is lost")
-        assert not sender.connection.publish_now("news", b"second")
+        await until(lambda: not sender.connection.is_connected, "the connection is lost")
+        assert not sender.connection.publish_nowait("news", b"second")
         way.admit()
         async with asyncio.timeout(20):
-            await sender.connection.until_up()
-        assert sender.connection.publish_now("news", b"third")
+            await sender.connection.wait_until_connected()
+        assert sender.connection.publish_nowait("news", b"third")
         await until(lambda: heard == [b"first", b"third"], "the third is heard, the second never")

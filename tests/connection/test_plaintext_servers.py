@@ -150,7 +150,7 @@ async def test_a_server_without_tls_gets_no_credentials(files: TlsFiles) -> None
             ConnectOptions(servers=f"nats://ann:sesame@{liar.address},tls://127.0.0.1:1"),
         ):
             with pytest.raises(NotEncrypted, match="offers no TLS"):
-                await Connection.open(access, name="test", insist=False)
+                await Connection.open(access, name="test", retry_connect=False)
         assert liar.met >= 3
         assert liar.heard == b""
 
@@ -172,9 +172,9 @@ async def test_a_server_that_drops_tls_later_gets_no_credentials(
         way.lies = True
         way.cut()
         await until(lambda: way.met >= 3, "it tried to reconnect, more than once")
-        assert not connection.is_up
+        assert not connection.is_connected
         way.lies = False
-        await until(lambda: connection.is_up, "it is back once the server encrypts again")
+        await until(lambda: connection.is_connected, "it is back once the server encrypts again")
         assert connection.is_encrypted
         assert way.heard == b""
         await connection.close()
@@ -192,7 +192,7 @@ async def test_a_server_that_another_told_of_gets_no_credentials(
         way.cut()
         await until(lambda: liar.met >= 2, "the server that was told of was tried")
         assert liar.heard == way.heard == b""
-        assert not connection.is_up
+        assert not connection.is_connected
         await connection.close()
 
 

@@ -41,7 +41,7 @@ async def test_a_loss_is_one_line_of_the_log_and_so_is_its_end(
         back = asyncio.Event()
         raw.connection.on_reconnect(back.set)
         await asyncio.to_thread(server.kill)
-        await until(lambda: not raw.connection.is_up, "the loss is noticed")
+        await until(lambda: not raw.connection.is_connected, "the loss is noticed")
         await asyncio.to_thread(server.restart)
         await asyncio.wait_for(back.wait(), 30)
     warnings = [r.getMessage() for r in caplog.records if r.levelno >= logging.WARNING]
@@ -64,9 +64,9 @@ async def test_a_connection_that_was_thrown_out_comes_back_when_it_may() -> None
 
         async with probe(server.url.replace("nats://", "nats://ann:one@")) as raw:
             configure(written.replace("password: one", "password: two"))
-            await until(lambda: not raw.connection.is_up, "it is thrown out")
+            await until(lambda: not raw.connection.is_connected, "it is thrown out")
             configure(written)
-            await until(lambda: raw.connection.is_up, "it is back")
+            await until(lambda: raw.connection.is_connected, "it is back")
             await raw.connection.flush()
             assert not raw.connection.is_closed
 
@@ -82,7 +82,7 @@ async def test_a_flush_that_somebody_gave_up_costs_no_connection(server: Embedde
         way.thaw()
         await raw.connection.flush()
         await raw.connection.flush()
-        assert raw.connection.is_up
+        assert raw.connection.is_connected
         assert reconnects == []
 
 
@@ -94,12 +94,12 @@ async def test_who_closes_while_the_connection_breaks_is_not_cancelled(
         connection = await Connection.open(way.url, name="leaving")
         way.freeze()
         for _ in range(16):
-            connection.publish_now("canary", bytes(1 << 19))
+            connection.publish_nowait("canary", bytes(1 << 19))
             await asyncio.sleep(0)
         os.kill(server.pid, signal.SIGSTOP)  # it would hang up as well
         try:
             way.hang_up()
-            await until(lambda: not connection.is_up, "the connection broke")
+            await until(lambda: not connection.is_connected, "the connection broke")
             await connection.close()
         finally:
             os.kill(server.pid, signal.SIGCONT)

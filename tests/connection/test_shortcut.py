@@ -16,8 +16,8 @@ from tests.support.lab import probe
 from trellis_jobs.embedded import EmbeddedServer
 from trellis_jobs.jetstream.client import fast_client
 from trellis_jobs.jetstream.client.connection import Connection
-from trellis_jobs.jetstream.client.fast_client import _Shortcut
-from trellis_jobs.jetstream.client.fast_parser import DirectParser
+from trellis_jobs.jetstream.client.fast_client import _FastProtocol
+from trellis_jobs.jetstream.client.fast_parser import FastParser
 from trellis_jobs.jetstream.client.message import Message
 
 MESSAGES = 100
@@ -58,11 +58,11 @@ def line(chance: random.Random, number: int) -> tuple[bytes, bytes]:
     return chance.choice(messages if chance.random() < 0.7 else others)
 
 
-async def parse_what_comes(said: bytes, chance: random.Random, heard: Heard) -> DirectParser:
+async def parse_what_comes(said: bytes, chance: random.Random, heard: Heard) -> FastParser:
     """In pieces, some of which were there before; nats-py reads its part when it gets to it."""
     early = chance.choice((0, 0, chance.randrange(20)))
     unread, coming = bytearray(said[:early]), bytearray(said[early:])
-    parser = DirectParser(heard, left=len(unread))
+    parser = FastParser(heard, unparsed=len(unread))
 
     async def read_on() -> None:
         while coming or unread:
@@ -92,7 +92,7 @@ async def test_nothing_overtakes_however_a_socket_cuts_it(chance: random.Random)
     lines = [line(chance, number) for number in range(chance.randrange(1, 30))]
     parser = await parse_what_comes(b"".join(said for said, _ in lines), chance, heard)
     assert heard.told == [told for _, told in lines]
-    assert parser._left == 0
+    assert parser._unparsed == 0
 
 
 def protocol_of(connection: Connection) -> object:
@@ -122,18 +122,18 @@ async def test_every_socket_has_the_shortcut_and_keeps_it(server: EmbeddedServer
         way.cut()
         await until(back.is_set, "the connection is back")
         second = protocol_of(raw.connection)
-        assert isinstance(first, _Shortcut)
-        assert isinstance(second, _Shortcut)
+        assert isinstance(first, _FastProtocol)
+        assert isinstance(second, _FastProtocol)
         assert first is not second
         assert await hears_all(raw.connection)
         parser = second._parser
-        await until(lambda: parser._left == 0, "nats-py has read what was its own")
+        await until(lambda: parser._unparsed == 0, "nats-py has read what was its own")
 
 
 async def test_where_nobody_tells_what_is_unread_everything_goes_the_ordinary_way(
     server: EmbeddedServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(fast_client, "_UNREAD", "renamed")
+    monkeypatch.setattr(fast_client, "_READ_BUFFER", "renamed")
     async with probe(server.url) as raw:
-        assert not isinstance(protocol_of(raw.connection), _Shortcut)
+        assert not isinstance(protocol_of(raw.connection), _FastProtocol)
         assert await hears_all(raw.connection)

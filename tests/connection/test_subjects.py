@@ -22,11 +22,11 @@ async def publish(connection: Connection, subject: str) -> object:
 
 
 async def publish_now(connection: Connection, subject: str) -> object:
-    return connection.publish_now(subject, b"")
+    return connection.publish_nowait(subject, b"")
 
 
 async def ask(connection: Connection, subject: str) -> object:
-    return await connection.ask(subject, timeout=1)
+    return await connection.request(subject, timeout=1)
 
 
 async def subscribe(connection: Connection, subject: str) -> object:

@@ -202,7 +202,7 @@ async def forgetting(stage: Stage) -> None:
             async with serving(parts.config(stage.url, stage.folder)):
                 await projected(p)
             for junk in parts.JUNK:
-                await p.raw.connection.ask(junk, b"no event", timeout=PATIENCE)
+                await p.raw.connection.request(junk, b"no event", timeout=PATIENCE)
         await stage.begin(parts.serve_and_forget)
         await stage.until(partial(is_rid_of_junk, p), "what is no event has left both streams")
         for ref in refs:

@@ -290,7 +290,7 @@ def says(stage: Stage, words: str, times: int = 1) -> bool:
 
 
 async def is_at_work(p: People, ref: JobRef[Done]) -> bool:
-    return await WorkMessages(p.raw.connection).is_there(ref.address)
+    return await WorkMessages(p.raw.connection).exists(ref.address)
 
 
 async def put_another_message(p: People, running: JobRef[Done]) -> None:

@@ -17,7 +17,7 @@ from trellis_jobs import JobRef, JobState, Service
 from trellis_jobs.errors import JobsError
 from trellis_jobs.jetstream.client import api
 from trellis_jobs.jetstream.client.connection import Connection
-from trellis_jobs.jetstream.setup.features import own_report, writes_at_once
+from trellis_jobs.jetstream.setup.features import jetstream_report, syncs_every_write
 
 STREAMS = ("JOBS", "JOBS_WORK", "JOBS_ADVISORIES", "KV_JOBS_KEYS", "JOBS_CONTROL")
 FAILOVER = 40.0
@@ -61,7 +61,7 @@ async def test_jobs_are_done_and_go_on_when_a_node_is_killed(there: Installation
     leads = await leaders(there)
     provisioner = there.access("provision")
     seed = str(there.folder / "deploy/secrets/sys.nk")
-    assert writes_at_once(await own_report(provisioner, seed))
+    assert syncs_every_write(await jetstream_report(provisioner, seed))
     with ExitStack() as stack:
         worker = stack.enter_context(there.running("worker"))
         for replica in ("admin-1", "admin-2"):

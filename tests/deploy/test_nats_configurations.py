@@ -90,7 +90,7 @@ async def test_a_single_server_lets_in_by_key_and_tls_only(prepared: Path, tmp_p
         assert (await api.request(connection, "INFO"))["streams"] == 0
         await connection.close()
         with pytest.raises(CertificateRefused):
-            await Connection.open(server.url, name="test", insist=False)
+            await Connection.open(server.url, name="test", retry_connect=False)
 
 
 async def test_another_user_is_let_in_after_a_reload_and_nobody_is_sent_away(
@@ -103,7 +103,7 @@ async def test_another_user_is_let_in_after_a_reload_and_nobody_is_sent_away(
     with single(prepared, store, everybody.replace(own, another)) as server:
         ann = access(server, prepared, "ann")
         with pytest.raises(CredentialsRefused):
-            await Connection.open(ann, name="ann", insist=False)
+            await Connection.open(ann, name="ann", retry_connect=False)
         connection = await Connection.open(access(server, prepared, "provisioner"), name="test")
         lost: list[object] = []
         connection.on_reconnect(lambda: lost.append(connection))

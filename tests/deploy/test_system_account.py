@@ -12,7 +12,7 @@ from trellis_jobs.embedded import EmbeddedServer
 from trellis_jobs.errors import NotPermitted
 from trellis_jobs.jetstream.client.connection import Connection
 from trellis_jobs.jetstream.client.user_keys import ensure_seed
-from trellis_jobs.jetstream.setup.features import own_report, writes_at_once
+from trellis_jobs.jetstream.setup.features import jetstream_report, syncs_every_write
 
 
 @pytest.mark.parametrize("shape", ["users", "accounts"])
@@ -27,11 +27,11 @@ async def test_it_asks_how_the_server_stores_and_nothing_else(shape: str, tmp_pa
     assert "# sys is for --system-account" in printed.out
     with EmbeddedServer.start(config=printed.out) as server:
         others = ConnectOptions(servers=server.url, nkey=str(seeds["provisioner"]))
-        assert writes_at_once(await own_report(others, str(seeds["sys"]))) is False
-        assert await own_report(others, str(seeds["provisioner"])) is None
+        assert syncs_every_write(await jetstream_report(others, str(seeds["sys"]))) is False
+        assert await jetstream_report(others, str(seeds["provisioner"])) is None
         system = await Connection.open(
             ConnectOptions(servers=server.url, nkey=str(seeds["sys"])), name="test"
         )
         with pytest.raises(NotPermitted):
-            await system.ask("$SYS.REQ.SERVER.PING.CONNZ", timeout=5)
+            await system.request("$SYS.REQ.SERVER.PING.CONNZ", timeout=5)
         await system.close()

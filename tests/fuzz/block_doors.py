@@ -10,7 +10,7 @@ from nats.errors import ProtocolError
 
 from tests.fuzz.doors import Door
 from trellis_jobs.errors import RequestRefused
-from trellis_jobs.jetstream.client.fast_parser import DirectParser
+from trellis_jobs.jetstream.client.fast_parser import FastParser
 from trellis_jobs.jetstream.client.message import Message, read_headers
 from trellis_jobs.jetstream.keys.bucket import read_stored
 from trellis_jobs.wire.headers import is_server_reply, may_be_server_reply
@@ -45,7 +45,7 @@ def heard(*chunks: bytes, feeding: bool = False) -> list[Any]:
     `feeding`: as they come from a socket, with what is left for nats-py brought in the end.
     """
     ears = Ears()
-    parser = DirectParser(ears)
+    parser = FastParser(ears)
     if feeding:
         chunks = tuple([parser.feed(chunk) for chunk in chunks])
     try:

@@ -37,7 +37,7 @@ from trellis_jobs.errors import (
 )
 from trellis_jobs.infrastructure_errors import StreamFull
 from trellis_jobs.jetstream.client.message import Message
-from trellis_jobs.jetstream.log.prepared_event import Refused, read_answer
+from trellis_jobs.jetstream.log.prepared_event import Refused, read_pub_ack
 from trellis_jobs.model.job import Entry
 from trellis_jobs.model.keys import slots as key_slots
 from trellis_jobs.model.keys.backlog import WhenFull, admit
@@ -155,7 +155,7 @@ def answers(data: bytes) -> None:
 
 def published(data: bytes) -> None:
     with suppress(RequestRefused, StreamFull):
-        answer = read_answer("trellis.jobs.lab.work.J.created", Message("_INBOX.a", data))
+        answer = read_pub_ack("trellis.jobs.lab.work.J.created", Message("_INBOX.a", data))
         assert answer is None or isinstance(answer, int | Refused)
 
 

@@ -115,7 +115,7 @@ async def test_whatever_a_stranger_writes_everything_goes_on(
         await many(vandal.publish, LIVE)
         await raw.connection.flush()
         rubbish = f"trellis.jobs.lab.work.{before.id}.completed"
-        await raw.connection.ask(rubbish, b"rubbish", timeout=5)
+        await raw.connection.request(rubbish, b"rubbish", timeout=5)
         await many(lambda: asked(lab, vandal), ASKED)
 
         after = await bench.jobs.work.create(Task(text="after"))

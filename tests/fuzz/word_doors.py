@@ -19,7 +19,7 @@ from tests.given import NOON
 from trellis_jobs.errors import Unreachable
 from trellis_jobs.jetstream.client.delivery_info import read_reply
 from trellis_jobs.jetstream.client.pull_consumer import PullBroken, read_end
-from trellis_jobs.jetstream.client.server_urls import addresses_in
+from trellis_jobs.jetstream.client.server_urls import parse_server_urls
 from trellis_jobs.model import subjects
 from trellis_jobs.wire import headers as h
 
@@ -77,7 +77,7 @@ def duration(text: str) -> None:
 
 def address(text: str) -> None:
     with suppress(Unreachable):
-        assert addresses_in(text)
+        assert parse_server_urls(text)
 
 
 def payload_filter(text: str) -> None:

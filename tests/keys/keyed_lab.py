@@ -199,7 +199,7 @@ class Key:
 
     async def stored(self) -> bytes:
         """Nothing at all if nobody has ever written it."""
-        answer = await self.raw.connection.ask(f"$JS.API.DIRECT.GET.{KEYS}.{self.subject}")
+        answer = await self.raw.connection.request(f"$JS.API.DIRECT.GET.{KEYS}.{self.subject}")
         return b"" if (answer.headers or {}).get("Status") == "404" else answer.data
 
     async def state(self) -> KeyState:
@@ -229,7 +229,7 @@ class Key:
 
     async def put(self, state: KeyState | bytes) -> None:
         data = state if isinstance(state, bytes) else wire.encode(state)
-        answer = await self.raw.connection.ask(self.subject, data)
+        answer = await self.raw.connection.request(self.subject, data)
         assert "error" not in json.loads(answer.data)
 
     async def put_waiting(self, *entries: Waiting) -> None:

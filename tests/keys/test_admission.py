@@ -41,7 +41,7 @@ from trellis_jobs.model.values import replace
 
 async def stored(raw: Probe, ref: JobRef[int], kind: EventKind) -> Message:
     subject = subjects.lifecycle(ref.address, kind)
-    return await raw.connection.ask(f"$JS.API.DIRECT.GET.JOBS.{subject}")
+    return await raw.connection.request(f"$JS.API.DIRECT.GET.JOBS.{subject}")
 
 
 async def body(raw: Probe, ref: JobRef[int], kind: EventKind) -> dict[str, object]:

@@ -112,7 +112,7 @@ async def tell_created(raw: Probe, key: Key, job_id: str) -> None:
         "timestamp": LONG_AGO,
     }
     subject = f"trellis.jobs.desk.{key.queue.name}.{job_id}.created"
-    answer = await raw.connection.ask(subject, json.dumps(body).encode())
+    answer = await raw.connection.request(subject, json.dumps(body).encode())
     assert "error" not in json.loads(answer.data)
 
 
@@ -180,7 +180,7 @@ async def test_on_a_shared_queue_the_whole_history_says_whether_a_job_can_make_w
             "maxTries": 5,
             "timestamp": LONG_AGO,
         }
-        await raw.connection.ask(
+        await raw.connection.request(
             f"trellis.jobs.desk.newest.{old.id}.logged", json.dumps(note).encode()
         )
         outcome = await service.jobs.newest.submit(Sync())

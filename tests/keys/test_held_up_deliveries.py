@@ -29,7 +29,7 @@ from trellis_jobs.environment import monotonic, utc_now
 from trellis_jobs.jetstream.client import api
 from trellis_jobs.jetstream.work.delivery import Delivery
 from trellis_jobs.jetstream.work.messages import WorkMessages
-from trellis_jobs.jetstream.work.puller import WorkQueue
+from trellis_jobs.jetstream.work.puller import WorkPuller
 from trellis_jobs.model import events as e
 from trellis_jobs.model import subjects
 from trellis_jobs.model.attempts import Attempt
@@ -46,7 +46,7 @@ async def consumer(raw: Probe, queue: str) -> dict[str, Any]:
 async def held_up(raw: Probe) -> Delivery:
     """The first delivery of a job, in the hands of a worker that does nothing with it."""
     taken: list[Delivery] = []
-    queue = WorkQueue(
+    queue = WorkPuller(
         raw.connection,
         "yard",
         YardJobs.blocked,
@@ -54,8 +54,8 @@ async def held_up(raw: Probe) -> Delivery:
         monotonic,
     )
     await queue.open()
-    await queue.listen()
-    queue.ask(1)
+    await queue.subscribe()
+    queue.request(1)
     await until(lambda: taken, "a delivery comes")
     await queue.unsubscribe()
     return taken[0]

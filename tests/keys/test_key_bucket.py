@@ -76,12 +76,12 @@ class Desk:
         return await self.bucket.apply(EMPTY, lambda state: drop(state, token, counted=True))
 
     async def put(self, data: bytes, headers: dict[str, str] | None = None) -> None:
-        answer = await self.raw.connection.ask(SUBJECT, data, headers=headers)
+        answer = await self.raw.connection.request(SUBJECT, data, headers=headers)
         assert "error" not in json.loads(answer.data)
 
     async def stored(self) -> bytes:
         subject = f"$JS.API.DIRECT.GET.{KEYS}.{SUBJECT}"
-        return (await self.raw.connection.ask(subject)).data
+        return (await self.raw.connection.request(subject)).data
 
     async def writes(self) -> int:
         info = await api.request(self.raw.connection, f"STREAM.INFO.{KEYS}")
@@ -262,7 +262,7 @@ async def test_after_a_move_that_fails_the_next_one_is_made(server: EmbeddedServ
 async def test_a_key_in_use_here_is_written_without_a_read_but_only_so_many_are_remembered(
     server: EmbeddedServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(bucket, "_STATES_REMEMBERED", 3)
+    monkeypatch.setattr(bucket, "_MAX_CACHED_STATES", 3)
     addresses = [KeyAddress(KEY.service, KEY.job_type, f"{number}") for number in range(4)]
     keys = [key_state(address=address, max_queued=9) for address in addresses]
     reads = 0
@@ -465,7 +465,7 @@ async def test_a_closed_connection_is_an_answer_too(server: EmbeddedServer) -> N
 async def test_a_server_that_says_nothing_is_not_asked_for_ever(
     server: EmbeddedServer, monkeypatch: pytest.MonkeyPatch, unheard: bytes
 ) -> None:
-    monkeypatch.setattr(bucket, "_ASK_TIMEOUT", 0.01)
+    monkeypatch.setattr(bucket, "_REQUEST_TIMEOUT", 0.01)
     async with provisioned(server.url), fault_proxy(server.url) as way, desk(way.url) as one:
         way.when_client_sends(unheard, lambda: Then.SWALLOW, uses=1000)
         with pytest.raises(NotConfirmed) as unsure:

@@ -272,5 +272,5 @@ async def _hold_batches_open(raw: Probe) -> None:
     for n in range(_OPEN_BATCHES):
         subject = f"trellis.jobs.hostile.flood.{n}.created"
         headers = {"Nats-Batch-Id": f"open-{n}", "Nats-Batch-Sequence": "1"}
-        answer = await raw.connection.ask(subject, b"{}", headers=headers)
+        answer = await raw.connection.request(subject, b"{}", headers=headers)
         assert answer.data == b"", answer.data

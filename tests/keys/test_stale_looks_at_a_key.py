@@ -14,7 +14,7 @@ from trellis_jobs.model.events import EventKind
 
 async def stop_the_time_of(key: str, way: FaultProxy, connection: Connection) -> None:
     """From now on, all that is heard and read of this key is as it is now."""
-    now = await connection.ask(f"$JS.API.DIRECT.GET.{KEYS}.{key}")
+    now = await connection.request(f"$JS.API.DIRECT.GET.{KEYS}.{key}")
     sequence = (now.headers or {})["Nats-Sequence"].encode()
     headers = b"NATS/1.0\r\nNats-Sequence: %s\r\n\r\n" % sequence
     way.answer_reads_with(headers, now.data, times=10_000, stream=KEYS.encode())

@@ -17,7 +17,7 @@ from trellis_jobs.jetstream.keys import bucket
 async def test_a_queue_without_keys_works_where_there_is_no_bucket(
     server: EmbeddedServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(bucket, "_FAILOVER", 0.2)
+    monkeypatch.setattr(bucket, "_FAILOVER_TIMEOUT", 0.2)
     async with worker(server.url, "plain") as bench, probe(server.url) as raw:
         await api.request(raw.connection, f"STREAM.DELETE.{KEYS}")
         ref = await bench.jobs.plain.create(Sync(origin=None))

@@ -292,7 +292,7 @@ class KeyView:
         return subjects.key_state(self.empty.address)
 
     async def read(self) -> KeyState:
-        answer = await self.raw.connection.ask(f"$JS.API.DIRECT.GET.{KEYS}.{self.subject}")
+        answer = await self.raw.connection.request(f"$JS.API.DIRECT.GET.{KEYS}.{self.subject}")
         headers = answer.headers or {}
         if headers.get("Status") == "404" or headers.get("KV-Operation") == "DEL":
             return self.empty
@@ -302,12 +302,14 @@ class KeyView:
 
     async def change(self, move: Callable[[KeyState], KeyState]) -> None:
         """As a stranger would: read, and write over whatever is there by then."""
-        written = await self.raw.connection.ask(self.subject, wire.encode(move(await self.read())))
+        written = await self.raw.connection.request(
+            self.subject, wire.encode(move(await self.read()))
+        )
         assert "error" not in orjson.loads(written.data)
 
     async def delete(self) -> None:
         """As `nats kv del` does."""
-        marked = await self.raw.connection.ask(self.subject, headers={"KV-Operation": "DEL"})
+        marked = await self.raw.connection.request(self.subject, headers={"KV-Operation": "DEL"})
         assert "error" not in orjson.loads(marked.data)
 
     async def until_held_by(self, ref: JobRef[Done]) -> Slot:
@@ -379,7 +381,7 @@ async def until_out(raw: Probe, queue: Queue[Errand, Done], count: int) -> None:
 
 async def consumer_info(raw: Probe, queue: Queue[Errand, Done]) -> dict[str, Any]:
     name = f"$JS.API.CONSUMER.INFO.JOBS_WORK.{SERVICE}-{queue.type.name}"
-    info: dict[str, Any] = orjson.loads((await raw.connection.ask(name)).data)
+    info: dict[str, Any] = orjson.loads((await raw.connection.request(name)).data)
     return info
 
 

@@ -78,7 +78,7 @@ async def test_a_keeper_can_be_hurried_in_the_moment_in_which_its_thread_ends() 
     keeper._loop = ended = EndingLoop()
     ended.close()
     ended.seen_open = 1
-    keeper.hurry()
+    keeper.wake()
     ended.seen_open = 0
 
 

@@ -191,7 +191,7 @@ async def test_an_event_that_no_server_takes_is_said_before_any_is_sent(
             with pytest.raises(PayloadTooLarge):
                 await raw.events.try_append_together([(None, small), (None, huge)])
         fitting = [(None, small), (None, replace(huge, payload="x"))]
-        assert isinstance(await raw.events.try_append_together(fitting, patience=3), list)
+        assert isinstance(await raw.events.try_append_together(fitting, timeout=3), list)
 
 
 async def test_an_event_that_the_stream_does_not_take_is_refused_by_its_own_name(
@@ -323,7 +323,7 @@ async def test_a_server_killed_in_the_middle_of_a_batch_takes_it_once_after_its_
         )
         assert killed
         assert isinstance(heads, list)
-        await raw.connection.until_up()
+        await raw.connection.wait_until_connected()
         assert heads == [await raw.events.head(job(name)) for name in ("short", "long", "old")]
         assert await events_in_the_log(raw) == 4
 
@@ -336,9 +336,9 @@ async def test_a_batch_that_is_not_confirmed_in_time_says_so(server: EmbeddedSer
     ):
         old = await create(raw, "old")
         way.refuse()
-        await until(lambda: not cut_off.connection.is_up, "the connection is lost")
+        await until(lambda: not cut_off.connection.is_connected, "the connection is lost")
         with pytest.raises(NotConfirmed, match=r"new\.created with .*old\.skipped") as unsure:
-            await cut_off.events.try_append_together(replacing(old, "old", by="new"), patience=0.3)
+            await cut_off.events.try_append_together(replacing(old, "old", by="new"), timeout=0.3)
         assert unsure.value.job_id == "new"
 
 
@@ -417,7 +417,7 @@ async def say_half(raw: Probe, number: int, *, place: int) -> None:
     headers = {h.BATCH_ID: f"slow-{number}", h.BATCH_SEQUENCE: str(place)}
     if place == len(("first", "second")):
         headers[h.BATCH_COMMIT] = "1"
-    answer = await raw.connection.ask(subject, b"{}", headers=headers)
+    answer = await raw.connection.request(subject, b"{}", headers=headers)
     assert b"error" not in answer.data
 
 

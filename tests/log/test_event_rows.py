@@ -25,7 +25,7 @@ from trellis_jobs.jetstream.client import api
 from trellis_jobs.jetstream.client.connection import ConnectionLost
 from trellis_jobs.jetstream.client.message import Message
 from trellis_jobs.jetstream.log.event_log import Refused
-from trellis_jobs.jetstream.log.fast_batch import is_the_end, is_whole, knows_no_rows
+from trellis_jobs.jetstream.log.fast_batch import is_complete, is_final_ack, rejects_batches
 from trellis_jobs.jetstream.setup.provision import provision
 from trellis_jobs.model import subjects
 from trellis_jobs.model.events import Created, EventKind
@@ -66,7 +66,7 @@ def beginnings(count: int = MANY) -> list[Created]:
 
 async def begin(raw: Probe, events: list[Created], patience: float = 20) -> list[object]:
     async with asyncio.timeout(DEADLINE):
-        return list(await raw.events.append_first_many(events, patience=patience))
+        return list(await raw.events.append_first_many(events, timeout=patience))
 
 
 async def times_created(raw: Probe) -> Counter[str]:
@@ -133,13 +133,13 @@ def test_only_the_word_for_all_of_them_makes_a_row_whole(
     said: bytes, whole: bool, unknown: bool
 ) -> None:
     message = Message("reply", said)
-    assert is_the_end(message)
-    assert is_whole(message, 4) == whole
-    assert knows_no_rows(message) == unknown
+    assert is_final_ack(message)
+    assert is_complete(message, 4) == whole
+    assert rejects_batches(message) == unknown
 
 
 def test_how_far_a_server_is_does_not_end_a_row() -> None:
-    assert not is_the_end(Message("reply", b'{"type":"ack","seq":3,"msgs":2}'))
+    assert not is_final_ack(Message("reply", b'{"type":"ack","seq":3,"msgs":2}'))
 
 
 @pytest.mark.parametrize("place", [0, 1, ROW // 2, ROW - 1, ROW, MANY - 1])
@@ -245,7 +245,7 @@ async def test_who_cannot_hear_answers_begins_nothing() -> None:
 
             async def is_deaf() -> bool:
                 try:
-                    await raw.connection.ask("$JS.API.INFO", timeout=0.2)
+                    await raw.connection.request("$JS.API.INFO", timeout=0.2)
                 except InboxNotPermitted:
                     return True
                 except ConnectionLost:

@@ -66,7 +66,7 @@ async def test_a_job_is_found_by_its_id_in_whichever_queues_have_it(
 async def test_the_presence_of_workers_is_no_job_of_that_id(server: EmbeddedServer) -> None:
     """`workers.<service>.<type>.<instance>` has its type where jobs have their id."""
     async with producer(server.url), probe(server.url) as raw:
-        await raw.connection.ask(subjects.presence("lab", "nope", "pod-7"), b"{}")
+        await raw.connection.request(subjects.presence("lab", "nope", "pod-7"), b"{}")
         assert await jobs_with_id(raw.connection, "nope") == []
         assert subjects.matching("lab", None, EventKind.DEAD) == subjects.of_kind(
             "lab", "*", EventKind.DEAD

@@ -109,7 +109,7 @@ async def test_a_replica_that_has_no_more_is_not_the_end_of_the_log(lab: LogLab)
     found = list[int]()
     async for batch in lab.feed.up_to(LogPosition(), 2):
         if not found:
-            await lab.connection.ask(SOMEWHERE, b"{}")
+            await lab.connection.request(SOMEWHERE, b"{}")
         found += [message.sequence for message in batch]
     assert found == [1, 2]
 
@@ -132,9 +132,9 @@ async def test_messages_that_were_lost_on_the_way_are_read_again(
             found += [message.sequence for message in batch]
             if found == [1]:
                 way.when_server_sends(rb"MSG trellis\.jobs\.", lose)
-                await lab.connection.ask(SOMEWHERE, b"{}")
+                await lab.connection.request(SOMEWHERE, b"{}")
                 await until(lambda: lost, "the second message is lost")
-                await lab.connection.ask(SOMEWHERE, b"{}")
+                await lab.connection.request(SOMEWHERE, b"{}")
             if found[-1] == 3:
                 break
         await connection.close()
@@ -144,7 +144,7 @@ async def test_messages_that_were_lost_on_the_way_are_read_again(
 async def test_a_message_that_looks_like_the_end_of_a_pull_is_a_message(lab: LogLab) -> None:
     forged = {"Status": "409", "Description": "Consumer Deleted", "Nats-Pending-Messages": "9"}
     for headers in (None, forged, {"Status": "408"}, {"Status": "100"}, None):
-        await lab.connection.ask(SOMEWHERE, b"{}", headers=headers)
+        await lab.connection.request(SOMEWHERE, b"{}", headers=headers)
     assert await sequences(lab, LogPosition(), await lab.end()) == [1, 2, 3, 4, 5]
 
 
@@ -186,7 +186,7 @@ async def test_batches_are_no_larger_than_asked_for(lab: LogLab) -> None:
     for _ in range(50):
         lab.scribe.add(SOMEWHERE, b"{}")
     await lab.send()
-    feed = LogFeed(lab.connection, most=7)
+    feed = LogFeed(lab.connection, max_batch=7)
     sizes = [len(batch) async for batch in feed.up_to(LogPosition(), await lab.end())]
     assert sum(sizes) == 50
     assert max(sizes) <= 7

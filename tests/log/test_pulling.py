@@ -21,17 +21,17 @@ from trellis_jobs.jetstream.client import api
 from trellis_jobs.jetstream.client.connection import Connection
 from trellis_jobs.jetstream.client.pull_consumer import (
     Delivered,
-    End,
     EphemeralConsumer,
     PullBroken,
     PullConsumer,
-    pulling,
-    pulling_anew,
+    PullEnd,
+    open_ephemeral_consumer,
+    open_pull_consumer,
 )
 
 STREAM = "PULLED"
 WANTED = EphemeralConsumer(
-    stream=STREAM, purpose="test", idle=timedelta(minutes=1), is_deleted=False
+    stream=STREAM, name_prefix="test", idle_timeout=timedelta(minutes=1), delete_after_use=False
 )
 MESSAGES = 10
 
@@ -66,14 +66,14 @@ async def connected(server: EmbeddedServer) -> AsyncIterator[Connection]:
 
 async def fill(connection: Connection) -> None:
     for number in range(MESSAGES):
-        await connection.ask("pulled.x", b"%d" % number + b"." * 100)
+        await connection.request("pulled.x", b"%d" % number + b"." * 100)
 
 
-async def ended(pull: PullConsumer) -> tuple[int, End]:
+async def ended(pull: PullConsumer) -> tuple[int, PullEnd]:
     """How many came, and then how it ended."""
     for number in range(MESSAGES + 1):
         came = await pull.next()
-        if isinstance(came, End):
+        if isinstance(came, PullEnd):
             return number, came
     raise AssertionError("it did not end")
 
@@ -90,30 +90,30 @@ async def only_consumer(connection: Connection) -> str:
 async def test_a_pull_that_finds_less_than_it_asked_for_says_nothing_more(
     server: EmbeddedServer,
 ) -> None:
-    async with connected(server) as connection, pulling_anew(connection, WANTED) as pull:
+    async with connected(server) as connection, open_ephemeral_consumer(connection, WANTED) as pull:
         assert pull.pending == MESSAGES
-        await pull.ask(MESSAGES - 4, wait=False)
+        await pull.request(MESSAGES - 4, wait=False)
         for _ in range(MESSAGES - 4):
-            assert not isinstance(await pull.next(), End)
-        await pull.ask(MESSAGES, wait=False)
-        assert await ended(pull) == (4, End.NOTHING_MORE)
-        await pull.ask(MESSAGES, wait=False)
-        assert await ended(pull) == (0, End.NOTHING_MORE)
-        await pull.ask(MESSAGES, wait=True)
-        assert await ended(pull) == (0, End.NOTHING_MORE)
-        assert pull.owed == 0
+            assert not isinstance(await pull.next(), PullEnd)
+        await pull.request(MESSAGES, wait=False)
+        assert await ended(pull) == (4, PullEnd.NOTHING_MORE)
+        await pull.request(MESSAGES, wait=False)
+        assert await ended(pull) == (0, PullEnd.NOTHING_MORE)
+        await pull.request(MESSAGES, wait=True)
+        assert await ended(pull) == (0, PullEnd.NOTHING_MORE)
+        assert pull.outstanding == 0
 
 
 async def test_a_pull_at_its_bound_is_full_and_the_next_goes_on(server: EmbeddedServer) -> None:
-    async with connected(server) as connection, pulling_anew(connection, WANTED) as pull:
-        await pull.ask(MESSAGES, wait=True, most_bytes=500)
+    async with connected(server) as connection, open_ephemeral_consumer(connection, WANTED) as pull:
+        await pull.request(MESSAGES, wait=True, max_bytes=500)
         by_bytes, end = await ended(pull)
-        assert (0 < by_bytes < MESSAGES, end, pull.owed) == (True, End.FULL, 0)
-        await pull.ask(2, wait=True, most_bytes=100_000)
-        assert await ended(pull) == (2, End.FULL)
-        await pull.ask(MESSAGES, wait=True, most_bytes=100_000)
+        assert (0 < by_bytes < MESSAGES, end, pull.outstanding) == (True, PullEnd.FULL, 0)
+        await pull.request(2, wait=True, max_bytes=100_000)
+        assert await ended(pull) == (2, PullEnd.FULL)
+        await pull.request(MESSAGES, wait=True, max_bytes=100_000)
         came = await pull.next()
-        assert not isinstance(came, End)
+        assert not isinstance(came, PullEnd)
         assert number_of(came) == by_bytes + 2
 
 
@@ -122,9 +122,9 @@ async def test_what_is_deleted_breaks_a_pull_under_way_and_every_later_one(
     server: EmbeddedServer, gone: str
 ) -> None:
     async with connected(server) as connection:
-        async with pulling_anew(connection, WANTED) as pull:
-            assert [number_of(each) async for each in pull.what_is_there()] == list(range(MESSAGES))
-            await pull.ask(1, wait=True)
+        async with open_ephemeral_consumer(connection, WANTED) as pull:
+            assert [number_of(each) async for each in pull.drain()] == list(range(MESSAGES))
+            await pull.request(1, wait=True)
             consumer = await only_consumer(connection)
 
             async def waits() -> bool:
@@ -138,21 +138,21 @@ async def test_what_is_deleted_breaks_a_pull_under_way_and_every_later_one(
             await api.request(connection, what)
             with pytest.raises(PullBroken, match="409 Consumer Deleted"):
                 await pull.next()
-        async with pulling(connection, STREAM, consumer) as later:
-            await later.ask(1, wait=True)
+        async with open_pull_consumer(connection, STREAM, consumer) as later:
+            await later.request(1, wait=True)
             with pytest.raises(PullBroken, match="503"):
                 await later.next()
         if gone == "stream":
             with pytest.raises(InfrastructureMissing, match=STREAM):
-                async with pulling_anew(connection, WANTED):
+                async with open_ephemeral_consumer(connection, WANTED):
                     pass
             config = {"name": STREAM, "subjects": ["pulled.>"]}
             await api.request(connection, f"STREAM.CREATE.{STREAM}", config)
 
 
 async def test_what_has_arrived_before_a_break_is_told_before_it(server: EmbeddedServer) -> None:
-    async with connected(server) as connection, pulling_anew(connection, WANTED) as pull:
-        await pull.ask(MESSAGES + 1, wait=True)
+    async with connected(server) as connection, open_ephemeral_consumer(connection, WANTED) as pull:
+        await pull.request(MESSAGES + 1, wait=True)
         consumer = await only_consumer(connection)
 
         async def all_are_sent() -> bool:
@@ -163,7 +163,7 @@ async def test_what_has_arrived_before_a_break_is_told_before_it(server: Embedde
         await connection.flush()
         await api.request(connection, f"CONSUMER.DELETE.{STREAM}.{consumer}")
         told = 0
-        while pull.next_arrived() is not None:
+        while pull.next_buffered() is not None:
             told += 1
         assert told == MESSAGES
         for _ in range(2):
@@ -177,8 +177,8 @@ async def test_a_server_that_shuts_down_breaks_a_pull(version: str) -> None:
         async with opened(server.url) as connection:
             config = {"name": STREAM, "subjects": ["pulled.>"], "storage": "memory"}
             await api.request(connection, f"STREAM.CREATE.{STREAM}", config)
-            async with pulling_anew(connection, WANTED) as pull:
-                await pull.ask(1, wait=True)
+            async with open_ephemeral_consumer(connection, WANTED) as pull:
+                await pull.request(1, wait=True)
                 await connection.flush()
                 os.kill(server.pid, signal.SIGTERM)
                 # Now and then it closes the connection before it has said so.
@@ -201,8 +201,8 @@ async def test_another_leader_of_the_consumer_breaks_a_pull(three: Cluster) -> N
         body = {"stream_name": STREAM, "action": "create", "config": durable}
         await api.request(connection, f"CONSUMER.CREATE.{STREAM}.kept", body)
         await until(lambda: _answers(connection, "kept"), "the consumer is known everywhere")
-        async with pulling(connection, STREAM, "kept") as pull:
-            await pull.ask(1, wait=True)
+        async with open_pull_consumer(connection, STREAM, "kept") as pull:
+            await pull.request(1, wait=True)
             await until(lambda: _is_asked(connection, "kept"), "the pull is there")
             await api.request(connection, f"CONSUMER.LEADER.STEPDOWN.{STREAM}.kept")
             with pytest.raises(PullBroken, match="409 Leadership Change"):
@@ -214,13 +214,13 @@ async def test_a_new_connection_breaks_a_pull(server: EmbeddedServer) -> None:
         connected(server),
         fault_proxy(server.url) as way,
         opened(way.url) as connection,
-        pulling_anew(connection, WANTED) as pull,
+        open_ephemeral_consumer(connection, WANTED) as pull,
     ):
-        assert len([each async for each in pull.what_is_there()]) == MESSAGES
-        await pull.ask(1, wait=True)
+        assert len([each async for each in pull.drain()]) == MESSAGES
+        await pull.request(1, wait=True)
         await connection.flush()
         way.cut()
-        with pytest.raises(PullBroken, match="the connection is a new one"):
+        with pytest.raises(PullBroken, match="the client reconnected"):
             await pull.next()
 
 
@@ -230,9 +230,9 @@ async def test_a_delivery_that_was_lost_on_the_way_is_noticed(server: EmbeddedSe
         connected(server) as aside,
         fault_proxy(server.url) as way,
         opened(way.url) as connection,
-        pulling_anew(connection, WANTED) as pull,
+        open_ephemeral_consumer(connection, WANTED) as pull,
     ):
-        assert len([each async for each in pull.what_is_there()]) == MESSAGES
+        assert len([each async for each in pull.drain()]) == MESSAGES
         lost = asyncio.Event()
 
         def lose() -> Then:
@@ -240,10 +240,10 @@ async def test_a_delivery_that_was_lost_on_the_way_is_noticed(server: EmbeddedSe
             return Then.SWALLOW
 
         way.when_server_sends(rb"MSG pulled\.x", lose)
-        await pull.ask(2, wait=True)
-        await aside.ask("pulled.x", b"10")
+        await pull.request(2, wait=True)
+        await aside.request("pulled.x", b"10")
         await lost.wait()
-        await aside.ask("pulled.x", b"11")
+        await aside.request("pulled.x", b"11")
         with pytest.raises(PullBroken, match="are lost"):
             await pull.next()
 
@@ -253,13 +253,16 @@ async def test_a_consumer_is_deleted_at_the_end_if_that_was_asked_for(
     server: EmbeddedServer, is_deleted: bool
 ) -> None:
     wanted = EphemeralConsumer(
-        stream=STREAM, purpose="test", idle=timedelta(minutes=1), is_deleted=is_deleted
+        stream=STREAM,
+        name_prefix="test",
+        idle_timeout=timedelta(minutes=1),
+        delete_after_use=is_deleted,
     )
     async with connected(server) as connection:
         heard = list[str]()
         subject = f"$JS.API.CONSUMER.DELETE.{STREAM}.*"
         await connection.subscribe(subject, lambda message: heard.append(message.subject))
-        async with pulling_anew(connection, wanted):
+        async with open_ephemeral_consumer(connection, wanted):
             name = await only_consumer(connection)
         await connection.flush()
         if is_deleted:
@@ -271,10 +274,10 @@ async def test_a_consumer_is_deleted_at_the_end_if_that_was_asked_for(
 
 
 async def _answers(connection: Connection, consumer: str) -> bool:
-    async with pulling(connection, STREAM, consumer) as pull:
-        await pull.ask(1, wait=False)
+    async with open_pull_consumer(connection, STREAM, consumer) as pull:
+        await pull.request(1, wait=False)
         try:
-            return await pull.next() is End.NOTHING_MORE
+            return await pull.next() is PullEnd.NOTHING_MORE
         except PullBroken:
             return False
 

@@ -19,7 +19,7 @@ from trellis_jobs import JobCancelled, NotConfirmed
 from trellis_jobs.embedded import EmbeddedServer
 from trellis_jobs.errors import InfrastructureMissing, JobExists, RequestRefused
 from trellis_jobs.jetstream.client.message import Message
-from trellis_jobs.jetstream.log.prepared_event import read_answer
+from trellis_jobs.jetstream.log.prepared_event import read_pub_ack
 from trellis_jobs.model.job_status import Head
 from trellis_jobs.worker.end_watch import EndCheck
 
@@ -65,7 +65,7 @@ def test_a_refusal_that_names_no_sequence_does_not_say_that_the_job_is_gone(word
     refusal = {"error": {"code": 400, "err_code": 10071, "description": words}}
     message = Message("inbox", orjson.dumps(refusal))
     with pytest.raises(RequestRefused):
-        read_answer("trellis.jobs.a", message)
+        read_pub_ack("trellis.jobs.a", message)
 
 
 async def test_a_job_whose_own_first_copy_is_not_seen_for_a_while_does_not_exist_already(
@@ -94,7 +94,7 @@ async def test_a_job_that_exists_is_told_so_although_its_first_event_was_purged(
         ref = await jobs.work.create(Task(), job_id="J1")
         await ref.cancel()
         purge = orjson.dumps({"filter": f"trellis.jobs.lab.work.{ref.id}.created"})
-        await raw.connection.ask("$JS.API.STREAM.PURGE.JOBS", purge)
+        await raw.connection.request("$JS.API.STREAM.PURGE.JOBS", purge)
         way.when_server_sends(rb"wrong last sequence", lambda: Then.CUT)
         with pytest.raises(JobExists):
             await jobs.work.create(Task(), job_id="J1")

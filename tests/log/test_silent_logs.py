@@ -30,20 +30,20 @@ async def test_a_leader_is_asked_as_often_as_any_replica_and_within_somebodys_pa
 
     monkeypatch.setattr(pending_requests, "SWEEP_INTERVAL", 0.01)
     async with log_lab(server.url), fault_proxy(server.url) as way:
-        connection = await Connection.open(way.url, name="asking", patience=0.1)
+        connection = await Connection.open(way.url, name="asking", max_wait=0.1)
         try:
             reads = LogReads(connection, Histories(connection))
-            assert await reads.newest_by_leader(REPORT) == 0
+            assert await reads.newest_sequence_from_leader(REPORT) == 0
             monkeypatch.setattr(log_reads, "ACK_TIMEOUT", 0.01)
             way.when_client_sends(rb"heartbeat", say_nothing, uses=1000)
             with pytest.raises(NotConfirmed, match="the leader's word") as unsure:
-                await reads.newest_by_leader(REPORT)
+                await reads.newest_sequence_from_leader(REPORT)
             assert len(asked) == 15
             assert "within 50 s" not in str(unsure.value)
             way.refuse()
-            await until(lambda: not connection.is_up, "the server went away")
+            await until(lambda: not connection.is_connected, "the server went away")
             async with asyncio.timeout(DEADLINE):
                 with pytest.raises(Unreachable):
-                    await reads.newest_by_leader(REPORT)
+                    await reads.newest_sequence_from_leader(REPORT)
         finally:
             await connection.close()

@@ -14,16 +14,16 @@ from trellis_jobs.embedded import EmbeddedServer
 from trellis_jobs.environment import monotonic
 from trellis_jobs.jetstream.work import puller
 from trellis_jobs.jetstream.work.delivery import Delivery
-from trellis_jobs.jetstream.work.puller import WorkQueue
+from trellis_jobs.jetstream.work.puller import WorkPuller
 
 
 @asynccontextmanager
 async def listening(
     raw: Probe, receive: Callable[[Delivery | None], None]
-) -> AsyncIterator[WorkQueue]:
-    queue = WorkQueue(raw.connection, "lab", LabJobs.slow, receive, monotonic)
+) -> AsyncIterator[WorkPuller]:
+    queue = WorkPuller(raw.connection, "lab", LabJobs.slow, receive, monotonic)
     await queue.open()
-    await queue.listen()
+    await queue.subscribe()
     yield queue
     await queue.unsubscribe()
 
@@ -35,7 +35,7 @@ async def test_it_is_told_when_nothing_more_is_owed(server: EmbeddedServer, size
     async with producer(server.url) as jobs, probe(server.url) as raw:
         await jobs.slow.create_many([Task()] * (size + 1))
         async with listening(raw, received.append) as queue:
-            queue.ask(size)
+            queue.request(size)
             await until(lambda: None in received, "it is told")
     assert [each is None for each in received] == [False] * size + [True]
 
@@ -49,13 +49,13 @@ async def test_what_a_pull_ended_without_is_owed_no_longer(
 
         def receive(delivery: Delivery | None) -> None:
             if delivery is None:
-                owed_at_an_end.append(queue.owed)
+                owed_at_an_end.append(queue.outstanding)
 
         async with listening(raw, receive) as queue:
             monkeypatch.setattr(puller, "PULL_SECONDS", 1.0)
-            queue.ask(2)
+            queue.request(2)
             monkeypatch.setattr(puller, "PULL_SECONDS", 2.0)
-            queue.ask(2)
+            queue.request(2)
             await jobs.slow.create_many([Task()] * 2)
             await until(lambda: len(owed_at_an_end) == 2, "both pulls end")
     assert owed_at_an_end == [1, 0]
@@ -77,6 +77,6 @@ async def test_too_many_pulls_are_not_answered_with_more(server: EmbeddedServer)
                 b'{"batch":1,"expires":20000000000}',
                 reply=inbox,
             )
-        queue.ask(1)
-        await until(lambda: queue.owed == 0, "the pull is refused")
+        queue.request(1)
+        await until(lambda: queue.outstanding == 0, "the pull is refused")
     assert received == []

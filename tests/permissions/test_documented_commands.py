@@ -138,7 +138,7 @@ async def test_the_leader_of_the_work_queue_is_stepped_down_by_the_provisioner(
 ) -> None:
     """`nats stream cluster step-down JOBS_WORK`: allowed, and refused by a server of its own."""
     async with installation.connection("provisioner") as connection:
-        answer = await connection.ask("$JS.API.STREAM.LEADER.STEPDOWN.JOBS_WORK")
+        answer = await connection.request("$JS.API.STREAM.LEADER.STEPDOWN.JOBS_WORK")
         assert json.loads(answer.data)["error"]["err_code"] == 10010
 
 
@@ -149,15 +149,15 @@ async def test_backups_are_taken_by_the_backup_user_alone(installation: Installa
         inbox = connection.new_inbox()
         await connection.subscribe(inbox, lambda message: chunks.append(message.data))
         wanted = json.dumps({"deliver_subject": inbox}).encode()
-        answer = await connection.ask("$JS.API.STREAM.SNAPSHOT.JOBS", wanted)
+        answer = await connection.request("$JS.API.STREAM.SNAPSHOT.JOBS", wanted)
         assert "error" not in json.loads(answer.data)
         await until(lambda: b"" in chunks, "the backup is whole")
         with pytest.raises(NotPermitted):
-            await connection.ask("$JS.API.STREAM.RESTORE.JOBS", b"{}", timeout=2)
+            await connection.request("$JS.API.STREAM.RESTORE.JOBS", b"{}", timeout=2)
         with pytest.raises(NotPermitted):
-            await connection.ask("$JS.API.STREAM.PURGE.JOBS", b"{}", timeout=2)
+            await connection.request("$JS.API.STREAM.PURGE.JOBS", b"{}", timeout=2)
     for who in ("garden", "reader", "keeper", "jobs-admin", "provisioner"):
         async with installation.connection(who) as other:
             prefix = installation.prefixes[who]
             with pytest.raises(NotPermitted):
-                await other.ask(f"{prefix}.STREAM.SNAPSHOT.JOBS", wanted, timeout=2)
+                await other.request(f"{prefix}.STREAM.SNAPSHOT.JOBS", wanted, timeout=2)

@@ -53,11 +53,11 @@ class Ground:
         return {name: await self._stream(name) for name in STREAMS}
 
     async def _stream(self, name: str) -> Any:
-        answer = await self.root.ask(f"$JS.API.STREAM.INFO.{name}", b'{"subjects_filter":">"}')
+        answer = await self.root.request(f"$JS.API.STREAM.INFO.{name}", b'{"subjects_filter":">"}')
         info = json.loads(answer.data)
         found: dict[str, int] = info.get("state", {}).get("subjects") or {}
         others = {each: n for each, n in found.items() if not OF_NO_INTEREST.search(each)}
-        newest = await self.root.ask(f"$JS.API.DIRECT.GET.KV_JOBS_KEYS.{KEY}")
+        newest = await self.root.request(f"$JS.API.DIRECT.GET.KV_JOBS_KEYS.{KEY}")
         return "error" in info, others, newest.data if name == "KV_JOBS_KEYS" else None
 
 
@@ -67,7 +67,7 @@ async def ground(installation: Installation) -> AsyncIterator[Ground]:
         victim = {"name": "VICTIM", "subjects": ["victim"], "storage": "memory"}
         await api.request(root, "STREAM.CREATE.VICTIM", victim)
         for subject in ("victim", KEY):
-            await root.ask(subject, b"theirs")
+            await root.request(subject, b"theirs")
         yield Ground(root, installation)
 
 
@@ -80,7 +80,7 @@ class Meddler:
 
     async def ask(self, call: str, body: Any = None) -> dict[str, Any]:
         data = b"" if body is None else json.dumps(body).encode()
-        answer = await self.connection.ask(f"{self._prefix}.{call}", data)
+        answer = await self.connection.request(f"{self._prefix}.{call}", data)
         told: dict[str, Any] = json.loads(answer.data)
         return told
 
@@ -88,11 +88,11 @@ class Meddler:
         """The answer to a read goes there; the next one, to us, tells that it has been given."""
         read = f"{self._prefix}.DIRECT.GET.JOBS.{OWN}"
         await self.connection.publish(read, b"", reply=target)
-        await self.connection.ask(read)
+        await self.connection.request(read)
 
     async def have_confirmed_to(self, target: str) -> None:
         await self.connection.publish(OWN, b"", reply=target)
-        await self.connection.ask(OWN, b"")
+        await self.connection.request(OWN, b"")
 
     async def have_pulled_to(self, target: str) -> None:
         name = await self.make_reader()
@@ -118,7 +118,7 @@ async def meddler(
     installation: Installation, who: str = "garden", *, body: bytes = b""
 ) -> AsyncIterator[Meddler]:
     async with installation.connection(who) as connection:
-        await connection.ask(OWN, body)
+        await connection.request(OWN, body)
         yield Meddler(connection, installation.prefixes["garden"])
 
 
@@ -156,7 +156,7 @@ async def test_in_one_account_answers_go_anywhere(scratch: Installation) -> None
                 return await at.all_streams() != before  # noqa: B023
 
             await until(has_changed, f"the answer arrived at {target}")
-            await at.root.ask("$JS.API.STREAM.DELETE.VICTIM")
+            await at.root.request("$JS.API.STREAM.DELETE.VICTIM")
 
 
 PAUSED: Final = b'{"pause_until":"2999-01-01T00:00:00Z"}'
@@ -169,7 +169,7 @@ every_reader = pytest.mark.parametrize("who", ["garden", "watcher"])
 
 
 async def is_stopped(root: Connection, consumer: str) -> bool:
-    info = json.loads((await root.ask(f"$JS.API.CONSUMER.INFO.{consumer}")).data)
+    info = json.loads((await root.request(f"$JS.API.CONSUMER.INFO.{consumer}")).data)
     return "error" in info or bool(info.get("paused"))
 
 
@@ -180,24 +180,24 @@ async def test_in_one_account_readers_of_the_log_can_stop_queues_and_all_job_sta
     """Services, and operators who read the log: as docs/operate/permissions.md says."""
     async with scratch.connection(ROOT_USER) as root, scratch.connection(who) as reader:
         for target, body, consumer in STOPPING:
-            await root.ask(OWN, body)
+            await root.request(OWN, body)
             await reader.publish(f"$JS.API.DIRECT.GET.JOBS.{OWN}", b"", reply=target)
 
             async def is_done(consumer: str = consumer) -> bool:
                 return await is_stopped(root, consumer)
 
             await until(is_done, f"{who} reached {target}")
-            await root.ask("$JS.API.CONSUMER.PAUSE.JOBS.to-work", b"{}")
+            await root.request("$JS.API.CONSUMER.PAUSE.JOBS.to-work", b"{}")
 
 
 @every_reader
 async def test_with_accounts_no_reader_of_the_log_can(in_accounts: Installation, who: str) -> None:
     async with in_accounts.connection(ROOT_USER) as root, in_accounts.connection(who) as reader:
         for target, body, consumer in STOPPING:
-            await root.ask(OWN, body)
+            await root.request(OWN, body)
             read = f"{in_accounts.prefixes[who]}.DIRECT.GET.JOBS.{OWN}"
             await reader.publish(read, b"", reply=target)
-            await reader.ask(read)
+            await reader.request(read)
             assert not await is_stopped(root, consumer)
 
 
@@ -210,7 +210,7 @@ async def test_an_event_that_was_forged_so_is_no_event(in_one_account: Installat
         await at_work.until_running(ref)
         address = ref.address
         job = f"trellis.jobs.house.work.{address.job_id}"
-        forged = await root.ask(f"$JS.API.DIRECT.GET.JOBS.{job}.started")
+        forged = await root.request(f"$JS.API.DIRECT.GET.JOBS.{job}.started")
         body = forged.data.replace(b'"started"', b'"cancelled"').replace(
             b'"active"', b'"cancelled"'
         )
@@ -218,7 +218,7 @@ async def test_an_event_that_was_forged_so_is_no_event(in_one_account: Installat
             await spy.have_read_to(f"{job}.cancelled")
 
         async def is_stored() -> bool:
-            found = await root.ask(f"$JS.API.DIRECT.GET.JOBS.{job}.cancelled")
+            found = await root.request(f"$JS.API.DIRECT.GET.JOBS.{job}.cancelled")
             return found.data == body
 
         await until(is_stored, "it is in the log")
@@ -244,7 +244,7 @@ async def test_headers_that_reach_beyond_ones_subjects_are_refused(
 ) -> None:
     async with ground(installation) as at, meddler(installation) as spy:
         before = await at.all_streams()
-        answer = await spy.connection.ask(subject, b"{}", headers=headers)
+        answer = await spy.connection.request(subject, b"{}", headers=headers)
         assert "error" in json.loads(answer.data)
         assert await at.all_streams() == before
 
@@ -253,7 +253,7 @@ async def test_nobody_keeps_a_job_out_by_taking_its_ids_first(installation: Inst
     async with household(installation.access("house")) as jobs, meddler(installation) as spy:
         taken = f"01JTAKEN{installation.shape.upper()}"
         for squatted in (taken, f"house.{taken}", f"house/unattended/{taken}/created"):
-            answer = await spy.connection.ask(OWN, b"", headers={"Nats-Msg-Id": squatted})
+            answer = await spy.connection.request(OWN, b"", headers={"Nats-Msg-Id": squatted})
             assert "error" not in json.loads(answer.data)
         ref = await jobs.unattended.create(Chore(), job_id=taken)
         assert (await ref.get()).state is JobState.PENDING
@@ -302,7 +302,7 @@ async def test_no_reader_of_a_service_slows_down_the_job_starts_of_another(
         ]
         for _ in range(flood):
             await spy.connection.publish(OWN, b"x")
-        await spy.connection.ask(OWN, b"x")
+        await spy.connection.request(OWN, b"x")
         refs = await at_work.jobs.work.create_many([Chore() for _ in range(10)])
         assert [await ref.wait(timeout=10) for ref in refs] == ["try 1"] * 10
         for name in readers:
@@ -327,7 +327,7 @@ async def test_no_service_or_operator_learns_where_the_source_listens(
     async with installation.connection(who) as connection:
         for prefix in {installation.prefixes.get(who, "$JS.API"), "$JS.API"}:
             with pytest.raises(NotPermitted):
-                await connection.ask(f"{prefix}.{call}", timeout=2)
+                await connection.request(f"{prefix}.{call}", timeout=2)
     async with installation.connection(ROOT_USER) as root:
-        told = await root.ask(f"$JS.API.{call}")
+        told = await root.request(f"$JS.API.{call}")
         assert f"{FIXED_DELIVERY}.".encode() in told.data

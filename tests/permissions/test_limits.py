@@ -36,7 +36,7 @@ async def test_connections_of_one_service_cannot_use_up_those_of_others(
 
         async def connect(name: str) -> Connection:
             access = ConnectOptions(servers=server.url, user=name, password=name)
-            return await Connection.open(access, name=name, timeout=2, insist=False)
+            return await Connection.open(access, name=name, timeout=2, retry_connect=False)
 
         opened = [await connect("garden"), await connect("garden")]
         with pytest.raises(InfrastructureError, match="maximum account active connections"):

@@ -39,7 +39,7 @@ from trellis_jobs.jetstream.client.connection import Connection
 from trellis_jobs.jetstream.keys.read import StoredKey, read_key
 from trellis_jobs.jetstream.log.event_log import EventLog
 from trellis_jobs.jetstream.log.feed import LogFeed
-from trellis_jobs.jetstream.log.purge import is_left
+from trellis_jobs.jetstream.log.purge import has_events
 from trellis_jobs.jetstream.setup.features import detect_features
 from trellis_jobs.model import subjects
 from trellis_jobs.model.events import EventKind
@@ -236,7 +236,7 @@ async def test_work_that_was_lost_is_put_back_and_what_is_overdue_expires(
 
         async def is_there() -> bool:
             sourced = {"last_by_subj": subjects.work(ref.address)}
-            answer = await root.ask("$JS.API.STREAM.MSG.GET.JOBS_WORK", orjson.dumps(sourced))
+            answer = await root.request("$JS.API.STREAM.MSG.GET.JOBS_WORK", orjson.dumps(sourced))
             return b"error" not in answer.data
 
         await until(is_there, "the work queue has it")
@@ -267,7 +267,7 @@ async def test_a_job_whose_time_is_over_leaves_the_log(
             await projector.run(until=(await feed.extent()).last_sequence)
             doors = RetentionDependencies(connection, readers, projector)
             await Retention(standard(), NoArchive(), doors, next_week).sweep()
-        assert not await is_left(connection, ref.address)
+        assert not await has_events(connection, ref.address)
     assert installation.violations("jobs-admin") == refused
 
 
@@ -282,7 +282,7 @@ async def a_slot_left_behind(installation: Installation, room: str) -> AsyncIter
         await ref.cancel()
         left = given.slot(ref.id, heartbeat_at=once, expires_at=once + OFTEN)
         state = replace(key_of("keyed", room), active=(left,))
-        answer = await root.ask(subjects.key_state(state.address), wire.encode(state))
+        answer = await root.request(subjects.key_state(state.address), wire.encode(state))
         assert b"error" not in answer.data
         yield state
 

@@ -246,7 +246,7 @@ async def refused(installation: Installation, who: str, deed: Deed) -> None:
 async def has_no_effect(connection: Connection, subject: str, body: str, *, bound: bool) -> bool:
     """It is not permitted; unbound: nobody is there to ask, or only one without JetStream."""
     try:
-        answer = await connection.ask(subject, body.encode(), timeout=2)
+        answer = await connection.request(subject, body.encode(), timeout=2)
     except NotPermitted:
         return True
     except NoResponders:

@@ -31,7 +31,7 @@ OF_WORK = "trellis.jobs.workers.lab.work.*.heartbeat"
 
 
 async def newest(raw: Probe, subject: str) -> Message | None:
-    message = await raw.connection.ask(f"$JS.API.DIRECT.GET.JOBS.{subject}")
+    message = await raw.connection.request(f"$JS.API.DIRECT.GET.JOBS.{subject}")
     return None if "Status" in (message.headers or {}) else message
 
 
@@ -115,7 +115,7 @@ async def test_a_worker_is_present_while_it_lives_and_gone_soon_after(
 
             async def first_has_expired() -> bool:
                 body = {"seq": int((first.headers or {})["Nats-Sequence"])}
-                answer = await raw.connection.ask(
+                answer = await raw.connection.request(
                     "$JS.API.DIRECT.GET.JOBS", json.dumps(body).encode()
                 )
                 return (answer.headers or {}).get("Status") == "404"
@@ -156,7 +156,7 @@ async def probe_of_a_stopped_worker(url: str) -> AsyncIterator[tuple[Probe, str]
 
         async def has_two() -> bool:
             filtered = json.dumps({"subjects_filter": OF_WORK}).encode()
-            answer = await raw.connection.ask("$JS.API.STREAM.INFO.JOBS", filtered)
+            answer = await raw.connection.request("$JS.API.STREAM.INFO.JOBS", filtered)
             return bool(sum(json.loads(answer.data)["state"]["subjects"].values()) > 1)
 
         await until(has_two, "its first heartbeat and its last")

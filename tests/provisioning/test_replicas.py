@@ -14,7 +14,7 @@ from trellis_jobs import Workers
 from trellis_jobs.contract.topology import ADVISORIES, KEYS, LOG, WORK
 from trellis_jobs.embedded import HOST, EmbeddedServer
 from trellis_jobs.jetstream.client import api
-from trellis_jobs.jetstream.client.connect_options import access_to
+from trellis_jobs.jetstream.client.connect_options import as_connect_options
 from trellis_jobs.jetstream.client.connection import Connection
 from trellis_jobs.jetstream.setup.features import detect_replicas, replicas_from_jsz
 
@@ -116,14 +116,14 @@ async def without_a_follower(three: Cluster) -> None:
     """Kill one that does not lead, and wait until the leader has missed it for long enough."""
     system = await Connection.open(three.system_url, name="probe")
     try:
-        answer = await system.ask("$SYS.REQ.SERVER.PING.JSZ", b'{"leader_only": true}')
+        answer = await system.request("$SYS.REQ.SERVER.PING.JSZ", b'{"leader_only": true}')
     finally:
         await system.close()
     leader = next(n for n in range(3) if f'"leader":"node-{n}"'.encode() in answer.data)
     three.nodes[(leader + 1) % 3].kill()
 
     async def missed() -> bool:
-        return await detect_replicas(access_to(three.url), three.system_url) == 1
+        return await detect_replicas(as_connect_options(three.url), three.system_url) == 1
 
     await until(missed, "the killed server is missed")
 
@@ -140,7 +140,7 @@ system_account: SYS
 async def test_one_server_alone_gets_one_replica() -> None:
     with EmbeddedServer.start(config=WITH_SYSTEM_ACCOUNT) as server:
         system = f"nats://sys:sys@{HOST}:{server.port}"
-        assert await detect_replicas(access_to(server.url), system) == 1
+        assert await detect_replicas(as_connect_options(server.url), system) == 1
 
 
 @pytest.mark.parametrize("who", ["app:app", "sys:guessed"])

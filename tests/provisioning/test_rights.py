@@ -265,16 +265,16 @@ async def test_a_service_cannot_touch_the_keys_of_another(guarded: EmbeddedServe
         probe(url(guarded, "operator")) as operator,
         raw_access(guarded, "desk") as raw,
     ):
-        await operator.connection.ask(theirs, b"theirs")
+        await operator.connection.request(theirs, b"theirs")
         with pytest.raises(NotPermitted, match="lab"):
-            await raw.connection.ask(theirs, b"ours")
+            await raw.connection.request(theirs, b"ours")
         with pytest.raises(NotPermitted, match="lab"):
-            await raw.connection.ask(f"$JS.API.DIRECT.GET.KV_JOBS_KEYS.{theirs}")
+            await raw.connection.request(f"$JS.API.DIRECT.GET.KV_JOBS_KEYS.{theirs}")
         await raw.connection.subscribe("$KV.JOBS_KEYS.lab.>", listen)
         await raw.connection.subscribe("$KV.JOBS_KEYS.desk.>", listen)
         await raw.connection.flush()
         for subject in (theirs, "$KV.JOBS_KEYS.desk.patient.abc"):
-            await operator.connection.ask(subject, b"an update")
+            await operator.connection.request(subject, b"an update")
         await until(lambda: heard, "it hears of its own")
         assert heard == ["$KV.JOBS_KEYS.desk.patient.abc"]
 

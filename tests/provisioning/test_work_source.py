@@ -23,7 +23,7 @@ from trellis_jobs.embedded import EmbeddedServer
 from trellis_jobs.errors import InfrastructureMismatch
 from trellis_jobs.jetstream.client import api
 from trellis_jobs.jetstream.setup.plan import Act
-from trellis_jobs.jetstream.setup.provision import Report, provision
+from trellis_jobs.jetstream.setup.provision import ProvisionReport, provision
 from trellis_jobs.jetstream.setup.work_source import Step, WorkSource, next_step
 
 DURABLE_SOURCES: Final = (NEWEST, "2.14.6")
@@ -64,7 +64,7 @@ async def listens(raw: Probe) -> bool:
     return bool((await consumer(raw)).get("push_bound"))
 
 
-async def apply(raw: Probe) -> Report:
+async def apply(raw: Probe) -> ProvisionReport:
     return await provision(raw.connection, Topology(raw.features, by_operator=True))
 
 

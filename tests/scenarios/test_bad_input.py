@@ -147,7 +147,9 @@ async def test_foreign_bytes_on_a_work_subject_are_dropped_and_the_loop_lives(
     async with worker(server.url, "work") as bench, probe(server.url) as raw:
         for number, data in enumerate(FOREIGN):
             for headers in (None, {"Trellis-Run-Seq": "1"}, {"Trellis-Run-Seq": "x"}):
-                await raw.connection.ask(f"trellis.work.lab.work.F{number}", data, headers=headers)
+                await raw.connection.request(
+                    f"trellis.work.lab.work.F{number}", data, headers=headers
+                )
         await raw.until_empty()
         assert (await (await bench.jobs.work.create(Task())).wait(timeout=10)).tries == 1
     dropped = [r for r in caplog.records if "no job was dropped" in r.message]
@@ -159,7 +161,7 @@ async def test_foreign_bytes_among_a_jobs_events_are_ignored(server: EmbeddedSer
         ref = await bench.jobs.slow.create(Task(do="wait"))
         await bench.until_running(ref)
         for event in ("completed", "cancelled", "nonsense"):
-            await raw.connection.ask(
+            await raw.connection.request(
                 f"trellis.jobs.lab.slow.{ref.id}.{event}", b"\x00 not an event"
             )
         bench.go.set()

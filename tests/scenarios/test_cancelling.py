@@ -123,10 +123,10 @@ class OvertakenLog(EventLog):
     ref: JobRef[Any]
 
     async def append(
-        self, head: Head, event: Event, *, patience: float = float("inf"), shared: bool = False
+        self, head: Head, event: Event, *, timeout: float = float("inf"), shared: bool = False
     ) -> Head | Lost:
         await write(self.raw, *contradiction(self.ref))
-        return await super().append(head, event, patience=patience, shared=shared)
+        return await super().append(head, event, timeout=timeout, shared=shared)
 
 
 async def test_on_a_shared_queue_a_cancel_that_was_overtaken_asks_the_whole_history(

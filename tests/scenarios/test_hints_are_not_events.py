@@ -32,7 +32,7 @@ async def publish_refused(raw: Probe, event: e.Event, ref: JobRef[Report]) -> No
     headers[h.EXPECTED_SUBJECT] = subjects.history(ref.address)
     data = wire.encode(event, head.status, head.status.state)
     subject = subjects.lifecycle(ref.address, event.kind)
-    answer = orjson.loads((await raw.connection.ask(subject, data, headers=headers)).data)
+    answer = orjson.loads((await raw.connection.request(subject, data, headers=headers)).data)
     assert answer["error"]["err_code"] == 10071
 
 
@@ -110,7 +110,7 @@ async def test_an_old_end_read_from_a_lagging_replica_does_not_end_the_new_run(
             ref = await jobs.work.create(Task(do="give up"))
             job = await until_state(ref, JobState.FAILED)
         failed = subjects.lifecycle(ref.address, e.EventKind.FAILED)
-        old = await raw.connection.ask(f"$JS.API.DIRECT.GET.JOBS.{failed}")
+        old = await raw.connection.request(f"$JS.API.DIRECT.GET.JOBS.{failed}")
         head = await raw.events.head(ref.address)
         assert head is not None
         said: e.EventFields = {

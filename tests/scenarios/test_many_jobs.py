@@ -28,11 +28,11 @@ async def test_an_outage_costs_many_jobs_their_patience_once_and_not_each(
         server.kill()
         begun = [given.created(job=replace(ref.address, job_id=f"many-{n}")) for n in range(100)]
         async with asyncio.timeout(DEADLINE):
-            answers = await raw.events.append_first_many(begun, patience=1.0)
+            answers = await raw.events.append_first_many(begun, timeout=1.0)
         assert [type(answer) for answer in answers] == [NotConfirmed] * len(begun)
         assert all("within 1 s" in str(answer) for answer in answers)
         with pytest.raises(NotConfirmed, match=r"within 0\.1 s"):
-            await raw.events.append_first(begun[0], patience=0.1)
+            await raw.events.append_first(begun[0], timeout=0.1)
 
 
 async def test_two_thousand_jobs_through_two_processes_complete_once_each(

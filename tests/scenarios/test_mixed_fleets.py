@@ -108,7 +108,7 @@ async def test_a_limit_holds_among_both_when_the_bucket_is_bound(server: Embedde
     async with service.connect(server.url), probe(server.url) as raw:
         held = foreign_holder("mail")
         subject = subjects.key_state(held.address)
-        await raw.connection.ask(subject, wire.encode(held, wire.WaitingEntryCache()))
+        await raw.connection.request(subject, wire.encode(held, wire.WaitingEntryCache()))
         outcome = await service.jobs.sync.submit(Ticket(origin="mail"))
         assert type(outcome).__name__ == "Rejected"
         ref = await service.jobs.sync.create(Ticket(origin="web"))
@@ -117,7 +117,7 @@ async def test_a_limit_holds_among_both_when_the_bucket_is_bound(server: Embedde
             KeyState(address=held.address, display=held.display, max_active=1, max_queued=0),
             wire.WaitingEntryCache(),
         )
-        await raw.connection.ask(subject, free)
+        await raw.connection.request(subject, free)
         ref = await service.jobs.sync.create(Ticket(origin="mail"))
         assert await ref.wait(timeout=10) == "mail"
         stream = await api.request(raw.connection, "STREAM.INFO.KV_JOBS_KEYS")
@@ -204,7 +204,7 @@ async def stored(raw: Probe, subject: str) -> list[dict[str, Any]]:
     info = await api.request(raw.connection, "STREAM.INFO.JOBS")
     found = []
     for sequence in range(1, int(info["state"]["last_seq"]) + 1):
-        message = await raw.connection.ask(
+        message = await raw.connection.request(
             "$JS.API.DIRECT.GET.JOBS", orjson.dumps({"seq": sequence})
         )
         if (message.headers or {}).get("Nats-Subject", "").startswith(subject):

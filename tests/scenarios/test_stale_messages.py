@@ -14,7 +14,7 @@ from trellis_jobs.environment import Environment, monotonic, utc_now
 from trellis_jobs.jetstream.log.presence import Presence
 from trellis_jobs.jetstream.work.delivery import Delivery
 from trellis_jobs.jetstream.work.lease_keeper import LeaseKeeper
-from trellis_jobs.jetstream.work.puller import WorkQueue
+from trellis_jobs.jetstream.work.puller import WorkPuller
 from trellis_jobs.model import events as e
 from trellis_jobs.model import subjects
 from trellis_jobs.model.states import JobState
@@ -28,23 +28,23 @@ from trellis_jobs.worker.worker_context import WorkerContext
 async def put_back(raw: Probe, ref: JobRef[Report], *, run: int) -> None:
     """What the reconciler sends: the run's first event, naming the run (design D18)."""
     first = (await raw.events.history(ref.address))[0]
-    message = await raw.connection.ask(
+    message = await raw.connection.request(
         f"$JS.API.DIRECT.GET.JOBS.{subjects.lifecycle(ref.address, first.event.kind)}"
     )
     headers = {h.RUN_SEQUENCE: str(run)}
-    answer = await raw.connection.ask(subjects.work(ref.address), message.data, headers=headers)
+    answer = await raw.connection.request(subjects.work(ref.address), message.data, headers=headers)
     assert "error" not in orjson.loads(answer.data)
 
 
 async def take_one(raw: Probe) -> Delivery:
     """Pull one delivery as a worker would, and do nothing with it."""
     taken: list[Delivery] = []
-    queue = WorkQueue(
+    queue = WorkPuller(
         raw.connection, "lab", LabJobs.work, lambda d: taken.append(d) if d else None, monotonic
     )
     await queue.open()
-    await queue.listen()
-    queue.ask(1)
+    await queue.subscribe()
+    queue.request(1)
     await until(lambda: taken, "a delivery comes")
     await queue.unsubscribe()
     return taken[0]
@@ -141,7 +141,7 @@ async def test_a_message_whose_job_was_purged_is_dropped(server: EmbeddedServer)
         ref = await jobs.work.create(Task())
         await until_sourced(raw)
         purge = orjson.dumps({"filter": subjects.history(ref.address)})
-        await raw.connection.ask("$JS.API.STREAM.PURGE.JOBS", purge)
+        await raw.connection.request("$JS.API.STREAM.PURGE.JOBS", purge)
         async with worker(server.url, "work") as bench:
             await raw.until_empty()
             assert bench.runs == []

@@ -43,7 +43,7 @@ def foreign(job_id: str, kind: str, state: str, **fields: Any) -> tuple[str, byt
 
 
 async def write(raw: Probe, subject: str, data: bytes) -> None:
-    answer = await raw.connection.ask(subject, data)
+    answer = await raw.connection.request(subject, data)
     assert "error" not in orjson.loads(answer.data)
 
 
@@ -99,7 +99,7 @@ async def take_and_forget(raw: Probe, ref: JobRef[Report]) -> None:
     }
     call = "$JS.API.CONSUMER.CREATE.JOBS_WORK.lab-work.trellis.work.lab.work.*"
     body = {"stream_name": "JOBS_WORK", "action": "create", "config": config}
-    await raw.connection.ask(call, orjson.dumps(body))
+    await raw.connection.request(call, orjson.dumps(body))
     inbox, taken = raw.connection.new_inbox(), asyncio.Event()
     await raw.connection.subscribe(inbox, lambda _: taken.set())
     await raw.connection.publish(
@@ -121,7 +121,7 @@ async def test_an_event_forged_through_a_servers_reply_is_ignored(server: Embedd
         await raw.connection.publish(read, b"", reply=target)
 
         async def is_stored() -> bool:
-            answer = await raw.connection.ask(f"$JS.API.DIRECT.GET.JOBS.{target}")
+            answer = await raw.connection.request(f"$JS.API.DIRECT.GET.JOBS.{target}")
             return "Nats-Sequence" in (answer.headers or {})
 
         await until(is_stored, "the forged event is in the log")

@@ -29,7 +29,7 @@ async def fill_storage(raw: Probe) -> None:
     for size in (10_000, 500, 1):
         answer = b""
         while b"error" not in answer:
-            answer = (await raw.connection.ask("filler", b"x" * size)).data
+            answer = (await raw.connection.request("filler", b"x" * size)).data
 
 
 async def free_storage(raw: Probe) -> None:

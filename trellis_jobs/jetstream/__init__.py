@@ -1,1 +1,1 @@
-"""The doors to the server, and the only importer of nats-py."""
+"""Everything that talks to the NATS server. No other package imports nats-py."""

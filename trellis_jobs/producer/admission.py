@@ -113,7 +113,7 @@ class Admission:
         return await self._replace(latest, victim)
 
     async def _append_alone(self, policy: QueuePolicy = _ACCEPTED) -> Entered:
-        head = await self._events.try_append(None, self._said(policy), patience=self._patience)
+        head = await self._events.try_append(None, self._said(policy), timeout=self._patience)
         if isinstance(head, Refused):
             raise JobExists(self._created.job.job_id)
         return Entered(head)
@@ -149,7 +149,7 @@ class Admission:
         """Both or neither where the log can; else the new one first: one of them must run."""
         created, skipped = self._said(_replacing(victim)), self._skipped(latest, victim)
         both = await self._events.try_append_together(
-            [(latest.head, skipped), (None, created)], patience=self._patience
+            [(latest.head, skipped), (None, created)], timeout=self._patience
         )
         if both is not None:
             return None if isinstance(both, Refused) else Entered(both[1], victim.job_id)
@@ -163,7 +163,7 @@ class Admission:
         skipped = self._skipped(latest, victim)
         try:
             gone = await self._events.append(
-                latest.head, skipped, patience=self._patience, shared=self._keys.shared
+                latest.head, skipped, timeout=self._patience, shared=self._keys.shared
             )
         except StreamFull as full:
             log.warning("job %s was not skipped, so both run: %s", victim.job_id, full)
@@ -191,7 +191,7 @@ class Admission:
 
     async def _take_back(self, replaced: Waiting | None = None) -> None:
         try:
-            await self._keys.take_back(self._key, self._waiting, replaced)
+            await self._keys.cancel_reservation(self._key, self._waiting, replaced)
         except JobsError as error:
             log.warning(
                 "the reservation of job %s in key %s was not taken back; it ends by itself in a "

@@ -147,7 +147,7 @@ class JobRef(Generic[R_co]):
                 reason=None if reason is None else bounded(str(reason), MESSAGE_LIMIT),
             )
             answer = await self._events.append(
-                latest.head, cancelled, patience=self.patience, shared=self._queue.shared
+                latest.head, cancelled, timeout=self.patience, shared=self._queue.shared
             )
             if isinstance(answer, Lost):
                 self._complain(answer)

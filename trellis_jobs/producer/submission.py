@@ -145,7 +145,7 @@ class Producer:
 
     async def _enter(self, created: Created, request: Request, since: float) -> CreatedJob:
         if request.key is None:
-            sequence = await self._events.append_first(created, patience=PATIENCE, since=since)
+            sequence = await self._events.append_first(created, timeout=PATIENCE, started_at=since)
             if isinstance(sequence, Refused):
                 raise JobExists(created.job.job_id)
             return CreatedJob(created.job, sequence)
@@ -181,7 +181,7 @@ class Producer:
                 events.append(self._created(self._address(request), context, request))
                 yield events[-1]
 
-        answers = await self._events.append_first_many(made_as_they_are_sent(), patience=PATIENCE)
+        answers = await self._events.append_first_many(made_as_they_are_sent(), timeout=PATIENCE)
         return [self._told(event, answer) for event, answer in zip(events, answers, strict=True)]
 
     def _told(self, event: Created, answer: int | Refused | JobsError) -> CreatedJob | JobsError:

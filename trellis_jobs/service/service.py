@@ -14,7 +14,7 @@ from trellis_jobs.contract.permissions.grants import inbox_of
 from trellis_jobs.contract.topology import Topology, foreign_buckets
 from trellis_jobs.environment import Environment
 from trellis_jobs.errors import DeclarationError, NotPermitted
-from trellis_jobs.jetstream.client.connect_options import ConnectOptions, access_to
+from trellis_jobs.jetstream.client.connect_options import ConnectOptions, as_connect_options
 from trellis_jobs.jetstream.client.connection import CONNECT_TIMEOUT
 from trellis_jobs.jetstream.client.startup import Startup
 from trellis_jobs.jetstream.keys.bucket import KeyBucket
@@ -143,7 +143,7 @@ class Service(Generic[J]):
         wanted = workers if isinstance(workers, Workers) else Workers()
         handlers = self._handlers_for(wanted, demanded=workers is not True) if workers else []
         detected = 1
-        access = access_to(url, credentials).with_inbox_prefix(inbox_of(self.name))
+        access = as_connect_options(url, credentials).with_inbox_prefix(inbox_of(self.name))
         startup = Startup(connect_timeout)
         async with self._runtime.connection(access, startup) as connection:
             if replicas is None and system_account is not None:
@@ -168,7 +168,7 @@ class Service(Generic[J]):
 
         It connects at its first use. The same arguments return the same client, in each process.
         """
-        access = access_to(url, credentials)
+        access = as_connect_options(url, credentials)
         if (client := self._sync_clients.get(access)) is not None:
             return client
 
@@ -200,7 +200,7 @@ class Service(Generic[J]):
     def is_up(self) -> bool:
         """A server is there right now; while it is away, the client looks for it again."""
         live = self._runtime.live
-        return live is not None and live.connection.is_up
+        return live is not None and live.connection.is_connected
 
     async def wait(self) -> None:
         """Until stop() or a signal: TERM and INT end the service, TSTP and CONT pause it."""

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 from trellis_jobs.contract.features import LEVEL_2_11, Features
 from trellis_jobs.jetstream.client.connect_options import ConnectOptions
 from trellis_jobs.jetstream.client.connection import Connection
-from trellis_jobs.jetstream.client.fast_client import DirectClient
+from trellis_jobs.jetstream.client.fast_client import FastClient
 from trellis_jobs.jetstream.client.fast_parser import deliver
 from trellis_jobs.jetstream.client.message import Message
 from trellis_jobs.testing.memory_server import MemoryServer, is_under
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 FEATURES: Final = Features("in memory", LEVEL_2_11)
 
 
-class MemoryClient(DirectClient):
+class MemoryClient(FastClient):
     """What is sent is at the server at once; what the server sends arrives a moment later."""
 
     def __init__(self) -> None:
@@ -71,5 +71,5 @@ async def memory_connection() -> AsyncIterator[Connection]:
 
 async def _open() -> Connection:
     connection = Connection(MemoryClient(), _open, ConnectOptions(servers="memory"))
-    await connection.listen()
+    await connection.open_inbox()
     return connection

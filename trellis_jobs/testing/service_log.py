@@ -6,7 +6,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Final
 
 from trellis_jobs.contract.topology import LOG
-from trellis_jobs.jetstream.client.pull_consumer import EphemeralConsumer, pulling_anew
+from trellis_jobs.jetstream.client.pull_consumer import EphemeralConsumer, open_ephemeral_consumer
 from trellis_jobs.jetstream.log.feed import log_message
 from trellis_jobs.model import subjects
 from trellis_jobs.model.job import Entry, Job, reduce
@@ -31,14 +31,14 @@ class ServiceLog:
     async def read_on(self) -> list[Entry]:
         wanted = EphemeralConsumer(
             stream=LOG,
-            purpose="test",
-            first=self._position + 1,
+            name_prefix="test",
+            start_sequence=self._position + 1,
             subject=subjects.of_service(self._service),
-            idle=_IDLE,
-            is_deleted=True,
+            idle_timeout=_IDLE,
+            delete_after_use=True,
         )
-        async with pulling_anew(self._connection, wanted) as pull:
-            messages = [log_message(*each) async for each in pull.what_is_there()]
+        async with open_ephemeral_consumer(self._connection, wanted) as pull:
+            messages = [log_message(*each) async for each in pull.drain()]
         read = [wire.read(m.subject, m.sequence, m.data, m.headers) for m in messages]
         entries = [entry for entry in read if isinstance(entry, Entry)]
         for entry in entries:

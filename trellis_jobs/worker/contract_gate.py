@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from trellis_jobs.contract.declaration import JobType
     from trellis_jobs.environment import Environment
     from trellis_jobs.jetstream.work.delivery import Delivery
-    from trellis_jobs.jetstream.work.puller import WorkQueue
+    from trellis_jobs.jetstream.work.puller import WorkPuller
     from trellis_jobs.worker.version_gate import NewerVersions
 
 log = logging.getLogger(__name__)
@@ -41,7 +41,7 @@ class OtherContracts:
     def __init__(
         self,
         queue: JobType[Any, Any],
-        work: WorkQueue,
+        work: WorkPuller,
         environment: Environment,
         newer: NewerVersions,
     ) -> None:
@@ -75,7 +75,7 @@ class OtherContracts:
         now = self._environment.monotonic()
         if self._carried is None or now - self._carried[0] > _REMEMBERED_FOR:
             try:
-                self._carried = now, await self._work.carried_contract()
+                self._carried = now, await self._work.recorded_contract()
             except (JobsError, ConnectionLost) as error:
                 log.warning("cannot read the contract of queue %s: %s", self._queue.name, error)
                 return None

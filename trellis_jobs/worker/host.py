@@ -73,7 +73,7 @@ class WorkerHost:
             self._doors.environment.monotonic,
             min([*(lease / RENEWALS_PER_LEASE for lease in leases), *self._slot_intervals()]),
             self._heartbeats(min(leases)),
-            alongside=[self._loop_watch.run],
+            background=[self._loop_watch.run],
         )
         keeper.start()
         for worker, lease in zip(self._workers, leases, strict=True):

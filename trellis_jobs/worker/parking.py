@@ -214,13 +214,13 @@ class Parking:
     async def _look(self, line: KeyLine, *, fresh: bool) -> KeyState:
         """After a rest without news a fresh read, in case that news was lost."""
         keys = self._desk.keys
-        state = await (keys.read(line.key) if fresh else keys.look(line.key))
+        state = await (keys.read(line.key) if fresh else keys.read_cached(line.key))
         if not self._see(line, state):
             return state
         over = self._see(line, await keys.read(line.key))
         for slot in over:
             await keys.evict(line.key, slot)
-        state = await keys.look(line.key)
+        state = await keys.read_cached(line.key)
         self._see(line, state)
         return state
 

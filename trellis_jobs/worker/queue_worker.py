@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 from trellis_jobs.contract.other_contract import digest_of_contract
 from trellis_jobs.errors import JobsError
 from trellis_jobs.jetstream.log.end_notices import EndNotices
-from trellis_jobs.jetstream.work.puller import WorkQueue
+from trellis_jobs.jetstream.work.puller import WorkPuller
 from trellis_jobs.model.settlement import Nak
 from trellis_jobs.worker.attempt import AttemptRunner
 from trellis_jobs.worker.capacity import Capacity, Seat
@@ -67,7 +67,7 @@ class QueueWorker:
         self._parking: Parking | None = None
         self._connection = connection
         self._service = service
-        self._work = WorkQueue(connection, service, handler.queue, self._receive, monotonic)
+        self._work = WorkPuller(connection, service, handler.queue, self._receive, monotonic)
         self._notices = EndNotices(connection, service, handler.queue.name, self._hint_end)
         self._is_started = False
         self._accepting = False
@@ -116,7 +116,7 @@ class QueueWorker:
         """Listen to the work queue, or not, as was decided last; done when the server knows."""
         async with self._attuning:
             if self._accepting:
-                await self._work.listen()
+                await self._work.subscribe()
             else:
                 await self._work.unsubscribe()
         self._top_up()
@@ -161,7 +161,7 @@ class QueueWorker:
 
     async def _is_found_again(self) -> bool:
         """A consumer, or a stream, that was deleted and made again takes up where the log is."""
-        if not self._connection.is_up:
+        if not self._connection.is_connected:
             return False
         try:
             await self._work.open()
@@ -177,19 +177,19 @@ class QueueWorker:
 
     def _room(self) -> int:
         """How many deliveries to ask for now: none while few seats are free and some are owed."""
-        free = self._seats.free - self._work.owed
-        if free <= 0 or not (self._accepting and self._work.is_listening):
+        free = self._seats.free - self._work.outstanding
+        if free <= 0 or not (self._accepting and self._work.is_subscribed):
             return 0
         if self._claims.newer.met_lately:
-            return min(1, free) if self._work.owed == 0 else 0
+            return min(1, free) if self._work.outstanding == 0 else 0
         worthwhile = max(1, self.concurrency // _TOP_UP_SHARE)
-        return free if free >= worthwhile or self._work.owed == 0 else 0
+        return free if free >= worthwhile or self._work.outstanding == 0 else 0
 
     def _top_up(self) -> None:
         """Ask for as many deliveries as there is room for; who cannot be asked is asked later."""
         room = self._room()
-        if room and self._connection.is_up and not self._work.is_gone:
-            self._work.ask(room)
+        if room and self._connection.is_connected and not self._work.is_gone:
+            self._work.request(room)
 
     def _receive(self, delivery: Delivery | None) -> None:
         """None: less is owed than before, so there may be room for more."""

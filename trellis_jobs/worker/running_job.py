@@ -174,7 +174,7 @@ class RunningJob:
         A handler that holds a key is stopped when nobody can be asked: its job may run elsewhere
         by now, end there, and let the next one of the key in.
         """
-        if self.slot is not None and not self.delivery.is_reachable:
+        if self.slot is not None and not self.delivery.is_connected:
             self.stop(StopReason.UNSAFE)
         else:
             self._tools.background.spawn(self.verify())
@@ -247,8 +247,8 @@ class RunningJob:
 
     async def _renew_now(self) -> None:
         now = self._tools.environment.monotonic()
-        if self.slot is not None and self.slot.lease.want(now):
-            self._tools.leases.hurry()
+        if self.slot is not None and self.slot.lease.request_renewal(now):
+            self._tools.leases.wake()
         if self.lease.has_lapsed(now):
             await self.verify()
         elif self.stop_reason not in _NOT_OURS:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from trellis_jobs.errors import JobsError, KeyUnresolvable
-from trellis_jobs.jetstream.keys.coordinator import held_by
+from trellis_jobs.jetstream.keys.coordinator import concurrency_of
 from trellis_jobs.jetstream.keys.slot_lease import SlotLease
 from trellis_jobs.model.keys.slots import Acquired, Held
 from trellis_jobs.model.keys.state import Slot, Waiting
@@ -96,7 +96,7 @@ class SlotAcquirer:
         if not isinstance(acquired, Acquired):
             return Waits(key)
         lease = SlotLease(self.keys.empty(key), slot, self.keys.key_policy, asked_at)
-        return HeldSlot(key, lease, held_by(key, slot), waiting, self.keys)
+        return HeldSlot(key, lease, concurrency_of(key, slot), waiting, self.keys)
 
     async def forget(self, delivery: Delivery) -> None:
         """The job is over: nothing of it may stay in its key."""

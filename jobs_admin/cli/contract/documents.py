@@ -62,7 +62,7 @@ async def told_by_server(connection: Connection, other: Manifest) -> Manifest:
 
 def _told(queue: ServerQueue, declared: Manifest | None) -> Manifest:
     try:
-        told = queue.told()
+        told = queue.manifest_entry()
     except DeclarationError as error:
         return {UNTOLD: f"what the server was told of it cannot be read: {error}"}
     if told is None:

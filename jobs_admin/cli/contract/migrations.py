@@ -81,4 +81,4 @@ def _counts(row: QueueRow) -> dict[str, int]:
         return {state.value: row.stats.states.get(state.value, 0) for state in sorted(LIVE)}
     if row.queue is None:
         return {}
-    return {"waiting": row.queue.consumer.pending, "delivered": row.queue.consumer.unanswered}
+    return {"waiting": row.queue.consumer.pending, "delivered": row.queue.consumer.ack_pending}

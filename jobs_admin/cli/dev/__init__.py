@@ -14,7 +14,7 @@ from jobs_admin.cli.dev.session import DEMO, Session
 from jobs_admin.cli.exit_codes import Misused
 from jobs_admin.cli.run import run
 from jobs_admin.cli.service_loader import split_name
-from trellis_jobs.jetstream.client.server_urls import are_of_this_machine
+from trellis_jobs.jetstream.client.server_urls import are_loopback
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -107,7 +107,7 @@ def dev(ctx: typer.Context, reach: ConnectionOptions, played: Played, own: OwnSe
 def _check_own_machine(reach: ConnectionOptions) -> None:
     """It makes streams and jobs: a variable that is set for other commands does not mean that."""
     access = reach.access()
-    if not are_of_this_machine(access.servers):
+    if not are_loopback(access.servers):
         raise Misused(
             f"the environment (NATS_URL or NATS_CONTEXT) names {access}, and dev would make "
             "streams, an admin runtime and jobs there: say --nats or --context if you mean that, "

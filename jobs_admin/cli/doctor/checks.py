@@ -42,12 +42,12 @@ from trellis_jobs.jetstream.client.connection import Connection, ConnectionLost
 from trellis_jobs.jetstream.setup import storage_info
 from trellis_jobs.jetstream.setup.features import (
     detect_features,
+    jetstream_report,
     level_of,
-    own_report,
-    writes_at_once,
+    syncs_every_write,
 )
-from trellis_jobs.jetstream.setup.permission_probe import abilities
-from trellis_jobs.jetstream.setup.plan import survey
+from trellis_jobs.jetstream.setup.permission_probe import probe_permissions
+from trellis_jobs.jetstream.setup.plan import plan_streams
 from trellis_jobs.jetstream.setup.readers import list_readers
 from trellis_jobs.model.durations import format_duration
 
@@ -79,7 +79,11 @@ async def diagnose(
 ) -> Diagnosis:
     try:
         connection = await Connection.open(
-            access, name="trellis-jobs doctor", timeout=PATIENCE, insist=False, patience=PATIENCE
+            access,
+            name="trellis-jobs doctor",
+            timeout=PATIENCE,
+            retry_connect=False,
+            max_wait=PATIENCE,
         )
     except InfrastructureError as error:
         remedy = "check --nats, --context and the credentials, and that the server runs"
@@ -152,25 +156,25 @@ async def _connection(subject: Subject) -> list[Finding]:
 
 
 async def _server(subject: Subject) -> list[Finding]:
-    greeting, features = subject.connection.greeting, subject.features
+    greeting, features = subject.connection.server_info, subject.features
     cluster = f", cluster {greeting['cluster']}" if greeting.get("cluster") else ""
     report = None
     if subject.system_account is not None:
-        report = await own_report(subject.access, subject.system_account)
+        report = await jetstream_report(subject.access, subject.system_account)
     return [
         fine(f"nats-server {features.version}{cluster}"),
         *rules.judge_features(features),
-        rules.judge_sync(writes_at_once(report)),
+        rules.judge_sync(syncs_every_write(report)),
         *rules.judge_usages(storage_info.of_server(report or {})),
     ]
 
 
 async def _streams(subject: Subject) -> list[Finding]:
-    changes = await survey(subject.connection, Topology(subject.features))
+    changes = await plan_streams(subject.connection, Topology(subject.features))
     names = [change.name for change in changes if "/" not in change.name]
     asked = (server_info.replication_of(subject.connection, name) for name in names)
     there = [each for each in await asyncio.gather(*asked) if each is not None]
-    cluster = subject.connection.greeting.get("cluster")
+    cluster = subject.connection.server_info.get("cluster")
     return [
         *rules.judge_streams(changes),
         *rules.judge_replication(there, cluster),
@@ -188,7 +192,7 @@ async def _readers(subject: Subject) -> list[Finding]:
 
 
 async def _permissions(subject: Subject) -> list[Finding]:
-    found = await abilities(subject.connection, subject.features, await _services(subject))
+    found = await probe_permissions(subject.connection, subject.features, await _services(subject))
     return rules.judge_abilities(found)
 
 

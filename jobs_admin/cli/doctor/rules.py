@@ -16,9 +16,9 @@ from jobs_admin.health import CONTRACTS
 from trellis_jobs.contract.features import FEATURES, Features
 from trellis_jobs.contract.topology import LOG
 from trellis_jobs.jetstream.client.replication import Replication
-from trellis_jobs.jetstream.setup.permission_probe import Ability
+from trellis_jobs.jetstream.setup.permission_probe import ProbeResult
 from trellis_jobs.jetstream.setup.plan import Act, Change
-from trellis_jobs.jetstream.setup.readers import Reader, counted, pushing
+from trellis_jobs.jetstream.setup.readers import Reader, count_by_service, push_consumers
 from trellis_jobs.model.clock_offset import MIN_OFFSET
 from trellis_jobs.model.durations import format_duration
 from trellis_jobs.model.usage import Level as Fullness
@@ -202,9 +202,9 @@ def judge_readers(readers: Sequence[Reader]) -> list[Finding]:
             f"ask the owners of {reader.service} what it is for, or delete it as the user of the "
             f"admin runtime: nats consumer rm {reader.stream} {reader.name}",
         )
-        for reader in pushing(readers)[:_PUSHING_SHOWN]
+        for reader in push_consumers(readers)[:_PUSHING_SHOWN]
     ]
-    if (more := len(pushing(readers)) - len(found)) > 0:
+    if (more := len(push_consumers(readers)) - len(found)) > 0:
         found.append(note(f"and {more} more push consumers"))
     found += [
         attention(
@@ -212,13 +212,13 @@ def judge_readers(readers: Sequence[Reader]) -> list[Finding]:
             f"find out why {service} makes so many readers; the admin runtime deletes those that "
             "were not used for an hour, unless they are durable",
         )
-        for service, count in counted(readers).most_common()
+        for service, count in count_by_service(readers).most_common()
         if count > MOST_READERS
     ]
     return found or [fine(f"{len(readers)} readers of the log, none of them pushes")]
 
 
-def judge_abilities(found: Sequence[Ability]) -> list[Finding]:
+def judge_abilities(found: Sequence[ProbeResult]) -> list[Finding]:
     told = []
     for can, words in ((True, "may"), (False, "may not"), (None, "no answer whether they may")):
         names = [ability.name for ability in found if ability.allowed is can]

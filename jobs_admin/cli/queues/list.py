@@ -87,10 +87,10 @@ def _cells(row: QueueRow, output: Output, now: datetime) -> dict[str, str]:
     return {
         "queue": row.name,
         "depth": count(has.pending),
-        "out": count(has.unanswered),
+        "out": count(has.ack_pending),
         "retry": "" if row.retry is None else count(row.retry),
         "oldest": _age(row.oldest_at, output, now),
-        "asking": count(has.asking),
+        "asking": count(has.waiting_pulls),
         "ack wait": format_duration(has.ack_wait),
         "done/min": "" if done is None else rate(done),
         "limit": str(has.delivery_limit or ""),

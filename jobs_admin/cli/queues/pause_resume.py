@@ -66,9 +66,8 @@ async def _pause(
         print_json(told if length is ENDLESS else {**told, "pausedUntil": stamp(until)})
         return
     ends = _ends(length, until, output)
-    print_text(
-        f"{name} is paused {ends}; {count(waiting)} waiting, {count(queue.consumer.unanswered)} out"
-    )
+    out = count(queue.consumer.ack_pending)
+    print_text(f"{name} is paused {ends}; {count(waiting)} waiting, {out} out")
 
 
 def _ends(length: timedelta, until: datetime, output: Output) -> str:

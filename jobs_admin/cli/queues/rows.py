@@ -65,10 +65,10 @@ class QueueRow:
         """
         if self.queue is None:
             return self.waiting > 0 and self.workers == 0
-        if self.queue.consumer.is_paused or self.queue.consumer.asking:
+        if self.queue.consumer.is_paused or self.queue.consumer.waiting_pulls:
             return False
         has = self.queue.consumer
-        return has.is_left_alone or (has.unanswered > 0 and self.workers == 0)
+        return has.has_no_worker or (has.ack_pending > 0 and self.workers == 0)
 
     def paused_until(self, now: datetime) -> datetime | None:
         """None if it is not paused, or without an end."""
@@ -150,12 +150,12 @@ def drift_of(queue: ServerQueue, declared: ServiceContract | None = None) -> lis
         in_code = declared.queues.get(queue.job_type)
         if in_code is None:
             return ["on the server, and declared no more"]
-        return queue.differs_from(in_code, elsewhere=True)
+        return queue.settings_drift(in_code, from_code=True)
     try:
         contract = queue.contract()
     except DeclarationError as error:
         return [f"its contract cannot be read: {error}"]
-    return [] if contract is None else queue.differs_from(contract, elsewhere=False)
+    return [] if contract is None else queue.settings_drift(contract, from_code=False)
 
 
 def _nothing(queue: ServerQueue, numbers: Numbers | None) -> TypeStats | None:
@@ -169,8 +169,8 @@ def _of_the_server(queue: ServerQueue) -> dict[str, Any]:
     has = queue.consumer
     told: dict[str, Any] = {
         "depth": has.pending,
-        "inFlight": has.unanswered,
-        "asking": has.asking,
+        "inFlight": has.ack_pending,
+        "asking": has.waiting_pulls,
         "ackWaitMs": has.ack_wait // _MILLISECOND,
         "paused": has.is_paused,
     }

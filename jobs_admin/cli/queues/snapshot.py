@@ -13,7 +13,7 @@ from jobs_admin.cli.queues.rows import Numbers, QueueRow, rows
 from trellis_jobs.contract.declaration import ServiceContract
 from trellis_jobs.errors import JobsError
 from trellis_jobs.jetstream.client.connection import Connection
-from trellis_jobs.jetstream.work.queues import ServerQueue, list_queues, oldest_waiting
+from trellis_jobs.jetstream.work.queues import ServerQueue, list_queues, oldest_pending
 
 # It is asked twice before it counts as away.
 PATIENCE: Final = 0.5
@@ -59,6 +59,6 @@ def _workers(services: tuple[ServiceView, ...]) -> dict[str, int]:
 async def _oldest(connection: Connection, queue: ServerQueue) -> datetime | None:
     """Not everybody who may list queues may read what is in them."""
     try:
-        return await oldest_waiting(connection, queue)
+        return await oldest_pending(connection, queue)
     except JobsError:
         return None

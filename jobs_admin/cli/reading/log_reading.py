@@ -50,7 +50,7 @@ async def entries_in_log(connection: Connection, job: str | JobAddress) -> list[
 async def secrets_in_log(connection: Connection, job: str | JobAddress) -> JobSecrets:
     """As Jobs.GetSecrets tells them."""
     address = await address_in_log(connection, job)
-    found = fold((await Histories(connection).stretch(address)).entries)
+    found = fold((await Histories(connection).history_slice(address)).entries)
     if found is None:
         raise JobNotFound(address.job_id)
     return JobSecrets(

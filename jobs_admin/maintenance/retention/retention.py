@@ -20,8 +20,8 @@ from jobs_admin.reads.candidates import PageEnd, due
 from trellis_jobs.contract.topology import LOG
 from trellis_jobs.errors import NotConfirmed
 from trellis_jobs.jetstream.client import stored_message
-from trellis_jobs.jetstream.log.history import UNTIL_ABREAST, Histories
-from trellis_jobs.jetstream.log.purge import is_left, purge_job
+from trellis_jobs.jetstream.log.history import REPLICA_LAG_TIMEOUT, Histories
+from trellis_jobs.jetstream.log.purge import has_events, purge_job
 from trellis_jobs.model import subjects
 from trellis_jobs.model.job import Entry, fold
 from trellis_jobs.wire import log as wire
@@ -158,7 +158,7 @@ class Retention:
 
     async def _has_left(self, history: _History) -> bool:
         """A replica that lags may have nothing of a job that is in the log."""
-        return history.end > 0 or not await is_left(self._doors.connection, history.address)
+        return history.end > 0 or not await has_events(self._doors.connection, history.address)
 
     async def _left(self, address: JobAddress, after: int, at_least: int) -> list[LogMessage]:
         """What the log has left of a job; raises NotConfirmed when a replica lags too far."""
@@ -167,12 +167,14 @@ class Retention:
             history = subjects.history(address)
             newest = await stored_message.newest(self._doors.connection, LOG, history)
             if newest is not None and newest.sequence >= at_least:
-                raise NotConfirmed(f"a read of {address.job_id}", UNTIL_ABREAST, address.job_id)
+                raise NotConfirmed(
+                    f"a read of {address.job_id}", REPLICA_LAG_TIMEOUT, address.job_id
+                )
         return left
 
     async def _is_there(self, address: JobAddress) -> bool:
         """What is left of a job that was purged may be only what counts for nothing by itself."""
-        if not await is_left(self._doors.connection, address):
+        if not await has_events(self._doors.connection, address):
             return False
         return fold((await self._read(address)).entries) is not None
 

@@ -1,4 +1,4 @@
-"""JetStream's management requests: JSON in, JSON out, refusals as typed errors."""
+"""Requests to the JetStream API: JSON in, JSON out, refusals as typed errors."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ if TYPE_CHECKING:
     from trellis_jobs.jetstream.client.message import Message
 
 TIMEOUT: Final = 5.0
-_ASK_TIMES: Final = 4
-_PAGE: Final = 256
-# Where somebody waits: within the connection's patience, in case the first one got lost.
-_ASK_TIMES_IN_A_HURRY: Final = 2
+_REQUEST_ATTEMPTS: Final = 4
+_PAGE_SIZE: Final = 256
+# For connections with a `max_wait`: both attempts must fit into it, in case the first got lost.
+_LIMITED_REQUEST_ATTEMPTS: Final = 2
 
 WRONG_LAST_SEQUENCE: Final = 10071
 WRITE_IN_FLIGHT: Final = 10164
@@ -40,14 +40,14 @@ _REMEDY: Final = "start nats-server with --jetstream, and enable JetStream for t
 async def request(
     connection: Connection, call: str, body: Mapping[str, Any] | None = None
 ) -> dict[str, Any]:
-    """One call of JetStream's API; raises RequestRefused with JetStream's code when it says no.
+    """Call the JetStream API; raises RequestRefused with JetStream's error code if it refuses.
 
-    Asked again when nobody answers: in a cluster a stream without a leader just stays silent,
-    and every call of ours may be made twice.
+    The request is repeated when no reply comes, because a stream without a leader does not reply.
+    Every API call of this library is safe to repeat.
     """
     data = orjson.dumps(body) if body is not None else b""
-    answer: dict[str, Any] = orjson.loads(await _answer(connection, call, data))
-    refusal = answer.get("error")
+    reply: dict[str, Any] = orjson.loads(await _request_with_retry(connection, call, data))
+    refusal = reply.get("error")
     if refusal:
         code = int(refusal.get("err_code", refusal.get("code", 0)))
         description = str(refusal.get("description", "no description"))
@@ -57,11 +57,11 @@ async def request(
             wait = "wait until the servers of its cluster have elected a leader"
             raise JetStreamNotReady(f"JetStream ({description})", wait)
         raise RequestRefused(call, code, description)
-    return answer
+    return reply
 
 
 async def find(connection: Connection, call: str) -> dict[str, Any] | None:
-    """What the server tells of a stream or consumer, or None when there is no such one."""
+    """Returns the server's info about a stream or consumer, or None when it does not exist."""
     try:
         return await request(connection, call)
     except RequestRefused as refusal:
@@ -71,47 +71,48 @@ async def find(connection: Connection, call: str) -> dict[str, Any] | None:
 
 
 async def consumers(connection: Connection, stream: str) -> list[dict[str, Any]]:
-    """What the server tells of every consumer of a stream."""
+    """Returns the server's info about every consumer of a stream."""
     found: list[dict[str, Any]] = []
     while True:
         listed = await request(connection, f"CONSUMER.LIST.{stream}", {"offset": len(found)})
         page = listed.get("consumers") or []
         found += page
-        if len(page) < _PAGE or len(found) >= int(listed.get("total", 0)):
+        if len(page) < _PAGE_SIZE or len(found) >= int(listed.get("total", 0)):
             return found
 
 
 async def newest(
     connection: Connection, stream: str, subject: str, *, timeout: float = TIMEOUT
 ) -> Message:
-    """The newest message on a subject (wildcards allowed), from whichever replica answers."""
+    """Returns the newest message on a subject (wildcards allowed) from any replica."""
     call = connection.api(f"DIRECT.GET.{stream}.{subject}")
-    return await connection.ask(call, timeout=within_patience(connection, timeout))
+    return await connection.request(call, timeout=limited_timeout(connection, timeout))
 
 
-def within_patience(connection: Connection, timeout: float) -> float:
-    return timeout if connection.patience is None else min(timeout, connection.patience)
+def limited_timeout(connection: Connection, timeout: float) -> float:
+    """Returns the timeout, or the connection's `max_wait` if that is shorter."""
+    return timeout if connection.max_wait is None else min(timeout, connection.max_wait)
 
 
-async def _answer(connection: Connection, call: str, data: bytes) -> bytes:
-    asked = 0
-    times, timeout = _manners(connection)
+async def _request_with_retry(connection: Connection, call: str, data: bytes) -> bytes:
+    attempt = 0
+    attempts, timeout = _attempts_and_timeout(connection)
     while True:
-        asked += 1
+        attempt += 1
         try:
-            return (await connection.ask(connection.api(call), data, timeout=timeout)).data
+            return (await connection.request(connection.api(call), data, timeout=timeout)).data
         except NoResponders:
-            raise JetStreamNotReady("JetStream (nobody answers on its API)", _REMEDY) from None
+            raise JetStreamNotReady("JetStream (no reply from its API)", _REMEDY) from None
         except ConnectionLost as error:
             if connection.is_closed:
                 raise NotConfirmed(call, None) from error
-            if asked == times:
-                raise NotConfirmed(f"{call} ({error})", asked * timeout) from error
-        await connection.until_up()
+            if attempt == attempts:
+                raise NotConfirmed(f"{call} ({error})", attempt * timeout) from error
+        await connection.wait_until_connected()
 
 
-def _manners(connection: Connection) -> tuple[int, float]:
-    """How often it is asked, and how long each answer may take."""
-    if connection.patience is None:
-        return _ASK_TIMES, TIMEOUT
-    return _ASK_TIMES_IN_A_HURRY, connection.patience / _ASK_TIMES_IN_A_HURRY
+def _attempts_and_timeout(connection: Connection) -> tuple[int, float]:
+    """Returns how often a request is sent, and the timeout of each attempt."""
+    if connection.max_wait is None:
+        return _REQUEST_ATTEMPTS, TIMEOUT
+    return _LIMITED_REQUEST_ATTEMPTS, connection.max_wait / _LIMITED_REQUEST_ATTEMPTS

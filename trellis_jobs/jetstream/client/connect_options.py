@@ -1,4 +1,4 @@
-"""Where servers are, and what makes them let us in."""
+"""Addresses of the servers, and the credentials and TLS settings to connect with."""
 
 from __future__ import annotations
 
@@ -35,12 +35,12 @@ VARIABLES: Final = {
     "api_prefix": "NATS_API_PREFIX",
 }
 _TRUE: Final = frozenset({"1", "true", "t", "yes", "y", "on"})
-_PREFIX: Final = re.compile(r"[^\s.*>]+(\.[^\s.*>]+)*")
+_SUBJECT_PREFIX: Final = re.compile(r"[^\s.*>]+(\.[^\s.*>]+)*")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TlsFiles:
-    """`ca` vouches for the server instead of the system's authorities; the others are our own."""
+    """`ca` replaces the system's certificate authorities; the other two are the client's own."""
 
     ca: str | None = None
     certificate: str | None = None
@@ -59,15 +59,15 @@ class TlsFiles:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConnectOptions:
-    """`servers`: URLs, separated by commas; user and password, or a token, may be part of them.
+    """`servers`: URLs, separated by commas; they may contain user and password, or a token.
 
-    `credentials` is a credentials file, `nkey` a file with the seed of a user. `inbox_prefix` is
-    where answers come to, where permissions keep users out of each other's inboxes; `api_prefix`
-    where JetStream is asked, where it belongs to another account or domain.
+    `credentials` is a credentials file, `nkey` a file with the seed of a user. Set `inbox_prefix`
+    where permissions give each user its own inbox prefix, and `api_prefix` where JetStream belongs
+    to another account or domain.
 
-    With `tls`, `tls_first` or an address that begins with tls:// or wss://, credentials are only
-    sent to servers that encrypt the connection. `tls_first` starts TLS before the server has sent
-    anything, for servers with `handshake_first`.
+    With `tls`, `tls_first` or a URL that begins with tls:// or wss://, the client sends credentials
+    only over an encrypted connection. `tls_first` starts TLS before the server has sent anything,
+    for servers with `handshake_first`.
     """
 
     servers: str
@@ -83,14 +83,15 @@ class ConnectOptions:
 
     def __post_init__(self) -> None:
         for name, prefix in (("inbox prefix", self.inbox_prefix), ("API prefix", self.api_prefix)):
-            if prefix is not None and not _PREFIX.fullmatch(prefix):
-                raise InvalidToken(name, prefix, "it is words joined by dots, none of them * or >")
+            if prefix is not None and not _SUBJECT_PREFIX.fullmatch(prefix):
+                reason = "it must be tokens joined by dots, without * and >"
+                raise InvalidToken(name, prefix, reason)
 
     @classmethod
     def from_environment(cls, environment: Mapping[str, str] | None = None) -> ConnectOptions:
-        """By the variables that the commands read, such as NATS_URL, NATS_NKEY and NATS_CA."""
-        told = os.environ if environment is None else environment
-        given = {name: told.get(variable) or None for name, variable in VARIABLES.items()}
+        """Reads the variables that the commands read, such as NATS_URL, NATS_NKEY and NATS_CA."""
+        variables = os.environ if environment is None else environment
+        given = {name: variables.get(variable) or None for name, variable in VARIABLES.items()}
         tls = TlsFiles(ca=given.pop("ca"), certificate=given.pop("cert"), key=given.pop("key"))
         return cls(
             servers=given.pop("servers") or DEFAULT_SERVER,
@@ -104,15 +105,15 @@ class ConnectOptions:
         return without_secrets(self.servers)
 
     def __repr__(self) -> str:
-        """In logs and tracebacks: a password may also be part of a URL."""
+        """Shows no secrets in logs and tracebacks: a URL may contain a password."""
         return f"ConnectOptions({self})"
 
     def with_inbox_prefix(self, inbox_prefix: str) -> ConnectOptions:
-        """With this inbox, unless somebody has said another."""
+        """Returns these options with this inbox prefix, unless one is set already."""
         return replace(self, inbox_prefix=self.inbox_prefix or inbox_prefix)
 
     def identity(self) -> str:
-        """Who we are to the server, without what proves it."""
+        """Returns how the client identifies itself to the server, without any secret."""
         user, colon, _ = (
             urlsplit(self.servers.split(",")[0]).netloc.rpartition("@")[0].partition(":")
         )
@@ -129,11 +130,11 @@ class ConnectOptions:
 
     @property
     def requires_encryption(self) -> bool:
-        """One encrypted address is enough: the same credentials are sent to every server."""
+        """One encrypted URL is enough, because every server gets the same credentials."""
         return self.tls is not None or self.tls_first or any_encrypted(self.servers)
 
     def client_options(self) -> dict[str, Any]:
-        """As nats-py calls them; what is not given is left to it."""
+        """Returns the arguments for nats-py; options that are not set keep its defaults."""
         options = {
             "user_credentials": _checked(checked_credentials, self.credentials),
             "nkeys_seed": _checked(checked_seed, self.nkey),
@@ -148,17 +149,19 @@ class ConnectOptions:
 
 
 def _is_true(text: str | None) -> bool:
-    """A switch in the environment, in the words that the commands accept."""
+    """Reads a switch of the environment in the spellings that the commands accept."""
     return (text or "").strip().lower() in _TRUE
 
 
 def _checked(check: Callable[[str], str], file: str | None) -> str | None:
-    """The client would take a missing file for a server that is away, and fail on a damaged one."""
+    """Checks the file here: nats-py would report a missing file as an unreachable server."""
     return None if file is None else check(file)
 
 
-def access_to(servers: str | ConnectOptions, credentials: str | None = None) -> ConnectOptions:
-    """The short form, a URL and perhaps a credentials file, as the long one."""
+def as_connect_options(
+    servers: str | ConnectOptions, credentials: str | None = None
+) -> ConnectOptions:
+    """Accepts a URL with an optional credentials file, or complete options."""
     if isinstance(servers, ConnectOptions):
         return servers
     if not isinstance(servers, str):

@@ -1,4 +1,4 @@
-"""One NATS connection that never gives up, and the answers that come back over it."""
+"""One NATS connection that reconnects until it is closed, with publish, request and subscribe."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ from trellis_jobs.errors import (
     PayloadTooLarge,
     Unreachable,
 )
-from trellis_jobs.jetstream.client.connect_options import ConnectOptions, access_to
+from trellis_jobs.jetstream.client.connect_options import ConnectOptions, as_connect_options
 from trellis_jobs.jetstream.client.connection_events import ConnectionEvents
-from trellis_jobs.jetstream.client.fast_client import DirectClient
+from trellis_jobs.jetstream.client.fast_client import FastClient
 from trellis_jobs.jetstream.client.message import read_headers
 from trellis_jobs.jetstream.client.pending_requests import (
     ConnectionLost,
     NoResponders,
     PendingRequests,
 )
-from trellis_jobs.jetstream.client.server_urls import addresses_in
+from trellis_jobs.jetstream.client.server_urls import parse_server_urls
 from trellis_jobs.wire import headers as h
 
 if TYPE_CHECKING:
@@ -43,9 +43,9 @@ __all__ = ["Connection", "ConnectionLost", "NoResponders", "plain_version"]
 CONNECT_TIMEOUT: Final = 5.0
 DRAIN_TIMEOUT: Final = 2.0
 PING_INTERVAL: Final = 10
-RECONNECT_WAIT: Final[Any] = 0.25  # nats-py says int and takes any number
-# With a reply of ours it must fit into one line of the protocol (max_control_line, 4096 bytes).
-_LONGEST_SUBJECT: Final = 2048
+RECONNECT_WAIT: Final[Any] = 0.25  # nats-py declares an int and accepts any number
+# With a reply subject it must fit into one protocol line (max_control_line, 4096 bytes).
+_MAX_SUBJECT_LENGTH: Final = 2048
 
 Observer = Callable[[], None]
 
@@ -53,22 +53,22 @@ Observer = Callable[[], None]
 class Connection:
     def __init__(
         self,
-        client: DirectClient,
+        client: FastClient,
         open_another: Callable[[], Coroutine[Any, Any, Connection]],
-        access: ConnectOptions,
-        patience: float | None = None,
+        options: ConnectOptions,
+        max_wait: float | None = None,
     ) -> None:
         self.open_another = open_another
-        self.patience = patience
+        self.max_wait = max_wait
         self._client = client
-        self.servers = str(access)
-        self._api_prefix = access.api_prefix
+        self.servers = str(options)
+        self._api_prefix = options.api_prefix
         self.loop = asyncio.get_running_loop()
-        self._questions = PendingRequests(client.new_inbox())
-        self._up = asyncio.Event()
-        self._up.set()
+        self._requests = PendingRequests(client.new_inbox())
+        self._connected = asyncio.Event()
+        self._connected.set()
         self._on_reconnect: dict[object, Observer] = {}
-        self._is_deaf = False
+        self._inbox_is_denied = False
 
     @classmethod
     async def open(
@@ -77,54 +77,54 @@ class Connection:
         *,
         name: str,
         timeout: float = CONNECT_TIMEOUT,
-        insist: bool = True,
-        patience: float | None = None,
+        retry_connect: bool = True,
+        max_wait: float | None = None,
     ) -> Connection:
-        """Within the timeout; without `insist` a server that refuses is asked twice and no more.
+        """Connect within the timeout.
 
-        `patience`: how long somebody waits for a server that went away, or for JetStream if that
-        is silent; None is for ever.
+        Without `retry_connect` the client tries each server at most twice. `max_wait` limits how
+        long a call waits for a reconnect or for a reply of JetStream; None waits for ever.
         """
-        access = access_to(servers)
-        options = {
-            "servers": addresses_in(access.servers),
+        options = as_connect_options(servers)
+        client_options = {
+            "servers": parse_server_urls(options.servers),
             "name": name,
-            "max_reconnect_attempts": -1 if insist else 1,
-            **access.client_options(),
+            "max_reconnect_attempts": -1 if retry_connect else 1,
+            **options.client_options(),
         }
-        client = DirectClient(requires_encryption=access.requires_encryption)
-        relay = ConnectionEvents()
+        client = FastClient(requires_encryption=options.requires_encryption)
+        events = ConnectionEvents()
         try:
             async with asyncio.timeout(timeout):
                 await client.connect(
                     reconnect_time_wait=RECONNECT_WAIT,
                     ping_interval=PING_INTERVAL,
                     skip_subject_validation=True,  # _check_subject is quicker
-                    error_cb=relay.error,
-                    disconnected_cb=relay.disconnected,
-                    reconnected_cb=relay.reconnected,
-                    **options,
+                    error_cb=events.error,
+                    disconnected_cb=events.disconnected,
+                    reconnected_cb=events.reconnected,
+                    **client_options,
                 )
         except (OSError, NatsError, TimeoutError, ValueError) as error:
             await client.close()
-            raise relay.why_not_connected(str(access), error) from error
+            raise events.connect_error(str(options), error) from error
         client.options["max_reconnect_attempts"] = -1
-        again = partial(cls.open, access, name=name, timeout=timeout)
-        connection = cls(client, again, access, patience)
-        relay.connection = connection
-        await connection.listen()
+        open_another = partial(cls.open, options, name=name, timeout=timeout)
+        connection = cls(client, open_another, options, max_wait)
+        events.connection = connection
+        await connection.open_inbox()
         return connection
 
-    async def listen(self) -> None:
-        """Nothing that is asked is answered before."""
-        questions = self._questions
-        await self._client.subscribe_directly(f"{questions.inbox}.>", questions.receive)
+    async def open_inbox(self) -> None:
+        """Subscribe to the inbox; before that no request gets its reply."""
+        requests = self._requests
+        await self._client.subscribe_callback(f"{requests.inbox}.>", requests.receive)
 
     async def close(self) -> None:
-        self._questions.close()
-        self._questions.fail(lambda _: ConnectionLost("the connection was closed"))
+        self._requests.close()
+        self._requests.fail(lambda _: ConnectionLost("the connection was closed"))
         if not self._client.is_closed:
-            # The server may have gone a moment ago; uvloop says so with a RuntimeError.
+            # The server may have closed the socket already; uvloop raises RuntimeError then.
             with contextlib.suppress(OSError, RuntimeError):
                 await self._client.close()
 
@@ -133,9 +133,9 @@ class Connection:
         return plain_version(self._client.connected_server_version)
 
     @property
-    def greeting(self) -> Mapping[str, Any]:
-        """What the server said of itself when it let us in."""
-        return self._client.greeting
+    def server_info(self) -> Mapping[str, Any]:
+        """The INFO message that the server sent when the client connected."""
+        return self._client.server_info
 
     @property
     def is_encrypted(self) -> bool:
@@ -143,38 +143,38 @@ class Connection:
 
     @property
     def address(self) -> str:
-        """Of the server we are connected to: host and port."""
+        """Host and port of the server that the client is connected to."""
         url = self._client.connected_url
-        return f"{url.hostname}:{url.port}" if url else "nowhere"
+        return f"{url.hostname}:{url.port}" if url else "not connected"
 
     async def round_trip(self) -> float:
-        """Seconds that a ping takes; loops have clocks too coarse for that."""
-        begun = time.perf_counter()
+        """Returns the seconds of one ping, by a clock that is finer than the event loop's."""
+        started = time.perf_counter()
         try:
             await self._client.flush()
         except (NatsError, TimeoutError) as error:
             raise ConnectionLost(str(error)) from error
-        return time.perf_counter() - begun
+        return time.perf_counter() - started
 
     @property
     def max_payload(self) -> int:
         return self._client.max_payload
 
     @property
-    def is_up(self) -> bool:
-        return self._up.is_set() and self._client.is_connected
+    def is_connected(self) -> bool:
+        return self._connected.is_set() and self._client.is_connected
 
     @property
     def is_closed(self) -> bool:
         return self._client.is_closed
 
-    async def until_up(self) -> None:
-        """Raises Unreachable where somebody has no more patience."""
+    async def wait_until_connected(self) -> None:
+        """Raises Unreachable after `max_wait`."""
         try:
-            async with asyncio.timeout(self.patience):
-                await self._up.wait()
+            async with asyncio.timeout(self.max_wait):
+                await self._connected.wait()
         except TimeoutError:
-            raise Unreachable(self.servers, "it went away") from None
+            raise Unreachable(self.servers, "the connection was lost") from None
 
     def on_reconnect(self, observe: Observer) -> Observer:
         """Call `observe` after each reconnect, until the returned function is called."""
@@ -187,12 +187,12 @@ class Connection:
         return forget
 
     def api(self, call: str) -> str:
-        """The subject on which JetStream is asked this."""
+        """Returns the subject of a JetStream API call."""
         return f"{self._api_prefix}.{call}"
 
     def reply_to(self, token: str) -> str:
-        """Where a question with this token is answered; what nobody expects is dropped."""
-        return f"{self._questions.inbox}.{token}"
+        """Returns the reply subject for a token; replies without a pending request are dropped."""
+        return f"{self._requests.inbox}.{token}"
 
     def new_inbox(self) -> str:
         return self._client.new_inbox()
@@ -208,18 +208,18 @@ class Connection:
         reply: str = "",
         headers: dict[str, str] | None = None,
     ) -> None:
-        """Send without asking for an answer; lost if the connection is."""
+        """Send without waiting for a reply; the message is lost if the connection is."""
         block = h.block(headers) if headers else b""
-        if not self._publish_at_once(subject, data, reply, block):
-            await self._publish_as_usual(subject, data, reply, block)
+        if not self._publish_nowait(subject, data, reply, block):
+            await self._publish_slowly(subject, data, reply, block)
 
-    def publish_now(
+    def publish_nowait(
         self, subject: str, data: bytes, *, reply: str = "", block: bytes = b""
     ) -> bool:
-        """Send if that takes no waiting; False: not sent."""
-        return self._publish_at_once(subject, data, reply, block)
+        """Send if the outbound buffer has room; returns whether the message was sent."""
+        return self._publish_nowait(subject, data, reply, block)
 
-    async def ask(
+    async def request(
         self,
         subject: str,
         data: bytes = b"",
@@ -227,50 +227,54 @@ class Connection:
         headers: dict[str, str] | None = None,
         timeout: float = 5.0,
     ) -> Message:
-        """Send and wait for the one answer."""
+        """Send and wait for one reply."""
         block = h.block(headers) if headers else b""
-        return await self.question(subject, data, block, timeout)
+        return await self.start_request(subject, data, block, timeout)
 
-    def question(
+    def start_request(
         self, subject: str, data: bytes, block: bytes, timeout: float
     ) -> Awaitable[Message]:
-        """Send, and return what the answer is awaited with; `block`: the headers as they go out."""
-        if self._is_deaf:
-            raise self._not_answered(subject)
-        token = self._questions.next_token()
+        """Send, and return an awaitable for the reply; `block` is the encoded header block."""
+        if self._inbox_is_denied:
+            raise self._inbox_not_permitted(subject)
+        token = self._requests.next_token()
         reply = self.reply_to(token)
-        is_sent = self._publish_at_once(subject, data, reply, block)
-        answer = self._questions.add(token, subject, timeout)
-        return answer if is_sent else self._ask_as_usual(answer, subject, data, reply, block)
+        is_sent = self._publish_nowait(subject, data, reply, block)
+        pending_reply = self._requests.add(token, subject, timeout)
+        return (
+            pending_reply
+            if is_sent
+            else self._request_slowly(pending_reply, subject, data, reply, block)
+        )
 
-    def expect(
+    def expect_reply(
         self,
         token: str,
         subjects: Iterable[str],
         timeout: float,
-        is_answer: Callable[[Message], bool],
+        is_reply: Callable[[Message], bool],
     ) -> asyncio.Future[Message]:
-        """The one answer to messages that are sent next, under replies that begin with `token`."""
-        if self._is_deaf:
-            raise self._not_answered(token)
-        return self._questions.add(token, " ".join(subjects), timeout, is_answer)
+        """Expect one reply to messages whose reply subjects begin with `token`, sent after this."""
+        if self._inbox_is_denied:
+            raise self._inbox_not_permitted(token)
+        return self._requests.add(token, " ".join(subjects), timeout, is_reply)
 
     async def subscribe(self, subject: str, receive: Receive, *, group: str = "") -> Subscription:
-        """`receive` is called as soon as a message is read, and must return soon.
+        """Call `receive` for each message as soon as it is read; it must return quickly.
 
-        Of all subscribers with the same `group` one gets each message.
+        Each message goes to one of the subscribers with the same `group`.
         """
         _check_subject(subject)
-        return await self._client.subscribe_directly(subject, receive, group)
+        return await self._client.subscribe_callback(subject, receive, group)
 
     async def unsubscribe(self, subscription: Subscription) -> None:
-        """Quietly: a subscription of a connection that is gone is gone too."""
+        """Raises nothing: a lost connection has ended the subscription already."""
         with contextlib.suppress(NatsError):
             await subscription.unsubscribe()
 
     async def drain(self, subscription: Subscription) -> None:
-        """Unsubscribe, and receive what was under way; then let the reactions to it go out."""
-        if not self.is_up:
+        """Unsubscribe, receive the messages in flight, and send what the receiver published."""
+        if not self.is_connected:
             await self.unsubscribe(subscription)
             return
         with contextlib.suppress(NatsError, TimeoutError):
@@ -278,25 +282,30 @@ class Connection:
                 await subscription.drain()  # type: ignore[no-untyped-call]
                 await self._client.flush()
 
-    async def _ask_as_usual(
-        self, answer: asyncio.Future[Message], subject: str, data: bytes, reply: str, block: bytes
+    async def _request_slowly(
+        self,
+        pending_reply: asyncio.Future[Message],
+        subject: str,
+        data: bytes,
+        reply: str,
+        block: bytes,
     ) -> Message:
         try:
-            await self._publish_as_usual(subject, data, reply, block)
-            return await answer
+            await self._publish_slowly(subject, data, reply, block)
+            return await pending_reply
         finally:
-            answer.cancel()
+            pending_reply.cancel()
 
-    def _publish_at_once(self, subject: str, data: bytes, reply: str, block: bytes) -> bool:
-        """False when the buffer cannot take it now."""
+    def _publish_nowait(self, subject: str, data: bytes, reply: str, block: bytes) -> bool:
+        """Returns False when the outbound buffer has no room."""
         _check_subject(subject)
         size = len(block) + len(data)
-        # Headers count too: a server that gets more than it takes closes the connection.
+        # Headers count too: the server closes the connection after a message that is too large.
         if size > self._client.max_payload:
             raise PayloadTooLarge(subject, size, self._client.max_payload)
         return self._client.publish_nowait(subject, reply, block, data)
 
-    async def _publish_as_usual(self, subject: str, data: bytes, reply: str, block: bytes) -> None:
+    async def _publish_slowly(self, subject: str, data: bytes, reply: str, block: bytes) -> None:
         headers = read_headers(block) if block else None
         try:
             await self._client.publish(subject, data, reply=reply, headers=headers)
@@ -305,44 +314,47 @@ class Connection:
         except NatsError as error:
             raise ConnectionLost(str(error)) from error
 
-    def lost(self) -> None:
-        self._up.clear()
-        self._questions.fail(lambda _: ConnectionLost("the connection to the server was lost"))
+    def handle_disconnect(self) -> None:
+        self._connected.clear()
+        self._requests.fail(lambda _: ConnectionLost("the connection to the server was lost"))
 
-    def deafened(self, subject: str) -> bool:
-        """No answer will come, to any question; False when it was about another subscription."""
-        # nats-py lower-cases what the server says, so compare without case.
-        if subject != f"{self._questions.inbox}.>".lower():
+    def inbox_denied(self, subject: str) -> bool:
+        """Fail all requests if the server denied the inbox; returns False for other subjects."""
+        # nats-py lower-cases the server's error, so compare without case.
+        if subject != f"{self._requests.inbox}.>".lower():
             return False
-        self._is_deaf = True
-        self._questions.fail(self._not_answered)
+        self._inbox_is_denied = True
+        self._requests.fail(self._inbox_not_permitted)
         return True
 
-    def _not_answered(self, _: str) -> InboxNotPermitted:
-        return InboxNotPermitted(f"{self._questions.inbox.rpartition('.')[0]}.>")
+    def _inbox_not_permitted(self, _: str) -> InboxNotPermitted:
+        return InboxNotPermitted(f"{self._requests.inbox.rpartition('.')[0]}.>")
 
-    def restored(self) -> None:
-        self._is_deaf = False  # rights may be others now; if not, the server says so again
-        self._up.set()
+    def handle_reconnect(self) -> None:
+        # Permissions may have changed; if not, the server denies the inbox again.
+        self._inbox_is_denied = False
+        self._connected.set()
         for observe in list(self._on_reconnect.values()):
             observe()
 
-    def denied(self, subject: str) -> bool:
-        """Fail the questions this is about; False when it was about something else."""
-        # nats-py lower-cases what the server says, so compare without case.
-        return self._questions.fail(
-            NotPermitted, about=lambda asked: subject in asked.lower().split()
+    def publish_denied(self, subject: str) -> bool:
+        """Fail the pending requests to this subject; returns False when there are none."""
+        # nats-py lower-cases the server's error, so compare without case.
+        return self._requests.fail(
+            NotPermitted,
+            matches=lambda request_subjects: subject in request_subjects.lower().split(),
         )
 
 
 def _check_subject(subject: str) -> None:
-    """The last line of defence: what ends a line of the protocol begins a command of its own."""
-    if " " in subject or not subject.isprintable() or len(subject) > _LONGEST_SUBJECT:
-        raise InvalidToken("subject", subject, "no server would take it for one")
+    """Last line of defence: a line break in a subject would start another protocol command."""
+    if " " in subject or not subject.isprintable() or len(subject) > _MAX_SUBJECT_LENGTH:
+        reason = "it has spaces or unprintable characters, or is too long"
+        raise InvalidToken("subject", subject, reason)
 
 
 def plain_version(version: ServerVersion) -> str:
-    """Without what follows it in a preview or a build of one's own."""
+    """Returns the version without the suffix of a preview or custom build."""
     try:
         return f"{version.major}.{version.minor}.{version.patch}"
     except ValueError:

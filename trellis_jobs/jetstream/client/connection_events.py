@@ -1,4 +1,4 @@
-"""What nats-py reports about a connection: errors, losses and reconnects."""
+"""Callbacks of nats-py about a connection: errors, disconnects and reconnects."""
 
 from __future__ import annotations
 
@@ -18,65 +18,70 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-_LATE: Final = "it did not answer in time"
-_DEAF: Final = re.compile(r'permissions violation for subscription to "([^"]+)"')
-_DENIED: Final = re.compile(r'permissions violation for publish(?:ing)? to "([^"]+)"')
+_TIMED_OUT: Final = "it did not reply in time"
+_SUBSCRIBE_DENIED: Final = re.compile(r'permissions violation for subscription to "([^"]+)"')
+_PUBLISH_DENIED: Final = re.compile(r'permissions violation for publish(?:ing)? to "([^"]+)"')
 
 
-class Observed(Protocol):
-    """The connection, as far as its events concern it."""
+class ObservedConnection(Protocol):
+    """The part of a connection that its events change."""
 
     servers: str
 
     @property
-    def is_up(self) -> bool: ...
+    def is_connected(self) -> bool: ...
 
     @property
     def is_closed(self) -> bool: ...
 
-    def denied(self, subject: str, /) -> bool: ...
+    def publish_denied(self, subject: str, /) -> bool: ...
 
-    def deafened(self, subject: str, /) -> bool: ...
+    def inbox_denied(self, subject: str, /) -> bool: ...
 
-    def lost(self) -> None: ...
+    def handle_disconnect(self) -> None: ...
 
-    def restored(self) -> None: ...
+    def handle_reconnect(self) -> None: ...
 
 
 class ConnectionEvents:
-    """Takes nats-py's callbacks; the connection exists only after the first of them may come."""
+    """Receives nats-py's callbacks; the first may come before the connection exists."""
 
     def __init__(self) -> None:
-        self.connection: Observed | None = None
+        self.connection: ObservedConnection | None = None
         self.last_error = ""
         self.refused = False
         self.is_plaintext = False
-        self.unverified: str | None = None
+        self.certificate_error: str | None = None
 
-    def why_not_connected(self, servers: str, error: Exception) -> InfrastructureError:
+    def connect_error(self, servers: str, error: Exception) -> InfrastructureError:
         if self.refused:
             return CredentialsRefused(servers)
         if self.is_plaintext:
             return NotEncrypted(servers)
-        if self.unverified is not None:
-            return CertificateRefused(servers, self.unverified)
-        return Unreachable(servers, self.last_error or str(error) or _LATE)
+        if self.certificate_error is not None:
+            return CertificateRefused(servers, self.certificate_error)
+        return Unreachable(servers, self.last_error or str(error) or _TIMED_OUT)
 
     async def error(self, error: Exception) -> None:
-        late = _LATE if isinstance(error, TimeoutError) else type(error).__name__
-        self.last_error = str(error) or late
+        default_text = _TIMED_OUT if isinstance(error, TimeoutError) else type(error).__name__
+        self.last_error = str(error) or default_text
         self.refused = self.refused or "authorization" in self.last_error.lower()
         self.is_plaintext = self.is_plaintext or isinstance(error, NotEncryptedError)
         if isinstance(error, SSLCertVerificationError):
-            self.unverified = error.verify_message
-        denied, deaf = _DENIED.search(str(error)), _DEAF.search(str(error))
-        if self.connection is None or (denied and self.connection.denied(denied[1])):
+            self.certificate_error = error.verify_message
+        publish_denied, subscribe_denied = (
+            _PUBLISH_DENIED.search(str(error)),
+            _SUBSCRIBE_DENIED.search(str(error)),
+        )
+        if self.connection is None or (
+            publish_denied and self.connection.publish_denied(publish_denied[1])
+        ):
             return
-        if deaf and self.connection.deafened(deaf[1]):
+        if subscribe_denied and self.connection.inbox_denied(subscribe_denied[1]):
             return
-        # disconnected() logs why a connection ended, once for all attempts to reconnect that fail.
-        is_known = isinstance(error, UnexpectedEOF) or not self.connection.is_up
-        level = logging.DEBUG if is_known else logging.WARNING
+        # disconnected() logs once why a connection ended; failed reconnects are not logged again.
+        is_expected = isinstance(error, UnexpectedEOF) or not self.connection.is_connected
+        level = logging.DEBUG if is_expected else logging.WARNING
         log.log(
             level,
             "connection to %s: %s",
@@ -93,11 +98,11 @@ class ConnectionEvents:
                 self.last_error or "the server closed the connection",
                 extra={"error": self.last_error},
             )
-            self.connection.lost()
+            self.connection.handle_disconnect()
 
     async def reconnected(self) -> None:
         if self.connection is not None:
-            # As loud as the loss: who heard of that waits for this.
+            # The same level as the disconnect, so that readers of that line also see this one.
             log.warning("reconnected to %s", self.connection.servers)
             self.last_error = ""
-            self.connection.restored()
+            self.connection.handle_reconnect()

@@ -1,4 +1,4 @@
-"""What a JetStream reply subject says about a delivered message."""
+"""The delivery metadata in the reply subject of a JetStream message."""
 
 from __future__ import annotations
 
@@ -11,8 +11,9 @@ _DOMAIN_AND_ACCOUNT: Final = 2
 
 
 class DeliveryInfo(Value, frozen=True):
-    """`number` counts the deliveries of this message, `consumer_sequence` all of the consumer's;
-    `pending`: how many messages the consumer had still to come.
+    """`number` counts the deliveries of this message, `consumer_sequence` those of the consumer.
+
+    `pending` is how many messages the consumer still had to deliver.
     """
 
     number: int

@@ -1,4 +1,4 @@
-"""The protocol of NATS, read for receivers of messages; all that is no message is nats-py's."""
+"""A parser that delivers messages itself and leaves all other protocol lines to nats-py."""
 
 from __future__ import annotations
 
@@ -16,82 +16,84 @@ log = logging.getLogger(__name__)
 Receive = Callable[[Message], None]
 
 _CRLF: Final = b"\r\n"
-_MESSAGES: Final = (b"MSG ", b"HMSG ")
+_MESSAGE_VERBS: Final = (b"MSG ", b"HMSG ")
 
 
-class DirectParser(Parser):
-    """Cuts messages out of what was read, for their receivers; the rest is nats-py's.
+class FastParser(Parser):
+    """Takes messages out of the received bytes and delivers them; nats-py parses the rest.
 
-    `left`: the bytes that nats-py has yet to give to `parse`. Until then everything goes that way,
-    so that nothing overtakes.
+    `unparsed` counts the bytes that nats-py still has to pass to `parse`. Until it has, all bytes
+    take that way, so that messages stay in order.
 
-    What it cannot read is a ProtocolError: after any other nats-py is deaf, and says nothing of it.
+    Malformed bytes raise ProtocolError: after any other error nats-py silently stops reading.
     """
 
-    def __init__(self, client: Any = None, left: int = 0) -> None:
+    def __init__(self, client: Any = None, unparsed: int = 0) -> None:
         super().__init__(client)
-        self._left = left
+        self._unparsed = unparsed
 
     def reset(self) -> None:
         super().reset()
         self._rest = b""
-        self._left = 0
+        self._unparsed = 0
 
     def feed(self, data: bytes) -> bytes:
-        """Deliver the messages that are whole by now; what is returned is for nats-py."""
-        for_nats = data
-        if self._left == 0:
+        """Deliver the messages that are complete; returns the bytes that nats-py must parse."""
+        for_nats_py = data
+        if self._unparsed == 0:
             read = self._rest + data
-            place, is_next_for_nats = self._take_messages(read, 0)
-            self._rest, for_nats = read[place:], b""
-            if is_next_for_nats:
-                self._rest, for_nats = b"", self._rest
-        self._left += len(for_nats)
-        return for_nats
+            position, nats_py_is_next = self._take_messages(read, 0)
+            self._rest, for_nats_py = read[position:], b""
+            if nats_py_is_next:
+                self._rest, for_nats_py = b"", self._rest
+        self._unparsed += len(for_nats_py)
+        return for_nats_py
 
     async def parse(self, data: bytes = b"") -> None:
         read = self._rest + data
-        place, is_next_for_nats = self._take_messages(read, 0)
-        while is_next_for_nats:
-            # Together with its end: the ordinary parser holds nothing back.
-            begin, place = place, read.find(_CRLF, place) + len(_CRLF)
-            await self._parse_line(read[begin:place])
-            place, is_next_for_nats = self._take_messages(read, place)
-        self._rest = read[place:]
-        self._left -= len(data)
+        position, nats_py_is_next = self._take_messages(read, 0)
+        while nats_py_is_next:
+            # Pass whole lines, so that nats-py's parser keeps no partial line.
+            start, position = position, read.find(_CRLF, position) + len(_CRLF)
+            await self._parse_line(read[start:position])
+            position, nats_py_is_next = self._take_messages(read, position)
+        self._rest = read[position:]
+        self._unparsed -= len(data)
 
-    def _take_messages(self, read: bytes, place: int) -> tuple[int, bool]:
-        """Where those end that begin here; True: a line follows that is none of ours."""
-        while (end := read.find(_CRLF, place)) >= 0:
-            if not read.startswith(_MESSAGES, place):
-                return place, True
+    def _take_messages(self, read: bytes, position: int) -> tuple[int, bool]:
+        """Deliver messages from `position` on; returns where they end, and whether the next line
+        is one for nats-py.
+        """
+        while (end := read.find(_CRLF, position)) >= 0:
+            if not read.startswith(_MESSAGE_VERBS, position):
+                return position, True
             try:
-                after = self._take(read[place:end], read, end + len(_CRLF))
+                after = self._take_message(read[position:end], read, end + len(_CRLF))
             except ProtocolError:
-                return place, True
+                return position, True
             if after is None:
                 break
-            place = after
-        return place, False
+            position = after
+        return position, False
 
     async def _parse_line(self, line: bytes) -> None:
-        if line.startswith(_MESSAGES):
+        if line.startswith(_MESSAGE_VERBS):
             raise ProtocolError
         try:
             await super().parse(line)
-        except (ValueError, AttributeError):  # an error that says nothing is None to nats-py
+        except (ValueError, AttributeError):  # nats-py fails on an -ERR line without a text
             raise ProtocolError from None
 
-    def _take(self, line: bytes, read: bytes, begin: int) -> int | None:
-        """Where the message ends that a line announces; None: it is not all there yet."""
+    def _take_message(self, line: bytes, read: bytes, start: int) -> int | None:
+        """Deliver the message of a protocol line; returns its end, or None if it is incomplete."""
         try:
-            _, subject, number, *reply, size = line.split()
+            _, subject, subscription_id, *reply, size = line.split()
             headers_size = int(reply.pop()) if line.startswith(b"H") else 0
-            end = begin + int(size)
-            receive = self.nc.receivers.get(int(number))
+            end = start + int(size)
+            receive = self.nc.receivers.get(int(subscription_id))
         except (ValueError, IndexError):
             raise ProtocolError from None
-        if not begin <= begin + headers_size <= end:
+        if not start <= start + headers_size <= end:
             raise ProtocolError
         if end + len(_CRLF) > len(read):
             return None
@@ -99,10 +101,10 @@ class DirectParser(Parser):
             deliver(
                 receive,
                 Message(
-                    subject.decode("utf-8", "replace"),  # the server takes any bytes
-                    read[begin + headers_size : end],
+                    subject.decode("utf-8", "replace"),  # the server allows any bytes
+                    read[start + headers_size : end],
                     reply[0].decode("utf-8", "replace") if reply else "",
-                    read[begin : begin + headers_size],
+                    read[start : start + headers_size],
                 ),
             )
         return end + len(_CRLF)
@@ -113,7 +115,7 @@ def deliver(receive: Receive, message: Message) -> None:
         receive(message)
     except Exception:
         log.exception(
-            "a message on %s could not be processed",
+            "the receiver of a message on %s failed",
             message.subject,
             extra={"subject": message.subject},
         )

@@ -1,4 +1,4 @@
-"""A message as the server sent it; its headers are read only by who asks for them."""
+"""A message as the server sent it; its headers are parsed on first use."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ _DESCRIPTION: Final = "Description"
 
 
 class Message:
-    """All values of a repeated header are kept, a line each: nobody adds one unnoticed.
+    """All values of a repeated header are kept, one per line, so that added ones are noticed.
 
-    A forged event (design D21) shows by carrying the server's reply headers twice when it is read
-    by direct get: once forged, once real.
+    A forged event (design D21) carries the server's reply headers twice when it is read by direct
+    get: once forged, once real.
     """
 
     __slots__ = ("_headers", "block", "data", "reply", "subject")
@@ -35,12 +35,12 @@ class Message:
 
     @property
     def status(self) -> str | None:
-        """Said by the server instead of a message, or by somebody who pretends to be one."""
+        """The status that the server sent instead of a message; a client may have forged it."""
         return self.headers.get(_STATUS) if self.block else None
 
 
 def read_headers(block: bytes) -> dict[str, str]:
-    """`NATS/1.0[ <status>[ <description>]]`, and a line for each header."""
+    """Parses `NATS/1.0[ <status>[ <description>]]` and one line for each header."""
     first, *lines = block.decode("utf-8", "replace").split("\r\n")
     headers: dict[str, str] = {}
     status, _, description = first[_FIRST_LINE:].strip().partition(" ")

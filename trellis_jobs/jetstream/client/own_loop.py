@@ -8,7 +8,7 @@ from trellis_jobs.errors import WrongEventLoop
 
 
 def require_running(loop: asyncio.AbstractEventLoop) -> None:
-    """Raises WrongEventLoop on any other loop: there a call would fail inside asyncio, or hang."""
+    """Raises WrongEventLoop on any other loop, where a call would fail inside asyncio or hang."""
     try:
         running = asyncio.get_running_loop()
     except RuntimeError:

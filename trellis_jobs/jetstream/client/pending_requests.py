@@ -1,4 +1,4 @@
-"""Questions that were sent, until they are answered, fail, or are of no interest any more."""
+"""Requests that were sent and wait for their reply."""
 
 from __future__ import annotations
 
@@ -15,72 +15,78 @@ SWEEP_INTERVAL: Final = 0.25
 
 
 class ConnectionLost(Exception):
-    """The connection broke, or no answer came: the question may or may not have arrived."""
+    """The connection broke or no reply came, so the request may or may not have arrived."""
 
 
 class NoResponders(Exception):
-    """Nobody serves this subject: no such stream, no leader right now, or no JetStream."""
+    """No subscriber on this subject: no such stream, no leader right now, or no JetStream."""
 
 
 @dataclass(slots=True)
-class _Question:
-    """`subjects`: it, or they, if several messages ask it; `is_answer`: where not all are."""
+class _PendingRequest:
+    """`subjects` are separated by spaces if several messages make up the request.
+
+    `is_reply`: decides which messages in the inbox are the reply; None accepts the first.
+    """
 
     subjects: str
-    answer: asyncio.Future[Message]
+    reply: asyncio.Future[Message]
     deadline: float
-    is_answer: Callable[[Message], bool] | None
+    is_reply: Callable[[Message], bool] | None
 
 
 class PendingRequests:
-    """All of a connection share one inbox: an answer finds its question by the token after it."""
+    """All requests of a connection share one inbox; the token in the subject tells them apart."""
 
     def __init__(self, inbox: str) -> None:
         self.inbox = inbox
         self._loop = asyncio.get_running_loop()
-        self._open: dict[str, _Question] = {}
-        self._asked = 0
+        self._pending: dict[str, _PendingRequest] = {}
+        self._last_token = 0
         self._sweeper: asyncio.TimerHandle | None = None
 
     def next_token(self) -> str:
-        self._asked += 1
-        return str(self._asked)
+        self._last_token += 1
+        return str(self._last_token)
 
     def add(
         self,
         token: str,
         subjects: str,
         timeout: float,
-        is_answer: Callable[[Message], bool] | None = None,
+        is_reply: Callable[[Message], bool] | None = None,
     ) -> asyncio.Future[Message]:
-        answer: asyncio.Future[Message] = self._loop.create_future()
+        reply: asyncio.Future[Message] = self._loop.create_future()
         deadline = self._loop.time() + timeout
-        self._open[token] = _Question(subjects, answer, deadline, is_answer)
+        self._pending[token] = _PendingRequest(subjects, reply, deadline, is_reply)
         if self._sweeper is None:
             self._sweeper = self._loop.call_later(SWEEP_INTERVAL, self._sweep)
-        return answer
+        return reply
 
     def receive(self, message: Message) -> None:
         token = message.subject[len(self.inbox) + 1 :].partition(".")[0]
-        question = self._open.get(token)
-        if question is None or (question.is_answer and not question.is_answer(message)):
+        request = self._pending.get(token)
+        if request is None or (request.is_reply and not request.is_reply(message)):
             return
-        del self._open[token]
-        if question.answer.done():
+        del self._pending[token]
+        if request.reply.done():
             return
         if message.status == "503":
-            question.answer.set_exception(NoResponders(question.subjects))
+            request.reply.set_exception(NoResponders(request.subjects))
         else:
-            question.answer.set_result(message)
+            request.reply.set_result(message)
 
     def fail(
-        self, because: Callable[[str], Exception], *, about: Callable[[str], bool] = lambda _: True
+        self,
+        error_for: Callable[[str], Exception],
+        *,
+        matches: Callable[[str], bool] = lambda _: True,
     ) -> bool:
-        """Those about such a subject; False when there are none."""
-        failed = [question for question in self._open.values() if about(question.subjects)]
-        for question in failed:
-            if not question.answer.done():
-                question.answer.set_exception(because(question.subjects))
+        """Fail the requests whose subjects match; returns False when there are none."""
+        failed = [request for request in self._pending.values() if matches(request.subjects)]
+        for request in failed:
+            if not request.reply.done():
+                request.reply.set_exception(error_for(request.subjects))
         return bool(failed)
 
     def close(self) -> None:
@@ -89,9 +95,11 @@ class PendingRequests:
 
     def _sweep(self) -> None:
         now = self._loop.time()
-        for token, question in list(self._open.items()):
-            if not question.answer.done() and question.deadline <= now:
-                question.answer.set_exception(ConnectionLost(f"no answer from {question.subjects}"))
-            if question.answer.done():
-                del self._open[token]
-        self._sweeper = self._loop.call_later(SWEEP_INTERVAL, self._sweep) if self._open else None
+        for token, request in list(self._pending.items()):
+            if not request.reply.done() and request.deadline <= now:
+                request.reply.set_exception(ConnectionLost(f"no reply from {request.subjects}"))
+            if request.reply.done():
+                del self._pending[token]
+        self._sweeper = (
+            self._loop.call_later(SWEEP_INTERVAL, self._sweep) if self._pending else None
+        )

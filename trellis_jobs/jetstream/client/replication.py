@@ -1,4 +1,4 @@
-"""The replicas of a stream, as the `cluster` part of the server's answers describes them."""
+"""The replicas of a stream, as the `cluster` part of the stream info describes them."""
 
 from __future__ import annotations
 
@@ -8,24 +8,24 @@ from typing import TYPE_CHECKING, Any, Final
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-# Peers hear from each other every second. A peer that was killed is called current for as long as
-# nothing is written that it could miss. If it was the leader, the next leader has never heard from
-# it: then `active` is 0 and it is not current.
+# Peers contact each other every second. A killed peer counts as current until something is written
+# that it misses. If it was the leader, the next leader has had no contact with it: then `active` is
+# 0 and it is not current.
 _ACTIVE_WITHIN_NS: Final = 5_000_000_000
 
 
 @dataclass(frozen=True, slots=True)
 class Replication:
-    """`replicas`: how many copies there should be. `leader`: None for a stream that has none.
+    """`replicas` is the configured number. `leader` is None for a stream without a leader.
 
-    `away` are peers that the leader does not hear from, `lagging` those that miss messages, and
-    `missing` is how many peers no server was found for.
+    `unreachable` are peers without contact to the leader, `lagging` peers that miss messages, and
+    `missing` is how many replicas have no server.
     """
 
     stream: str
     replicas: int
     leader: str | None
-    away: tuple[str, ...] = ()
+    unreachable: tuple[str, ...] = ()
     lagging: tuple[str, ...] = ()
     missing: int = 0
     is_clustered: bool = True
@@ -35,41 +35,44 @@ class Replication:
         found: list[str] = []
         if self.is_clustered and self.leader is None:
             found.append(f"{self.stream} has no leader: nothing can be written to it")
-        if self.away:
-            found.append(f"{self.stream}: no sign of its replica on {', '.join(self.away)}")
+        if self.unreachable:
+            servers = ", ".join(self.unreachable)
+            found.append(f"{self.stream}: its replica on {servers} is unreachable")
         if self.lagging:
             found.append(f"{self.stream}: its replica on {', '.join(self.lagging)} lags behind")
         if self.missing:
             found.append(
                 f"{self.stream} has {self.replicas - self.missing} of {self.replicas} replicas: "
-                "no server is there for the others"
+                "there are too few servers for the others"
             )
         return found
 
 
 def read_replication(info: Mapping[str, Any]) -> Replication:
-    """From the server's answer about a stream; a server that is alone tells of no cluster."""
+    """Reads the stream info; a server that is not clustered sends no `cluster` part."""
     config: Mapping[str, Any] = info["config"]
     cluster: Mapping[str, Any] | None = info.get("cluster")
     replicas, leader = int(config["num_replicas"]), (cluster or {}).get("leader") or None
     peers: list[Mapping[str, Any]] = (cluster or {}).get("replicas") or []
-    live = {str(peer.get("name")) for peer in peers if is_live(peer)}
+    active_peers = {str(peer.get("name")) for peer in peers if is_live(peer)}
     behind = {str(peer.get("name")) for peer in peers if not peer.get("current")}
-    # Without a leader the answer names every peer, and only the one that answers knows itself.
+    # Without a leader the info lists every peer; with one, it lists all but the leader.
     known = len(peers) + (leader is not None)
     return Replication(
         stream=str(config["name"]),
         replicas=replicas,
         leader=leader,
-        away=tuple(sorted({str(peer.get("name")) for peer in peers} - live)) if leader else (),
-        lagging=tuple(sorted(behind & live)) if leader else (),
+        unreachable=tuple(sorted({str(peer.get("name")) for peer in peers} - active_peers))
+        if leader
+        else (),
+        lagging=tuple(sorted(behind & active_peers)) if leader else (),
         missing=max(0, replicas - known) if cluster is not None else 0,
         is_clustered=cluster is not None,
     )
 
 
 def is_live(peer: Mapping[str, Any]) -> bool:
-    """Whether the leader hears from it; it may lag behind."""
-    silent_ns = int(peer.get("active", 0))
-    was_heard = silent_ns > 0 or bool(peer.get("current"))
-    return not peer.get("offline") and was_heard and silent_ns < _ACTIVE_WITHIN_NS
+    """Returns whether the leader has contact with the peer, which may lag behind."""
+    inactive_ns = int(peer.get("active", 0))
+    has_been_active = inactive_ns > 0 or bool(peer.get("current"))
+    return not peer.get("offline") and has_been_active and inactive_ns < _ACTIVE_WITHIN_NS

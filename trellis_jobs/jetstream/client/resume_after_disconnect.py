@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-_PAUSE: Final = 0.25
+_RETRY_DELAY: Final = 0.25
 
 T = TypeVar("T")
 
@@ -26,34 +26,34 @@ T = TypeVar("T")
 async def resume_after_disconnect(
     connection: Connection,
     what: str,
-    read_on: Callable[[], AsyncGenerator[T, None]],
+    read: Callable[[], AsyncGenerator[T, None]],
     *,
-    may_come_back: Callable[[], bool],
+    retry_if_missing: Callable[[], bool],
 ) -> AsyncGenerator[T, None]:
-    """What `read_on` yields, called again whenever it breaks off: it knows how far it came.
+    """What `read` yields, called again whenever it breaks off: it knows how far it came.
 
-    `may_come_back`: whether to wait for what is missing on the server, or to raise that. A pull
+    `retry_if_missing`: whether to wait for what is missing on the server, or to raise that. A pull
     that broke is no outage as long as the next one works.
     """
-    is_out = False
+    outage_is_logged = False
     while True:
-        await connection.until_up()
+        await connection.wait_until_connected()
         try:
-            async with aclosing(read_on()) as found:
+            async with aclosing(read()) as found:
                 async for each in found:
-                    is_out = False
+                    outage_is_logged = False
                     yield each
         except (ConnectionLost, NotConfirmed, InfrastructureError) as error:
             is_missing = isinstance(error, InfrastructureError)
-            if connection.is_closed or (is_missing and not may_come_back()):
+            if connection.is_closed or (is_missing and not retry_if_missing()):
                 raise
-            if not is_out and not isinstance(error, PullBroken):
+            if not outage_is_logged and not isinstance(error, PullBroken):
                 log.warning(
                     "%s cannot be read, retrying every %g s: %s",
                     what,
-                    _PAUSE,
+                    _RETRY_DELAY,
                     error,
                     extra={"error": str(error)},
                 )
-                is_out = True
-            await asyncio.sleep(_PAUSE)
+                outage_is_logged = True
+            await asyncio.sleep(_RETRY_DELAY)

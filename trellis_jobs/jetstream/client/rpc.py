@@ -22,11 +22,11 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-_AT_ONCE: Final = 64
+_MAX_CONCURRENT: Final = 64
 # Of those that are answered or wait for it; one alone may have as many bytes as a message.
-_MOST_REQUESTS: Final = 320
-_MOST_BYTES: Final = 16 * 1024 * 1024
-_LONGEST_SAID: Final = 128
+_MAX_PENDING_REQUESTS: Final = 320
+_MAX_PENDING_BYTES: Final = 16 * 1024 * 1024
+_MAX_LOGGED_LENGTH: Final = 128
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,8 +59,8 @@ class RpcServer:
         self._connection = connection
         self._answer = answer
         self._refuse = refuse
-        self._free = asyncio.Semaphore(_AT_ONCE)
-        self._bytes = 0
+        self._slots = asyncio.Semaphore(_MAX_CONCURRENT)
+        self._pending_bytes = 0
         self._tasks: set[asyncio.Task[None]] = set()
         self._subscription: Subscription | None = None
 
@@ -85,18 +85,20 @@ class RpcServer:
         if self._is_full(request):
             self._send_now(message, self._refuse(request))
             return
-        self._bytes += len(request.data)
+        self._pending_bytes += len(request.data)
         task = asyncio.get_running_loop().create_task(self._handle(message.reply, request))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
     def _is_full(self, request: Request) -> bool:
-        is_too_much = self._bytes > 0 and self._bytes + len(request.data) > _MOST_BYTES
-        return is_too_much or len(self._tasks) >= _MOST_REQUESTS
+        exceeds_bytes = (
+            self._pending_bytes > 0 and self._pending_bytes + len(request.data) > _MAX_PENDING_BYTES
+        )
+        return exceeds_bytes or len(self._tasks) >= _MAX_PENDING_REQUESTS
 
     async def _handle(self, reply_to: str, request: Request) -> None:
         try:
-            async with self._free:
+            async with self._slots:
                 reply = await self._answer(request)
             await self._connection.publish(reply_to, reply.data, headers=reply.headers or None)
         except (ConnectionLost, JobsError) as error:
@@ -107,28 +109,28 @@ class RpcServer:
                 extra={"subject": request.subject, "error": str(error)},
             )
         finally:
-            self._bytes -= len(request.data)
+            self._pending_bytes -= len(request.data)
 
     def _send_now(self, message: Message, reply: Reply) -> None:
         """Nothing is kept for it: whoever reads no answers while asking for more gets none."""
         block = h.block(reply.headers) if reply.headers else b""
         try:
-            is_sent = self._connection.publish_now(message.reply, reply.data, block=block)
+            is_sent = self._connection.publish_nowait(message.reply, reply.data, block=block)
         except JobsError as error:
             self._drop(message, str(error))
         else:
             if not is_sent:
                 self._drop(message, "the buffer of the connection is full")
 
-    def _drop(self, message: Message, why: str) -> None:
+    def _drop(self, message: Message, reason: str) -> None:
         log.warning(
             "a request to %s gets no reply: %s",
-            message.subject[:_LONGEST_SAID],
-            why,
+            message.subject[:_MAX_LOGGED_LENGTH],
+            reason,
             extra={
-                "subject": message.subject[:_LONGEST_SAID],
-                "reply": message.reply[:_LONGEST_SAID],
-                "reason": why,
+                "subject": message.subject[:_MAX_LOGGED_LENGTH],
+                "reply": message.reply[:_MAX_LOGGED_LENGTH],
+                "reason": reason,
             },
         )
 
@@ -143,7 +145,7 @@ async def rpc_call(
 ) -> Reply:
     """Ask once: a request that changes something must not be repeated by us."""
     try:
-        message = await connection.ask(subject, data, headers=headers, timeout=timeout)
+        message = await connection.request(subject, data, headers=headers, timeout=timeout)
     except NoResponders:
         raise ServiceMissing(subject) from None
     except ConnectionLost as error:

@@ -13,7 +13,7 @@ from typing import Final
 
 from trellis_jobs.errors import CredentialsUnusable
 
-_LONGEST: Final = 64 * 1024
+_MAX_FILE_BYTES: Final = 64 * 1024
 _SEED: Final = re.compile(rb"SU[A-Z2-7]{56}")
 _CHECKSUM_BYTES: Final = 2
 _TOKEN: Final = re.compile(rb"[\w-]+\.[\w-]+\.[\w-]+")
@@ -23,12 +23,12 @@ _SEED_BEGINS: Final = b"BEGIN USER NKEY SEED"
 
 def checked_seed(file: str) -> str:
     """The file again; raises CredentialsUnusable unless it holds the seed of a user."""
-    return _checked(file, seed_fault(_content(file).strip()))
+    return _raise_if_unusable(file, seed_fault(_read_file(file).strip()))
 
 
 def checked_credentials(file: str) -> str:
     """The same of a credentials file, which holds a token and a seed."""
-    return _checked(file, credentials_fault(_content(file)))
+    return _raise_if_unusable(file, credentials_fault(_read_file(file)))
 
 
 def seed_fault(seed: bytes) -> str | None:
@@ -38,16 +38,16 @@ def seed_fault(seed: bytes) -> str | None:
     padding = b"=" * (-len(seed) % 8)
     decoded = b32decode(seed + padding)
     data, checksum = decoded[:-_CHECKSUM_BYTES], decoded[-_CHECKSUM_BYTES:]
-    is_sound = binascii.crc_hqx(data, 0) == int.from_bytes(checksum, "little")
+    checksum_matches = binascii.crc_hqx(data, 0) == int.from_bytes(checksum, "little")
     # The last letter has two bits that decoding ignores.
-    if not is_sound or b32encode(decoded) != seed + padding:
+    if not checksum_matches or b32encode(decoded) != seed + padding:
         return "its seed is damaged: the checksum does not match"
     return None
 
 
 def credentials_fault(content: bytes) -> str | None:
     lines = content.splitlines()
-    token, seed = _after(_TOKEN_BEGINS, lines), _after(_SEED_BEGINS, lines)
+    token, seed = _line_after(_TOKEN_BEGINS, lines), _line_after(_SEED_BEGINS, lines)
     if token is None or seed is None:
         missing = "token" if token is None else "seed"
         return f"it is not a credentials file: the {missing} of a user is missing"
@@ -56,19 +56,19 @@ def credentials_fault(content: bytes) -> str | None:
     return seed_fault(seed.strip())
 
 
-def _after(marker: bytes, lines: list[bytes]) -> bytes | None:
+def _line_after(marker: bytes, lines: list[bytes]) -> bytes | None:
     return next((line for before, line in pairwise(lines) if marker in before), None)
 
 
-def _content(file: str) -> bytes:
+def _read_file(file: str) -> bytes:
     try:
         with open(file, "rb") as opened:
-            return opened.read(_LONGEST)
+            return opened.read(_MAX_FILE_BYTES)
     except OSError as error:
         raise CredentialsUnusable(file, error.strerror or str(error)) from error
 
 
-def _checked(file: str, fault: str | None) -> str:
+def _raise_if_unusable(file: str, fault: str | None) -> str:
     if fault is not None:
         raise CredentialsUnusable(file, fault)
     return file

@@ -22,10 +22,10 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-_ASK_EVERY: Final = 30.0
-_PATIENCE: Final = 2.0
-_MEASURE_EVERY: Final = 60.0
-_BEGINNING: Final = datetime(1970, 1, 1, tzinfo=UTC)
+_REFRESH_INTERVAL: Final = 30.0
+_REQUEST_TIMEOUT: Final = 2.0
+_MEASURE_INTERVAL: Final = 60.0
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 class ServerClock:
@@ -34,31 +34,31 @@ class ServerClock:
     def __init__(self, connection: Connection, monotonic: Callable[[], float]) -> None:
         self._connection = connection
         self._monotonic = monotonic
-        self._ahead: timedelta | None = None
-        self._asked_at = 0.0
+        self._offset: timedelta | None = None
+        self._refreshed_at = 0.0
 
     async def now(self) -> datetime:
         """Raises NotConfirmed and the like only before the first answer."""
-        if self._ahead is None:
-            self._ahead = await self._ask()
-        elif self._monotonic() - self._asked_at >= _ASK_EVERY:
+        if self._offset is None:
+            self._offset = await self._measure_offset()
+        elif self._monotonic() - self._refreshed_at >= _REFRESH_INTERVAL:
             try:
-                async with asyncio.timeout(_PATIENCE):
-                    self._ahead = await self._ask()
+                async with asyncio.timeout(_REQUEST_TIMEOUT):
+                    self._offset = await self._measure_offset()
             except (JobsError, TimeoutError) as error:
                 log.info(
                     "server time unavailable, using the last known offset: %s",
                     error,
                     extra={"error": str(error)},
                 )
-        return self._steady() + self._ahead
+        return self._steady() + self._offset
 
-    async def _ask(self) -> timedelta:
-        self._asked_at = self._monotonic()
+    async def _measure_offset(self) -> timedelta:
+        self._refreshed_at = self._monotonic()
         return await clock_difference(self._connection, self._steady)
 
     def _steady(self) -> datetime:
-        return _BEGINNING + timedelta(seconds=self._monotonic())
+        return _EPOCH + timedelta(seconds=self._monotonic())
 
 
 class CorrectedClock:
@@ -68,14 +68,16 @@ class CorrectedClock:
     is permitted and answered is taken.
     """
 
-    def __init__(self, own: Callable[[], datetime], calls: Iterable[str]) -> None:
-        self._own = own
+    def __init__(self, machine_clock: Callable[[], datetime], calls: Iterable[str]) -> None:
+        self._machine_clock = machine_clock
         self._calls = list(calls)
         self._correction = timedelta()
         self._measured: timedelta | None = None
 
     def now(self) -> datetime:
-        return self._own() + self._correction if self._correction else self._own()
+        return (
+            self._machine_clock() + self._correction if self._correction else self._machine_clock()
+        )
 
     def ahead(self) -> timedelta | None:
         """How far this machine's clock is ahead of the server's; None while that is not known."""
@@ -83,26 +85,26 @@ class CorrectedClock:
 
     async def keep_measuring(self, connection: Connection) -> None:
         while True:
-            await asyncio.sleep(_MEASURE_EVERY)
-            if connection.is_up:
+            await asyncio.sleep(_MEASURE_INTERVAL)
+            if connection.is_connected:
                 await self.measure(connection)
 
     async def measure(self, connection: Connection) -> None:
         """Never fails: without an answer the correction stays as it is."""
         for call in list(self._calls):
-            asked_at = self._own()
+            started_at = self._machine_clock()
             try:
-                async with asyncio.timeout(_PATIENCE):
-                    measured = await clock_difference(connection, self._own, call)
-                if timedelta() <= self._own() - asked_at <= MAX_ROUND_TRIP:
-                    self._learn(measured)
+                async with asyncio.timeout(_REQUEST_TIMEOUT):
+                    measured = await clock_difference(connection, self._machine_clock, call)
+                if timedelta() <= self._machine_clock() - started_at <= MAX_ROUND_TRIP:
+                    self._update_correction(measured)
                 return
             except NotPermitted:
                 self._calls.remove(call)
             except (JobsError, TimeoutError, LookupError, ValueError) as error:
                 log.debug("%s did not tell the server's time: %s", call, error)
 
-    def _learn(self, measured: timedelta) -> None:
+    def _update_correction(self, measured: timedelta) -> None:
         before, self._measured = self._correction, measured
         self._correction = correction(measured, before)
         if self._correction and self._correction != before:

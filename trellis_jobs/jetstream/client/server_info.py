@@ -19,18 +19,18 @@ if TYPE_CHECKING:
     from trellis_jobs.jetstream.client.connection import Connection
     from trellis_jobs.jetstream.client.replication import Replication
 
-_WHO_AM_I: Final = "$SYS.REQ.USER.INFO"
-_PATIENCE: Final = 1.0
+_USER_INFO: Final = "$SYS.REQ.USER.INFO"
+_REQUEST_TIMEOUT: Final = 1.0
 
 
 async def account_of(connection: Connection) -> str | None:
     """None where the server is too old to tell, or these credentials may not ask."""
     try:
-        answer = await connection.ask(_WHO_AM_I, timeout=_PATIENCE)
-        told: dict[str, Any] = orjson.loads(answer.data).get("data") or {}
+        reply = await connection.request(_USER_INFO, timeout=_REQUEST_TIMEOUT)
+        info: dict[str, Any] = orjson.loads(reply.data).get("data") or {}
     except (ConnectionLost, NoResponders, NotPermitted, orjson.JSONDecodeError):
         return None
-    name = told.get("account_name") or told.get("account")
+    name = info.get("account_name") or info.get("account")
     return None if name is None else str(name)
 
 
@@ -55,8 +55,8 @@ async def clock_difference(
             raise InfrastructureMissing(f"stream {LOG}") from None
         raise
     after = now()
-    theirs = datetime.fromisoformat(str(info["ts"]))
-    return theirs - (before + (after - before) / 2)
+    server_now = datetime.fromisoformat(str(info["ts"]))
+    return server_now - (before + (after - before) / 2)
 
 
 async def server_time(connection: Connection, name: str) -> datetime:

@@ -12,26 +12,26 @@ _SCHEMES: Final = ("nats", "tls", "ws", "wss")
 _ENCRYPTED: Final = frozenset({"tls", "wss"})
 
 
-def addresses_in(servers: str) -> list[str]:
+def parse_server_urls(servers: str) -> list[str]:
     """What is wrong with one is not quoted: it may be part of a password."""
-    addresses = [server.strip() for server in servers.split(",")]
-    if not all(map(_is_address, addresses)):
+    urls = [server.strip() for server in servers.split(",")]
+    if not all(map(_is_valid, urls)):
         raise Unreachable(
             servers or "''",
             "an address reads nats://host:port or nats://user:password@host:port, several are "
             "separated by commas, and a password has none of / ? # ,",
         )
-    return addresses
+    return urls
 
 
-def are_of_this_machine(servers: str) -> bool:
+def are_loopback(servers: str) -> bool:
     """By their names: nobody else can mean the same servers by these."""
-    return all(_is_loopback(_parts(address).hostname or "") for address in addresses_in(servers))
+    return all(_is_loopback(_split(url).hostname or "") for url in parse_server_urls(servers))
 
 
 def any_encrypted(servers: str) -> bool:
     """Whether an address asks for TLS by its scheme."""
-    return any(_parts(server.strip()).scheme in _ENCRYPTED for server in servers.split(","))
+    return any(_split(server.strip()).scheme in _ENCRYPTED for server in servers.split(","))
 
 
 def _is_loopback(host: str) -> bool:
@@ -41,13 +41,13 @@ def _is_loopback(host: str) -> bool:
         return False
 
 
-def _parts(server: str) -> SplitResult:
+def _split(server: str) -> SplitResult:
     return urlsplit(server if "://" in server else f"nats://{server}")
 
 
-def _is_address(server: str) -> bool:
+def _is_valid(server: str) -> bool:
     try:
-        parts = _parts(server)
+        parts = _split(server)
         return parts.scheme in _SCHEMES and bool(parts.hostname) and parts.port != 0
     except ValueError:
         return False

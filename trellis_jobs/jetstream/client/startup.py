@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final, TypeVar
 from trellis_jobs.errors import NotConfirmed, Unreachable
 from trellis_jobs.infrastructure_errors import JetStreamNotReady
 from trellis_jobs.jetstream.client.connection import CONNECT_TIMEOUT, Connection
-from trellis_jobs.jetstream.client.server_urls import addresses_in
+from trellis_jobs.jetstream.client.server_urls import parse_server_urls
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -24,7 +24,7 @@ T = TypeVar("T")
 _NOT_READY: Final = (Unreachable, NotConfirmed, JetStreamNotReady)
 _RETRY_DELAY: Final = 0.5
 _LOG_INTERVAL: Final = 30.0
-_SHORTEST_TRY: Final = 1.0
+_MIN_CONNECT_TIMEOUT: Final = 1.0
 
 
 class Startup:
@@ -35,11 +35,11 @@ class Startup:
         self._deadline = None if timeout is None else self._now() + timeout
         self._logged_at = -_LOG_INTERVAL
 
-    async def open(self, access: ConnectOptions, *, name: str) -> Connection:
-        addresses_in(access.servers)  # raises at once: waiting does not correct an address
+    async def open(self, options: ConnectOptions, *, name: str) -> Connection:
+        parse_server_urls(options.servers)  # raises at once: waiting does not correct an address
 
         async def connect() -> Connection:
-            return await Connection.open(access, name=name, timeout=self._for_one_try())
+            return await Connection.open(options, name=name, timeout=self._connect_timeout())
 
         return await self.until_ready(connect)
 
@@ -49,17 +49,17 @@ class Startup:
             try:
                 return await step()
             except _NOT_READY as error:
-                if self._is_over():
+                if self._is_expired():
                     raise
                 self._log(error)
             await asyncio.sleep(_RETRY_DELAY)
 
-    def _for_one_try(self) -> float:
+    def _connect_timeout(self) -> float:
         if self._deadline is None:
             return CONNECT_TIMEOUT
-        return min(CONNECT_TIMEOUT, max(_SHORTEST_TRY, self._deadline - self._now()))
+        return min(CONNECT_TIMEOUT, max(_MIN_CONNECT_TIMEOUT, self._deadline - self._now()))
 
-    def _is_over(self) -> bool:
+    def _is_expired(self) -> bool:
         return self._deadline is not None and self._now() + _RETRY_DELAY >= self._deadline
 
     def _log(self, error: Exception) -> None:

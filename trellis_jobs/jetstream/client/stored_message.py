@@ -61,14 +61,14 @@ async def next_from(
 
 async def delete(connection: Connection, stream: str, sequence: int) -> None:
     """Whether or not it is still there."""
-    await _ask(connection, stream, "DELETE", {"seq": sequence, "no_erase": True})
+    await _request(connection, stream, "DELETE", {"seq": sequence, "no_erase": True})
 
 
-async def _get(connection: Connection, stream: str, wanted: dict[str, Any]) -> StoredMessage | None:
-    answer = await _ask(connection, stream, "GET", wanted)
-    if answer is None:
+async def _get(connection: Connection, stream: str, query: dict[str, Any]) -> StoredMessage | None:
+    reply = await _request(connection, stream, "GET", query)
+    if reply is None:
         return None
-    message: dict[str, Any] = answer["message"]
+    message: dict[str, Any] = reply["message"]
     return StoredMessage(
         message["subject"],
         int(message["seq"]),
@@ -78,7 +78,7 @@ async def _get(connection: Connection, stream: str, wanted: dict[str, Any]) -> S
     )
 
 
-async def _ask(
+async def _request(
     connection: Connection, stream: str, verb: str, body: dict[str, Any]
 ) -> dict[str, Any] | None:
     try:

@@ -60,8 +60,8 @@ async def advisory_backlog(connection: Connection) -> AdvisoryBacklog | None:
     count = int(consumer["num_pending"]) + int(consumer["num_ack_pending"])
     if count == 0:
         return AdvisoryBacklog(0, None)
-    answered = int(consumer["ack_floor"]["stream_seq"])
-    oldest = await stored_message.next_from(connection, ADVISORIES, ">", answered + 1)
+    acknowledged = int(consumer["ack_floor"]["stream_seq"])
+    oldest = await stored_message.next_from(connection, ADVISORIES, ">", acknowledged + 1)
     return AdvisoryBacklog(count, oldest.stored_at if oldest else None)
 
 

@@ -13,20 +13,20 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 _SEED_BYTES: Final = 32
-_ONLY_ITS_OWNER: Final = 0o600
-_A_USER: Final = b"SU"
+_OWNER_ONLY: Final = 0o600
+_USER_SEED_PREFIX: Final = b"SU"
 
 
 def ensure_seed(file: Path) -> str:
     """The public key that belongs to the seed in this file; one that is missing is made."""
     try:
-        handle = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, _ONLY_ITS_OWNER)
+        handle = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, _OWNER_ONLY)
     except FileExistsError:
         return _public_key(file)
     except OSError as error:
         raise CredentialsUnusable(str(file), error.strerror or str(error)) from error
-    with os.fdopen(handle, "wb") as written:
-        written.write(_new_seed() + b"\n")
+    with os.fdopen(handle, "wb") as opened:
+        opened.write(_new_seed() + b"\n")
     return _public_key(file)
 
 
@@ -34,7 +34,7 @@ def is_seed(file: str) -> bool:
     """Of a user, and no credentials file, which has a seed and more."""
     try:
         with open(file, "rb") as opened:
-            return opened.read(len(_A_USER)) == _A_USER
+            return opened.read(len(_USER_SEED_PREFIX)) == _USER_SEED_PREFIX
     except OSError as error:
         raise CredentialsUnusable(file, error.strerror or str(error)) from error
 

@@ -23,16 +23,16 @@ if TYPE_CHECKING:
     from trellis_jobs.jetstream.client.connection import Connection
 
 _ACK_TIMEOUT: Final = 5.0
-_ATTEMPTS: Final = 20
+_WRITE_ATTEMPTS: Final = 20
 _RETRY_DELAY: Final = 0.1
-_AT_ONCE: Final = 16
+_MAX_CONCURRENT_READS: Final = 16
 _REMEDY: Final = (
     "run `trellis-jobs infra apply`, or start the admin runtime with --provision, and let its user "
     f"reach {CONTROL} (`trellis-jobs permissions --admin`)"
 )
 
 
-class _Unanswered(Exception):
+class _NotWritten(Exception):
     """Nothing is known to be written."""
 
 
@@ -48,12 +48,12 @@ class Record:
 class ControlRecords:
     """Raises InfrastructureMissing, with what to run, where the stream does not exist.
 
-    `expires`: the server can remove a record by itself after a time (2.11).
+    `supports_ttl`: the server can remove a record by itself after a time (2.11).
     """
 
-    def __init__(self, connection: Connection, *, expires: bool) -> None:
+    def __init__(self, connection: Connection, *, supports_ttl: bool) -> None:
         self._connection = connection
-        self._expires = expires
+        self._supports_ttl = supports_ttl
 
     async def read(self, subject: str) -> Record | None:
         try:
@@ -74,49 +74,49 @@ class ControlRecords:
         return sorted(info["state"].get("subjects") or ())
 
     async def read_all(self, subjects: list[str]) -> list[Record]:
-        free = asyncio.Semaphore(_AT_ONCE)
+        slots = asyncio.Semaphore(_MAX_CONCURRENT_READS)
 
         async def read(subject: str) -> Record | None:
-            async with free:
+            async with slots:
                 return await self.read(subject)
 
         found = await asyncio.gather(*map(read, subjects))
         return [record for record in found if record is not None]
 
-    async def write(self, record: Record, *, kept: timedelta | None = None) -> int | None:
+    async def write(self, record: Record, *, ttl: timedelta | None = None) -> int | None:
         """Returns the new revision, or None when another writer changed the record meanwhile.
 
-        `kept`: the server removes the record after this time, unless it is written again. A write
+        `ttl`: the server removes the record after this time, unless it is written again. A write
         whose answer is lost is looked for before it is repeated.
         """
         headers = {h.EXPECTED_SEQUENCE: str(record.revision)}
-        if kept is not None and self._expires:
-            headers[h.TTL] = f"{round(kept.total_seconds())}s"
-        for _ in range(_ATTEMPTS):
+        if ttl is not None and self._supports_ttl:
+            headers[h.TTL] = f"{round(ttl.total_seconds())}s"
+        for _ in range(_WRITE_ATTEMPTS):
             try:
                 return await self._write_once(record, headers)
-            except (_Unanswered, NoResponders):
+            except (_NotWritten, NoResponders):
                 await asyncio.sleep(_RETRY_DELAY)
         raise _missing()
 
     async def _write_once(self, record: Record, headers: dict[str, str]) -> int | None:
         """Raises _Unanswered and NoResponders where it has to be repeated."""
         try:
-            answer = await self._connection.ask(
+            reply = await self._connection.request(
                 record.subject, record.data, headers=headers, timeout=_ACK_TIMEOUT
             )
         except ConnectionLost as error:
             if self._connection.is_closed:
                 raise NotConfirmed(f"a write of {record.subject}", None) from error
-            await self._connection.until_up()
+            await self._connection.wait_until_connected()
             stored = await self.read(record.subject)
             if stored is not None and stored.data == record.data:
                 return stored.revision
-            raise _Unanswered from error
-        written = orjson.loads(answer.data)
-        refusal = written.get("error")
+            raise _NotWritten from error
+        ack = orjson.loads(reply.data)
+        refusal = ack.get("error")
         if refusal is None:
-            return int(written["seq"])
+            return int(ack["seq"])
         if int(refusal.get("err_code", 0)) == api.WRONG_LAST_SEQUENCE:
             return None
         raise _refused(record.subject, refusal)
@@ -125,7 +125,7 @@ class ControlRecords:
 def _refused(subject: str, refusal: dict[str, Any]) -> Exception:
     code = int(refusal.get("err_code", 0))
     if code == api.WRITE_IN_FLIGHT:
-        return _Unanswered()
+        return _NotWritten()
     return RequestRefused(subject, code, str(refusal.get("description", "")))
 
 

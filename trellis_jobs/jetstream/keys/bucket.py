@@ -38,19 +38,19 @@ if TYPE_CHECKING:
     from trellis_jobs.jetstream.keys.write_coalescer import Moves
     from trellis_jobs.model.keys.state import KeyAddress, KeyState
 
-_ASK_TIMEOUT: Final = 5.0
+_REQUEST_TIMEOUT: Final = 5.0
 # So often a question goes without an answer before it is given up.
-_UNANSWERED: Final = 15
-_ATTEMPTS: Final = 200
-_LONGEST_PAUSE: Final = 0.05
+_MAX_UNANSWERED: Final = 15
+_MAX_ATTEMPTS: Final = 200
+_MAX_RETRY_DELAY: Final = 0.05
 # A bucket without a leader looks like a missing one; a new leader took up to 8 s (measured).
-_FAILOVER: Final = 10.0
-_LOOK: Final = 0.1
+_FAILOVER_TIMEOUT: Final = 10.0
+_POLL_INTERVAL: Final = 0.1
 # For so long a read may be older than it must be; then the key was purged, or the bucket made anew.
-_LAG: Final = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, *[0.1] * 20)
-_STORED_BY_THEN: Final = 0.3
-_KEYS_REMEMBERED: Final = 20_000
-_STATES_REMEMBERED: Final = 4_000
+_REPLICA_LAG_DELAYS: Final = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, *[0.1] * 20)
+_STORE_DELAY: Final = 0.3
+_MAX_REVISIONS: Final = 20_000
+_MAX_CACHED_STATES: Final = 4_000
 _SERVER_ERROR: Final = 500
 _LAST_SEQUENCE: Final = re.compile(r"wrong last sequence: (\d+)")
 _SEQUENCE: Final = re.compile(r"[0-9]{1,20}")
@@ -78,7 +78,7 @@ class Stored:
 
 
 @dataclass(frozen=True, slots=True)
-class _Known:
+class _CachedState:
     """A state as it was at a revision; a write on top of it succeeds only if it still is."""
 
     revision: int
@@ -91,14 +91,14 @@ class KeyBucket:
         self._connection = connection
         self._now = now
         self._loop = asyncio.get_running_loop()
-        self._at_least: dict[str, int] = {}
-        self._known: dict[str, _Known] = {}
-        self._turns = WriteCoalescer(self._make)
-        self._hints: dict[tuple[str, str], Callable[[str, int | None], None]] = {}
+        self._min_revisions: dict[str, int] = {}
+        self._cache: dict[str, _CachedState] = {}
+        self._coalescer = WriteCoalescer(self._apply_moves)
+        self._watchers: dict[tuple[str, str], Callable[[str, int | None], None]] = {}
         self._writer = secrets.token_hex(8)
         self.conflicts = 0
         # Hints sent while the connection was down are lost, so what is known may be old.
-        connection.on_reconnect(self._known.clear)
+        connection.on_reconnect(self._cache.clear)
 
     async def read(self, empty: KeyState) -> KeyState:
         """The state, under the limits that `empty` declares; `empty` itself if there is none."""
@@ -112,155 +112,157 @@ class KeyBucket:
         write whose answer is lost is looked for before it is repeated. Moves of one process on
         one key take turns, and those that wait for theirs are written together.
         """
-        moved: M = await self._turns.take(empty, move)
+        moved: M = await self._coalescer.apply(empty, move)
         return moved
 
-    async def look(self, empty: KeyState) -> KeyState:
+    async def read_cached(self, empty: KeyState) -> KeyState:
         """Like read, but from memory as long as nothing newer was heard of; hints can be lost."""
-        guess = self._guess(empty)
-        return await self.read(empty) if guess is None else guess.state
+        cached = self._from_cache(empty)
+        return await self.read(empty) if cached is None else cached.state
 
     async def watch(
-        self, whose: tuple[str, str, str], hint: Callable[[str, int | None], None]
+        self, queue: tuple[str, str, str], hint: Callable[[str, int | None], None]
     ) -> Callable[[], Awaitable[None]]:
         """Call `hint` for each update of a queue's keys, with the key's hash and how many run.
 
         Only a hint (D22): it may tell of a write that was refused. Returns what ends the watch.
-        `whose`: service, type and bucket.
+        `queue`: service, type and bucket.
         """
-        service, job_type, _ = whose
-        wanted = subjects.keys_of_type(*whose)
+        service, job_type, _ = queue
+        subject = subjects.keys_of_type(*queue)
 
         def receive(message: Message) -> None:
             headers = message.headers or {}
             if headers.get(_WRITER) == self._writer:
                 return  # Told below, once it is known to be stored.
-            key_hash, running = message.subject.rsplit(".", 1)[-1], _running(message.data)
+            key_hash, running = message.subject.rsplit(".", 1)[-1], _count_active(message.data)
             # Whether it is stored by now or was refused, the key is newer than this write expected.
             expected = headers.get(h.EXPECTED_SEQUENCE, "")
             if _SEQUENCE.fullmatch(expected):
-                self._learn(message.subject, int(expected) + 1)
+                self._require_revision(message.subject, int(expected) + 1)
             else:
-                doubt(message.subject, key_hash)
+                invalidate(message.subject, key_hash)
                 # The hint may have overtaken the write, and nothing tells when it is stored.
-                self._loop.call_later(_STORED_BY_THEN, doubt, message.subject, key_hash)
+                self._loop.call_later(_STORE_DELAY, invalidate, message.subject, key_hash)
             hint(key_hash, running)
 
-        def doubt(subject: str, key_hash: str) -> None:
-            self._known.pop(subject, None)
+        def invalidate(subject: str, key_hash: str) -> None:
+            self._cache.pop(subject, None)
             hint(key_hash, None)
 
-        self._hints[service, job_type] = hint
-        subscription = await self._connection.subscribe(wanted, receive)
+        self._watchers[service, job_type] = hint
+        subscription = await self._connection.subscribe(subject, receive)
         return partial(self._connection.unsubscribe, subscription)
 
-    async def _make(self, empty: KeyState, moves: Moves) -> list[Move]:
+    async def _apply_moves(self, empty: KeyState, moves: Moves) -> list[Move]:
         """All of the moves in one write, or none."""
-        guess = self._guess(empty)
-        if guess is not None:
-            made = _chain(guess.state, moves)
-            if made.all_change and await self._write(guess, made.state):
-                return made.moved
-        unanswered, begun = 0, self._loop.time()
-        for attempt in range(_ATTEMPTS):
+        cached = self._from_cache(empty)
+        if cached is not None:
+            applied = _chain(cached.state, moves)
+            if applied.all_change and await self._write(cached, applied.state):
+                return applied.moved
+        unanswered, started_at = 0, self._loop.time()
+        for attempt in range(_MAX_ATTEMPTS):
             before = await self._read(empty)
-            made = _chain(before.state, moves)
-            if made.state is before.state:
-                return made.moved
-            is_written = await self._write(before, made.state)
-            if is_written:
-                return made.moved
-            unanswered += is_written is None
-            if unanswered == _UNANSWERED:
-                raise NotConfirmed(f"a write of {empty.display}", self._loop.time() - begun)
-            await asyncio.sleep(random.uniform(0, min(0.001 * attempt, _LONGEST_PAUSE)))  # noqa: S311
-        raise KeyContention(empty.display, _ATTEMPTS)
+            applied = _chain(before.state, moves)
+            if applied.state is before.state:
+                return applied.moved
+            result = await self._write(before, applied.state)
+            if result:
+                return applied.moved
+            unanswered += result is None
+            if unanswered == _MAX_UNANSWERED:
+                raise NotConfirmed(f"a write of {empty.display}", self._loop.time() - started_at)
+            await asyncio.sleep(random.uniform(0, min(0.001 * attempt, _MAX_RETRY_DELAY)))  # noqa: S311
+        raise KeyContention(empty.display, _MAX_ATTEMPTS)
 
-    def _guess(self, empty: KeyState) -> _Known | None:
+    def _from_cache(self, empty: KeyState) -> _CachedState | None:
         subject = subjects.key_state(empty.address)
-        known = self._known.get(subject)
-        if known is None or known.revision < self._at_least.get(subject, 0):
+        cached = self._cache.get(subject)
+        if cached is None or cached.revision < self._min_revisions.get(subject, 0):
             return None
-        return _Known(known.revision, _under_limits(empty, known.state), known.written)
+        return _CachedState(
+            cached.revision, _with_declared_limits(empty, cached.state), cached.written
+        )
 
-    async def _read(self, empty: KeyState) -> _Known:
+    async def _read(self, empty: KeyState) -> _CachedState:
         stored = await self._get(empty.address)
         if stored.data is None:
-            return _Known(stored.revision, empty)
+            return _CachedState(stored.revision, empty)
         found = wire.decode(stored.data, expected=empty.address)
         if isinstance(found, Malformed):
             raise KeyStateMalformed(empty.display, subjects.key_state(empty.address), found.reason)
-        known = _Known(stored.revision, _under_limits(empty, found))
-        self._remember(known)
-        return known
+        cached = _CachedState(stored.revision, _with_declared_limits(empty, found))
+        self._store_in_cache(cached)
+        return cached
 
     async def _get(self, address: KeyAddress) -> Stored:
         subject = subjects.key_state(address)
-        for pause in _LAG:
+        for delay in _REPLICA_LAG_DELAYS:
             stored = await self._newest(subject, address.bucket)
-            if stored.revision >= self._at_least.get(subject, 0):
+            if stored.revision >= self._min_revisions.get(subject, 0):
                 return stored
-            await asyncio.sleep(pause)
-        self._at_least.pop(subject, None)
+            await asyncio.sleep(delay)
+        self._min_revisions.pop(subject, None)
         return await self._newest(subject, address.bucket)
 
     async def _newest(self, subject: str, bucket: str) -> Stored:
         stream = subjects.stream_of_bucket(bucket)
         read = self._connection.api(f"DIRECT.GET.{stream}.{subject}")
-        begun = self._loop.time()
-        for _ in range(_UNANSWERED):
+        started_at = self._loop.time()
+        for _ in range(_MAX_UNANSWERED):
             try:
-                return read_stored(subject, await self._ask(read))
+                return read_stored(subject, await self._request(read))
             except ConnectionLost as error:
-                await self._reconnected(f"a read of {subject}", error)
-        raise NotConfirmed(f"a read of {subject}", self._loop.time() - begun)
+                await self._wait_until_connected(f"a read of {subject}", error)
+        raise NotConfirmed(f"a read of {subject}", self._loop.time() - started_at)
 
-    async def _write(self, before: _Known, state: KeyState) -> bool | None:
+    async def _write(self, before: _CachedState, state: KeyState) -> bool | None:
         """False: refused. None: nobody answered, and it is not there."""
         subject = subjects.key_state(state.address)
         written = replace(state, updated_at=self._now())
         data = wire.encode(written, before.written)
         try:
             headers = {h.EXPECTED_SEQUENCE: str(before.revision), _WRITER: self._writer}
-            message = await self._ask(subject, data, headers)
+            message = await self._request(subject, data, headers)
         except ConnectionLost as error:
-            await self._reconnected(f"a write of {subject}", error)
+            await self._wait_until_connected(f"a write of {subject}", error)
             if (await self._get(state.address)).data != data:
                 return None
-            self._tell(written)
+            self._notify(written)
             return True
-        answer = orjson.loads(message.data)
-        refusal = answer.get("error")
+        reply = orjson.loads(message.data)
+        refusal = reply.get("error")
         if refusal is None:
-            revision = int(answer["seq"])
-            self._learn(subject, revision)
-            self._remember(_Known(revision, written, before.written))
-            self._tell(written)
+            revision = int(reply["seq"])
+            self._require_revision(subject, revision)
+            self._store_in_cache(_CachedState(revision, written, before.written))
+            self._notify(written)
             return True
         self.conflicts += 1
-        self._learn_from_refusal(subject, refusal)
+        self._handle_refusal(subject, refusal)
         return False
 
-    async def _ask(
+    async def _request(
         self, subject: str, data: bytes = b"", headers: dict[str, str] | None = None
     ) -> Message:
-        missing_after = self._loop.time() + _FAILOVER
+        missing_deadline = self._loop.time() + _FAILOVER_TIMEOUT
         while True:
             try:
-                return await self._connection.ask(
-                    subject, data, headers=headers, timeout=_ASK_TIMEOUT
+                return await self._connection.request(
+                    subject, data, headers=headers, timeout=_REQUEST_TIMEOUT
                 )
             except NoResponders:
-                if self._loop.time() > missing_after:
+                if self._loop.time() > missing_deadline:
                     raise InfrastructureMissing(f"bucket stream {_stream_of(subject)}") from None
-            await asyncio.sleep(_LOOK)
+            await asyncio.sleep(_POLL_INTERVAL)
 
-    async def _reconnected(self, what: str, error: ConnectionLost) -> None:
+    async def _wait_until_connected(self, what: str, error: ConnectionLost) -> None:
         if self._connection.is_closed:
             raise NotConfirmed(what, None) from error
-        await self._connection.until_up()
+        await self._connection.wait_until_connected()
 
-    def _learn_from_refusal(self, subject: str, refusal: dict[str, Any]) -> None:
+    def _handle_refusal(self, subject: str, refusal: dict[str, Any]) -> None:
         """Return if the write is worth another try."""
         full = full_stream(_stream_of(subject), refusal)
         if full is not None:
@@ -268,27 +270,27 @@ class KeyBucket:
         code, description = int(refusal.get("err_code", 0)), str(refusal.get("description", ""))
         newest = _LAST_SEQUENCE.search(description)
         if code == api.WRONG_LAST_SEQUENCE and newest:
-            self._learn(subject, int(newest[1]))
+            self._require_revision(subject, int(newest[1]))
         elif code != api.WRITE_IN_FLIGHT and int(refusal.get("code", 0)) < _SERVER_ERROR:
             raise RequestRefused(subject, code, description)
 
-    def _learn(self, subject: str, revision: int) -> None:
-        known = self._at_least.pop(subject, 0)
-        self._at_least[subject] = max(known, revision)
-        if len(self._at_least) > _KEYS_REMEMBERED:
-            del self._at_least[next(iter(self._at_least))]
+    def _require_revision(self, subject: str, revision: int) -> None:
+        cached = self._min_revisions.pop(subject, 0)
+        self._min_revisions[subject] = max(cached, revision)
+        if len(self._min_revisions) > _MAX_REVISIONS:
+            del self._min_revisions[next(iter(self._min_revisions))]
 
-    def _tell(self, written: KeyState) -> None:
-        hint = self._hints.get((written.address.service, written.address.job_type))
+    def _notify(self, written: KeyState) -> None:
+        hint = self._watchers.get((written.address.service, written.address.job_type))
         if hint is not None:
             hint(written.address.hash, len(written.active))
 
-    def _remember(self, known: _Known) -> None:
-        subject = subjects.key_state(known.state.address)
-        self._known.pop(subject, None)
-        self._known[subject] = known
-        if len(self._known) > _STATES_REMEMBERED:
-            del self._known[next(iter(self._known))]
+    def _store_in_cache(self, cached: _CachedState) -> None:
+        subject = subjects.key_state(cached.state.address)
+        self._cache.pop(subject, None)
+        self._cache[subject] = cached
+        if len(self._cache) > _MAX_CACHED_STATES:
+            del self._cache[next(iter(self._cache))]
 
 
 def _stream_of(subject: str) -> str:
@@ -306,17 +308,17 @@ class _Chain:
 
 
 def _chain(state: KeyState, moves: Moves) -> _Chain:
-    made: list[Move] = []
+    applied: list[Move] = []
     all_change = True
     for move in moves:
         moved: Move = move(state)
         all_change = all_change and moved.state is not state
         state = moved.state
-        made.append(moved)
-    return _Chain(made, state, all_change)
+        applied.append(moved)
+    return _Chain(applied, state, all_change)
 
 
-def _running(data: bytes) -> int | None:
+def _count_active(data: bytes) -> int | None:
     """How many run, by what somebody wrote; None if it does not say."""
     try:
         active = orjson.loads(data)["active"]
@@ -325,7 +327,7 @@ def _running(data: bytes) -> int | None:
     return len(active) if isinstance(active, list) else None
 
 
-def _under_limits(empty: KeyState, found: KeyState) -> KeyState:
+def _with_declared_limits(empty: KeyState, found: KeyState) -> KeyState:
     """The declaration of this process decides, not what another wrote down."""
     if (found.max_active, found.max_queued) == (empty.max_active, empty.max_queued):
         return found
@@ -349,8 +351,8 @@ def read_stored(subject: str, message: Message) -> Stored:
     sequence = _number(revision.rsplit("\n", 1)[-1])
     if sequence is None:
         raise RequestRefused(f"a read of {subject}", 0, f"a sequence that is none: {revision}")
-    is_deleted = headers.get("KV-Operation") in _DELETED
-    return Stored(sequence, None if is_deleted else message.data)
+    delete_after_use = headers.get("KV-Operation") in _DELETED
+    return Stored(sequence, None if delete_after_use else message.data)
 
 
 def _number(text: str) -> int | None:

@@ -38,9 +38,9 @@ log = logging.getLogger(__name__)
 # process that made it is gone.
 ABANDONED_AFTER: Final = timedelta(seconds=60)
 # So many of those that wait are looked at when a key is full; the others move up and are seen then.
-_LOOKED_AT: Final = 20
+_MAX_WAITING_CHECKED: Final = 20
 _FENCE_TIMEOUT: Final = 30.0
-_HASH: Final = re.compile(r"[0-9a-f]{64}")
+_KEY_HASH: Final = re.compile(r"[0-9a-f]{64}")
 
 
 class KeyCoordinator:
@@ -67,9 +67,9 @@ class KeyCoordinator:
 
     def key_of(self, begun: e.Begun) -> JobKey:
         """The key under which the job was let in; a declaration may have changed since."""
-        said = begun.concurrency
-        if said is not None and _HASH.fullmatch(said.key_hash):
-            return JobKey(said.key, said.key_hash)
+        recorded = begun.concurrency
+        if recorded is not None and _KEY_HASH.fullmatch(recorded.key_hash):
+            return JobKey(recorded.key, recorded.key_hash)
         return self.key_policy.template.resolve(begun.payload)
 
     def empty(self, key: JobKey) -> KeyState:
@@ -84,16 +84,16 @@ class KeyCoordinator:
     async def watch(self, hint: Callable[[str], None]) -> Callable[[], Awaitable[None]]:
         """`hint` gets the hash of each key that may have room; returns what ends the watch."""
 
-        def told(key_hash: str, running: int | None) -> None:
+        def on_update(key_hash: str, running: int | None) -> None:
             if running is None or running < self.key_policy.max_active:
                 hint(key_hash)
 
-        whose = (self._service, self._queue.name, self.key_policy.bucket)
-        return await self._bucket.watch(whose, told)
+        queue = (self._service, self._queue.name, self.key_policy.bucket)
+        return await self._bucket.watch(queue, on_update)
 
-    async def look(self, key: JobKey) -> KeyState:
+    async def read_cached(self, key: JobKey) -> KeyState:
         """What this process knows of the key: all there is, unless a hint was lost."""
-        return await self._bucket.look(self.empty(key))
+        return await self._bucket.read_cached(self.empty(key))
 
     async def read(self, key: JobKey) -> KeyState:
         return await self._bucket.read(self.empty(key))
@@ -101,12 +101,12 @@ class KeyCoordinator:
     async def admit(self, key: JobKey, waiting: Waiting) -> Admission:
         """A refusal is checked against the log before it counts."""
         policy = self.key_policy.stale_policy
-        asked = await self._bucket.apply(
+        admission = await self._bucket.apply(
             self.empty(key), lambda state: admit(state, waiting, WhenFull.REJECT, policy)
         )
-        if isinstance(asked, Admitted):
-            return asked
-        await self.forget_ended(key, asked.state)
+        if isinstance(admission, Admitted):
+            return admission
+        await self.forget_ended(key, admission.state)
         return await self._admit_by_policy(key, waiting)
 
     async def acquire(
@@ -125,14 +125,18 @@ class KeyCoordinator:
     async def withdraw(self, key: JobKey, job_id: str) -> None:
         await self._bucket.apply(self.empty(key), lambda state: key_slots.withdraw(state, job_id))
 
-    async def take_back(self, key: JobKey, ours: Waiting, replaced: Waiting | None) -> None:
+    async def cancel_reservation(
+        self, key: JobKey, reservation: Waiting, replaced: Waiting | None
+    ) -> None:
         """A reservation that leads to no job; whom it replaced waits again, unless it runs."""
 
         def undo(state: KeyState) -> key_slots.Removed:
-            left = key_slots.withdraw(state, ours.job_id, request_id=ours.request_id).state
-            if replaced is None or left.slot_of(replaced.job_id) is not None:
-                return key_slots.Removed(left)
-            return key_slots.Removed(key_slots.enqueue(left, replaced))
+            remaining = key_slots.withdraw(
+                state, reservation.job_id, request_id=reservation.request_id
+            ).state
+            if replaced is None or remaining.slot_of(replaced.job_id) is not None:
+                return key_slots.Removed(remaining)
+            return key_slots.Removed(key_slots.enqueue(remaining, replaced))
 
         await self._bucket.apply(self.empty(key), undo)
 
@@ -152,7 +156,10 @@ class KeyCoordinator:
         """Remove entries of jobs that are over, or that never came to be."""
         entries = [
             *((slot.job_id, slot.since, slot.started_at) for slot in seen.active),
-            *((waiting.job_id, 0, waiting.created_at) for waiting in seen.queued[:_LOOKED_AT]),
+            *(
+                (waiting.job_id, 0, waiting.created_at)
+                for waiting in seen.queued[:_MAX_WAITING_CHECKED]
+            ),
         ]
         answers = await asyncio.gather(*(self._is_gone(*entry) for entry in entries))
         gone = [job_id for (job_id, *_), is_gone in zip(entries, answers, strict=True) if is_gone]
@@ -195,17 +202,17 @@ class KeyCoordinator:
         """If the answer to a replacing write was lost, the next look finds the job queued."""
         replaced: Replaced | None = None
 
-        def ask(state: KeyState) -> Admission:
+        def try_admit(state: KeyState) -> Admission:
             nonlocal replaced
             key_policy = self.key_policy
-            asked = admit(state, waiting, key_policy.when_full, key_policy.stale_policy)
-            if isinstance(asked, Replaced):
-                replaced = asked
-            elif isinstance(asked, Admitted) and asked.state is not state:
+            admission = admit(state, waiting, key_policy.when_full, key_policy.stale_policy)
+            if isinstance(admission, Replaced):
+                replaced = admission
+            elif isinstance(admission, Admitted) and admission.state is not state:
                 replaced = None
-            return asked
+            return admission
 
-        answer = await self._bucket.apply(self.empty(key), ask)
+        answer = await self._bucket.apply(self.empty(key), try_admit)
         return replaced if replaced is not None and isinstance(answer, Admitted) else answer
 
     async def _is_gone(self, job_id: str, since: int, entered_at: datetime) -> bool:
@@ -213,7 +220,7 @@ class KeyCoordinator:
         if latest is None:
             if self._now() - entered_at <= ABANDONED_AFTER:
                 return False
-            latest = await self._by_leader(job_id)
+            latest = await self._latest_from_leader(job_id)
         return latest is None or latest.head.status.is_over
 
     async def latest(self, job_id: str, since: int = 0) -> Latest | None:
@@ -224,9 +231,9 @@ class KeyCoordinator:
             return latest
         return await self._events.latest(job, at_least=since, shared=shared)
 
-    async def _by_leader(self, job_id: str) -> Latest | None:
+    async def _latest_from_leader(self, job_id: str) -> Latest | None:
         """A replica that lags behind has nothing of a job that lives, perhaps."""
-        return await self._events.latest_by_leader(self._address(job_id), shared=self.shared)
+        return await self._events.latest_from_leader(self._address(job_id), shared=self.shared)
 
     def _address(self, job_id: str) -> JobAddress:
         return JobAddress(self._service, self._queue.name, job_id)
@@ -236,20 +243,20 @@ class KeyCoordinator:
         while True:
             latest = await self.latest(slot.job_id, slot.since)
             if latest is None:
-                latest = await self._by_leader(slot.job_id)
+                latest = await self._latest_from_leader(slot.job_id)
             verdict = fence(latest.head.status if latest else None, slot.token)
             if latest is None or isinstance(verdict, NoFence):
                 return isinstance(verdict, NoFence) and verdict.stale
-            event = self._fencing(verdict, key, slot, latest)
-            answer = await self._events.try_append(latest.head, event, patience=_FENCE_TIMEOUT)
+            event = self._fencing_event(verdict, key, slot, latest)
+            answer = await self._events.try_append(latest.head, event, timeout=_FENCE_TIMEOUT)
             if isinstance(answer, Head):
                 return isinstance(verdict, EndAsStale)
 
-    def _fencing(
+    def _fencing_event(
         self, verdict: EndAsStale | LeaveNote, key: JobKey, slot: Slot, latest: Latest
     ) -> e.Event:
         status, now = latest.head.status, self._now()
-        said: e.EventFields = {
+        recorded: e.EventFields = {
             "job": self._address(slot.job_id),
             "context": latest.context,
             "at": now,
@@ -257,18 +264,18 @@ class KeyCoordinator:
         }
         reason = f"worker {slot.instance} did not renew its slot of key {key.display!r} in time"
         if isinstance(verdict, LeaveNote):
-            return e.StaleCompletionIgnored(**said, lost_attempt=slot.token, reason=reason)
+            return e.StaleCompletionIgnored(**recorded, lost_attempt=slot.token, reason=reason)
         return e.Stale(
-            **said,
+            **recorded,
             attempt=status.owner,
             error=JobError(
                 type=Interruption.LEASE_OVER, message=reason, tries=status.tries, at=now
             ),
-            concurrency=held_by(key, slot),
+            concurrency=concurrency_of(key, slot),
         )
 
 
-def held_by(key: JobKey, slot: Slot) -> Concurrency:
+def concurrency_of(key: JobKey, slot: Slot) -> Concurrency:
     """What events say about a job that has a slot."""
     return Concurrency(
         key=key.display,

@@ -16,7 +16,7 @@ from trellis_jobs.jetstream.client.connection import ConnectionLost
 from trellis_jobs.jetstream.client.pull_consumer import (
     PULL_SECONDS,
     EphemeralConsumer,
-    pulling_anew,
+    open_ephemeral_consumer,
 )
 from trellis_jobs.model import subjects
 from trellis_jobs.model.keys.state import KeyState
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-_IDLE: Final = timedelta(seconds=5)
+_CONSUMER_IDLE_TIMEOUT: Final = timedelta(seconds=5)
 
 
 class KeyChanges:
@@ -39,7 +39,7 @@ class KeyChanges:
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
         self._position = 0
-        self._made_at = ""
+        self._created = ""
 
     async def since_last(self) -> tuple[bool, dict[KeyAddress, KeyState | None]]:
         """Whether these are all keys there are; None for one that holds no state any more.
@@ -47,29 +47,33 @@ class KeyChanges:
         A look that broke off counts for nothing: NotConfirmed, and the next one finds the same.
         """
         info = await api.request(self._connection, f"STREAM.INFO.{KEYS}")
-        if info["created"] != self._made_at:
-            self._position, self._made_at = 0, info["created"]
-        are_all = self._position == 0
+        if info["created"] != self._created:
+            self._position, self._created = 0, info["created"]
+        is_complete = self._position == 0
         changed: dict[KeyAddress, KeyState | None] = {}
         if int(info["state"]["last_seq"]) > self._position:
             for message, delivery in await self._messages():
-                _take(message, changed)
+                _decode(message, changed)
                 self._position = delivery.stream_sequence
-        return are_all, changed
+        return is_complete, changed
 
     async def _messages(self) -> list[Delivered]:
         """A key that is written meanwhile moves to the end: fewer may come than were counted."""
-        wanted = EphemeralConsumer(
-            stream=KEYS, purpose="keys", first=self._position + 1, idle=_IDLE, is_deleted=True
+        consumer = EphemeralConsumer(
+            stream=KEYS,
+            name_prefix="keys",
+            start_sequence=self._position + 1,
+            idle_timeout=_CONSUMER_IDLE_TIMEOUT,
+            delete_after_use=True,
         )
         try:
-            async with pulling_anew(self._connection, wanted) as pull:
-                return [each async for each in pull.what_is_there()]
+            async with open_ephemeral_consumer(self._connection, consumer) as pull:
+                return [each async for each in pull.drain()]
         except ConnectionLost as error:
             raise NotConfirmed(f"a look at all keys ({error})", PULL_SECONDS) from error
 
 
-def _take(message: Message, changed: dict[KeyAddress, KeyState | None]) -> None:
+def _decode(message: Message, changed: dict[KeyAddress, KeyState | None]) -> None:
     address = subjects.key_address(message.subject)
     if address is None:
         return

@@ -16,73 +16,75 @@ if TYPE_CHECKING:
 
 
 # A handler may ask in every round of a loop; so soon after a renewal there is nothing to do.
-_JUST_NOW: Final = 0.1
+_MIN_RENEWAL_INTERVAL: Final = 0.1
 
 
 class SlotLease:
     """Shared by two threads, field by field. `renewed_at` is uptime, `heartbeat_at` the clock's.
 
-    `is_wanted`: the handler asked for a renewal before it is due.
+    `renewal_requested`: the handler asked for a renewal before it is due.
     """
 
     __slots__ = (
         "_interval",
+        "_max_unconfirmed",
         "_ttl",
-        "_unconfirmed",
         "empty",
         "expires_at",
         "heartbeat_at",
         "is_lost",
         "is_renewing",
-        "is_wanted",
+        "renewal_requested",
         "renewed_at",
         "token",
     )
 
-    def __init__(self, empty: KeyState, slot: Slot, key_policy: KeyPolicy, asked_at: float) -> None:
+    def __init__(
+        self, empty: KeyState, slot: Slot, key_policy: KeyPolicy, started_at: float
+    ) -> None:
         self.empty = empty
         self.token = slot.token
-        self.renewed_at = asked_at
+        self.renewed_at = started_at
         self.heartbeat_at = slot.heartbeat_at
         self.expires_at = slot.expires_at
         self.is_lost = False
         self.is_renewing = False
-        self.is_wanted = False
+        self.renewal_requested = False
         self._ttl = key_policy.heartbeat_ttl
         self._interval = key_policy.heartbeat_interval.total_seconds()
-        self._unconfirmed = (
+        self._max_unconfirmed = (
             key_policy.heartbeat_ttl - key_policy.heartbeat_interval
         ).total_seconds()
 
     def is_due(self, now: float) -> bool:
         if self.is_renewing or self.is_over(now):
             return False
-        return self.is_wanted or now - self.renewed_at >= self._interval
+        return self.renewal_requested or now - self.renewed_at >= self._interval
 
     def is_over(self, now: float) -> bool:
         """Lost, or so long unconfirmed that others may soon take it for lost (design 5).
 
         For good: somebody may have seen it end, and be about to act on that.
         """
-        if now - self.renewed_at > self._unconfirmed:
+        if now - self.renewed_at > self._max_unconfirmed:
             self.is_lost = True
         return self.is_lost
 
-    def want(self, now: float) -> bool:
+    def request_renewal(self, now: float) -> bool:
         """The handler asks for a renewal; False when there was one just now."""
-        self.is_wanted = now - self.renewed_at >= _JUST_NOW
-        return self.is_wanted
+        self.renewal_requested = now - self.renewed_at >= _MIN_RENEWAL_INTERVAL
+        return self.renewal_requested
 
     async def renew(
         self, bucket: KeyBucket, now: Callable[[], datetime], monotonic: Callable[[], float]
     ) -> None:
         """Counts from before the write was sent: it may have been stored at once."""
-        asked_at, at = monotonic(), now()
+        started_at, at = monotonic(), now()
 
         def beat(state: KeyState) -> Renewed | SlotLost:
             return renew(state, self.token, at=at, ttl=self._ttl)
 
-        self.is_renewing, self.is_wanted = True, False
+        self.is_renewing, self.renewal_requested = True, False
         try:
             renewed = await bucket.apply(self.empty, beat)
         finally:
@@ -90,4 +92,4 @@ class SlotLease:
         if isinstance(renewed, SlotLost):
             self.is_lost = True
         elif not self.is_over(monotonic()):
-            self.renewed_at, self.heartbeat_at, self.expires_at = asked_at, at, at + self._ttl
+            self.renewed_at, self.heartbeat_at, self.expires_at = started_at, at, at + self._ttl

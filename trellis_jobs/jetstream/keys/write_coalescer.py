@@ -21,68 +21,70 @@ if TYPE_CHECKING:
 
 
 @dataclass(slots=True)
-class _Wish:
+class _PendingMove:
     empty: KeyState
-    move: Callable[[KeyState], Any]
-    granted: asyncio.Future[Any]
+    apply_move: Callable[[KeyState], Any]
+    result: asyncio.Future[Any]
 
 
 class WriteCoalescer:
-    """`make` does all of some moves, in their order, in one step."""
+    """`apply_moves` does all of some moves, in their order, in one step."""
 
-    def __init__(self, make: Callable[[KeyState, Moves], Awaitable[list[Any]]]) -> None:
-        self._make = make
+    def __init__(self, apply_moves: Callable[[KeyState, Moves], Awaitable[list[Any]]]) -> None:
+        self._apply_moves = apply_moves
         self._loop = asyncio.get_running_loop()
-        self._wishes: dict[KeyAddress, list[_Wish]] = {}
-        self._granting: set[asyncio.Task[None]] = set()
+        self._pending: dict[KeyAddress, list[_PendingMove]] = {}
+        self._tasks: set[asyncio.Task[None]] = set()
 
-    async def take(self, empty: KeyState, move: Callable[[KeyState], Any]) -> Any:
-        wishes = self._wishes.get(empty.address)
-        if wishes is not None:
-            wish = _Wish(empty, move, self._loop.create_future())
-            wishes.append(wish)
-            return await wish.granted
-        self._wishes[empty.address] = []
+    async def apply(self, empty: KeyState, apply_move: Callable[[KeyState], Any]) -> Any:
+        pending = self._pending.get(empty.address)
+        if pending is not None:
+            move = _PendingMove(empty, apply_move, self._loop.create_future())
+            pending.append(move)
+            return await move.result
+        self._pending[empty.address] = []
         try:
-            return (await self._make(empty, [move]))[0]
+            return (await self._apply_moves(empty, [apply_move]))[0]
         finally:
-            self._grant_next(empty.address)
+            self._apply_next(empty.address)
 
-    def _grant_next(self, address: KeyAddress) -> None:
+    def _apply_next(self, address: KeyAddress) -> None:
         """In a task of its own: whoever was first may be cancelled, and the others not."""
-        wishes = [wish for wish in self._wishes.pop(address) if not wish.granted.done()]
-        if wishes:
-            self._wishes[address] = []
-            task = self._loop.create_task(self._grant(address, wishes))
-            self._granting.add(task)
-            task.add_done_callback(self._granting.discard)
+        pending = [move for move in self._pending.pop(address) if not move.result.done()]
+        if pending:
+            self._pending[address] = []
+            task = self._loop.create_task(self._apply_pending(address, pending))
+            self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)
 
-    async def _grant(self, address: KeyAddress, wishes: list[_Wish]) -> None:
+    async def _apply_pending(self, address: KeyAddress, pending: list[_PendingMove]) -> None:
         try:
-            made = await self._make(wishes[0].empty, [wish.move for wish in wishes])
+            results = await self._apply_moves(
+                pending[0].empty, [move.apply_move for move in pending]
+            )
         except Exception as error:
-            await self._deny(wishes, error)
+            await self._fail(pending, error)
         else:
-            for wish, moved in zip(wishes, made, strict=True):
-                if not wish.granted.done():
-                    wish.granted.set_result(moved)
+            for move, result in zip(pending, results, strict=True):
+                if not move.result.done():
+                    move.result.set_result(result)
         finally:
-            self._grant_next(address)
+            self._apply_next(address)
 
-    async def _deny(self, wishes: list[_Wish], error: Exception) -> None:
+    async def _fail(self, pending: list[_PendingMove], error: Exception) -> None:
         """What is wrong with one of them, or with all at once, is no fault of the others."""
-        is_of_one = isinstance(error, PayloadTooLarge) or not isinstance(error, JobsError)
-        for wish in wishes:
-            if is_of_one and len(wishes) > 1:
-                await self._grant_alone(wish)
-            elif not wish.granted.done():
-                wish.granted.set_exception(error)
+        may_be_one_move = isinstance(error, PayloadTooLarge) or not isinstance(error, JobsError)
+        for move in pending:
+            if may_be_one_move and len(pending) > 1:
+                await self._apply_alone(move)
+            elif not move.result.done():
+                move.result.set_exception(error)
 
-    async def _grant_alone(self, wish: _Wish) -> None:
+    async def _apply_alone(self, move: _PendingMove) -> None:
         try:
-            [moved] = await self._make(wish.empty, [wish.move])
+            [result] = await self._apply_moves(move.empty, [move.apply_move])
         except Exception as error:
-            await self._deny([wish], error)
+            await self._fail([move], error)
         else:
-            if not wish.granted.done():
-                wish.granted.set_result(moved)
+            if not move.result.done():
+                move.result.set_result(result)

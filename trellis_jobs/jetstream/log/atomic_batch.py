@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from trellis_jobs.errors import PayloadTooLarge, ServerTooOld
-from trellis_jobs.jetstream.log.prepared_event import PreparedEvent, Refused, read_answer
+from trellis_jobs.jetstream.log.prepared_event import PreparedEvent, Refused, read_pub_ack
 from trellis_jobs.wire import headers as h
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ class AtomicBatch:
     parts: tuple[PreparedEvent, ...]
 
     @classmethod
-    def of(cls, parts: Iterable[PreparedEvent]) -> AtomicBatch:
+    def from_events(cls, parts: Iterable[PreparedEvent]) -> AtomicBatch:
         return cls(tuple(sorted(parts, key=lambda part: part.guard > 0)))
 
     @property
@@ -51,7 +51,7 @@ class AtomicBatch:
         first = last - len(self.parts) + 1
         return {part.event_id: at for at, part in enumerate(self.parts, first)}
 
-    async def once(self, connection: Connection, timeout: float) -> int | Refused | None:
+    async def publish_once(self, connection: Connection, timeout: float) -> int | Refused | None:
         """The last sequence, the refusal, or None: ask again.
 
         Each time under a new id, for the server may still hold half of an earlier time. All are
@@ -60,26 +60,26 @@ class AtomicBatch:
         """
         batch_id, size = secrets.token_hex(8), len(self.parts)
         blocks = [
-            h.in_batch(part.block, batch_id, place, size)
-            for place, part in enumerate(self.parts, 1)
+            h.in_batch(part.block, batch_id, position, size)
+            for position, part in enumerate(self.parts, 1)
         ]
-        self._see_that_all_fit(blocks, connection.max_payload)
-        asking = (
-            connection.question(part.subject, part.data, block, timeout)
+        self._check_sizes(blocks, connection.max_payload)
+        requests = (
+            connection.start_request(part.subject, part.data, block, timeout)
             for part, block in zip(self.parts, blocks, strict=True)
         )
-        *earlier, commit = await asyncio.gather(*asking, return_exceptions=True)
-        verdict = _read(self.parts[-1], commit)
-        if verdict is None:
+        *earlier_replies, commit_reply = await asyncio.gather(*requests, return_exceptions=True)
+        result = _read(self.parts[-1], commit_reply)
+        if result is None:
             # Why a batch is incomplete, only the earlier answers tell, by what they raise.
-            for part, answer in zip(self.parts, earlier, strict=False):
-                _read(part, answer)
-        elif isinstance(verdict, int) and not _is_of(batch_id, commit):
+            for part, reply in zip(self.parts, earlier_replies, strict=False):
+                _read(part, reply)
+        elif isinstance(result, int) and not _belongs_to(batch_id, commit_reply):
             # The leader of the log is older than the server that we are connected to.
             raise ServerTooOld("an atomic batch of events", "2.12 as the log's leader", "older")
-        return verdict
+        return result
 
-    def _see_that_all_fit(self, blocks: list[bytes], limit: int) -> None:
+    def _check_sizes(self, blocks: list[bytes], limit: int) -> None:
         """Before any is sent: half a batch would stay open for 10 s."""
         for part, block in zip(self.parts, blocks, strict=True):
             size = len(block) + len(part.data)
@@ -87,12 +87,12 @@ class AtomicBatch:
                 raise PayloadTooLarge(part.subject, size, limit)
 
 
-def _read(part: PreparedEvent, answer: Message | BaseException) -> int | Refused | None:
+def _read(part: PreparedEvent, reply: Message | BaseException) -> int | Refused | None:
     """An event before the last is answered with an empty message, unless it is refused."""
-    if isinstance(answer, BaseException):
-        raise answer
-    return read_answer(part.subject, answer) if answer.data else None
+    if isinstance(reply, BaseException):
+        raise reply
+    return read_pub_ack(part.subject, reply) if reply.data else None
 
 
-def _is_of(batch_id: str, answer: Message | BaseException) -> bool:
-    return not isinstance(answer, BaseException) and batch_id.encode() in answer.data
+def _belongs_to(batch_id: str, reply: Message | BaseException) -> bool:
+    return not isinstance(reply, BaseException) and batch_id.encode() in reply.data

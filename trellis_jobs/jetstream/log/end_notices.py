@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from trellis_jobs.model.identity import JobAddress
 
 # Ends that reach a job from outside: while its handler runs, or while it waits for its key.
-FROM_OUTSIDE: Final = (
+ENDED_FROM_OUTSIDE: Final = (
     EventKind.CANCELLED,
     EventKind.EXPIRED,
     EventKind.SKIPPED,
@@ -35,7 +35,7 @@ class EndNotices:
         self, connection: Connection, service: str, job_type: str, hint: Callable[[str], None]
     ) -> None:
         self._connection = connection
-        self._subjects = [subjects.of_kind(service, job_type, kind) for kind in FROM_OUTSIDE]
+        self._subjects = [subjects.of_kind(service, job_type, kind) for kind in ENDED_FROM_OUTSIDE]
         self._hint = hint
         self._subscriptions: list[Subscription] = []
 

@@ -16,16 +16,16 @@ from trellis_jobs.jetstream.client.connection import Connection, ConnectionLost,
 from trellis_jobs.jetstream.log.atomic_batch import AtomicBatch
 from trellis_jobs.jetstream.log.fast_batch import BulkAppender
 from trellis_jobs.jetstream.log.full_stream import SpaceWatch
-from trellis_jobs.jetstream.log.history import Histories, see_that_it_reaches
+from trellis_jobs.jetstream.log.history import Histories, require_sequence
 from trellis_jobs.jetstream.log.prepared_event import PreparedEvent, Refused
 from trellis_jobs.jetstream.log.reads import (
     ACK_TIMEOUT,
-    FAILOVER,
+    FAILOVER_TIMEOUT,
     FOREVER,
-    PAUSES,
+    RETRY_DELAYS,
     Latest,
     LogReads,
-    pause_after,
+    retry_delay,
     sequence_of,
 )
 from trellis_jobs.model import subjects
@@ -50,8 +50,8 @@ log = logging.getLogger(__name__)
 
 # A batch that the server keeps refusing is given up after so long. An open batch ends by itself
 # after 10 s: until then the others need not try.
-_BATCH_PATIENCE: Final = 2.0
-_NO_BATCHES_FOR: Final = 10.0
+_BATCH_RETRY_TIMEOUT: Final = 2.0
+_BATCH_COOLDOWN: Final = 10.0
 
 
 class Lost(Value, frozen=True):
@@ -72,13 +72,13 @@ class EventLog:
         self._guards = features.guarded_appends
         self._loop = asyncio.get_running_loop()
         self._writer = secrets.token_hex(8)
-        self._written = count(1)
+        self._event_numbers = count(1)
         self._space = SpaceWatch()
         self._no_batches_until = 0.0
-        self._beginnings = BulkAppender(connection, features, self._publish_with_retry)
+        self._bulk_appender = BulkAppender(connection, features, self._publish_with_retry)
 
     async def try_append(
-        self, head: Head | None, event: Event, *, patience: float = FOREVER
+        self, head: Head | None, event: Event, *, timeout: float = FOREVER
     ) -> Head | Refused:
         """Append if `head` is still the job's newest event (None: if the job does not exist).
 
@@ -89,22 +89,22 @@ class EventLog:
         id, and a refusal is checked against the log before it counts.
         """
         status = _status_after(head, event)
-        answer = await self._confirm(self._prepare(head, event, status), patience)
+        answer = await self._confirm(self._prepare(head, event, status), timeout)
         if isinstance(answer, Refused):
             return answer
         return Head(answer, status.recorded_at(answer))
 
     async def append_first(
-        self, event: Begun, *, patience: float, since: float | None = None
+        self, event: Begun, *, timeout: float, started_at: float | None = None
     ) -> int | Refused:
         """Append the first event of a job, as try_append() does; where it is then.
 
-        `since`: when the patience began, by the clock of the loop.
+        `started_at`: when the patience began, by the clock of the loop.
         """
-        return await self._confirm(self._prepare(None, event, begin(event)), patience, since)
+        return await self._confirm(self._prepare(None, event, begin(event)), timeout, started_at)
 
     async def try_append_together(
-        self, steps: Sequence[tuple[Head | None, Event]], *, patience: float = FOREVER
+        self, steps: Sequence[tuple[Head | None, Event]], *, timeout: float = FOREVER
     ) -> list[Head] | Refused | None:
         """Append the events of several jobs, each as try_append() does: all of them or none.
 
@@ -122,38 +122,38 @@ class EventLog:
             self._prepare(head, event, status)
             for (head, event), status in zip(steps, statuses, strict=True)
         ]
-        batch = AtomicBatch.of(parts)
+        batch = AtomicBatch.from_events(parts)
         try:
-            last = await self._confirm_batch(batch, patience)
+            last = await self._confirm_batch(batch, timeout)
         except RequestRefused as refusal:
             if refusal.code == api.BATCHES_NOT_ALLOWED:
                 return None
             raise
         if last is None or isinstance(last, Refused):
             return last
-        at = batch.sequences(last)
+        sequences = batch.sequences(last)
         return [
-            Head(at[part.event_id], status.recorded_at(at[part.event_id]))
+            Head(sequences[part.event_id], status.recorded_at(sequences[part.event_id]))
             for part, status in zip(parts, statuses, strict=True)
         ]
 
     async def append_first_many(
-        self, events: Iterable[Begun], *, patience: float
+        self, events: Iterable[Begun], *, timeout: float
     ) -> list[int | Refused | JobsError]:
         """Append the first events of many jobs, each as try_append() does.
 
-        Each is then at the sequence that is told, or after it. `patience` is of all of them: it
+        Each is then at the sequence that is told, or after it. `timeout` is of all of them: it
         begins anew with every answer, so that an outage costs it once.
         """
-        publishes = (self._prepare(None, event, begin(event)) for event in events)
-        return await self._beginnings.append(publishes, patience)
+        prepared = (self._prepare(None, event, begin(event)) for event in events)
+        return await self._bulk_appender.append(prepared, timeout)
 
     async def append(
-        self, head: Head, event: Event, *, patience: float = FOREVER, shared: bool = False
+        self, head: Head, event: Event, *, timeout: float = FOREVER, shared: bool = False
     ) -> Head | Lost:
         """Append wherever the job stands by then, as long as the reducer finds the event legal."""
         while True:
-            answer = await self.try_append(head, event, patience=patience)
+            answer = await self.try_append(head, event, timeout=timeout)
             if isinstance(answer, Head):
                 return answer
             newest = await self.head_since(event.job, answer, shared=shared)
@@ -181,9 +181,9 @@ class EventLog:
         """
         return await self._reads.latest(job, at_least=at_least, shared=shared)
 
-    async def latest_by_leader(self, job: JobAddress, *, shared: bool = False) -> Latest | None:
+    async def latest_from_leader(self, job: JobAddress, *, shared: bool = False) -> Latest | None:
         """The same after a read that found nothing; None: the leader itself has nothing."""
-        newest = await self._reads.newest_by_leader(job) if self._guards else 0
+        newest = await self._reads.newest_sequence_from_leader(job) if self._guards else 0
         return await self.latest(job, at_least=newest, shared=shared) if newest else None
 
     async def head_since(
@@ -200,14 +200,16 @@ class EventLog:
 
     async def history(self, job: JobAddress, *, at_least: int = 0) -> list[Entry]:
         """Every event, up to that sequence at least; none if they have left the log."""
-        read = await self.stretch(job, at_least=at_least)
+        read = await self.history_slice(job, at_least=at_least)
         if read.newest:
-            see_that_it_reaches(at_least, read.newest, job)
+            require_sequence(at_least, read.newest, job)
         return read.entries
 
-    async def stretch(self, job: JobAddress, *, after: int = 0, at_least: int = 0) -> HistorySlice:
+    async def history_slice(
+        self, job: JobAddress, *, after: int = 0, at_least: int = 0
+    ) -> HistorySlice:
         """The events after a sequence, and how far that goes."""
-        return await self._histories.stretch(job, after=after, at_least=at_least)
+        return await self._histories.history_slice(job, after=after, at_least=at_least)
 
     def follow(self, job: JobAddress) -> AsyncIterator[Entry]:
         """The job's events from the first one on, and then as they happen."""
@@ -215,7 +217,7 @@ class EventLog:
 
     def _prepare(self, head: Head | None, event: Event, status: JobStatus) -> PreparedEvent:
         job, guard = event.job, head.sequence if head else 0
-        event_id = f"{self._writer}-{next(self._written)}"
+        event_id = f"{self._writer}-{next(self._event_numbers)}"
         if self._guards:
             block = h.guarded_block(event.context, event_id, guard, subjects.history(job))
         else:
@@ -224,105 +226,107 @@ class EventLog:
         return PreparedEvent(subjects.lifecycle(job, event.kind), data, block, event_id, job, guard)
 
     async def _confirm(
-        self, publish: PreparedEvent, patience: float, since: float | None = None
+        self, prepared: PreparedEvent, timeout: float, started_at: float | None = None
     ) -> int | Refused:
         """Publish until the server says yes (the sequence) or no.
 
         Nearly always the first answer settles it: only what comes after that is worth a timer.
         """
         now = self._loop.time()
-        begun = now if since is None else since
+        started_at = now if started_at is None else started_at
         if self._guards:
             try:
-                left = begun + patience - now
-                answer = await publish.once(self._connection, min(ACK_TIMEOUT, left))
+                remaining = started_at + timeout - now
+                answer = await prepared.publish_once(self._connection, min(ACK_TIMEOUT, remaining))
             except (NoResponders, ConnectionLost):
                 answer = None
             except StreamFull:
-                if patience != FOREVER:
+                if timeout != FOREVER:
                     raise
                 answer = None
             if isinstance(answer, int):
                 return answer
             if answer is not None:
                 return answer
-        return await self._publish_with_retry(publish, patience, begun)
+        return await self._publish_with_retry(prepared, timeout, started_at)
 
-    async def _confirm_batch(self, batch: AtomicBatch, patience: float) -> int | Refused | None:
+    async def _confirm_batch(self, batch: AtomicBatch, timeout: float) -> int | Refused | None:
         """None: the server keeps refusing it for another reason than a guard, and holds none of it.
 
         A stream takes 50 open batches. A client that leaves so many open, by mistake or on
         purpose, must not stop those who can do without a batch.
         """
-        begun, refused = self._loop.time(), 0
-        while self._loop.time() < begun + _BATCH_PATIENCE:
+        started_at, refusals = self._loop.time(), 0
+        while self._loop.time() < started_at + _BATCH_RETRY_TIMEOUT:
             try:
-                answer = await batch.once(self._connection, min(ACK_TIMEOUT, patience))
+                answer = await batch.publish_once(self._connection, min(ACK_TIMEOUT, timeout))
             except (NoResponders, ConnectionLost):
-                return await self._publish_with_retry(batch, patience, begun)
+                return await self._publish_with_retry(batch, timeout, started_at)
             if isinstance(answer, int):
                 return answer
-            if answer is not None and not await self._is_mistaken(batch, answer):
+            if answer is not None and not await self._is_wrong_refusal(batch, answer):
                 return answer
-            await asyncio.sleep(pause_after(refused))
-            refused += 1
-        self._no_batches_until = self._loop.time() + _NO_BATCHES_FOR
+            await asyncio.sleep(retry_delay(refusals))
+            refusals += 1
+        self._no_batches_until = self._loop.time() + _BATCH_COOLDOWN
         return None
 
     async def _publish_with_retry(
-        self, publish: PreparedEvent | AtomicBatch, patience: float, since: float
+        self, prepared: PreparedEvent | AtomicBatch, timeout: float, started_at: float
     ) -> int | Refused:
         """Of what may be in the log already: a refusal counts only if it is not."""
-        if patience == FOREVER:
-            return await self._publish_patiently(publish, FOREVER)
+        if timeout == FOREVER:
+            return await self._publish_until_stored(prepared, FOREVER)
         try:
-            async with asyncio.timeout_at(since + patience):
-                return await self._publish_patiently(publish, FAILOVER)
+            async with asyncio.timeout_at(started_at + timeout):
+                return await self._publish_until_stored(prepared, FAILOVER_TIMEOUT)
         except TimeoutError:
-            raise NotConfirmed(publish.subject, patience, publish.job.job_id) from None
+            raise NotConfirmed(prepared.subject, timeout, prepared.job.job_id) from None
 
-    async def _publish_patiently(
-        self, publish: PreparedEvent | AtomicBatch, no_stream_after: float
+    async def _publish_until_stored(
+        self, prepared: PreparedEvent | AtomicBatch, missing_timeout: float
     ) -> int | Refused:
-        repeated, missing_since = 0, FOREVER
+        attempts, missing_since = 0, FOREVER
         while True:
-            await self._connection.until_up()
+            await self._connection.wait_until_connected()
             try:
-                answer = await self._publish_or_see_why_not(publish)
+                answer = await self._publish_or_find_copy(prepared)
                 if answer is not None:
-                    self._space.has_space()
+                    self._space.space_is_back()
                     return answer
             except NoResponders:
-                missing_since = self._missing_since(missing_since, no_stream_after)
+                missing_since = self._missing_since(missing_since, missing_timeout)
             except StreamFull as full:
-                if no_stream_after != FOREVER:
-                    return await self._unless_stored(publish, full)
+                if missing_timeout != FOREVER:
+                    return await self._find_stored_copy(prepared, full)
                 await self._space.wait(full)
             except ConnectionLost as error:
                 if self._connection.is_closed:
-                    raise NotConfirmed(publish.subject, None, publish.job.job_id) from error
-            await asyncio.sleep(pause_after(repeated))
-            repeated += 1
+                    raise NotConfirmed(prepared.subject, None, prepared.job.job_id) from error
+            await asyncio.sleep(retry_delay(attempts))
+            attempts += 1
 
-    def _missing_since(self, before: float, no_stream_after: float) -> float:
+    def _missing_since(self, before: float, missing_timeout: float) -> float:
         now = self._loop.time()
-        since = min(before, now)
-        if now - since > no_stream_after:
+        started_at = min(before, now)
+        if now - started_at > missing_timeout:
             raise InfrastructureMissing(f"stream {LOG}")
-        return since
+        return started_at
 
-    async def _unless_stored(self, publish: PreparedEvent | AtomicBatch, full: StreamFull) -> int:
+    async def _find_stored_copy(
+        self, prepared: PreparedEvent | AtomicBatch, full: StreamFull
+    ) -> int:
         """An earlier copy, whose answer was lost, may have been the last that the stream took."""
-        for pause in PAUSES:
-            for behind, part in enumerate(reversed(publish.parts)):
+        for pause in RETRY_DELAYS:
+            for offset, part in enumerate(reversed(prepared.parts)):
                 sequence = await self._reads.own_copy(part)
                 if sequence is not None:
-                    return sequence + behind
+                    return sequence + offset
             await asyncio.sleep(pause)
         raise full
 
-    async def _publish_or_see_why_not(
-        self, publish: PreparedEvent | AtomicBatch
+    async def _publish_or_find_copy(
+        self, prepared: PreparedEvent | AtomicBatch
     ) -> int | Refused | None:
         """A repeated publish may be refused by its own first copy: then that is the answer.
 
@@ -330,56 +334,58 @@ class EventLog:
         """
         moved = None
         if not self._guards:
-            moved = await self._moved_past(publish)
-        answer = moved or await publish.once(self._connection, ACK_TIMEOUT)
+            moved = await self._moved_past(prepared)
+        answer = moved or await prepared.publish_once(self._connection, ACK_TIMEOUT)
         if not isinstance(answer, Refused):
             return answer
-        if await self._is_mistaken(publish, answer):
+        if await self._is_wrong_refusal(prepared, answer):
             return None
         try:
-            return await self._find_own_copy(publish, answer)
+            return await self._find_own_copy(prepared, answer)
         except NotConfirmed:
             if self._connection.is_closed:
                 raise
             return None
 
-    async def _moved_past(self, publish: PreparedEvent | AtomicBatch) -> Refused | None:
+    async def _moved_past(self, prepared: PreparedEvent | AtomicBatch) -> Refused | None:
         """Read-then-publish, for servers that cannot guard (2.10) or guard wrongly."""
-        for part in publish.parts:
+        for part in prepared.parts:
             newest = await self._reads.newest(subjects.history(part.job))
             last = 0 if newest is None else sequence_of(newest)
             if last != part.guard:
                 return Refused(last)
         return None
 
-    async def _is_mistaken(self, publish: PreparedEvent | AtomicBatch, refusal: Refused) -> bool:
+    async def _is_wrong_refusal(
+        self, prepared: PreparedEvent | AtomicBatch, refusal: Refused
+    ) -> bool:
         """Now and then 2.12 takes one guard of a batch for another's (nats-server #8376).
 
         A sequence belongs to one job, so a refusal cannot name the very one that was asked for;
         and where it names none, some job must be gone.
         """
-        if isinstance(publish, PreparedEvent):
+        if isinstance(prepared, PreparedEvent):
             return False
-        guards = {part.guard for part in publish.parts}
+        guards = {part.guard for part in prepared.parts}
         if refusal.last_sequence or guards == {0}:
             return refusal.last_sequence in guards
-        return await self._moved_past(publish) is None
+        return await self._moved_past(prepared) is None
 
     async def _find_own_copy(
-        self, publish: PreparedEvent | AtomicBatch, refusal: Refused
+        self, prepared: PreparedEvent | AtomicBatch, refusal: Refused
     ) -> int | Refused:
         """The sequence of the last part if any of them is in the log: then all of them are.
 
         The refusal may be about any of them, so it counts once one of them was sought far enough.
         """
-        seeking = (self._reads.find(part, refusal.last_sequence) for part in publish.parts)
-        found = await asyncio.gather(*seeking, return_exceptions=True)
-        for behind, sequence in enumerate(reversed(found)):
+        searches = (self._reads.find(part, refusal.last_sequence) for part in prepared.parts)
+        found = await asyncio.gather(*searches, return_exceptions=True)
+        for offset, sequence in enumerate(reversed(found)):
             if isinstance(sequence, int):
-                return sequence + behind
-        for sought in found:
-            if isinstance(sought, BaseException) and None not in found:
-                raise sought
+                return sequence + offset
+        for result in found:
+            if isinstance(result, BaseException) and None not in found:
+                raise result
         return refusal
 
 

@@ -11,7 +11,11 @@ from trellis_jobs.contract.topology import LOG
 from trellis_jobs.errors import InfrastructureMissing, JobsError, RequestRefused
 from trellis_jobs.jetstream.client import api, stored_message
 from trellis_jobs.jetstream.client.message import read_headers
-from trellis_jobs.jetstream.client.pull_consumer import End, EphemeralConsumer, pulling_anew
+from trellis_jobs.jetstream.client.pull_consumer import (
+    EphemeralConsumer,
+    PullEnd,
+    open_ephemeral_consumer,
+)
 from trellis_jobs.jetstream.client.resume_after_disconnect import resume_after_disconnect
 from trellis_jobs.jetstream.client.stream_info import next_in_log
 from trellis_jobs.model.values import Value
@@ -25,9 +29,9 @@ if TYPE_CHECKING:
     from trellis_jobs.jetstream.client.message import Message
     from trellis_jobs.jetstream.client.pull_consumer import Delivered, PullConsumer
 
-_PULL: Final = 8_000
-_PULL_BYTES: Final = 16 * 1024 * 1024
-_IDLE: Final = timedelta(minutes=1)
+_PULL_SIZE: Final = 8_000
+_MIN_PULL_BYTES: Final = 16 * 1024 * 1024
+_CONSUMER_IDLE_TIMEOUT: Final = timedelta(minutes=1)
 
 
 class LogMessage(Value, frozen=True):
@@ -82,11 +86,11 @@ class LogReplaced(JobsError):
 class LogFeed:
     """Each call of `batches` begins where it is told, and goes on through any outage."""
 
-    def __init__(self, connection: Connection, *, most: int = 5_000) -> None:
+    def __init__(self, connection: Connection, *, max_batch: int = 5_000) -> None:
         self._connection = connection
-        self._most = most
+        self._max_batch = max_batch
         # A pull must have room for the largest message with its headers: smaller ones never end.
-        self._most_bytes = max(_PULL_BYTES, 2 * connection.max_payload)
+        self._max_pull_bytes = max(_MIN_PULL_BYTES, 2 * connection.max_payload)
 
     async def extent(self) -> LogExtent:
         """Raises InfrastructureMissing when there is no log."""
@@ -104,11 +108,11 @@ class LogFeed:
         return await stored_message.at_sequence(self._connection, LOG, sequence) is not None
 
     async def batches(self, after: LogPosition) -> AsyncGenerator[list[LogMessage], None]:
-        """What comes after a place: as many at once as have arrived, and at most `most`.
+        """What comes after a place: as many at once as have arrived, and at most `max_batch`.
 
         Raises LogReplaced when that place is not in this log.
         """
-        async with aclosing(self._through_outages(after)) as batches:
+        async with aclosing(self._resuming_batches(after)) as batches:
             async for batch in batches:
                 if batch:
                     yield batch
@@ -120,35 +124,35 @@ class LogFeed:
         server may stall, or the consumer be with a replica that lags.
         """
         last = after.sequence
-        async with aclosing(self._through_outages(after)) as batches:
+        async with aclosing(self._resuming_batches(after)) as batches:
             async for batch in batches:
-                wanted = [message for message in batch if message.sequence <= until]
-                if wanted:
-                    yield wanted
+                consumer = [message for message in batch if message.sequence <= until]
+                if consumer:
+                    yield consumer
                 last = batch[-1].sequence if batch else last
-                seems_over = not batch or batch[-1].pending == 0
-                if last >= until or (seems_over and await self._ends(last, until)):
+                may_be_at_end = not batch or batch[-1].pending == 0
+                if last >= until or (may_be_at_end and await self._ends_between(last, until)):
                     return
 
-    async def _ends(self, last: int, until: int) -> bool:
+    async def _ends_between(self, last: int, until: int) -> bool:
         """Whether the log has nothing from one sequence to another, by the leader's word."""
         following = await next_in_log(self._connection, last)
         return following is None or following.sequence > until
 
-    async def _through_outages(self, after: LogPosition) -> AsyncGenerator[list[LogMessage], None]:
+    async def _resuming_batches(self, after: LogPosition) -> AsyncGenerator[list[LogMessage], None]:
         """Empty batches too: there was nothing more at that time."""
-        place = after
-        read_on = resume_after_disconnect(
+        position = after
+        reading = resume_after_disconnect(
             self._connection,
             "the log",
-            lambda: self._from_one_consumer(place),
-            may_come_back=lambda: True,
+            lambda: self._from_one_consumer(position),
+            retry_if_missing=lambda: True,
         )
-        async with aclosing(read_on) as batches:
+        async with aclosing(reading) as batches:
             async for batch in batches:
                 if batch:
                     last = batch[-1]
-                    place = LogPosition(last.sequence, last.stored_ns, place.created)
+                    position = LogPosition(last.sequence, last.stored_ns, position.created)
                 yield batch
 
     async def _from_one_consumer(
@@ -156,10 +160,14 @@ class LogFeed:
     ) -> AsyncGenerator[list[LogMessage], None]:
         """The message at the place itself is looked at, too: it must be the one it was."""
         check_log(after, await self.extent())
-        wanted = EphemeralConsumer(
-            stream=LOG, purpose="feed", first=after.sequence, idle=_IDLE, is_deleted=True
+        consumer = EphemeralConsumer(
+            stream=LOG,
+            name_prefix="feed",
+            start_sequence=after.sequence,
+            idle_timeout=_CONSUMER_IDLE_TIMEOUT,
+            delete_after_use=True,
         )
-        async with pulling_anew(self._connection, wanted) as pull:
+        async with open_ephemeral_consumer(self._connection, consumer) as pull:
             if pull.pending == 0:
                 yield []
             while True:
@@ -167,34 +175,34 @@ class LogFeed:
                 if not batch or batch[0].sequence != after.sequence:
                     yield batch
                     continue
-                known = batch.pop(0)
-                _check_place(after, known)
-                if batch or known.pending == 0:
+                previous = batch.pop(0)
+                _check_position(after, previous)
+                if batch or previous.pending == 0:
                     yield batch
 
     async def _next(self, pull: PullConsumer) -> list[LogMessage]:
         """The next messages; none of them when there are no more for now."""
         batch: list[LogMessage] = []
         while not batch:
-            if pull.owed <= _PULL // 2:
-                await pull.ask(_PULL, wait=True, most_bytes=self._most_bytes)
-            if self._gather(await pull.next(), pull, batch) is End.NOTHING_MORE:
+            if pull.outstanding <= _PULL_SIZE // 2:
+                await pull.request(_PULL_SIZE, wait=True, max_bytes=self._max_pull_bytes)
+            if self._add_buffered(await pull.next(), pull, batch) is PullEnd.NOTHING_MORE:
                 break
         return batch
 
-    def _gather(
-        self, first: Delivered | End, pull: PullConsumer, batch: list[LogMessage]
-    ) -> Literal[End.NOTHING_MORE] | None:
+    def _add_buffered(
+        self, start_sequence: Delivered | PullEnd, pull: PullConsumer, batch: list[LogMessage]
+    ) -> Literal[PullEnd.NOTHING_MORE] | None:
         """This one, and those that have arrived as well."""
-        came: Delivered | End | None = first
-        while came is not None:
-            if came is End.NOTHING_MORE:
-                return came
-            if not isinstance(came, End):
-                batch.append(log_message(*came))
-            if len(batch) >= self._most:
+        received: Delivered | PullEnd | None = start_sequence
+        while received is not None:
+            if received is PullEnd.NOTHING_MORE:
+                return received
+            if not isinstance(received, PullEnd):
+                batch.append(log_message(*received))
+            if len(batch) >= self._max_batch:
                 break
-            came = pull.next_arrived()
+            received = pull.next_buffered()
         return None
 
 
@@ -206,7 +214,7 @@ def check_log(after: LogPosition, log: LogExtent) -> None:
         raise LogReplaced(f"the log ends at {log.last_sequence}, before {after.sequence}")
 
 
-def _check_place(after: LogPosition, message: LogMessage) -> None:
+def _check_position(after: LogPosition, message: LogMessage) -> None:
     if after.stored_ns and message.stored_ns != after.stored_ns:
         raise LogReplaced(f"the log has another message at {after.sequence} than it had")
 

@@ -15,22 +15,22 @@ log = logging.getLogger(__name__)
 
 # The server could not store the message; only the description tells whether a limit is the reason.
 _STORE_FAILED: Final = 10077
-_LIMITS_OF_A_STREAM: Final = ("maximum bytes", "maximum messages")
+_STREAM_LIMITS: Final = ("maximum bytes", "maximum messages")
 _RAISE_LIMIT: Final = "raise the limit of the stream, or let retention remove finished jobs"
 _FREE_STORE: Final = (
     "raise max_file_store and max_memory_store in the server's jetstream block or free disk space, "
     "or let retention remove finished jobs"
 )
-_OF_THE_SERVER: Final = ("the server's JetStream storage is used up", _FREE_STORE)
+_SERVER_STORAGE: Final = ("the server's JetStream storage is used up", _FREE_STORE)
 # By error code; the last two are answers to requests that reserve space.
 _LIMITS: Final[Mapping[int, tuple[str, str]]] = {
     10002: (
         "the JetStream storage of the account is used up",
         "raise the account's JetStream limits, or let retention remove finished jobs",
     ),
-    10023: _OF_THE_SERVER,
-    10028: _OF_THE_SERVER,
-    10047: _OF_THE_SERVER,
+    10023: _SERVER_STORAGE,
+    10028: _SERVER_STORAGE,
+    10047: _SERVER_STORAGE,
 }
 _RETRY_DELAY: Final = 1.0
 _LOG_INTERVAL: Final = 30.0
@@ -39,7 +39,7 @@ _LOG_INTERVAL: Final = 30.0
 def full_stream(stream: str, error: Mapping[str, Any]) -> StreamFull | None:
     """What JetStream's error object means; None: another reason than want of space."""
     code, description = int(error.get("err_code", 0)), str(error.get("description", ""))
-    if code == _STORE_FAILED and description.startswith(_LIMITS_OF_A_STREAM):
+    if code == _STORE_FAILED and description.startswith(_STREAM_LIMITS):
         return StreamFull(stream, description, _RAISE_LIMIT, code)
     if code in _LIMITS:
         limit, remedy = _LIMITS[code]
@@ -62,7 +62,7 @@ class SpaceWatch:
             log.error("%s. Running jobs keep their leases; their events are sent again", full)
         await asyncio.sleep(_RETRY_DELAY)
 
-    def has_space(self) -> None:
+    def space_is_back(self) -> None:
         if self._full is not None:
             log.warning("stream %s takes messages again", self._full.stream)
             self._full, self._logged_at = None, -_LOG_INTERVAL

@@ -19,33 +19,33 @@ if TYPE_CHECKING:
     from trellis_jobs.jetstream.client.connection import Connection
     from trellis_jobs.model.presence import WorkerHeartbeat
 
-_AT_ONCE: Final = 32
+_MAX_CONCURRENT_READS: Final = 32
 
 
 @dataclass(frozen=True, slots=True)
-class Heard:
+class ReceivedHeartbeat:
     """`at` is the server's time; what the worker's clock said is in the heartbeat."""
 
     beat: WorkerHeartbeat
     at: datetime
 
 
-async def newest_heartbeats(connection: Connection) -> list[Heard]:
+async def newest_heartbeats(connection: Connection) -> list[ReceivedHeartbeat]:
     """By service, type and instance. Where heartbeats do not remove themselves, also of old."""
-    free = asyncio.Semaphore(_AT_ONCE)
+    slots = asyncio.Semaphore(_MAX_CONCURRENT_READS)
 
-    async def read(subject: str) -> Heard | None:
-        async with free:
+    async def read(subject: str) -> ReceivedHeartbeat | None:
+        async with slots:
             return await _newest(connection, subject)
 
     found = await asyncio.gather(*map(read, await _subjects(connection)))
-    return [heard for heard in found if heard is not None]
+    return [received for received in found if received is not None]
 
 
 async def _subjects(connection: Connection) -> list[str]:
-    wanted = {"subjects_filter": subjects.ALL_PRESENCE}
+    query = {"subjects_filter": subjects.ALL_PRESENCE}
     try:
-        info = await api.request(connection, f"STREAM.INFO.{LOG}", wanted)
+        info = await api.request(connection, f"STREAM.INFO.{LOG}", query)
     except RequestRefused as refusal:
         if refusal.code == api.STREAM_NOT_FOUND:
             raise InfrastructureMissing(f"stream {LOG}") from None
@@ -53,12 +53,16 @@ async def _subjects(connection: Connection) -> list[str]:
     return sorted(info["state"].get("subjects") or ())
 
 
-async def _newest(connection: Connection, subject: str) -> Heard | None:
-    whose = subjects.parse(subject)
-    if not isinstance(whose, PresenceSubject):
+async def _newest(connection: Connection, subject: str) -> ReceivedHeartbeat | None:
+    worker = subjects.parse(subject)
+    if not isinstance(worker, PresenceSubject):
         return None
     stored = await stored_message.newest(connection, LOG, subject)
     if stored is None:
         return None
-    beat = wire.decode(stored.data, expected=whose)
-    return None if isinstance(beat, str) or beat.stopping else Heard(beat, stored.stored_at)
+    beat = wire.decode(stored.data, expected=worker)
+    return (
+        None
+        if isinstance(beat, str) or beat.stopping
+        else ReceivedHeartbeat(beat, stored.stored_at)
+    )

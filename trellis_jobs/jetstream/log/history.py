@@ -14,7 +14,7 @@ from trellis_jobs.jetstream.client.connection import ConnectionLost
 from trellis_jobs.jetstream.client.pull_consumer import (
     PULL_SECONDS,
     EphemeralConsumer,
-    pulling_anew,
+    open_ephemeral_consumer,
 )
 from trellis_jobs.jetstream.client.resume_after_disconnect import resume_after_disconnect
 from trellis_jobs.jetstream.log.feed import log_message
@@ -34,14 +34,14 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-_AT_ONCE: Final = 256
+_BATCH_SIZE: Final = 256
 # Short: a stream takes a thousand consumers (2.15's default), and each read may leave one behind.
 # A reader that outlives its consumer makes another where it was.
-_IDLE: Final = timedelta(seconds=1)
-_READS: Final = 5
-_PAUSES: Final = (0.005, 0.02, 0.05, 0.1, 0.25, 0.5, 0.0)
+_CONSUMER_IDLE_TIMEOUT: Final = timedelta(seconds=1)
+_READ_ATTEMPTS: Final = 5
+_RETRY_DELAYS: Final = (0.005, 0.02, 0.05, 0.1, 0.25, 0.5, 0.0)
 # How long a replica that lags is waited for, in seconds.
-UNTIL_ABREAST: Final = sum(_PAUSES)
+REPLICA_LAG_TIMEOUT: Final = sum(_RETRY_DELAYS)
 
 
 class HistorySlice(Value, frozen=True):
@@ -61,15 +61,17 @@ class Histories:
         self._connection = connection
         self._deletes_consumers = deletes_consumers
 
-    async def stretch(self, job: JobAddress, *, after: int = 0, at_least: int = 0) -> HistorySlice:
+    async def history_slice(
+        self, job: JobAddress, *, after: int = 0, at_least: int = 0
+    ) -> HistorySlice:
         """Every event of the job in what messages() reads."""
         messages = await self.messages(job, after=after, at_least=at_least)
-        return HistorySlice(entries_in(messages), _end_of(messages))
+        return HistorySlice(entries_in(messages), _last_sequence(messages))
 
-    async def reaching(self, job: JobAddress, sequence: int) -> list[LogMessage]:
+    async def read_through(self, job: JobAddress, sequence: int) -> list[LogMessage]:
         """Every message under the job's subjects up to that one at least, or NotConfirmed."""
         messages = await self.messages(job, at_least=sequence)
-        see_that_it_reaches(sequence, _end_of(messages), job)
+        require_sequence(sequence, _last_sequence(messages), job)
         return messages
 
     async def messages(
@@ -80,11 +82,11 @@ class Histories:
         A read that ends before `at_least` may come from a replica that lags (1 of 600, right after
         an append), so it is repeated; if it still does, it lags or has left the log.
         """
-        for pause in _PAUSES:
+        for delay in _RETRY_DELAYS:
             found = await self._all_messages(job, after)
-            if _end_of(found) >= at_least:
+            if _last_sequence(found) >= at_least:
                 break
-            await asyncio.sleep(pause)
+            await asyncio.sleep(delay)
         return found
 
     async def _all_messages(self, job: JobAddress, after: int) -> list[LogMessage]:
@@ -92,64 +94,66 @@ class Histories:
 
         A read that broke off, or during which some were purged, is begun again.
         """
-        wanted = self._of(subjects.history(job), after + 1)
+        consumer = self._consumer(subjects.history(job), after + 1)
         what = f"a read of the history of {job.job_id}"
-        for _ in range(_READS):
+        for _ in range(_READ_ATTEMPTS):
             try:
-                async with pulling_anew(self._connection, wanted) as pull:
-                    found = [log_message(*each) async for each in pull.what_is_there()]
+                async with open_ephemeral_consumer(self._connection, consumer) as pull:
+                    found = [log_message(*delivered) async for delivered in pull.drain()]
                 if len(found) == pull.pending:
                     return found
             except (ConnectionLost, NotConfirmed):
                 if self._connection.is_closed:
                     raise NotConfirmed(what, None, job.job_id) from None
-            await self._connection.until_up()
-        raise NotConfirmed(what, _READS * PULL_SECONDS, job.job_id)
+            await self._connection.wait_until_connected()
+        raise NotConfirmed(what, _READ_ATTEMPTS * PULL_SECONDS, job.job_id)
 
-    async def follow(self, watched: str) -> AsyncGenerator[Entry, None]:
+    async def follow(self, subject: str) -> AsyncGenerator[Entry, None]:
         """What the log holds under these subjects, then what is added, without end."""
-        async with aclosing(self.follow_messages(watched)) as messages:
+        async with aclosing(self.follow_messages(subject)) as messages:
             async for message in messages:
                 entry = _read(message)
                 if entry is not None:
                     yield entry
 
     async def follow_messages(
-        self, watched: str, *, after: int = 0, since: datetime | None = None
+        self, subject: str, *, after: int = 0, since: datetime | None = None
     ) -> AsyncGenerator[LogMessage, None]:
         """The same, whether events or not: what follows a sequence, or was stored since a time.
 
         A lost connection, and a server that is not ready yet after it, is picked up where it broke.
         """
         position = after
-        read_on = resume_after_disconnect(
+        reading = resume_after_disconnect(
             self._connection,
             "the log",
-            lambda: self._messages_after(position, watched, since),
-            may_come_back=lambda: position > 0,
+            lambda: self._messages_after(position, subject, since),
+            retry_if_missing=lambda: position > 0,
         )
-        async with aclosing(read_on) as messages:
+        async with aclosing(reading) as messages:
             async for message in messages:
                 position = message.sequence
                 yield message
 
     async def _messages_after(
-        self, position: int, watched: str, since: datetime | None
+        self, position: int, subject: str, since: datetime | None
     ) -> AsyncGenerator[LogMessage, None]:
-        wanted = self._of(watched, position + 1, since)
-        async with pulling_anew(self._connection, wanted) as pull:
-            async for each in pull.what_comes(at_once=_AT_ONCE):
-                yield log_message(*each)
+        consumer = self._consumer(subject, position + 1, since)
+        async with open_ephemeral_consumer(self._connection, consumer) as pull:
+            async for delivered in pull.stream(batch_size=_BATCH_SIZE):
+                yield log_message(*delivered)
 
-    def _of(self, watched: str, first: int = 1, since: datetime | None = None) -> EphemeralConsumer:
+    def _consumer(
+        self, subject: str, start_sequence: int = 1, since: datetime | None = None
+    ) -> EphemeralConsumer:
         return EphemeralConsumer(
             stream=LOG,
-            purpose="read",
-            first=first,
-            since=since,
-            subject=watched,
-            idle=_IDLE,
-            is_deleted=self._deletes_consumers,
+            name_prefix="read",
+            start_sequence=start_sequence,
+            start_time=since,
+            subject=subject,
+            idle_timeout=_CONSUMER_IDLE_TIMEOUT,
+            delete_after_use=self._deletes_consumers,
         )
 
 
@@ -157,14 +161,14 @@ def entries_in(messages: Iterable[LogMessage]) -> list[Entry]:
     return [entry for entry in map(_read, messages) if entry is not None]
 
 
-def see_that_it_reaches(sequence: int, newest: int, job: JobAddress) -> None:
+def require_sequence(sequence: int, newest: int, job: JobAddress) -> None:
     """A replica that lags must not be taken for the log."""
     if newest < sequence:
         what = f"a read of {job.job_id} at sequence {sequence} or later"
-        raise NotConfirmed(what, UNTIL_ABREAST, job.job_id)
+        raise NotConfirmed(what, REPLICA_LAG_TIMEOUT, job.job_id)
 
 
-def _end_of(messages: list[LogMessage]) -> int:
+def _last_sequence(messages: list[LogMessage]) -> int:
     return messages[-1].sequence if messages else 0
 
 

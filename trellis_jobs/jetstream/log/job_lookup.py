@@ -17,9 +17,9 @@ if TYPE_CHECKING:
 
 async def jobs_with_id(connection: Connection, job_id: str) -> list[JobAddress]:
     """None if the log holds none; several if several queues have a job with this id."""
-    asked = {"subjects_filter": subjects.of_id(job_id)}
+    query = {"subjects_filter": subjects.of_id(job_id)}
     try:
-        info = await api.request(connection, f"STREAM.INFO.{LOG}", asked)
+        info = await api.request(connection, f"STREAM.INFO.{LOG}", query)
     except RequestRefused as refusal:
         if refusal.code == api.STREAM_NOT_FOUND:
             raise InfrastructureMissing(f"stream {LOG}") from None

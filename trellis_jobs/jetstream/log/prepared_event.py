@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 # many (that is how 2.12 says it; the limit is 50 begun ones per stream).
 _BATCH_INCOMPLETE: Final = 10176
 _TOO_MANY_BATCHES: Final = 10210
-_ASK_AGAIN: Final = frozenset({api.WRITE_IN_FLIGHT, _BATCH_INCOMPLETE, _TOO_MANY_BATCHES})
+_RETRY_CODES: Final = frozenset({api.WRITE_IN_FLIGHT, _BATCH_INCOMPLETE, _TOO_MANY_BATCHES})
 _SERVER_ERROR: Final = 500
 _LAST_SEQUENCE: Final = re.compile(r"wrong last sequence: (\d+)")
 
@@ -57,15 +57,15 @@ class PreparedEvent(Value, frozen=True):
         """As servers count it."""
         return len(self.block) + len(self.data)
 
-    async def once(self, connection: Connection, timeout: float) -> int | Refused | None:
+    async def publish_once(self, connection: Connection, timeout: float) -> int | Refused | None:
         """The sequence, the refusal, or None: the server is not able to right now, so ask again."""
-        return read_answer(self.subject, await self.send(connection, timeout))
+        return read_pub_ack(self.subject, await self.send(connection, timeout))
 
     def send(self, connection: Connection, timeout: float) -> Awaitable[Message]:
-        return connection.question(self.subject, self.data, self.block, timeout)
+        return connection.start_request(self.subject, self.data, self.block, timeout)
 
 
-def read_answer(subject: str, message: Message) -> int | Refused | None:
+def read_pub_ack(subject: str, message: Message) -> int | Refused | None:
     """A PubAck's sequence, a refusal, or None: try again, also when no server answers like that."""
     try:
         return _read(subject, message.data)
@@ -74,15 +74,15 @@ def read_answer(subject: str, message: Message) -> int | Refused | None:
 
 
 def _read(subject: str, data: bytes) -> int | Refused | None:
-    answer: dict[str, Any] = orjson.loads(data)
-    error = answer.get("error")
+    ack: dict[str, Any] = orjson.loads(data)
+    error = ack.get("error")
     if error is None:
-        return int(answer["seq"])
+        return int(ack["seq"])
     code = int(error.get("err_code", 0))
-    full = full_stream(str(answer.get("stream") or LOG), error)
+    full = full_stream(str(ack.get("stream") or LOG), error)
     if full is not None:
         raise full
-    if code in _ASK_AGAIN or int(error.get("code", 0)) >= _SERVER_ERROR:
+    if code in _RETRY_CODES or int(error.get("code", 0)) >= _SERVER_ERROR:
         return None
     if code == api.WRONG_LAST_SEQUENCE:
         found = _LAST_SEQUENCE.search(error.get("description", ""))

@@ -25,10 +25,10 @@ if TYPE_CHECKING:
 INTERVAL: Final = timedelta(seconds=5)
 # A heartbeat removes itself from the log after six intervals, so the log does not fill up
 # and an instance without one is gone. The last one too: not before those that came before it.
-_INTERVALS_OF_LIFE: Final = 6
+_TTL_INTERVALS: Final = 6
 _NO_HEARTBEAT: Final = "died: the log holds no heartbeat of it"
-_SHORTEST_TTL: Final = 1
-_PATIENCE: Final = 2.0
+_MIN_TTL_SECONDS: Final = 1
+_REQUEST_TIMEOUT: Final = 2.0
 
 
 class Presence:
@@ -42,7 +42,7 @@ class Presence:
     @property
     def lifetime(self) -> float:
         """For how long a heartbeat counts, in seconds."""
-        return _INTERVALS_OF_LIFE * self.interval.total_seconds()
+        return _TTL_INTERVALS * self.interval.total_seconds()
 
     def over(self, connection: Connection) -> Presence:
         """The same, over another connection."""
@@ -52,58 +52,58 @@ class Presence:
         subject = subjects.presence(heartbeat.service, heartbeat.job_type, heartbeat.instance)
         headers = None
         if self._features.message_ttl:
-            headers = {h.TTL: f"{max(_SHORTEST_TTL, round(self.lifetime))}s"}
+            headers = {h.TTL: f"{max(_MIN_TTL_SECONDS, round(self.lifetime))}s"}
         await self._connection.publish(subject, wire.encode(heartbeat), headers=headers)
 
-    async def death_reason(self, whose: PresenceSubject, consumer: str) -> str | None:
+    async def death_reason(self, worker: PresenceSubject, consumer: str) -> str | None:
         """Why that worker counts as dead; None while it counts as alive.
 
         The age of its newest heartbeat is measured by the server's clock alone; the queue's
         `consumer` is asked for that. A worker whose heartbeats cannot be read counts as alive:
         only an error's wording depends on it.
         """
-        message = await self._newest(whose)
+        message = await self._newest(worker)
         if message is None:
             return None
-        if _is_none(message):
+        if _is_not_found(message):
             # Where heartbeats do not expire, a worker without one never sent any.
             return _NO_HEARTBEAT if self._features.message_ttl else None
-        beat = wire.decode(message.data, expected=whose)
-        stored = (message.headers or {}).get("Nats-Time-Stamp")
-        if isinstance(beat, str) or stored is None:
+        beat = wire.decode(message.data, expected=worker)
+        stored_at = (message.headers or {}).get("Nats-Time-Stamp")
+        if isinstance(beat, str) or stored_at is None:
             return None
         try:
-            async with asyncio.timeout(_PATIENCE):
+            async with asyncio.timeout(_REQUEST_TIMEOUT):
                 now = await server_time(self._connection, consumer)
         except (JobsError, ConnectionLost, TimeoutError):
             return None
-        return death_reason(beat, now - datetime.fromisoformat(stored))
+        return death_reason(beat, now - datetime.fromisoformat(stored_at))
 
     async def newest(self, service: str, job_type: str, instance: str) -> int | None:
         """The log sequence of the instance's newest heartbeat; 0: there is none, or it left.
 
         None where nobody can tell right now. A heartbeat that removes itself tells by its absence.
         """
-        whose = PresenceSubject(service, job_type, instance)
-        message = await self._newest(whose)
+        worker = PresenceSubject(service, job_type, instance)
+        message = await self._newest(worker)
         if message is None:
             return None
-        if _is_none(message) or _is_farewell(message, whose):
+        if _is_not_found(message) or _is_stopping(message, worker):
             return 0
         return sequence_of(message) if "Nats-Sequence" in (message.headers or {}) else None
 
-    async def _newest(self, whose: PresenceSubject) -> Message | None:
-        subject = subjects.presence(whose.service, whose.job_type, whose.instance)
+    async def _newest(self, worker: PresenceSubject) -> Message | None:
+        subject = subjects.presence(worker.service, worker.job_type, worker.instance)
         try:
-            return await api.newest(self._connection, LOG, subject, timeout=_PATIENCE)
+            return await api.newest(self._connection, LOG, subject, timeout=_REQUEST_TIMEOUT)
         except (ConnectionLost, NoResponders, NotPermitted):
             return None
 
 
-def _is_none(message: Message) -> bool:
+def _is_not_found(message: Message) -> bool:
     return (message.headers or {}).get("Status") == "404"
 
 
-def _is_farewell(message: Message, whose: PresenceSubject) -> bool:
-    beat = wire.decode(message.data, expected=whose)
+def _is_stopping(message: Message, worker: PresenceSubject) -> bool:
+    beat = wire.decode(message.data, expected=worker)
     return not isinstance(beat, str) and beat.stopping

@@ -25,7 +25,7 @@ async def purge_subject(connection: Connection, subject: str, *, up_to: int) -> 
     return int(answer.get("purged", 0))
 
 
-async def is_left(connection: Connection, job: JobAddress) -> bool:
+async def has_events(connection: Connection, job: JobAddress) -> bool:
     """Whether the log has anything of a job."""
     body = {"subjects_filter": subjects.history(job)}
     info = await api.request(connection, f"STREAM.INFO.{LOG}", body)

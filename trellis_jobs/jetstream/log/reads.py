@@ -15,7 +15,7 @@ from trellis_jobs.errors import InfrastructureMissing, NotConfirmed
 from trellis_jobs.jetstream.client import api
 from trellis_jobs.jetstream.client.connection import ConnectionLost, NoResponders
 from trellis_jobs.jetstream.log.history import entries_in
-from trellis_jobs.jetstream.log.prepared_event import Refused, read_answer
+from trellis_jobs.jetstream.log.prepared_event import Refused, read_pub_ack
 from trellis_jobs.model import subjects
 from trellis_jobs.model.events import EventKind
 from trellis_jobs.model.job import Entry, fold
@@ -36,14 +36,14 @@ if TYPE_CHECKING:
     from trellis_jobs.wire.events import Undecodable
 
 ACK_TIMEOUT: Final = 5.0
-PAUSES: Final = (0.005, 0.02, 0.05, 0.1, 0.25)
+RETRY_DELAYS: Final = (0.005, 0.02, 0.05, 0.1, 0.25)
 # A stream without a leader looks like a missing one; a new leader took up to 8 s (measured).
-FAILOVER: Final = 10.0
+FAILOVER_TIMEOUT: Final = 10.0
 FOREVER: Final = float("inf")
-_UNANSWERED: Final = 15
-_LOOKS: Final = 200
+_MAX_UNANSWERED: Final = 15
+_READ_ATTEMPTS: Final = 200
 # A guard that nothing meets: no log ever comes so far.
-_UNREACHED: Final = str(2**63 - 1)
+_UNREACHABLE_SEQUENCE: Final = str(2**63 - 1)
 
 
 class Latest(Value, frozen=True):
@@ -61,10 +61,10 @@ class LogReads:
 
     async def newest(self, subject: str) -> Message | None:
         """The newest message on a subject (wildcards allowed), from whichever replica answers."""
-        ask = partial(api.newest, self._connection, LOG, subject, timeout=ACK_TIMEOUT)
-        looks, missing_since = 0, FOREVER
+        send = partial(api.newest, self._connection, LOG, subject, timeout=ACK_TIMEOUT)
+        retries, missing_since = 0, FOREVER
         while True:
-            message = await self._ask_for(f"a read of {subject}", ask)
+            message = await self._request(f"a read of {subject}", send)
             status = "503" if message is None else (message.headers or {}).get("Status")
             if status is None:
                 return message
@@ -72,42 +72,44 @@ class LogReads:
                 return None
             now = self._loop.time()
             missing_since = min(missing_since, now)
-            if now - missing_since > FAILOVER:
+            if now - missing_since > FAILOVER_TIMEOUT:
                 raise InfrastructureMissing(f"stream {LOG} with direct access")
-            await asyncio.sleep(pause_after(looks))
-            looks += 1
+            await asyncio.sleep(retry_delay(retries))
+            retries += 1
 
-    async def _ask_for(self, what: str, ask: Callable[[], Awaitable[Message]]) -> Message | None:
+    async def _request(self, what: str, send: Callable[[], Awaitable[Message]]) -> Message | None:
         """None: nobody is there to be asked."""
-        begun = self._loop.time()
-        for _ in range(_UNANSWERED):
+        started_at = self._loop.time()
+        for _ in range(_MAX_UNANSWERED):
             try:
-                return await ask()
+                return await send()
             except NoResponders:
                 return None
             except ConnectionLost:
                 if self._connection.is_closed:
                     raise NotConfirmed(what, None) from None
-            await self._connection.until_up()
-        raise NotConfirmed(what, self._loop.time() - begun)
+            await self._connection.wait_until_connected()
+        raise NotConfirmed(what, self._loop.time() - started_at)
 
-    async def newest_by_leader(self, job: JobAddress) -> int:
+    async def newest_sequence_from_leader(self, job: JobAddress) -> int:
         """Where the job's newest event is, 0: nowhere. A replica that lags has no say in it.
 
         Only the leader is asked for writes; its refusal of one that nothing allows names the place.
         """
         subject, history = subjects.lifecycle(job, EventKind.HEARTBEAT), subjects.history(job)
-        impossible = h.block({h.EXPECTED_SEQUENCE: _UNREACHED, h.EXPECTED_SUBJECT: history})
-        timeout = api.within_patience(self._connection, ACK_TIMEOUT)
-        ask = partial(self._connection.question, subject, b"", impossible, timeout)
-        what, begun = f"the leader's word on {job.job_id}", self._loop.time()
-        for look in range(_LOOKS):
-            message = await self._ask_for(what, ask)
-            answer = None if message is None else read_answer(subject, message)
-            if isinstance(answer, Refused):
-                return answer.last_sequence
-            await asyncio.sleep(pause_after(look))
-        raise NotConfirmed(what, self._loop.time() - begun, job.job_id)
+        guard_block = h.block(
+            {h.EXPECTED_SEQUENCE: _UNREACHABLE_SEQUENCE, h.EXPECTED_SUBJECT: history}
+        )
+        timeout = api.limited_timeout(self._connection, ACK_TIMEOUT)
+        send = partial(self._connection.start_request, subject, b"", guard_block, timeout)
+        what, started_at = f"the leader's word on {job.job_id}", self._loop.time()
+        for attempt in range(_READ_ATTEMPTS):
+            message = await self._request(what, send)
+            result = None if message is None else read_pub_ack(subject, message)
+            if isinstance(result, Refused):
+                return result.last_sequence
+            await asyncio.sleep(retry_delay(attempt))
+        raise NotConfirmed(what, self._loop.time() - started_at, job.job_id)
 
     async def last(self, job: JobAddress, kind: EventKind) -> Entry | None:
         message = await self.newest(subjects.lifecycle(job, kind))
@@ -115,40 +117,40 @@ class LogReads:
         return decoded if isinstance(decoded, Entry) else None
 
     async def latest(self, job: JobAddress, *, at_least: int, shared: bool) -> Latest | None:
-        begun = self._loop.time()
-        for look in range(_LOOKS):
+        started_at = self._loop.time()
+        for attempt in range(_READ_ATTEMPTS):
             message = await self.newest(subjects.history(job))
             if message is None and at_least == 0:
                 return None
             if message is not None and sequence_of(message) >= at_least:
                 return await self._latest_from(job, message, shared=shared)
-            await asyncio.sleep(pause_after(look))
+            await asyncio.sleep(retry_delay(attempt))
         what = f"a read of {job.job_id} at sequence {at_least} or later"
-        raise NotConfirmed(what, self._loop.time() - begun, job.job_id)
+        raise NotConfirmed(what, self._loop.time() - started_at, job.job_id)
 
-    async def own_copy(self, publish: PreparedEvent) -> int | None:
+    async def own_copy(self, event: PreparedEvent) -> int | None:
         """Where this very publish is, if it is the newest of its kind."""
-        message = await self.newest(publish.subject)
-        if message is None or (message.headers or {}).get(h.EVENT_ID) != publish.event_id:
+        message = await self.newest(event.subject)
+        if message is None or (message.headers or {}).get(h.EVENT_ID) != event.event_id:
             return None
         return sequence_of(message)
 
-    async def find(self, publish: PreparedEvent, refused_at: int) -> int | None:
+    async def find(self, event: PreparedEvent, refused_at: int) -> int | None:
         """Where a publish is that was refused, perhaps by its own first copy; None: nowhere.
 
         A newer event of its kind tells at once. Otherwise only a history tells that goes as far as
         the refusal did: one that lags does not have it either.
         """
-        for pause in PAUSES:
-            message = await self.newest(publish.subject)
+        for delay in RETRY_DELAYS:
+            message = await self.newest(event.subject)
             if message is not None:
-                if (message.headers or {}).get(h.EVENT_ID) == publish.event_id:
+                if (message.headers or {}).get(h.EVENT_ID) == event.event_id:
                     return sequence_of(message)
                 if refused_at <= sequence_of(message):
                     return None
-            await asyncio.sleep(pause)
-        for stored in await self._histories.reaching(publish.job, refused_at):
-            if (stored.headers or {}).get(h.EVENT_ID) == publish.event_id:
+            await asyncio.sleep(delay)
+        for stored in await self._histories.read_through(event.job, refused_at):
+            if (stored.headers or {}).get(h.EVENT_ID) == event.event_id:
                 return stored.sequence
         return None
 
@@ -159,15 +161,15 @@ class LogReads:
         decoded, sequence = _decode(job, newest), sequence_of(newest)
         if isinstance(decoded, Entry) and decoded.status is not None and not shared:
             return Latest(Head(sequence, decoded.status), decoded.event.context)
-        whole = await self._histories.reaching(job, sequence)
+        whole = await self._histories.read_through(job, sequence)
         folded = fold(entries_in(whole))
         if folded is None:
             return None
         return Latest(Head(whole[-1].sequence, folded.status), folded.context)
 
 
-def pause_after(looks: int) -> float:
-    return PAUSES[min(looks, len(PAUSES) - 1)]
+def retry_delay(retries: int) -> float:
+    return RETRY_DELAYS[min(retries, len(RETRY_DELAYS) - 1)]
 
 
 def sequence_of(message: Message) -> int:

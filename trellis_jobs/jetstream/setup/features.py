@@ -25,7 +25,7 @@ log = logging.getLogger(__name__)
 
 _JSZ: Final = "$SYS.REQ.SERVER.PING.JSZ"
 _JSZ_TIMEOUT: Final = 2.0
-_LOOKS: Final = (0.0, 0.02, 0.05, 0.1, 0.2)
+_POLL_DELAYS: Final = (0.0, 0.02, 0.05, 0.1, 0.2)
 _REPLICATED: Final = 3
 _LEVEL_BY_MINOR: Final = {11: LEVEL_2_11, 12: LEVEL_2_12, 13: LEVEL_2_12}
 
@@ -46,35 +46,37 @@ async def detect_features(connection: Connection) -> Features:
     return Features(version, int(info.get("api", {}).get("level", 0)))
 
 
-async def detect_replicas(access: ConnectOptions, system_account: str) -> int:
+async def detect_replicas(options: ConnectOptions, system_account: str) -> int:
     """3 when at least three JetStream servers are current, else 1; asks the system account."""
     try:
-        async with _system(access, system_account) as system:
-            return await _ask_replicas(system)
+        async with _system_connection(options, system_account) as system:
+            return await _count_replicas(system)
     except (ConnectionLost, NoResponders, InfrastructureError, orjson.JSONDecodeError) as error:
-        return _undetected(error)
+        return _assume_one_replica(error)
 
 
-async def own_report(access: ConnectOptions, system_account: str) -> dict[str, Any] | None:
+async def jetstream_report(options: ConnectOptions, system_account: str) -> dict[str, Any] | None:
     """What the server tells of its JetStream: settings and use; None where it does not tell."""
     try:
-        async with _system(access, system_account) as system:
+        async with _system_connection(options, system_account) as system:
             return await _jsz(system)
     except (ConnectionLost, NoResponders, InfrastructureError, orjson.JSONDecodeError):
         return None
 
 
-def writes_at_once(report: dict[str, Any] | None) -> bool | None:
+def syncs_every_write(report: dict[str, Any] | None) -> bool | None:
     """Whether the server has on disk what it confirms; None where it does not tell."""
     config = (report or {}).get("config") or {}
     return bool(config.get("sync_always")) if config else None
 
 
 @asynccontextmanager
-async def _system(access: ConnectOptions, system_account: str) -> AsyncIterator[Connection]:
+async def _system_connection(
+    options: ConnectOptions, system_account: str
+) -> AsyncIterator[Connection]:
     """It is given as a URL with user and password, or as a credentials file or seed."""
     system = await Connection.open(
-        _access_to_system(access, system_account), name="jobs replica probe"
+        _system_options(options, system_account), name="jobs replica probe"
     )
     try:
         yield system
@@ -82,47 +84,47 @@ async def _system(access: ConnectOptions, system_account: str) -> AsyncIterator[
         await system.close()
 
 
-def _access_to_system(access: ConnectOptions, given: str) -> ConnectOptions:
+def _system_options(options: ConnectOptions, given: str) -> ConnectOptions:
     if "://" in given:
-        return ConnectOptions(servers=given, tls=access.tls, tls_first=access.tls_first)
-    known_by = {"nkey" if is_seed(given) else "credentials": given}
+        return ConnectOptions(servers=given, tls=options.tls, tls_first=options.tls_first)
+    credentials = {"nkey" if is_seed(given) else "credentials": given}
     return ConnectOptions(
-        servers=access.servers, tls=access.tls, tls_first=access.tls_first, **known_by
+        servers=options.servers, tls=options.tls, tls_first=options.tls_first, **credentials
     )
 
 
-async def _ask_replicas(system: Connection) -> int:
+async def _count_replicas(system: Connection) -> int:
     """A peer is not current for a moment whenever something is made, so one look is not enough."""
     replicas = 1
-    for pause in _LOOKS:
+    for pause in _POLL_DELAYS:
         await asyncio.sleep(pause)
-        answer = await _jsz(system, b'{"leader_only": true}')
-        replicas = replicas_from_jsz(answer)
-        if replicas == _REPLICATED or 1 + len(_peers(answer)) < _REPLICATED:
+        report = await _jsz(system, b'{"leader_only": true}')
+        replicas = replicas_from_jsz(report)
+        if replicas == _REPLICATED or 1 + len(_peers(report)) < _REPLICATED:
             break
     return replicas
 
 
-async def _jsz(system: Connection, wanted: bytes = b"") -> dict[str, Any]:
-    answer: dict[str, Any] = orjson.loads(
-        (await system.ask(_JSZ, wanted, timeout=_JSZ_TIMEOUT)).data
+async def _jsz(system: Connection, body: bytes = b"") -> dict[str, Any]:
+    report: dict[str, Any] = orjson.loads(
+        (await system.request(_JSZ, body, timeout=_JSZ_TIMEOUT)).data
     )
-    data: dict[str, Any] = answer.get("data", answer)
+    data: dict[str, Any] = report.get("data", report)
     return data
 
 
-def replicas_from_jsz(answer: dict[str, Any]) -> int:
+def replicas_from_jsz(report: dict[str, Any]) -> int:
     """The leader counts itself and the peers that are current, online and recently active."""
-    live = [peer for peer in _peers(answer) if peer.get("current") and is_live(peer)]
+    live = [peer for peer in _peers(report) if peer.get("current") and is_live(peer)]
     return _REPLICATED if 1 + len(live) >= _REPLICATED else 1
 
 
-def _peers(answer: dict[str, Any]) -> list[dict[str, Any]]:
-    meta = answer.get("data", answer).get("meta_cluster") or {}
+def _peers(report: dict[str, Any]) -> list[dict[str, Any]]:
+    meta = report.get("data", report).get("meta_cluster") or {}
     return list(meta.get("replicas") or ())
 
 
-def _undetected(why: Exception) -> int:
+def _assume_one_replica(why: Exception) -> int:
     log.warning("the cluster's size could not be asked, so it counts as 1: %s", why)
     return 1
 

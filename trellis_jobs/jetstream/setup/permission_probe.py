@@ -1,8 +1,8 @@
-"""What these credentials let one do, tried with requests that can change nothing.
+"""Finds out what the credentials permit, by requests that change nothing.
 
-Each is one that the server refuses for another reason than a lack of rights (a body that
-contradicts its subject, a consumer that there is not, a stream it is not for), or one that the
-admin runtime answers without doing anything.
+The server refuses each request for another reason than missing permissions (a body that
+contradicts its subject, a consumer that does not exist, an unexpected stream), or the admin
+runtime replies without changing anything.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ if TYPE_CHECKING:
     from trellis_jobs.contract.features import Features
     from trellis_jobs.jetstream.client.connection import Connection
 
-_PATIENCE: Final = 1.0
-_NOBODY: Final = "trellis-doctor"
-_ANOTHER: Final = {"stream_name": "none", "name": "none"}
+_REQUEST_TIMEOUT: Final = 1.0
+_PROBE_NAME: Final = "trellis-doctor"
+_CONFLICTING_BODY: Final = {"stream_name": "none", "name": "none"}
 
 
 @dataclass(frozen=True, slots=True)
-class Ability:
-    """`allowed` is None where nothing answered, so that nobody knows."""
+class ProbeResult:
+    """`allowed` is None when no reply came, so that it is unknown."""
 
     name: str
     subject: str
@@ -42,24 +42,24 @@ class Ability:
 
 
 @dataclass(frozen=True, slots=True)
-class _Try:
+class _Probe:
     name: str
     subject: str
     body: dict[str, Any] | None = None
     headers: dict[str, str] | None = None
 
 
-async def abilities(
+async def probe_permissions(
     connection: Connection, features: Features, services: Iterable[str]
-) -> list[Ability]:
-    tries = [*_requests(), *_calls(connection, features), *map(_creating, services)]
-    return list(await asyncio.gather(*(_attempt(connection, each) for each in tries)))
+) -> list[ProbeResult]:
+    probes = [*_rpc_probes(), *_api_probes(connection, features), *map(_create_probe, services)]
+    return list(await asyncio.gather(*(_run(connection, probe) for probe in probes)))
 
 
-def _requests() -> list[_Try]:
+def _rpc_probes() -> list[_Probe]:
     return [
-        _Try("ask the admin runtime", subjects.rpc("Jobs.Health"), {}),
-        _Try(
+        _Probe("ask the admin runtime", subjects.rpc("Jobs.Health"), {}),
+        _Probe(
             "change jobs through it",
             subjects.rpc("Jobs.Cancel"),
             {},
@@ -68,42 +68,45 @@ def _requests() -> list[_Try]:
     ]
 
 
-def _calls(connection: Connection, features: Features) -> list[_Try]:
-    found = [
-        _Try("see streams", f"STREAM.INFO.{LOG}"),
-        _Try("list queues", f"CONSUMER.LIST.{WORK}"),
-        _Try(
+def _api_probes(connection: Connection, features: Features) -> list[_Probe]:
+    probes = [
+        _Probe("see streams", f"STREAM.INFO.{LOG}"),
+        _Probe("list queues", f"CONSUMER.LIST.{WORK}"),
+        _Probe(
             "read all jobs from the log",
-            f"CONSUMER.CREATE.{LOG}.{_NOBODY}.{subjects.ALL_EVENTS}",
-            _ANOTHER,
+            f"CONSUMER.CREATE.{LOG}.{_PROBE_NAME}.{subjects.ALL_EVENTS}",
+            _CONFLICTING_BODY,
         ),
-        _Try("make and change streams", f"STREAM.UPDATE.{LOG}", _ANOTHER),
-        _Try(
+        _Probe("make and change streams", f"STREAM.UPDATE.{LOG}", _CONFLICTING_BODY),
+        _Probe(
             "make consumers of queues",
-            f"CONSUMER.CREATE.{WORK}.{_NOBODY}.{subjects.work_of_type(_NOBODY, _NOBODY)}",
-            _ANOTHER,
+            f"CONSUMER.CREATE.{WORK}.{_PROBE_NAME}."
+            f"{subjects.work_of_type(_PROBE_NAME, _PROBE_NAME)}",
+            _CONFLICTING_BODY,
         ),
     ]
     if features.consumer_pause:
-        found.append(_Try("pause queues", f"CONSUMER.PAUSE.{WORK}.{_NOBODY}"))
-    return [replace(each, subject=connection.api(each.subject)) for each in found]
+        probes.append(_Probe("pause queues", f"CONSUMER.PAUSE.{WORK}.{_PROBE_NAME}"))
+    return [replace(probe, subject=connection.api(probe.subject)) for probe in probes]
 
 
-def _creating(service: str) -> _Try:
-    """The stream refuses what is meant for another."""
-    subject = subjects.lifecycle(JobAddress(service, _NOBODY, _NOBODY), EventKind.CREATED)
-    return _Try(f"create jobs of {service}", subject, headers={"Nats-Expected-Stream": "none"})
+def _create_probe(service: str) -> _Probe:
+    """The stream refuses a message with another stream's name in Nats-Expected-Stream."""
+    subject = subjects.lifecycle(JobAddress(service, _PROBE_NAME, _PROBE_NAME), EventKind.CREATED)
+    return _Probe(f"create jobs of {service}", subject, headers={"Nats-Expected-Stream": "none"})
 
 
-async def _attempt(connection: Connection, each: _Try) -> Ability:
-    data = b"" if each.body is None else orjson.dumps(each.body)
+async def _run(connection: Connection, probe: _Probe) -> ProbeResult:
+    data = b"" if probe.body is None else orjson.dumps(probe.body)
     allowed: bool | None = True
     try:
-        await connection.ask(each.subject, data, headers=each.headers, timeout=_PATIENCE)
+        await connection.request(
+            probe.subject, data, headers=probe.headers, timeout=_REQUEST_TIMEOUT
+        )
     except (ConnectionLost, InboxNotPermitted):
         allowed = None
     except NotPermitted:
         allowed = False
     except NoResponders:
-        allowed = True  # it got as far as nobody being there
-    return Ability(each.name, each.subject, allowed)
+        allowed = True  # the server accepted the publish, but has no subscriber
+    return ProbeResult(probe.name, probe.subject, allowed)

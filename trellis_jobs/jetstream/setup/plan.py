@@ -33,7 +33,7 @@ DANGEROUS: Final[Mapping[str, str]] = {
 }
 # One consumer for each queue, and one for each read of a job's history: "no limit" (-1) means a
 # thousand to servers from 2.15 on. Servers take this only when a stream is made.
-_WHEN_MADE: Final[Mapping[str, Config]] = {
+_ONLY_AT_CREATION: Final[Mapping[str, Config]] = {
     LOG: {"max_consumers": 100_000},
     WORK: {"max_consumers": 100_000},
 }
@@ -71,44 +71,44 @@ class Change:
         return f"consumer {consumer} of {stream}" if consumer else f"stream {stream}"
 
 
-async def survey(connection: Connection, topology: Topology) -> list[Change]:
+async def plan_streams(connection: Connection, topology: Topology) -> list[Change]:
     """The streams and what feeds the work queue, in the order in which they must be made."""
     found = {
         config["name"]: await api.find(connection, f"STREAM.INFO.{config['name']}")
         for config in topology.streams()
     }
-    source = await work_source.look(connection, topology, found)
+    source = await work_source.read_work_source(connection, topology, found)
     topology = replace(topology, work_delivery=source.subject)
     changes = []
     for desired in topology.streams():
         name = desired["name"]
-        if name == WORK and source.is_cut and found[WORK] is not None:
+        if name == WORK and source.is_disconnected and found[WORK] is not None:
             del desired["sources"]  # what is wrong with it is told of the consumer
-        changes.append(_judge_stream(desired, _config(found[name]), topology))
+        changes.append(_plan_stream(desired, _config(found[name]), topology))
         if name == LOG:
-            changes += _judge_to_work(topology, source, has_work=found[WORK] is not None)
+            changes += _plan_to_work(topology, source, has_work=found[WORK] is not None)
     return changes
 
 
-async def survey_queue(connection: Connection, desired: Config) -> Change:
+async def plan_queue(connection: Connection, desired: Config) -> Change:
     """The consumer of one queue, made as its service would."""
     # Here, because a producer, which loads this module too, makes no consumer.
-    from trellis_jobs.jetstream.work.consumer_setup import drift, unfit  # noqa: PLC0415
+    from trellis_jobs.jetstream.work.consumer_setup import incompatible_settings, outdated_settings  # noqa: PLC0415
 
     name = f"{WORK}/{desired['name']}"
     found = _config(await api.find(connection, f"CONSUMER.INFO.{WORK}.{desired['name']}"))
     if found is None:
         return Change(Act.CREATED, name)
-    if differences := unfit(desired, found):
+    if differences := incompatible_settings(desired, found):
         return Change(Act.REFUSED, name, tuple(differences))
-    behind = tuple(drift(desired, found))
-    return Change(Act.UPDATED if behind else Act.KEPT, name, behind)
+    outdated = tuple(outdated_settings(desired, found))
+    return Change(Act.UPDATED if outdated else Act.KEPT, name, outdated)
 
 
-def _judge_stream(desired: Config, found: Config | None, topology: Topology) -> Change:
+def _plan_stream(desired: Config, found: Config | None, topology: Topology) -> Change:
     name = desired["name"]
     if found is None:
-        body = desired | _WHEN_MADE.get(name, {})
+        body = desired | _ONLY_AT_CREATION.get(name, {})
         return Change(Act.CREATED, name, call=f"STREAM.CREATE.{name}", body=body)
     differing = {
         key: value
@@ -117,23 +117,25 @@ def _judge_stream(desired: Config, found: Config | None, topology: Topology) -> 
     }
     if dangerous := DANGEROUS.keys() & differing.keys():
         dangers = _dangers(dangerous, desired, found)
-        return Change(Act.REFUSED, name, (*dangers, *_of_another_runtime(name, found)))
+        return Change(Act.REFUSED, name, (*dangers, *_foreign_runtime_hint(name, found)))
     unknown = [key for key in _UNKNOWN_BEFORE if key in differing]
     if not topology.by_operator:
         for key in unknown:
             del differing[key]
     if not differing:
-        return Change(Act.KEPT, name, (*_could_grow(desired, found), *map(_could_allow, unknown)))
+        return Change(
+            Act.KEPT, name, (*_replica_hint(desired, found), *map(_setting_hint, unknown))
+        )
     details = tuple(_explain(key, value, found.get(key)) for key, value in differing.items())
     # What is found goes back as it came, so that settings this library does not know survive.
     body = {**found, **differing}
     return Change(Act.UPDATED, name, details, f"STREAM.UPDATE.{name}", body)
 
 
-def _judge_to_work(topology: Topology, found: WorkSource, *, has_work: bool) -> list[Change]:
+def _plan_to_work(topology: Topology, found: WorkSource, *, has_work: bool) -> list[Change]:
     """A work queue of a server before 2.14 reads the log without a consumer, and keeps to that."""
     desired = topology.to_work()
-    if desired is None or found.is_plain:
+    if desired is None or found.is_direct:
         return []
     if found.consumer is None:
         if has_work and found.listens_at is None:
@@ -147,22 +149,22 @@ def _judge_to_work(topology: Topology, found: WorkSource, *, has_work: bool) -> 
         return [Change(Act.REFUSED, work_source.NAME, _dangers(differing, desired, found.consumer))]
     step = work_source.next_step(found, desired, by_operator=topology.by_operator)
     if step is None or not has_work:
-        return [Change(Act.KEPT, work_source.NAME, _could_move(found))]
+        return [Change(Act.KEPT, work_source.NAME, _move_hint(found))]
     details = [_describe(key, desired[key], found.consumer.get(key)) for key in differing]
-    return [Change(Act.UPDATED, work_source.NAME, (*details, *_disconnected(found)))]
+    return [Change(Act.UPDATED, work_source.NAME, (*details, *_source_problem(found)))]
 
 
-def _could_move(found: WorkSource) -> tuple[str, ...]:
+def _move_hint(found: WorkSource) -> tuple[str, ...]:
     if found.delivers_to != FIXED_DELIVERY:
         return ()
     apply = "`trellis-jobs infra apply` makes it random, when no older version of this library runs"
     return (f"every service knows its deliver_subject and can slow down job starts: {apply}",)
 
 
-def _disconnected(found: WorkSource) -> tuple[str, ...]:
+def _source_problem(found: WorkSource) -> tuple[str, ...]:
     if found.listens_at is None:
         return (f"no job starts: {WORK} has no source, because a change of it was interrupted",)
-    if found.is_cut:
+    if found.is_disconnected:
         return (f"no job starts: {WORK} listens at another subject than it delivers to",)
     if not found.is_bound:
         return (f"no job starts: the source of {WORK} does not listen to it",)
@@ -174,7 +176,7 @@ def _disconnected(found: WorkSource) -> tuple[str, ...]:
     return ()
 
 
-def _of_another_runtime(name: str, found: Config) -> tuple[str, ...]:
+def _foreign_runtime_hint(name: str, found: Config) -> tuple[str, ...]:
     transforms = [
         transform
         for source in found.get("sources") or ()
@@ -203,7 +205,7 @@ def _config(found: Info) -> Config | None:
 
 def _same(key: str, desired: Any, found: Any, topology: Topology) -> bool:
     if key == "sources" and isinstance(found, list):
-        return _essence(desired) == _essence(found)
+        return _relevant_parts(desired) == _relevant_parts(found)
     if key == "num_replicas" and topology.replicas is None:
         return True  # growing stops publishes for seconds, shrinking loses safety: only when told
     if found is _MISSING:
@@ -211,19 +213,19 @@ def _same(key: str, desired: Any, found: Any, topology: Topology) -> bool:
     return bool(desired == found)
 
 
-def _essence(sources: list[Config]) -> list[tuple[str, list[Mapping[str, str]]]]:
+def _relevant_parts(sources: list[Config]) -> list[tuple[str, list[Mapping[str, str]]]]:
     """Plain sourcing that an older server began with is kept: changing it would replay jobs."""
     return [(source["name"], source.get("subject_transforms") or []) for source in sources]
 
 
-def _could_grow(desired: Config, found: Config) -> tuple[str, ...]:
+def _replica_hint(desired: Config, found: Config) -> tuple[str, ...]:
     has, could = found["num_replicas"], desired["num_replicas"]
     if could <= has:
         return ()
     return (f"num_replicas is {has}, the cluster can hold {could}: set replicas to change it",)
 
 
-def _could_allow(key: str) -> str:
+def _setting_hint(key: str) -> str:
     needed = f"when no server is older than {_UNKNOWN_BEFORE[key]}"
     return f"{key} is off: `trellis-jobs infra apply` turns it on, {needed}"
 

@@ -23,7 +23,7 @@ from trellis_jobs.errors import (
 from trellis_jobs.jetstream.client import api
 from trellis_jobs.jetstream.client.connection import Connection, ConnectionLost, NoResponders
 from trellis_jobs.jetstream.setup import work_source
-from trellis_jobs.jetstream.setup.plan import Act, Change, survey
+from trellis_jobs.jetstream.setup.plan import Act, Change, plan_streams
 from trellis_jobs.model import subjects
 from trellis_jobs.model.events import EventKind
 from trellis_jobs.model.identity import JobAddress
@@ -31,17 +31,17 @@ from trellis_jobs.model.identity import JobAddress
 log = logging.getLogger(__name__)
 
 # Somebody else made the same thing in between; theirs is judged like any other.
-_OVERTAKEN: Final = frozenset(
+_CREATED_BY_ANOTHER: Final = frozenset(
     {api.STREAM_NAME_IN_USE, api.CONSUMER_EXISTS, api.CONSUMER_NAME_IN_USE}
 )
-_ROUNDS: Final = 5
-_GROWN_WITHIN: Final = 30.0
-_LOOK: Final = 0.1
-_LEADER_ELECTION: Final = (0.05, 0.2, 0.5)
+_ATTEMPTS: Final = 5
+_SCALE_UP_TIMEOUT: Final = 30.0
+_POLL_INTERVAL: Final = 0.1
+_LEADER_ELECTION_DELAYS: Final = (0.05, 0.2, 0.5)
 
 
 @dataclass(slots=True)
-class Report:
+class ProvisionReport:
     changes: list[Change] = field(default_factory=list)
 
     @property
@@ -49,28 +49,26 @@ class Report:
         return all(change.act is Act.KEPT for change in self.changes)
 
 
-async def provision(connection: Connection, topology: Topology) -> Report:
+async def provision(connection: Connection, topology: Topology) -> ProvisionReport:
     """Look, then change what has to be; look again if somebody else was faster."""
     done: dict[str, Change] = {}
-    for round_ in range(_ROUNDS):
+    for attempt in range(_ATTEMPTS):
         try:
-            if await _carry_out_all(connection, topology, done):
+            if await _apply_plan(connection, topology, done):
                 break
         except RequestRefused as refusal:
-            if refusal.code not in _OVERTAKEN or round_ == _ROUNDS - 1:
+            if refusal.code not in _CREATED_BY_ANOTHER or attempt == _ATTEMPTS - 1:
                 raise
     for change in done.values():
         if change.act is Act.KEPT and change.details:
             log.warning("%s could have more: %s", change.what, "; ".join(change.details))
-    return Report(list(done.values()))
+    return ProvisionReport(list(done.values()))
 
 
-async def _carry_out_all(
-    connection: Connection, topology: Topology, done: dict[str, Change]
-) -> bool:
+async def _apply_plan(connection: Connection, topology: Topology, done: dict[str, Change]) -> bool:
     """False when the rest of the plan is out of date and has to be made again."""
     for change in await plan(connection, topology):
-        await _carry_out(connection, change, topology)
+        await _apply(connection, change, topology)
         if change.act is not Act.KEPT or change.name not in done:
             done[change.name] = change
         if _changes_the_source(change):
@@ -80,20 +78,20 @@ async def _carry_out_all(
 
 async def plan(connection: Connection, topology: Topology) -> list[Change]:
     """What `provision` would do, in that order; only reads, and refuses what it would refuse."""
-    planned = await survey(connection, topology)
+    planned = await plan_streams(connection, topology)
     for change in planned:
         if change.act is Act.REFUSED:
             raise InfrastructureMismatch(change.what, change.details)
     return planned
 
 
-async def _carry_out(connection: Connection, change: Change, topology: Topology) -> None:
+async def _apply(connection: Connection, change: Change, topology: Topology) -> None:
     if change.act is Act.KEPT:
         return
     if _changes_the_source(change):
         await work_source.connect_work(connection, topology)
         return
-    answer = await api.request(connection, change.call, change.body)
+    reply = await api.request(connection, change.call, change.body)
     log.info(
         "%s was %s%s",
         change.name,
@@ -102,7 +100,7 @@ async def _carry_out(connection: Connection, change: Change, topology: Topology)
         extra={"act": change.act, "object": change.name, "details": change.details},
     )
     if change.name == WORK and change.act is Act.UPDATED:
-        await _resume_source(connection, int(answer["config"]["num_replicas"]))
+        await _resume_source(connection, int(reply["config"]["num_replicas"]))
 
 
 def _changes_the_source(change: Change) -> bool:
@@ -116,13 +114,13 @@ async def _resume_source(connection: Connection, replicas: int) -> None:
     """
     if replicas == 1:
         return
-    for _ in range(round(_GROWN_WITHIN / _LOOK)):
+    for _ in range(round(_SCALE_UP_TIMEOUT / _POLL_INTERVAL)):
         cluster = (await api.request(connection, f"STREAM.INFO.{WORK}")).get("cluster") or {}
         current = [peer for peer in cluster.get("replicas") or () if peer.get("current")]
         if cluster.get("leader") and 1 + len(current) >= replicas:
             await api.request(connection, f"STREAM.LEADER.STEPDOWN.{WORK}")
             return
-        await asyncio.sleep(_LOOK)
+        await asyncio.sleep(_POLL_INTERVAL)
     log.error(
         "%s has not grown yet and may not source jobs: step its leader down when it has", WORK
     )
@@ -132,12 +130,12 @@ async def require_log(connection: Connection, service: str) -> None:
     """Fail unless the log is there, asking no more than what every service may: one read."""
     any_job = JobAddress(service, "any", "any")  # whether there is one does not matter
     subject = subjects.lifecycle(any_job, EventKind.CREATED)
-    for pause in _LEADER_ELECTION:
+    for delay in _LEADER_ELECTION_DELAYS:
         try:
             await api.newest(connection, LOG, subject)
             return
         except (ConnectionLost, NotPermitted):
             return  # nothing was learnt; whatever is wrong will show
         except NoResponders:
-            await asyncio.sleep(pause)
+            await asyncio.sleep(delay)
     raise InfrastructureMissing(f"stream {LOG} with direct access")

@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from trellis_jobs.jetstream.client.connection import Connection
 
 _STREAMS: Final = (LOG, WORK)
-EVERYBODY: Final = "all services"
-_USES: Final = ("delivered", "ack_floor")
+ALL_SERVICES: Final = "all services"
+_ACTIVITY_FIELDS: Final = ("delivered", "ack_floor")
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,12 +61,12 @@ async def list_readers(connection: Connection) -> list[Reader]:
     return [each for each in found if each.stream == LOG or each.deliver_subject is not None]
 
 
-def pushing(readers: Iterable[Reader]) -> list[Reader]:
+def push_consumers(readers: Iterable[Reader]) -> list[Reader]:
     """Neither this library nor its commands make any."""
     return [each for each in readers if each.deliver_subject is not None]
 
 
-def counted(readers: Iterable[Reader]) -> Counter[str]:
+def count_by_service(readers: Iterable[Reader]) -> Counter[str]:
     """How many readers of the log each service has."""
     return Counter(each.service for each in readers if each.stream == LOG)
 
@@ -77,7 +77,7 @@ def _read(stream: str, info: dict[str, Any]) -> Reader:
     return Reader(
         stream,
         info["name"],
-        subjects.service_of(filters[0]) or EVERYBODY,
+        subjects.service_of(filters[0]) or ALL_SERVICES,
         config.get("deliver_subject"),
         is_durable=bool(config.get("durable_name")),
         unused_for=_unused_for(info),
@@ -88,7 +88,7 @@ def _unused_for(info: dict[str, Any]) -> timedelta:
     """By the server's clock."""
     if info.get("push_bound") or info.get("num_waiting"):
         return timedelta()
-    used = [info["created"], *(info.get(each, {}).get("last_active") for each in _USES)]
+    used = [info["created"], *(info.get(each, {}).get("last_active") for each in _ACTIVITY_FIELDS)]
     last = max(nanoseconds_of(each) for each in used if each)
     return timedelta(microseconds=max(0, nanoseconds_of(info["ts"]) - last) // 1000)
 

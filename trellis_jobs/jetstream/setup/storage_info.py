@@ -21,8 +21,8 @@ STREAMS: Final = (LOG, WORK, ADVISORIES, KEYS)
 async def usages(connection: Connection) -> list[Usage]:
     """Of everything that has a limit: the streams, and the account's share of the storage."""
     found = await asyncio.gather(
-        _ask(connection, "INFO"),
-        *(_ask(connection, f"STREAM.INFO.{stream}") for stream in STREAMS),
+        _request_info(connection, "INFO"),
+        *(_request_info(connection, f"STREAM.INFO.{stream}") for stream in STREAMS),
     )
     account, *streams = found
     listed = [] if account is None else of_account(account)
@@ -31,7 +31,7 @@ async def usages(connection: Connection) -> list[Usage]:
     return listed
 
 
-async def _ask(connection: Connection, call: str) -> Mapping[str, Any] | None:
+async def _request_info(connection: Connection, call: str) -> Mapping[str, Any] | None:
     """None: these credentials may not ask, or it is not there."""
     try:
         return await api.request(connection, call)
@@ -74,13 +74,16 @@ def of_account(info: Mapping[str, Any]) -> list[Usage]:
     return found
 
 
-def of_server(told: Mapping[str, Any]) -> list[Usage]:
+def of_server(report: Mapping[str, Any]) -> list[Usage]:
     """From the server's JSZ report, which only the system account may ask for."""
-    config: Mapping[str, Any] = told.get("config") or {}
+    config: Mapping[str, Any] = report.get("config") or {}
     return _limited(
         {
-            "JetStream storage of the server": (told.get("storage", 0), config.get("max_storage")),
-            "JetStream memory of the server": (told.get("memory", 0), config.get("max_memory")),
+            "JetStream storage of the server": (
+                report.get("storage", 0),
+                config.get("max_storage"),
+            ),
+            "JetStream memory of the server": (report.get("memory", 0), config.get("max_memory")),
         }
     )
 

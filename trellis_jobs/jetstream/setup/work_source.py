@@ -51,15 +51,15 @@ ESSENTIAL: Final = ("ack_policy", "filter_subjects")
 _INFO: Final = f"CONSUMER.INFO.{LOG}.{TO_WORK}"
 _PAUSE: Final = f"CONSUMER.PAUSE.{LOG}.{TO_WORK}"
 # A source that was just added listens within 0.2 s; after a restart 2.15 takes 4 s.
-_LISTENS_WITHIN: Final = 6.0
+_BIND_TIMEOUT: Final = 6.0
 # The source confirms what it has stored at each heartbeat of the consumer, every second.
-_CONFIRMED_WITHIN: Final = 3.0
+_DRAIN_TIMEOUT: Final = 3.0
 _POLL_INTERVAL: Final = 0.05
 # Longer than a move takes. It ends by itself if the process dies.
-_PAUSED_FOR: Final = timedelta(seconds=10)
-_MOST_STEPS: Final = 20
+_PAUSE_DURATION: Final = timedelta(seconds=10)
+_MAX_STEPS: Final = 20
 # Another process took a step in between: the state that it left is read again.
-_TAKEN_BY_ANOTHER: Final = frozenset(
+_CHANGED_BY_ANOTHER: Final = frozenset(
     {api.CONSUMER_NAME_IN_USE, api.CONSUMER_EXISTS, api.CONSUMER_NOT_FOUND}
 )
 
@@ -77,14 +77,14 @@ class Step(StrEnum):
 class WorkSource:
     """Both ends as the server has them; `listens_at` is None when JOBS_WORK has no source.
 
-    `is_plain`: JOBS_WORK reads the log without the consumer, as servers before 2.14 do.
+    `is_direct`: JOBS_WORK reads the log without the consumer, as servers before 2.14 do.
     `last_in_log` is the newest sequence of the log.
     """
 
     consumer: Config | None
     listens_at: str | None
     is_bound: bool = False
-    is_plain: bool = False
+    is_direct: bool = False
     last_in_log: int = 0
 
     @property
@@ -98,9 +98,9 @@ class WorkSource:
         return found or delivery_subject(secrets.token_hex(16))
 
     @property
-    def is_cut(self) -> bool:
+    def is_disconnected(self) -> bool:
         """No job starts: nobody listens where the consumer delivers."""
-        if self.consumer is None or self.is_plain:
+        if self.consumer is None or self.is_direct:
             return False
         return self.listens_at != self.delivers_to
 
@@ -118,7 +118,7 @@ def next_step(found: WorkSource, desired: Config, *, by_operator: bool) -> Step 
     is_to_move = by_operator and found.delivers_to == FIXED_DELIVERY
     if found.listens_at is None:
         return Step.MOVE if is_to_move else Step.ATTACH
-    if is_to_move or found.is_cut or (by_operator and not found.is_bound):
+    if is_to_move or found.is_disconnected or (by_operator and not found.is_bound):
         return Step.DETACH
     return None
 
@@ -139,31 +139,31 @@ def consumer_body(topology: Topology, *, skipped: int = 0) -> Config:
     that it gets (2.14.6 and 2.15.1): as many may be unconfirmed as can be skipped.
     """
     desired = topology.to_work() or {}
-    room = desired["max_ack_pending"] + skipped
-    config = desired | {"max_ack_pending": room}
+    max_ack_pending = desired["max_ack_pending"] + skipped
+    config = desired | {"max_ack_pending": max_ack_pending}
     return {"stream_name": LOG, "action": "create", "config": config}
 
 
-async def look(
+async def read_work_source(
     connection: Connection, topology: Topology, streams: Mapping[str, Info] | None = None
 ) -> WorkSource:
     """`streams`: what the server has just told of them.
 
     For an operator a source that does not listen yet gets the time it needs.
     """
-    for _ in range(round(_LISTENS_WITHIN / _POLL_INTERVAL)):
+    for _ in range(round(_BIND_TIMEOUT / _POLL_INTERVAL)):
         if streams is None:
             streams = {each: await api.find(connection, f"STREAM.INFO.{each}") for each in STREAMS}
         found = _read(await api.find(connection, _INFO), streams)
-        if not topology.by_operator or not _may_listen_soon(found, topology):
+        if not topology.by_operator or not _may_bind_soon(found, topology):
             break
         streams = None
         await asyncio.sleep(_POLL_INTERVAL)
     return found
 
 
-def _may_listen_soon(found: WorkSource, topology: Topology) -> bool:
-    if found.consumer is None or found.is_bound or found.is_cut or found.is_plain:
+def _may_bind_soon(found: WorkSource, topology: Topology) -> bool:
+    if found.consumer is None or found.is_bound or found.is_disconnected or found.is_direct:
         return False
     return _repair(found.consumer, topology.to_work() or found.consumer) is None
 
@@ -176,7 +176,7 @@ def _read(consumer: Info, streams: Mapping[str, Info]) -> WorkSource:
         consumer=None if consumer is None else consumer["config"],
         listens_at=subjects[0] if subjects else None,
         is_bound=bool(consumer and consumer.get("push_bound")),
-        is_plain=bool(sources) and not subjects,
+        is_direct=bool(sources) and not subjects,
         last_in_log=int(log_info["state"]["last_seq"]) if log_info else 0,
     )
 
@@ -184,17 +184,19 @@ def _read(consumer: Info, streams: Mapping[str, Info]) -> WorkSource:
 async def connect_work(connection: Connection, topology: Topology) -> None:
     """Take one step after the other, whichever process began, until the log is read."""
     desired = topology.to_work() or {}
-    for _ in range(_MOST_STEPS):
-        found = await look(connection, topology)
+    for _ in range(_MAX_STEPS):
+        found = await read_work_source(connection, topology)
         step = next_step(found, desired, by_operator=topology.by_operator)
         if step is None:
             await _resume(connection)
             return
         log.info("connecting the work queue with the log: %s", step.value)
         try:
-            await _take(connection, step, found, replace(topology, work_delivery=found.subject))
+            await _apply_step(
+                connection, step, found, replace(topology, work_delivery=found.subject)
+            )
         except RequestRefused as refusal:
-            if refusal.code not in _TAKEN_BY_ANOTHER:
+            if refusal.code not in _CHANGED_BY_ANOTHER:
                 raise
     raise InfrastructureMismatch(
         f"consumer {TO_WORK} of {LOG}",
@@ -202,7 +204,9 @@ async def connect_work(connection: Connection, topology: Topology) -> None:
     )
 
 
-async def _take(connection: Connection, step: Step, found: WorkSource, topology: Topology) -> None:
+async def _apply_step(
+    connection: Connection, step: Step, found: WorkSource, topology: Topology
+) -> None:
     desired, known = topology.to_work() or {}, found.consumer or {}
     match step:
         case Step.CREATE:
@@ -214,24 +218,24 @@ async def _take(connection: Connection, step: Step, found: WorkSource, topology:
             await _update(connection, known | {"filter_subjects": desired["filter_subjects"]})
         case Step.DETACH:
             if found.is_bound:
-                await _until_all_is_confirmed(connection)
+                await _wait_until_acknowledged(connection)
             await _set_sources(connection, [])
         case Step.MOVE:
-            moved = delivery_subject(secrets.token_hex(16))
-            await _update(connection, known | {"deliver_subject": moved})
+            subject = delivery_subject(secrets.token_hex(16))
+            await _update(connection, known | {"deliver_subject": subject})
         case Step.ATTACH:
             await _set_sources(connection, topology.work()["sources"])
 
 
-async def _until_all_is_confirmed(connection: Connection) -> None:
+async def _wait_until_acknowledged(connection: Connection) -> None:
     """Stop the consumer for some seconds, so that no event is copied a second time.
 
     A second copy would do no harm: a worker that gets it finds the job started, and drops it.
     """
     info = await api.request(connection, _INFO)
-    until = _server_time(info) + _PAUSED_FOR
+    until = _server_time(info) + _PAUSE_DURATION
     await api.request(connection, _PAUSE, {"pause_until": until.isoformat()})
-    for _ in range(round(_CONFIRMED_WITHIN / _POLL_INTERVAL)):
+    for _ in range(round(_DRAIN_TIMEOUT / _POLL_INTERVAL)):
         if (await api.request(connection, _INFO))["num_ack_pending"] == 0:
             return
         await asyncio.sleep(_POLL_INTERVAL)
@@ -241,7 +245,7 @@ async def _resume(connection: Connection) -> None:
     """End the pause of a move; one that an operator asked for lasts longer and is kept."""
     info = await api.request(connection, _INFO)
     remaining = timedelta(microseconds=int(info.get("pause_remaining") or 0) // 1000)
-    if info.get("paused") and remaining <= _PAUSED_FOR:
+    if info.get("paused") and remaining <= _PAUSE_DURATION:
         await api.request(connection, _PAUSE)
 
 

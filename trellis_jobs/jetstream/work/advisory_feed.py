@@ -12,7 +12,7 @@ from trellis_jobs.contract.topology import ADVISORIES, ADVISORY_CONSUMER, adviso
 from trellis_jobs.errors import InfrastructureMissing, RequestRefused
 from trellis_jobs.jetstream.client import api
 from trellis_jobs.jetstream.client.connection import ConnectionLost
-from trellis_jobs.jetstream.client.pull_consumer import pulling
+from trellis_jobs.jetstream.client.pull_consumer import open_pull_consumer
 from trellis_jobs.jetstream.client.resume_after_disconnect import resume_after_disconnect
 from trellis_jobs.jetstream.client.stored_message import moment_of
 from trellis_jobs.jetstream.work.delivery import answer_bytes
@@ -27,8 +27,8 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-_AT_ONCE: Final = 20
-_AGAIN: Final = Nak(timedelta(seconds=10))
+_BATCH_SIZE: Final = 20
+_RETRY_LATER: Final = Nak(timedelta(seconds=10))
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,10 +49,10 @@ class AdvisoryFeed:
 
     async def advisories(self) -> AsyncGenerator[Advisory, None]:
         """Without end, and through any outage; one that is not answered comes again."""
-        read_on = resume_after_disconnect(
-            self._connection, "advisories", self._from_the_consumer, may_come_back=lambda: False
+        reading = resume_after_disconnect(
+            self._connection, "advisories", self._from_the_consumer, retry_if_missing=lambda: False
         )
-        async with aclosing(read_on) as found:
+        async with aclosing(reading) as found:
             async for advisory in found:
                 yield advisory
 
@@ -60,12 +60,12 @@ class AdvisoryFeed:
         await self._answer(advisory, Ack())
 
     async def later(self, advisory: Advisory) -> None:
-        await self._answer(advisory, _AGAIN)
+        await self._answer(advisory, _RETRY_LATER)
 
     async def _from_the_consumer(self) -> AsyncGenerator[Advisory, None]:
         await self._ensure()
-        async with pulling(self._connection, ADVISORIES, ADVISORY_CONSUMER) as pull:
-            async for message, delivery in pull.what_comes(at_once=_AT_ONCE):
+        async with open_pull_consumer(self._connection, ADVISORIES, ADVISORY_CONSUMER) as pull:
+            async for message, delivery in pull.stream(batch_size=_BATCH_SIZE):
                 stored_at = moment_of(delivery.stored_ns)
                 yield Advisory(message.subject, message.data, message.reply, stored_at)
 

@@ -1,4 +1,4 @@
-"""The consumers of the work queue as the server has them: for those who look after queues."""
+"""The consumers of the work queue as the server reports them, for operators of queues."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ PAUSED_BY: Final = "trellis.paused.by"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QueueConsumer:
-    """`delivered` is the newest message that was delivered at all; `pending` how many never were.
+    """`delivered` is the newest message that was ever delivered, `pending` how many never were.
 
-    `at` is the server's time when it said so. `unanswered`: deliveries that wait for their answer.
-    `asking`: pulls that wait for work, so workers with a free hand. `config`: all its settings, as
-    the server has them.
+    `at` is the server's time of the report. `ack_pending` counts unacknowledged deliveries, and
+    `waiting_pulls` the pull requests that wait for work, so workers with free slots. `config` are
+    all settings as the server has them.
     """
 
     name: str
@@ -38,29 +38,29 @@ class QueueConsumer:
     delivery_limit: int | None
     delivered: int
     pending: int
-    unanswered: int
-    asking: int
+    ack_pending: int
+    waiting_pulls: int
     is_paused: bool
     pause_remaining: timedelta | None
     config: Config = field(default_factory=dict, repr=False)
 
     @property
-    def is_left_alone(self) -> bool:
-        """Work waits, nobody asks for it, and nobody has any of it in hand.
+    def has_no_worker(self) -> bool:
+        """Work is pending, and no worker pulls it or has a delivery of it.
 
-        Not so while it is paused: then nobody is given any.
+        False while the consumer is paused, because no worker gets work then.
         """
-        return self.pending > 0 and not (self.unanswered or self.asking or self.is_paused)
+        return self.pending > 0 and not (self.ack_pending or self.waiting_pulls or self.is_paused)
 
     @property
     def paused_because(self) -> str | None:
-        return self._noted(PAUSE_REASON)
+        return self._metadata(PAUSE_REASON)
 
     @property
     def paused_by(self) -> str | None:
-        return self._noted(PAUSED_BY)
+        return self._metadata(PAUSED_BY)
 
-    def _noted(self, key: str) -> str | None:
+    def _metadata(self, key: str) -> str | None:
         metadata = self.config.get("metadata") or {}
         return (metadata.get(key) or None) if self.is_paused else None
 
@@ -70,9 +70,9 @@ class QueueConsumers:
         self._connection = connection
 
     async def of(self, service: str, job_type: str) -> QueueConsumer | None:
-        """None when no worker of the queue was ever started."""
+        """Returns None when no worker of the queue was ever started."""
         found = await self.named(consumer_name(service, job_type))
-        return found or await self._bound(service, job_type)
+        return found or await self._find_by_subject(service, job_type)
 
     async def named(self, name: str) -> QueueConsumer | None:
         try:
@@ -83,10 +83,10 @@ class QueueConsumers:
             raise
         return _read(info)
 
-    async def _bound(self, service: str, job_type: str) -> QueueConsumer | None:
-        """A deployment may have given it any name; what it takes tells whose it is.
+    async def _find_by_subject(self, service: str, job_type: str) -> QueueConsumer | None:
+        """A deployment may have chosen another name, so look for the filter subject.
 
-        Who may not list the consumers knows only those with the usual names.
+        Without permission to list consumers, only those with the default names are found.
         """
         work = subjects.work_of_type(service, job_type)
         try:
@@ -99,11 +99,11 @@ class QueueConsumers:
             raise
 
     async def all(self) -> list[QueueConsumer]:
-        """Those of all queues, foreign ones too."""
+        """Returns the consumers of all queues, including those of other runtimes."""
         return [_read(each) for each in await api.consumers(self._connection, WORK)]
 
-    async def with_a_limit(self) -> list[QueueConsumer]:
-        """Those that stop delivering after so many times."""
+    async def with_delivery_limit(self) -> list[QueueConsumer]:
+        """Returns the consumers with a maximum number of deliveries per message."""
         return [each for each in await self.all() if each.delivery_limit is not None]
 
 
@@ -118,8 +118,8 @@ def _read(info: dict[str, Any]) -> QueueConsumer:
         delivery_limit=limit if limit > 0 else None,
         delivered=int(info["delivered"]["stream_seq"]),
         pending=int(info.get("num_pending", 0)),
-        unanswered=int(info.get("num_ack_pending", 0)),
-        asking=int(info.get("num_waiting", 0)),
+        ack_pending=int(info.get("num_ack_pending", 0)),
+        waiting_pulls=int(info.get("num_waiting", 0)),
         is_paused=bool(info.get("paused")),
         pause_remaining=None if remaining is None else _duration(remaining),
         config=config,

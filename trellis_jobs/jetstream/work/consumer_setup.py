@@ -41,27 +41,27 @@ async def ensure_consumer(connection: Connection, desired: Config) -> Config:
     except NotPermitted:
         may_create = False
     except RequestRefused as refusal:
-        _explain(name, refusal)
-    found = await _existing(connection, name)
-    if differences := unfit(desired, found):
+        _raise_unless_exists(name, refusal)
+    found = await _read_consumer(connection, name)
+    if differences := incompatible_settings(desired, found):
         raise InfrastructureMismatch(f"consumer {name} of {WORK}", differences)
     _warn_of_another_contract(desired, found)
-    behind = drift(desired, found)
-    if not behind or not may_create:
+    outdated = outdated_settings(desired, found)
+    if not outdated or not may_create:
         return found
     log.info(
         "consumer %s is updated: %s",
         name,
-        ", ".join(behind),
-        extra={"consumer": name, "settings": behind},
+        ", ".join(outdated),
+        extra={"consumer": name, "settings": outdated},
     )
-    return await _create(connection, call, "update", _brought_up_to_date(desired, found))
+    return await _create(connection, call, "update", _updated(desired, found))
 
 
 def _warn_of_another_contract(desired: Config, found: Config) -> None:
-    told = (desired.get("metadata") or {}).get(CONTRACT)
-    carried = (found.get("metadata") or {}).get(CONTRACT)
-    differences = conflicts(carried, told) if told and carried else []
+    declared = (desired.get("metadata") or {}).get(CONTRACT)
+    recorded = (found.get("metadata") or {}).get(CONTRACT)
+    differences = conflicts(recorded, declared) if declared and recorded else []
     if differences:
         log.warning(
             "the queue of consumer %s had another contract until now: %s. Workers that still have "
@@ -72,7 +72,7 @@ def _warn_of_another_contract(desired: Config, found: Config) -> None:
         )
 
 
-def _explain(name: str, refusal: RequestRefused) -> None:
+def _raise_unless_exists(name: str, refusal: RequestRefused) -> None:
     """Raise what a refused create means, unless it only means that the consumer exists."""
     if refusal.code == api.STREAM_NOT_FOUND:
         raise InfrastructureMissing(f"stream {WORK}") from refusal
@@ -84,7 +84,7 @@ def _explain(name: str, refusal: RequestRefused) -> None:
         raise refusal
 
 
-async def _existing(connection: Connection, name: str) -> Config:
+async def _read_consumer(connection: Connection, name: str) -> Config:
     try:
         info = await api.request(connection, f"CONSUMER.INFO.{WORK}.{name}")
     except RequestRefused as refusal:
@@ -99,39 +99,39 @@ async def _existing(connection: Connection, name: str) -> Config:
 
 async def _create(connection: Connection, call: str, action: str, config: Config) -> Config:
     body = {"stream_name": WORK, "action": action, "config": config}
-    made: Config = (await api.request(connection, call, body))["config"]
-    return made
+    created: Config = (await api.request(connection, call, body))["config"]
+    return created
 
 
-def unfit(desired: Config, found: Config) -> list[str]:
+def incompatible_settings(desired: Config, found: Config) -> list[str]:
     """What is not changed under running jobs, and must be as it should."""
     return _differences(_MUST_MATCH, desired, found)
 
 
-def drift(desired: Config, found: Config) -> list[str]:
+def outdated_settings(desired: Config, found: Config) -> list[str]:
     """What a start of the service brings up to date."""
-    carried = found.get("metadata") or {}
-    notes = [
+    recorded = found.get("metadata") or {}
+    outdated_metadata = [
         f"{key} is of another version"
-        for key, note in _notes(desired, found).items()
-        if carried.get(key) != note
+        for key, note in _declared_metadata(desired, found).items()
+        if recorded.get(key) != note
     ]
-    return _differences(_TUNABLE, desired, found) + notes
+    return _differences(_TUNABLE, desired, found) + outdated_metadata
 
 
-def _brought_up_to_date(desired: Config, found: Config) -> Config:
+def _updated(desired: Config, found: Config) -> Config:
     """What is found goes back as it came, so that what others set survives."""
-    metadata = {**(found.get("metadata") or {}), **_notes(desired, found)}
+    metadata = {**(found.get("metadata") or {}), **_declared_metadata(desired, found)}
     return {**found, **{key: desired[key] for key in _TUNABLE}, "metadata": metadata}
 
 
-def _notes(desired: Config, found: Config) -> dict[str, str]:
+def _declared_metadata(desired: Config, found: Config) -> dict[str, str]:
     """What it should carry."""
-    told: dict[str, str] = dict(desired.get("metadata") or {})
-    if CONTRACT in told:
-        carried = (found.get("metadata") or {}).get(CONTRACT)
-        told[CONTRACT] = standing_note(told[CONTRACT], carried)
-    return told
+    declared: dict[str, str] = dict(desired.get("metadata") or {})
+    if CONTRACT in declared:
+        recorded = (found.get("metadata") or {}).get(CONTRACT)
+        declared[CONTRACT] = standing_note(declared[CONTRACT], recorded)
+    return declared
 
 
 def _differences(keys: Iterable[str], desired: Config, found: Config) -> list[str]:

@@ -32,7 +32,7 @@ log = logging.getLogger(__name__)
 
 # The server counts in nanoseconds, of which 64 bits hold 292 years. A job that is due still later
 # is put back once more when it comes.
-_LONGEST_DELAY: Final = timedelta(days=365)
+_MAX_DELAY: Final = timedelta(days=365)
 
 
 class Delivery:
@@ -69,7 +69,7 @@ class Delivery:
         data = answer_bytes(answer)
         if data is None or (isinstance(answer, Nak) and self.lease.has_lapsed(self._monotonic())):
             return
-        if self._connection.publish_now(self.reply, data):
+        if self._connection.publish_nowait(self.reply, data):
             return
         try:
             await self._connection.publish(self.reply, data)
@@ -82,13 +82,13 @@ class Delivery:
             )
 
     @property
-    def is_reachable(self) -> bool:
+    def is_connected(self) -> bool:
         """Whether a server can be told anything right now."""
-        return self._connection.is_up
+        return self._connection.is_connected
 
     async def renew(self) -> bool:
         """Ask for another ack_wait; False when the connection is down."""
-        if not self._connection.is_up:
+        if not self._connection.is_connected:
             return False
         try:
             await self._connection.publish(self.reply, IN_PROGRESS)
@@ -104,7 +104,7 @@ def answer_bytes(answer: Answer) -> bytes | None:
         case Nak(delay):
             if delay <= timedelta():
                 return b"-NAK"
-            return b"-NAK " + orjson.dumps({"delay": nanoseconds(min(delay, _LONGEST_DELAY))})
+            return b"-NAK " + orjson.dumps({"delay": nanoseconds(min(delay, _MAX_DELAY))})
         case Term(reason):
             return b"+TERM " + reason.encode()
         case NoAck():

@@ -1,8 +1,8 @@
-"""Renew deliveries and slots, and send heartbeats, from a thread and a connection of their own.
+"""Renews deliveries and slots, and sends heartbeats, from a separate thread and connection.
 
-A handler that blocks the event loop cannot be renewed from that loop: it would be started a second
-time elsewhere although it is alive and connected. For the same reason its worker would be taken
-for dead if its heartbeats came from that loop.
+A handler that blocks the event loop would also block renewals from that loop: another worker would
+start the job a second time although the first is alive and connected. For the same reason the
+worker would count as dead if it sent its heartbeats from that loop.
 """
 
 from __future__ import annotations
@@ -29,15 +29,15 @@ log = logging.getLogger(__name__)
 
 IN_PROGRESS: Final = b"+WPI"
 RENEWALS_PER_LEASE: Final = 3
-_LOOKS_PER_RENEWAL: Final = 2
-_RETRY_AFTER: Final = 1.0
+_PASSES_PER_RENEWAL: Final = 2
+_RETRY_DELAY: Final = 1.0
 _JOIN_TIMEOUT: Final = 2.0
-# A timer may end a little early; the beat is not put off to the next pass for that.
-_EARLY: Final = 0.95
+# A timer may fire a little early; the heartbeat is still sent in that pass.
+_TIMER_TOLERANCE: Final = 0.95
 
 
-class Pulse(Protocol):
-    """The heartbeats of a worker, and the seconds from one to the next."""
+class HeartbeatSource(Protocol):
+    """Sends the heartbeats of a worker every `interval` seconds."""
 
     @property
     def interval(self) -> float: ...
@@ -47,7 +47,10 @@ class Pulse(Protocol):
 
 @dataclass(eq=False, slots=True)
 class Lease:
-    """One delivery that is ours as long as it is renewed; shared by two threads, field by field."""
+    """The lease of one delivery, valid while it is renewed.
+
+    Two threads share it: each assignment of a field is atomic.
+    """
 
     reply: str
     seconds: float
@@ -60,17 +63,19 @@ class Lease:
         return self.gap(now) > self.seconds
 
     def is_due(self, now: float) -> bool:
-        """Time to renew; never after a lapse, when the message may be another's (design D7)."""
+        """Returns whether to renew now; never after a lapse, because the server may have delivered
+        the message to another worker by then (design D7).
+        """
         return self.seconds / RENEWALS_PER_LEASE <= self.gap(now) <= self.seconds
 
 
 class LeaseKeeper:
-    """`interval`: the seconds in which the shortest lease is to be renewed.
+    """`interval`: the seconds in which the shortest lease must be renewed.
 
-    The `pulse` beats in the same pass that renews the leases. That is what makes the death of a
-    worker certain: after its last beat no lease is renewed for longer than a third of its time, so
-    when the server delivers its jobs again, that beat is older than two thirds of the lease.
-    `alongside` run in the thread for as long as it does, connected or not.
+    The pass that renews the leases also sends the heartbeat. That makes the death of a worker
+    certain: after its last heartbeat it renews no lease for longer than a third of the lease, so
+    when the server redelivers its jobs, the heartbeat is older than two thirds of the lease.
+    `background` coroutines run for the lifetime of the thread, connected or not.
     """
 
     def __init__(
@@ -79,25 +84,25 @@ class LeaseKeeper:
         now: Callable[[], datetime],
         monotonic: Callable[[], float],
         interval: float,
-        pulse: Pulse | None = None,
+        heartbeats: HeartbeatSource | None = None,
         *,
-        alongside: Sequence[Callable[[], Coroutine[Any, Any, None]]] = (),
+        background: Sequence[Callable[[], Coroutine[Any, Any, None]]] = (),
     ) -> None:
         self._connect = connect
         self._now = now
         self._monotonic = monotonic
-        self._pulse = pulse
-        self._beaten_at: float | None = None
-        self._alongside = alongside
-        self._pause = interval / _LOOKS_PER_RENEWAL
-        if pulse is not None:
-            self._pause = min(self._pause, pulse.interval)
+        self._heartbeats = heartbeats
+        self._last_beat_at: float | None = None
+        self._background = background
+        self._pass_interval = interval / _PASSES_PER_RENEWAL
+        if heartbeats is not None:
+            self._pass_interval = min(self._pass_interval, heartbeats.interval)
         self._leases: dict[Lease, None] = {}
         self._slots: dict[SlotLease, None] = {}
         self._thread = threading.Thread(target=self._run, name="trellis-jobs-leases", daemon=True)
         self._loop: asyncio.AbstractEventLoop | None = None
-        self._has_ended = False
-        self._news = asyncio.Event()
+        self._is_stopping = False
+        self._wake_up = asyncio.Event()
 
     def start(self) -> None:
         self._thread.start()
@@ -114,79 +119,82 @@ class LeaseKeeper:
     def drop_slot(self, lease: SlotLease) -> None:
         self._slots.pop(lease, None)
 
-    def hurry(self) -> None:
-        """Something is due sooner than at the next look."""
+    def wake(self) -> None:
+        """Start the next pass now, because a renewal is due before its time."""
         if self._loop is not None:
-            with suppress(RuntimeError):  # its thread has ended, perhaps just now
-                self._loop.call_soon_threadsafe(self._news.set)
+            with suppress(RuntimeError):  # the thread may have just ended
+                self._loop.call_soon_threadsafe(self._wake_up.set)
 
     async def stop(self) -> None:
-        self._has_ended = True
-        self.hurry()
+        self._is_stopping = True
+        self.wake()
         await asyncio.to_thread(self._thread.join, _JOIN_TIMEOUT)
 
     def _run(self) -> None:
-        asyncio.run(self._do_everything())
+        asyncio.run(self._run_tasks())
 
-    async def _do_everything(self) -> None:
+    async def _run_tasks(self) -> None:
         self._loop = asyncio.get_running_loop()
-        others = [asyncio.create_task(work()) for work in self._alongside]
+        tasks = [asyncio.create_task(work()) for work in self._background]
         try:
             await self._keep_renewing()
         finally:
-            for other in others:
-                other.cancel()
+            for task in tasks:
+                task.cancel()
 
     async def _keep_renewing(self) -> None:
-        while not self._has_ended:
+        while not self._is_stopping:
             try:
                 connection = await self._connect()
             except InfrastructureError as error:
                 log.warning(
                     "leases cannot be renewed, retrying in %g s: %s",
-                    _RETRY_AFTER,
+                    _RETRY_DELAY,
                     error,
                     extra={"error": str(error)},
                 )
-                await self._rest(_RETRY_AFTER)
+                await self._wait(_RETRY_DELAY)
                 continue
             try:
-                await self._renew_over(connection)
+                await self._renew_until_stopped(connection)
             except Exception:
-                # A thread that ended would cost every running job of this worker its lease.
+                # If the thread ended, every running job of this worker would lose its lease.
                 log.exception("renewing leases failed unexpectedly; connecting again")
-                await self._rest(_RETRY_AFTER)
+                await self._wait(_RETRY_DELAY)
             finally:
                 await connection.close()
 
-    async def _renew_over(self, connection: Connection) -> None:
+    async def _renew_until_stopped(self, connection: Connection) -> None:
         bucket = KeyBucket(connection, self._now)
         renewals: set[asyncio.Task[None]] = set()
         try:
-            while not self._has_ended:
+            while not self._is_stopping:
                 now = self._monotonic()
                 for lease in list(self._leases):
-                    if lease.is_due(now) and connection.is_up:
+                    if lease.is_due(now) and connection.is_connected:
                         await self._renew(connection, lease, now)
                 for slot in list(self._slots):
-                    if slot.is_due(now) and connection.is_up:
-                        # Side by side: a contended key must not hold up the others.
+                    if slot.is_due(now) and connection.is_connected:
+                        # Concurrently, so that a contended key does not delay the others.
                         renewals.add(asyncio.create_task(self._renew_slot(bucket, slot)))
                 renewals = {renewal for renewal in renewals if not renewal.done()}
                 await self._beat(connection, now)
-                await self._rest(self._pause)
-            if self._pulse is not None and connection.is_up:
-                await self._pulse.beat(connection, stopping=True)
+                await self._wait(self._pass_interval)
+            if self._heartbeats is not None and connection.is_connected:
+                await self._heartbeats.beat(connection, stopping=True)
         finally:
             for renewal in renewals:
                 renewal.cancel()
 
     async def _beat(self, connection: Connection, now: float) -> None:
-        if self._pulse is None or not connection.is_up:
+        if self._heartbeats is None or not connection.is_connected:
             return
-        if self._beaten_at is None or now - self._beaten_at >= _EARLY * self._pulse.interval:
-            await self._pulse.beat(connection)
-            self._beaten_at = now
+        if (
+            self._last_beat_at is None
+            or now - self._last_beat_at >= _TIMER_TOLERANCE * self._heartbeats.interval
+        ):
+            await self._heartbeats.beat(connection)
+            self._last_beat_at = now
 
     async def _renew(self, connection: Connection, lease: Lease, now: float) -> None:
         try:
@@ -207,10 +215,10 @@ class LeaseKeeper:
                 extra={"key": slot.empty.display, "token": slot.token, "error": str(error)},
             )
 
-    async def _rest(self, seconds: float) -> None:
+    async def _wait(self, seconds: float) -> None:
         try:
             async with asyncio.timeout(seconds):
-                await self._news.wait()
+                await self._wake_up.wait()
         except TimeoutError:
             return
-        self._news.clear()
+        self._wake_up.clear()

@@ -10,7 +10,7 @@ from trellis_jobs.contract.topology import ENQUEUING, LOG, WORK
 from trellis_jobs.errors import InfrastructureMissing, NotConfirmed
 from trellis_jobs.jetstream.client import api, stored_message
 from trellis_jobs.jetstream.client.connection import ConnectionLost, NoResponders
-from trellis_jobs.jetstream.log.prepared_event import Refused, read_answer
+from trellis_jobs.jetstream.log.prepared_event import Refused, read_pub_ack
 from trellis_jobs.model import subjects
 from trellis_jobs.model.attempts import work_identity
 from trellis_jobs.model.events import Begun
@@ -28,9 +28,9 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-_OF_THE_SERVER: Final = "nats-"
+_SERVER_HEADER_PREFIX: Final = "nats-"
 # Subjects are told in pages: on one behind the last, only how many there are.
-_BEYOND_ALL: Final = 2**31
+_OFFSET_BEYOND_ALL_SUBJECTS: Final = 2**31
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,14 +47,14 @@ class WorkMessage:
 
 @dataclass(frozen=True, slots=True)
 class WorkExtent:
-    """`messages` are in the queue; `on_their_way` in the log, and not yet copied into the queue."""
+    """`messages` are in the queue; `not_copied` in the log, and not yet copied into the queue."""
 
     messages: int
-    on_their_way: int = 0
+    not_copied: int = 0
 
 
 @dataclass(frozen=True, slots=True)
-class NoWork:
+class InvalidWorkMessage:
     """A message of the work queue from which nobody can tell what to run."""
 
     sequence: int
@@ -66,7 +66,7 @@ class WorkMessages:
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
 
-    async def is_there(self, job: JobAddress) -> bool:
+    async def exists(self, job: JobAddress) -> bool:
         """Whether any message stands for the job, of whatever run."""
         return await self.sequence_of(job) is not None
 
@@ -80,22 +80,22 @@ class WorkMessages:
         lags = [int(source.get("lag", 0)) for source in info.get("sources") or []]
         return WorkExtent(int(info["state"]["messages"]), sum(lags))
 
-    async def how_many(self, subject: str) -> int:
+    async def count_jobs(self, subject: str) -> int:
         """Jobs that messages under a subject stand for, told or not yet told to a worker."""
-        asked = {"subjects_filter": subject, "offset": _BEYOND_ALL}
-        info = await api.request(self._connection, f"STREAM.INFO.{WORK}", asked)
+        query = {"subjects_filter": subject, "offset": _OFFSET_BEYOND_ALL_SUBJECTS}
+        info = await api.request(self._connection, f"STREAM.INFO.{WORK}", query)
         return int(info.get("total", 0))
 
-    async def at(self, sequence: int) -> WorkMessage | NoWork | None:
+    async def at(self, sequence: int) -> WorkMessage | InvalidWorkMessage | None:
         found = await stored_message.at_sequence(self._connection, WORK, sequence)
         return None if found is None else _read(found)
 
     async def delivered(
-        self, consumer: QueueConsumer, *, after: int, most: int
-    ) -> list[WorkMessage | NoWork]:
+        self, consumer: QueueConsumer, *, after: int, limit: int
+    ) -> list[WorkMessage | InvalidWorkMessage]:
         """Those that the consumer has delivered at least once and that are still there: a page."""
-        page: list[WorkMessage | NoWork] = []
-        while len(page) < most:
+        page: list[WorkMessage | InvalidWorkMessage] = []
+        while len(page) < limit:
             found = await stored_message.next_from(
                 self._connection, WORK, consumer.subject, after + 1
             )
@@ -105,7 +105,7 @@ class WorkMessages:
             after = found.sequence
         return page
 
-    async def delete(self, message: WorkMessage | NoWork) -> None:
+    async def delete(self, message: WorkMessage | InvalidWorkMessage) -> None:
         await stored_message.delete(self._connection, WORK, message.sequence)
 
     async def put_back(self, job: JobAddress, run: int) -> bool:
@@ -114,12 +114,12 @@ class WorkMessages:
         Guarded by the server, so that any number of processes may try (design D18).
         """
         first = await stored_message.at_sequence(self._connection, LOG, run)
-        said = None if first is None else subjects.parse(first.subject)
+        parsed = None if first is None else subjects.parse(first.subject)
         if (
             first is None
-            or not isinstance(said, subjects.LifecycleSubject)
-            or said.job != job
-            or said.kind not in ENQUEUING
+            or not isinstance(parsed, subjects.LifecycleSubject)
+            or parsed.job != job
+            or parsed.kind not in ENQUEUING
         ):
             log.error(
                 "job %s cannot be put back to work: the event that began its run, %s, is not in "
@@ -132,7 +132,7 @@ class WorkMessages:
         headers = {
             name: value
             for name, value in first.headers.items()
-            if not name.lower().startswith(_OF_THE_SERVER)
+            if not name.lower().startswith(_SERVER_HEADER_PREFIX)
         }
         headers |= {h.RUN_SEQUENCE: str(run), h.EXPECTED_SEQUENCE: "0"}
         return await self._publish(subjects.work(job), first.data, headers)
@@ -140,26 +140,28 @@ class WorkMessages:
     async def _publish(self, subject: str, data: bytes, headers: dict[str, str]) -> bool:
         """An answer that is lost, or "not now", leaves it to the next look."""
         try:
-            message = await self._connection.ask(
+            message = await self._connection.request(
                 subject, data, headers=headers, timeout=api.TIMEOUT
             )
         except NoResponders:
             raise InfrastructureMissing(f"stream {WORK}") from None
         except ConnectionLost as error:
             raise NotConfirmed(subject, api.TIMEOUT) from error
-        answer = read_answer(subject, message)
+        answer = read_pub_ack(subject, message)
         return not isinstance(answer, Refused) and answer is not None
 
 
-def _read(stored: StoredMessage) -> WorkMessage | NoWork:
+def _read(stored: StoredMessage) -> WorkMessage | InvalidWorkMessage:
     parsed, run = subjects.parse(stored.subject), h.source_sequence(stored.headers)
     if not isinstance(parsed, subjects.WorkSubject) or run is None:
-        return NoWork(stored.sequence, stored.stored_at, "it names no job, or no event of the log")
+        return InvalidWorkMessage(
+            stored.sequence, stored.stored_at, "it names no job, or no event of the log"
+        )
     entry = wire.decode(stored.data, expected=parsed.job, sequence=run)
     if isinstance(entry, Undecodable):
-        return NoWork(stored.sequence, stored.stored_at, entry.reason)
+        return InvalidWorkMessage(stored.sequence, stored.stored_at, entry.reason)
     if not isinstance(entry.event, Begun):
         reason = f"a {entry.event.kind} event begins no run"
-        return NoWork(stored.sequence, stored.stored_at, reason)
+        return InvalidWorkMessage(stored.sequence, stored.stored_at, reason)
     identity = work_identity(stored.sequence, stored.stored_ns)
     return WorkMessage(parsed.job, run, entry.event, stored.sequence, identity, stored.stored_at)

@@ -28,19 +28,19 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 PULL_SECONDS: Final = 5.0
-PULL_SLACK_SECONDS: Final = 2.0
-_GONE: Final = frozenset({"Consumer Deleted", "Stream Deleted"})
+PULL_GRACE_SECONDS: Final = 2.0
+_GONE_DESCRIPTIONS: Final = frozenset({"Consumer Deleted", "Stream Deleted"})
 
 
 @dataclass(slots=True)
 class _Pull:
     """One request for deliveries, and how many of them may still come, by our books."""
 
-    owed: int
+    outstanding: int
     deadline: float
 
 
-class WorkQueue:
+class WorkPuller:
     """Asks for exactly as many deliveries as it is told there is room for.
 
     `receive` gets each delivery, and None when a pull ended or nothing more is owed.
@@ -59,7 +59,7 @@ class WorkQueue:
         self._monotonic = monotonic
         self._lease_seconds = queue.ack_wait.total_seconds()
         self.malformed = 0
-        self.owed = 0
+        self.outstanding = 0
         self.is_gone = False
         self._connection = connection
         self._receive = receive
@@ -68,7 +68,7 @@ class WorkQueue:
         self._inbox = connection.new_inbox()
         self._subscription: Subscription | None = None
         self._pulls: dict[str, _Pull] = {}
-        self._asks = 0
+        self._last_token = 0
         self._loop = asyncio.get_running_loop()
 
     async def open(self) -> None:
@@ -83,21 +83,21 @@ class WorkQueue:
         """The contract of this worker's queue, as the consumer should carry it."""
         return str(self._config["metadata"][CONTRACT])
 
-    async def carried_contract(self) -> str | None:
+    async def recorded_contract(self) -> str | None:
         """The one that the consumer carries: of the worker that started last."""
         call = f"CONSUMER.INFO.{WORK}.{self._config['name']}"
         info = await api.request(self._connection, call)
-        carried: str | None = (info["config"].get("metadata") or {}).get(CONTRACT)
-        return carried
+        recorded: str | None = (info["config"].get("metadata") or {}).get(CONTRACT)
+        return recorded
 
     @property
-    def is_listening(self) -> bool:
+    def is_subscribed(self) -> bool:
         return self._subscription is not None
 
-    async def listen(self) -> None:
+    async def subscribe(self) -> None:
         if self._subscription is None:
             subject = f"{self._inbox}.*"
-            self._subscription = await self._connection.subscribe(subject, self._take)
+            self._subscription = await self._connection.subscribe(subject, self._on_message)
 
     async def unsubscribe(self) -> None:
         """Without a listener the server drops what was asked for, so nothing comes any more.
@@ -109,15 +109,15 @@ class WorkQueue:
             await self._connection.drain(subscription)
             self.forget_pulls()
 
-    def ask(self, count: int) -> None:
+    def request(self, count: int) -> None:
         """For so many deliveries, unless that would take waiting."""
-        self._asks += 1
-        token = str(self._asks)
+        self._last_token += 1
+        token = str(self._last_token)
         body = b'{"batch":%d,"expires":%d}' % (count, int(PULL_SECONDS * 1e9))
-        if self._connection.publish_now(self._next, body, reply=f"{self._inbox}.{token}"):
-            until = self._loop.time() + PULL_SECONDS + PULL_SLACK_SECONDS
-            self._pulls[token] = _Pull(count, until)
-            self.owed += count
+        if self._connection.publish_nowait(self._next, body, reply=f"{self._inbox}.{token}"):
+            deadline = self._loop.time() + PULL_SECONDS + PULL_GRACE_SECONDS
+            self._pulls[token] = _Pull(count, deadline)
+            self.outstanding += count
 
     async def backlog(self) -> int:
         """Messages nobody has been given yet."""
@@ -127,7 +127,7 @@ class WorkQueue:
     def forget_pulls(self) -> None:
         """After a reconnect: the server has dropped what the old connection asked for."""
         self._pulls.clear()
-        self.owed = 0
+        self.outstanding = 0
 
     def forget_overdue_pulls(self) -> None:
         """A pull that neither delivered nor ended in time was lost on the way."""
@@ -135,42 +135,42 @@ class WorkQueue:
         for token in [token for token, pull in self._pulls.items() if pull.deadline <= now]:
             self._end_pull(token)
 
-    def _take(self, message: Message) -> None:
+    def _on_message(self, message: Message) -> None:
         if message.status is not None:
             self._end_pull(message.subject.rsplit(".", 1)[-1], read_undelivered(message.headers))
-            self.is_gone = self.is_gone or _says_gone(message)
-            if not _says_too_many(message):
+            self.is_gone = self.is_gone or _is_gone_status(message)
+            if not _is_too_many_pulls(message):
                 self._receive(None)
             return
-        self._owe_less(1)
+        self._count_received(1)
         delivery = read_delivery(self._connection, message, self._lease_seconds, self._monotonic)
         if isinstance(delivery, Delivery):
             self._receive(delivery)
         else:
-            self._drop(message, delivery)
-        if self.owed == 0:
+            self._reject(message, delivery)
+        if self.outstanding == 0:
             self._receive(None)
 
     def _end_pull(self, token: str, undelivered: int | None = None) -> None:
         """What the server says of it counts, and not what is in our books."""
         pull = self._pulls.pop(token, None)
-        booked = 0 if pull is None else pull.owed
-        self.owed -= booked
+        expected = 0 if pull is None else pull.outstanding
+        self.outstanding -= expected
         if undelivered is not None:
-            self._owe_less(undelivered - booked)
+            self._count_received(undelivered - expected)
 
-    def _owe_less(self, count: int) -> None:
+    def _count_received(self, count: int) -> None:
         """A delivery keeps its stored subject, so it names no pull: the oldest is taken for it."""
         while count and self._pulls:
             token, pull = next(iter(self._pulls.items()))
-            fewer = min(count, pull.owed)
-            pull.owed -= fewer
-            self.owed -= fewer
-            count -= fewer
-            if pull.owed == 0:
+            received = min(count, pull.outstanding)
+            pull.outstanding -= received
+            self.outstanding -= received
+            count -= received
+            if pull.outstanding == 0:
                 del self._pulls[token]
 
-    def _drop(self, message: Message, reason: str) -> None:
+    def _reject(self, message: Message, reason: str) -> None:
         self.malformed += 1
         log.warning(
             "a work message on %s that is no job was dropped: %s",
@@ -181,14 +181,14 @@ class WorkQueue:
         answer = answer_bytes(Term(reason))
         if answer is not None and message.reply:
             # Not sent: it comes once more, and is dropped then.
-            self._connection.publish_now(message.reply, answer)
+            self._connection.publish_nowait(message.reply, answer)
 
 
-def _says_gone(message: Message) -> bool:
+def _is_gone_status(message: Message) -> bool:
     """Nobody is there to be asked, or the server says so."""
-    return message.status == "503" or message.headers.get("Description") in _GONE
+    return message.status == "503" or message.headers.get("Description") in _GONE_DESCRIPTIONS
 
 
-def _says_too_many(message: Message) -> bool:
+def _is_too_many_pulls(message: Message) -> bool:
     """Of pulls that wait (512 of a consumer): whoever asks again at once is told so at once."""
     return message.headers.get("Description", "").startswith("Exceeded MaxWaiting")

@@ -16,7 +16,7 @@ from trellis_jobs.jetstream.work.consumer_info import (
     QueueConsumer,
     QueueConsumers,
 )
-from trellis_jobs.jetstream.work.consumer_setup import drift, unfit
+from trellis_jobs.jetstream.work.consumer_setup import incompatible_settings, outdated_settings
 from trellis_jobs.model import subjects
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from trellis_jobs.jetstream.client.connection import Connection
 
 # How far ahead a pause ends that is to end now: longer than a request takes.
-_MOMENTS: Final = tuple(timedelta(milliseconds=ms) for ms in (50, 250, 1000))
+_RESUME_DELAYS: Final = tuple(timedelta(milliseconds=ms) for ms in (50, 250, 1000))
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,16 +48,16 @@ class ServerQueue:
         """As its service has told it; raises DeclarationError where it cannot be read."""
         return read_note(self._metadata, self.service, self.job_type)
 
-    def told(self) -> dict[str, Any] | None:
+    def manifest_entry(self) -> dict[str, Any] | None:
         """Its part of a manifest; raises DeclarationError where it cannot be read."""
         return told_entry(self._metadata, self.service, self.job_type)
 
-    def differs_from(self, declared: JobType[Any, Any], *, elsewhere: bool) -> list[str]:
-        """`elsewhere`: declared in code, so that what the server was told may be another."""
+    def settings_drift(self, declared: JobType[Any, Any], *, from_code: bool) -> list[str]:
+        """`from_code`: declared in code, so that what the server was told may be another."""
         desired = queue_consumer(self.service, declared)
-        if not elsewhere:
+        if not from_code:
             del desired["metadata"]
-        return unfit(desired, self.config) + drift(desired, self.config)
+        return incompatible_settings(desired, self.config) + outdated_settings(desired, self.config)
 
     @property
     def _metadata(self) -> Mapping[str, str]:
@@ -84,7 +84,7 @@ async def find_queue(connection: Connection, service: str, job_type: str) -> Ser
     return queue if queue and (queue.service, queue.job_type) == (service, job_type) else None
 
 
-async def oldest_waiting(connection: Connection, queue: ServerQueue) -> datetime | None:
+async def oldest_pending(connection: Connection, queue: ServerQueue) -> datetime | None:
     """When the first that nobody has been given yet came into the work queue."""
     if queue.consumer.pending == 0:
         return None
@@ -113,9 +113,9 @@ async def resume(connection: Connection, features: Features, queue: ServerQueue)
         raise ServerTooOld("pausing a queue", "2.11", features.version)
     if not queue.consumer.is_paused:
         return
-    for moment in _MOMENTS:
+    for delay in _RESUME_DELAYS:
         info = await api.request(connection, f"CONSUMER.INFO.{WORK}.{queue.config['name']}")
-        until = datetime.fromisoformat(str(info["ts"])) + moment
+        until = datetime.fromisoformat(str(info["ts"])) + delay
         body = {"pause_until": until.isoformat()}
         if (await api.request(connection, _pause_call(queue), body)).get("paused"):
             return
