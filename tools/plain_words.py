@@ -25,6 +25,7 @@ CHECKED: Final = (
     "docs/guides/developing.md",
     "docs/guides/errors-and-retries.md",
     "docs/guides/keyed-limits.md",
+    "docs/guides/running-the-admin.md",
     "docs/guides/writing-jobs.md",
     "docs/performance.md",
     "docs/reliability.md",
