@@ -13,6 +13,7 @@ import aiosqlite
 
 from jobs_admin.actions.job_actions import Actions
 from jobs_admin.actions.job_keys import JobKeys
+from jobs_admin.actions.key_buckets import KeyBuckets
 from jobs_admin.actions.key_leases import Leases
 from jobs_admin.actions.key_names import KeyNames
 from jobs_admin.api.errors import ProjectionMissing, ProjectionUnavailable, ProjectionUnusable
@@ -49,7 +50,6 @@ from trellis_jobs.jetstream.client.rpc import RpcServer
 from trellis_jobs.jetstream.client.server_clock import ServerClock
 from trellis_jobs.jetstream.client.startup import Startup
 from trellis_jobs.jetstream.control.records import ControlRecords
-from trellis_jobs.jetstream.keys.scan import KeyChanges
 from trellis_jobs.jetstream.log.event_log import EventLog
 from trellis_jobs.jetstream.log.feed import LogFeed
 from trellis_jobs.jetstream.log.history import Histories
@@ -172,7 +172,7 @@ def _methods(parts: _Parts, runner: Runner) -> Mapping[str, Method]:
             readers=readers,
             progress=progress,
             keys=keys,
-            names=KeyNames(KeyChanges(parts.connection)),
+            names=KeyNames(parts.connection),
             clock=parts.clock,
             largest_answer=largest_answer,
         ).table(),
@@ -261,7 +261,8 @@ async def _assemble(
     events = EventLog(connection, features, Histories(connection, deletes_consumers=True))
     clock = ServerClock(connection, around.monotonic)
     await clock.now()
-    keys = JobKeys(connection, events, Leases(clock, around.monotonic), around.now)
+    leases, buckets = Leases(clock, around.monotonic), KeyBuckets(connection, around.monotonic)
+    keys = JobKeys(connection, events, leases, buckets, around.now)
     return _Parts(
         config=config,
         around=around,

@@ -12,7 +12,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from jobs_admin.actions.guarded_append import GuardedAppender, said_of
-from trellis_jobs.errors import JobsError
+from jobs_admin.actions.key_buckets import KeyBucketNotPermitted
+from trellis_jobs.errors import JobsError, NotPermitted
 from trellis_jobs.jetstream.keys.bucket import KeyBucket
 from trellis_jobs.jetstream.keys.read import read_key
 from trellis_jobs.key_errors import KeyStateMalformed
@@ -23,7 +24,7 @@ from trellis_jobs.model.identity import JobAddress
 from trellis_jobs.model.job_errors import Interruption, JobError
 from trellis_jobs.model.keys import slots as key_slots
 from trellis_jobs.model.keys.fencing import EndAsStale, fence
-from trellis_jobs.model.keys.state import KeyAddress, KeyState, Slot, Waiting
+from trellis_jobs.model.keys.state import KEYS_BUCKET, KeyAddress, KeyState, Slot, Waiting
 from trellis_jobs.model.values import replace
 from trellis_jobs.wire.keys import Malformed
 
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from datetime import datetime, timedelta
 
+    from jobs_admin.actions.key_buckets import KeyBuckets
     from jobs_admin.actions.key_leases import HeldKey, Leases
     from trellis_jobs.jetstream.client.connection import Connection
     from trellis_jobs.jetstream.keys.read import StoredKey
@@ -69,13 +71,25 @@ class JobKeys:
         connection: Connection,
         events: EventLog,
         leases: Leases,
+        buckets: KeyBuckets,
         now: Callable[[], datetime],
     ) -> None:
         self.leases = leases
+        self.buckets = buckets
         self._connection = connection
         self._bucket = KeyBucket(connection, now)
         self._verdicts = GuardedAppender(connection, events)
         self._now = now
+
+    async def key_of(self, job: JobAddress, held: Concurrency | None) -> KeyAddress | None:
+        """The key under which the job was let in, if it was under any.
+
+        Where nothing says which bucket the queue uses, it is taken to be the usual one.
+        """
+        if held is None or not is_key_hash(held.key_hash):
+            return None
+        bucket = await self.buckets.of(job.service, job.job_type) or KEYS_BUCKET
+        return KeyAddress(job.service, job.job_type, held.key_hash, bucket)
 
     async def read(self, key: KeyAddress) -> KeyState | None:
         """As it is in the bucket, under the limits that are written there."""
@@ -93,11 +107,10 @@ class JobKeys:
         Its slot, if it has one, is left to its worker: the handler may still be tidying up. What
         a dead worker leaves is dropped once its lease is over.
         """
-        key = key_of(job, held)
-        if key is None:
-            return
         try:
-            await self._apply(key, lambda state: key_slots.withdraw(state, job.job_id))
+            key = await self.key_of(job, held)
+            if key is not None:
+                await self._apply(key, lambda state: key_slots.withdraw(state, job.job_id))
         except JobsError as error:
             log.warning(
                 "job %s is over but was not removed from its key; key repair does that: %s",
@@ -112,9 +125,6 @@ class JobKeys:
         A key without a state has nobody to wait for, and its limits are not known. Without its
         place a job may still run, so trouble with the key does not stop it.
         """
-        key = key_of(retried.job, retried.concurrency)
-        if key is None:
-            return
         waiting = Waiting(
             job_id=retried.job.job_id,
             created_at=retried.at,
@@ -122,7 +132,9 @@ class JobKeys:
             context=retried.context,
         )
         try:
-            await self._apply(key, lambda state: key_slots.Removed(_wait_anew(state, waiting)))
+            key = await self.key_of(retried.job, retried.concurrency)
+            if key is not None:
+                await self._apply(key, lambda state: key_slots.Removed(_wait_anew(state, waiting)))
         except JobsError as error:
             log.warning(
                 "job %s could not be added to its key, and runs without a place in its queue: %s",
@@ -187,7 +199,10 @@ class JobKeys:
         )
 
     async def _stored(self, key: KeyAddress) -> StoredKey | None:
-        found = await read_key(self._connection, key)
+        try:
+            found = await read_key(self._connection, key)
+        except NotPermitted as refused:
+            raise KeyBucketNotPermitted(key.bucket, refused) from refused
         if isinstance(found, Malformed):
             raise KeyStateMalformed(key.hash, subjects.key_state(key), found.reason)
         return found
@@ -200,13 +215,6 @@ class JobKeys:
 
 def is_key_hash(text: str) -> bool:
     return _HASH.fullmatch(text) is not None
-
-
-def key_of(job: JobAddress, held: Concurrency | None) -> KeyAddress | None:
-    """The key under which the job was let in, if it was under any."""
-    if held is None or not is_key_hash(held.key_hash):
-        return None
-    return KeyAddress(job.service, job.job_type, held.key_hash)
 
 
 def _wait_anew(state: KeyState, waiting: Waiting) -> KeyState:

@@ -50,10 +50,9 @@ class Full(Fault):
 class NotFound(Fault):
     type = "NotFoundError"
 
-    def __init__(self, job_id: str, *, resource: str = "Job") -> None:
-        super().__init__(
-            f"there is no {resource.lower()} {job_id}", resource=resource, jobId=job_id
-        )
+    def __init__(self, job_id: str, *, resource: str = "Job", why: str = "") -> None:
+        message = f"there is no {resource.lower()} {job_id}" + (f": {why}" if why else "")
+        super().__init__(message, resource=resource, jobId=job_id)
 
 
 class Invalid(Fault):

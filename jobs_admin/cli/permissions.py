@@ -152,7 +152,7 @@ class Who:
     def _hosts(self, contracts: Sequence[ServiceContract]) -> Iterator[NatsUser]:
         if self.admin:
             name = _named(self.name or SERVICE_NAME)
-            yield NatsUser(name, grants.of_admin(name))
+            yield NatsUser(name, grants.of_admin(name, contracts))
         if self.provisioner:
             name = _named(self.name or "provisioner")
             yield NatsUser(name, grants.of_provisioner(name, contracts))

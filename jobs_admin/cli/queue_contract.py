@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any, Final
 
@@ -15,7 +15,7 @@ from jobs_admin.cli.queue_names import QueueName
 from jobs_admin.cli.service_loader import load_service
 from trellis_jobs.contract.declaration import JobType, ServiceContract
 from trellis_jobs.contract.manifest import from_manifest, restated
-from trellis_jobs.errors import DeclarationError
+from trellis_jobs.errors import DeclarationError, NotPermitted
 from trellis_jobs.jetstream.client.connection import Connection
 from trellis_jobs.jetstream.work.queues import ServerQueue, find_queue, list_queues
 
@@ -56,7 +56,10 @@ class ContractSource:
 
     async def queue(self, connection: Connection, name: QueueName) -> JobType[Any, Any]:
         declared = self._declared()
-        return await _told(connection, name) if declared is None else _of(declared, name)
+        if declared is None:
+            return await _told(connection, name)
+        queue = _of(declared, name)
+        return queue if self.contract is None else await _with_bucket(connection, name, queue)
 
     def _declared(self) -> ServiceContract | None:
         if self.contract is not None:
@@ -118,6 +121,24 @@ async def _told(connection: Connection, name: QueueName) -> JobType[Any, Any]:
             f"or may not: {_OTHERWISE}"
         )
     return contract
+
+
+async def _with_bucket(
+    connection: Connection, name: QueueName, queue: JobType[Any, Any]
+) -> JobType[Any, Any]:
+    """A manifest does not say in which bucket the keys are: the queue's consumer does."""
+    if queue.key_policy is None:
+        return queue
+    try:
+        found = await find_queue(connection, name.service, name.job_type)
+    except NotPermitted:
+        return queue
+    bucket = found.keys_bucket if found is not None else None
+    return (
+        queue
+        if bucket is None
+        else replace(queue, key_policy=replace(queue.key_policy, bucket=bucket))
+    )
 
 
 def _of(declared: ServiceContract, name: QueueName) -> JobType[Any, Any]:

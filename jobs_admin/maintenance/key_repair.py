@@ -6,7 +6,7 @@ Whoever meets such an entry removes it; but a key that nobody asks for meets nob
 from __future__ import annotations
 
 import logging
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING, Final
 
@@ -22,9 +22,9 @@ if TYPE_CHECKING:
 
     from jobs_admin.actions.guarded_append import GuardedAppender
     from jobs_admin.actions.job_keys import JobKeys
+    from jobs_admin.maintenance.occupied_keys import OccupiedKeys
     from jobs_admin.maintenance.pace import Pace
     from jobs_admin.reads.readers import Readers
-    from trellis_jobs.jetstream.keys.scan import KeyChanges
     from trellis_jobs.model.job_status import JobStatus
     from trellis_jobs.model.keys.state import KeyAddress, KeyState, Slot
 
@@ -89,11 +89,10 @@ class KeyRepair:
     readers: Readers
     verdicts: GuardedAppender
     keys: JobKeys
-    changes: KeyChanges
+    occupied: OccupiedKeys
     now: Callable[[], datetime]
     is_caught_up: Callable[[], Awaitable[bool]]
     pace: Pace
-    _busy: dict[KeyAddress, KeyState] = field(default_factory=dict)
     _doubtful: frozenset[JobAddress] = frozenset()
 
     async def sweep(self) -> None:
@@ -102,32 +101,22 @@ class KeyRepair:
         Once means nothing: a job leaves its key a moment after its end. So while work runs, the log
         is asked only about jobs that stay.
         """
-        await self._read_changes()
-        self.keys.leases.look_at_all(self._busy)
+        await self.occupied.update()
+        self.keys.leases.look_at_all(self.occupied.states)
         doubtful = frozenset(await self._not_live())
         lasting = doubtful & self._doubtful
         self._doubtful = doubtful
         keys: dict[KeyAddress, list[JobAddress]] = {}
-        for key, state in self._busy.items() if lasting else ():
+        for key, state in self.occupied.states.items() if lasting else ():
             stayed = [job for job in _jobs_in(key, state) if job in lasting]
             if stayed:
                 keys[key] = stayed
         await self.pace.each(self._repair, list(keys.items()))
 
-    async def _read_changes(self) -> None:
-        are_all, changed = await self.changes.since_last()
-        if are_all:
-            self._busy.clear()
-        for key, state in changed.items():
-            if state is None or not (state.active or state.queued):
-                self._busy.pop(key, None)
-            else:
-                self._busy[key] = state
-
     async def _not_live(self) -> set[JobAddress]:
         """Jobs that the projection knows to be over, or that it lacks though it is caught up."""
         queues: dict[tuple[str, str], set[str]] = {}
-        for key, state in self._busy.items():
+        for key, state in self.occupied.states.items():
             queue = queues.setdefault((key.service, key.job_type), set())
             queue |= judgeable(state, self.keys.leases.over(key), self.now())
         knows_all = any(queues.values()) and await self.is_caught_up()
@@ -141,7 +130,7 @@ class KeyRepair:
 
     async def _repair(self, doubted: tuple[KeyAddress, list[JobAddress]]) -> None:
         key, jobs = doubted
-        state = self._busy[key]
+        state = self.occupied.states[key]
         statuses: dict[str, JobStatus | None] = {}
         for job in jobs:
             latest = await self.verdicts.current(job)

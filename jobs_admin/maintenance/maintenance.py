@@ -16,11 +16,11 @@ from jobs_admin.maintenance.advisories import Advisories
 from jobs_admin.maintenance.exhausted_jobs import Burials
 from jobs_admin.maintenance.janitor import Janitor
 from jobs_admin.maintenance.key_repair import KeyRepair
+from jobs_admin.maintenance.occupied_keys import OccupiedKeys
 from jobs_admin.maintenance.pace import Pace
 from jobs_admin.maintenance.reconciliation import Reconciliation
 from jobs_admin.maintenance.stuck_messages import StuckMessages
 from jobs_admin.maintenance.worker_liveness import Absences
-from trellis_jobs.jetstream.keys.scan import KeyChanges
 from trellis_jobs.jetstream.log.presence import Presence
 from trellis_jobs.jetstream.work.advisory_feed import AdvisoryFeed
 from trellis_jobs.jetstream.work.consumer_info import QueueConsumers
@@ -111,7 +111,7 @@ class Upkeep:
             readers=self.readers,
             verdicts=verdicts,
             keys=self.keys,
-            changes=KeyChanges(self.connection),
+            occupied=OccupiedKeys(self.connection, self.keys.buckets),
             now=self.around.now,
             is_caught_up=self.progress.is_at_the_end,
             pace=Pace(self._position),

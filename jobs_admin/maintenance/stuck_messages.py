@@ -13,9 +13,9 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
-from jobs_admin.actions.job_keys import key_of
 from jobs_admin.maintenance.exhausted_jobs import Exhausted, stands_for
 from jobs_admin.maintenance.gather_limited import abreast
+from trellis_jobs.errors import JobsError
 from trellis_jobs.jetstream.work.messages import WorkMessage
 from trellis_jobs.model.states import JobState
 
@@ -140,8 +140,11 @@ class StuckMessages:
             return False
         if status.state is JobState.ACTIVE:
             return not await self._is_abandoned(message, status.owner, consumer)
-        key = key_of(message.job, message.begun.concurrency)
-        state = None if key is None else await self.keys.read(key)
+        try:
+            key = await self.keys.key_of(message.job, message.begun.concurrency)
+            state = None if key is None else await self.keys.read(key)
+        except JobsError:
+            return True  # A key that cannot be read may be full.
         return may_be_waiting(status, message.job.job_id, state, consumer.at)
 
     async def _is_abandoned(

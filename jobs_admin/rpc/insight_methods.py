@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import orjson
 
-from jobs_admin.actions.job_keys import key_of
+from jobs_admin.actions.key_buckets import KeyBucketNotPermitted
 from jobs_admin.api import inputs
 from jobs_admin.api.error_envelope import NotFound
 from jobs_admin.explain.explain import explain
@@ -144,12 +144,12 @@ class InsightMethods:
         )
 
     async def _held_key(self, job: Job) -> HeldKey | None:
-        key = key_of(job.address, job.run.concurrency)
-        if key is None or job.state not in _WAITING:
+        if job.state not in _WAITING:
             return None
         try:
-            return await self.keys.look(key)
-        except KeyStateMalformed:
+            key = await self.keys.key_of(job.address, job.run.concurrency)
+            return None if key is None else await self.keys.look(key)
+        except (KeyStateMalformed, KeyBucketNotPermitted):
             return None
 
     async def _work_of(self, job: Job) -> int | None:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 import orjson
 
 from jobs_admin.actions.job_keys import NoSlot, Released, StillRenewed, is_key_hash
+from jobs_admin.actions.key_buckets import KeyBucketNotPermitted
 from jobs_admin.api import inputs
 from jobs_admin.api.error_envelope import Invalid, NotFound
 from jobs_admin.api.errors import Issue
@@ -16,8 +17,9 @@ from jobs_admin.reads import keys as reads
 from jobs_admin.reads.read_your_writes import caught_up, showing_what_was_done
 from jobs_admin.rpc.pages import page_json
 from jobs_admin.rpc.router import Method
+from trellis_jobs.errors import NotPermitted
 from trellis_jobs.model.durations import format_duration
-from trellis_jobs.model.keys.state import KeyAddress, KeyState, Slot
+from trellis_jobs.model.keys.state import KEYS_BUCKET, KeyAddress, KeyState, Slot
 from trellis_jobs.wire.fields import add_present
 
 if TYPE_CHECKING:
@@ -95,9 +97,11 @@ class KeyMethods:
 
         Of a key whose jobs have left the log, only the bucket knows the name.
         """
+        named = await self.keys.buckets.of(asked.service, asked.type)
+        bucket = named or KEYS_BUCKET
         found = await reads.hashes(self.readers, asked.service, asked.type, asked.key)
         if not found and not is_key_hash(asked.key):
-            found = await self.names.hashes(asked.service, asked.type, asked.key)
+            found = await self._hashes_in(bucket, asked)
         if len(found) > 1:
             problem = (
                 f"{len(found)} keys of {asked.service}/{asked.type} read {asked.key!r}: "
@@ -108,10 +112,16 @@ class KeyMethods:
             found = [asked.key]
         state = None
         if found and is_key_hash(found[0]):
-            state = await self.keys.read(KeyAddress(asked.service, asked.type, found[0]))
+            state = await self.keys.read(KeyAddress(asked.service, asked.type, found[0], bucket))
         if state is None:
-            raise NotFound(f"{asked.service}/{asked.type}/{asked.key}", resource="Key")
+            raise _no_key(asked, named)
         return state
+
+    async def _hashes_in(self, bucket: str, asked: inputs.KeyInput) -> list[str]:
+        try:
+            return await self.names.hashes(asked.service, asked.type, asked.key, bucket)
+        except NotPermitted as refused:
+            raise KeyBucketNotPermitted(bucket, refused) from refused
 
     async def _shown(self, state: KeyState) -> dict[str, Any]:
         now = await self.clock.now()
@@ -129,6 +139,7 @@ class KeyMethods:
             "staleTakeoverCount": state.stale_takeovers,
             "maxActive": state.max_active,
             "maxQueuedPerKey": state.max_queued,
+            "bucket": state.address.bucket,
         }
         reason = await reads.latest_policy_reason(self.readers, state)
         add_present(body, latestPolicyReason=reason, updatedAt=state.updated_at)
@@ -157,6 +168,18 @@ def _slot_json(slot: Slot, now: datetime) -> dict[str, Any]:
         "heartbeatAgeMs": max(0, (now - slot.heartbeat_at) // _MILLISECOND),
         "leaseExpiresAt": slot.expires_at,
     }
+
+
+def _no_key(asked: inputs.KeyInput, bucket: str | None) -> NotFound:
+    """`bucket` is None when nothing says in which one the queue keeps its keys."""
+    if bucket is not None:
+        why = f"nothing of it is in bucket {bucket}, in which the queue keeps its keys"
+    else:
+        why = (
+            f"nothing of it is in bucket {KEYS_BUCKET}; the queue may keep its keys in another "
+            "one, which its consumer would name: start a worker of the queue"
+        )
+    return NotFound(f"{asked.service}/{asked.type}/{asked.key}", resource="Key", why=why)
 
 
 def _still_renewed(asked: inputs.ReleaseInput, slot: Slot, left: timedelta) -> Invalid:

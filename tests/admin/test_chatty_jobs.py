@@ -15,6 +15,7 @@ from jobs_admin.actions.guarded_append import GuardedAppender
 from jobs_admin.actions.job_actions import ActionRequest, Actions, cancel, legal_from
 from jobs_admin.actions.job_follower import JobFollower
 from jobs_admin.actions.job_keys import JobKeys
+from jobs_admin.actions.key_buckets import KeyBuckets
 from jobs_admin.actions.key_leases import Leases
 from jobs_admin.api.errors import JobKeepsMoving
 from jobs_admin.maintenance import janitor
@@ -43,7 +44,8 @@ BETWEEN_NOTES = 0.1
 def keys_of(raw: Probe) -> JobKeys:
     monotonic = Environment().monotonic
     leases = Leases(ServerClock(raw.connection, monotonic), monotonic)
-    return JobKeys(raw.connection, raw.events, leases, utc_now)
+    buckets = KeyBuckets(raw.connection, monotonic)
+    return JobKeys(raw.connection, raw.events, leases, buckets, utc_now)
 
 
 async def with_notes(raw: Probe, job: JobAddress) -> Head:

@@ -15,6 +15,7 @@ import pytest
 
 from jobs_admin.actions.guarded_append import GuardedAppender
 from jobs_admin.actions.job_keys import JobKeys
+from jobs_admin.actions.key_buckets import KeyBuckets
 from jobs_admin.actions.key_leases import Leases
 from jobs_admin.maintenance.exhausted_jobs import Burials, Exhausted, plan_death, stands_for
 from jobs_admin.maintenance.stuck_messages import (
@@ -465,7 +466,8 @@ async def test_a_job_without_a_limit_survives_thirty_shutdowns(
 
 def keys_of(raw: Probe) -> JobKeys:
     leases = Leases(ServerClock(raw.connection, monotonic), monotonic)
-    return JobKeys(raw.connection, raw.events, leases, utc_now)
+    buckets = KeyBuckets(raw.connection, monotonic)
+    return JobKeys(raw.connection, raw.events, leases, buckets, utc_now)
 
 
 def watcher(raw: Probe, clock: list[float]) -> StuckMessages:

@@ -170,6 +170,7 @@ NEVER: Final[Mapping[str, tuple[str, ...]]] = {
         "jobs_admin.maintenance.reconciliation:Reconciliation._check_some:self._check",
     ),
     "a read, of a key whose job has a delivery limit": (
+        "jobs_admin.maintenance.stuck_messages:StuckMessages._is_in_hand:self.keys.key_of",
         "jobs_admin.maintenance.stuck_messages:StuckMessages._is_in_hand:self.keys.read",
     ),
 }

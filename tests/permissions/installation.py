@@ -18,7 +18,8 @@ from trellis_jobs.jetstream.client.connect_options import API_PREFIX, ConnectOpt
 from trellis_jobs.jetstream.client.connection import Connection
 
 SHAPES: Final = ("users", "accounts")
-SERVICES: Final = tuple(f"tests.permissions.services:{name}" for name in ("house", "garden"))
+NAMES: Final = ("house", "garden", "orchard")
+SERVICES: Final = tuple(f"tests.permissions.services:{name}" for name in NAMES)
 WHO: Final = (
     *(word for service in SERVICES for word in ("--service", service)),
     *("--operator", "reader=read", "--operator", "changer=mutate", "--operator", "watcher=stream"),
@@ -28,7 +29,7 @@ WHO: Final = (
 # Those whom nobody holds to anything: one sees it all, one is alone in the account of the garden.
 ROOT_USER: Final = "root"
 CARELESS: Final = "careless"
-KNOW_THEIR_INBOX: Final = ("house", "garden", "jobs-admin")
+KNOW_THEIR_INBOX: Final = (*NAMES, "jobs-admin")
 # What a service asks in vain when it starts: it goes on with what an operator made.
 ASKED_IN_VAIN: Final = re.compile(r"\$JS\.(PLATFORM\.)?API\.(INFO|STREAM\.INFO\.JOBS)")
 

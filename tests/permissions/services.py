@@ -1,4 +1,7 @@
-"""Two services that share a server and must not reach each other: a house and its garden."""
+"""Services that share a server and must not reach each other: a house and its garden.
+
+And an orchard, whose keys are in a bucket of its own, as beside runtimes of other languages.
+"""
 
 from __future__ import annotations
 
@@ -6,13 +9,14 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Final
 
 from pydantic import BaseModel
 
 from tests.support.facts import until
 from trellis_jobs import (
     ActiveJob,
+    Bindings,
     JobRef,
     Jobs,
     KeyConcurrency,
@@ -50,6 +54,34 @@ class GardenJobs(Jobs, service="garden"):
     keyed = job(Chore, str, ack_wait=1, key=KeyConcurrency(["room", "/room"]))
 
 
+class OrchardJobs(Jobs, service="orchard"):
+    keyed = job(
+        Chore,
+        str,
+        concurrency=10,
+        ack_wait=1,
+        shared=True,
+        key=KeyConcurrency(["room", "/room"], stale_policy="block"),
+        queue=QueueDepth(max_queued_per_key=1),
+    )
+
+
+ORCHARD_BUCKET: Final = "JOBS_KEYS_orchard"
+IN_THE_ORCHARD: Final = Bindings.from_json(
+    {
+        "namespace": "orchard",
+        "keysBucket": ORCHARD_BUCKET,
+        "queues": {
+            "keyed": {
+                "publishPrefix": "trellis.jobs.orchard.keyed",
+                "workSubject": "trellis.work.orchard.keyed",
+                "consumerName": "orchard-keyed",
+            }
+        },
+    }
+)
+
+
 class ChangedHouseJobs(Jobs, service="house"):
     """Fewer tries than the jobs that wait were promised."""
 
@@ -62,6 +94,7 @@ class ChangedHouseJobs(Jobs, service="house"):
 house = Service(HouseJobs)
 changed_house = Service(ChangedHouseJobs)
 garden = Service(GardenJobs)
+orchard = Service(OrchardJobs, bindings=IN_THE_ORCHARD)
 
 
 @house.jobs.work.handle

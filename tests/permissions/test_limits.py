@@ -22,6 +22,7 @@ def test_every_account_of_a_service_has_limits() -> None:
         "OPERATORS": None,
         "house": SERVICE_LIMITS,
         "garden": SERVICE_LIMITS,
+        "orchard": SERVICE_LIMITS,
     }
 
 

@@ -1,4 +1,4 @@
-"""A queue's part of its service's manifest, as its consumer on the server carries it."""
+"""A queue's part of its service's manifest, as its consumer carries it, and where its keys are."""
 
 from __future__ import annotations
 
@@ -12,7 +12,9 @@ from trellis_jobs.contract.changes import OF_A_TYPE
 from trellis_jobs.contract.declaration import ServiceContract
 from trellis_jobs.contract.manifest import from_manifest, restated, to_manifest
 from trellis_jobs.contract.schema_types import DigestOnlyType, SchemaType, digest_of
-from trellis_jobs.errors import DeclarationError
+from trellis_jobs.errors import DeclarationError, InvalidToken
+from trellis_jobs.model.identity import check_token
+from trellis_jobs.model.keys.state import KEYS_BUCKET
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -22,8 +24,16 @@ if TYPE_CHECKING:
 
 # The key in the consumer's metadata; what it holds is a manifest with one queue.
 CONTRACT: Final = "trellis.contract"
+# The key in the consumer's metadata for the bucket in which the queue keeps its keys.
+BUCKET: Final = "trellis.keys.bucket"
 # A list of consumers brings along the notes of all, and the server takes 128 KB for each.
 LARGEST: Final = 16 * 1024
+
+
+def metadata_of(service: str, queue: JobType[Any, Any]) -> dict[str, str]:
+    """The bucket is also written where it is the usual one: a queue may have left another."""
+    bucket = {} if queue.key_policy is None else {BUCKET: queue.key_policy.bucket}
+    return {CONTRACT: note_of(service, queue), **bucket}
 
 
 def note_of(service: str, queue: JobType[Any, Any]) -> str:
@@ -48,7 +58,24 @@ def _untold(shape: PayloadType[Any]) -> SchemaType:
 def read_note(metadata: Mapping[str, str], service: str, job_type: str) -> JobType[Any, Any] | None:
     """None where there is no note; raises DeclarationError where there is one of something else."""
     note = metadata.get(CONTRACT)
-    return None if note is None else _read(note, service, job_type)
+    if note is None:
+        return None
+    queue, bucket = _read(note, service, job_type), keys_bucket(metadata)
+    if queue.key_policy is None or bucket is None:
+        return queue
+    return replace(queue, key_policy=replace(queue.key_policy, bucket=bucket))
+
+
+def keys_bucket(metadata: Mapping[str, str]) -> str | None:
+    """The bucket in which the queue keeps its keys; None where the consumer does not say.
+
+    Before services could name another one, consumers carried the contract alone.
+    """
+    named = metadata.get(BUCKET, KEYS_BUCKET if CONTRACT in metadata else "")
+    try:
+        return check_token("bucket", named)
+    except InvalidToken:
+        return None
 
 
 def told_entry(metadata: Mapping[str, str], service: str, job_type: str) -> dict[str, Any] | None:
@@ -85,8 +112,15 @@ def _read(note: str, service: str, job_type: str) -> JobType[Any, Any]:
     return contract.queues[job_type]
 
 
+def standing_metadata(told: Mapping[str, str], carried: Mapping[str, str]) -> dict[str, str]:
+    """What of it stands: in a rolling deploy older code does not take back what newer code said."""
+    note = told.get(CONTRACT)
+    if note is None or standing_note(note, carried.get(CONTRACT)) == note:
+        return dict(told)
+    return {key: carried.get(key, told[key]) for key in told}
+
+
 def standing_note(told: str, carried: str | None) -> str:
-    """Which of two notes stands: in a rolling deploy older code does not take back the newer."""
     if carried is None or _version(carried) <= _version(told):
         return told
     return carried

@@ -173,7 +173,7 @@ def queue_consumer(service: str, queue: JobType[Any, Any]) -> Config:
     Its metadata tell operators, who have not the service's code, what the queue takes.
     """
     # Here, because only workers and operators need it, and it takes a while to load.
-    from trellis_jobs.contract.consumer_metadata import CONTRACT, note_of  # noqa: PLC0415
+    from trellis_jobs.contract.consumer_metadata import metadata_of  # noqa: PLC0415
 
     name = consumer_of(service, queue)
     return {
@@ -186,7 +186,7 @@ def queue_consumer(service: str, queue: JobType[Any, Any]) -> Config:
         "ack_wait": nanoseconds(queue.ack_wait),
         "max_deliver": queue.delivery_limit or -1,
         "max_ack_pending": queue.concurrency if queue.shared else -1,
-        "metadata": {CONTRACT: note_of(service, queue)},
+        "metadata": metadata_of(service, queue),
     }
 
 

@@ -151,19 +151,15 @@ def key_state(key: KeyAddress) -> str:
 
 
 def key_address(subject: str) -> KeyAddress | None:
-    """The key whose state is stored under a subject of the bucket, or None."""
+    """The key whose state is stored under a subject of a bucket, or None."""
     match subject.split("."):
-        case ["$KV", "JOBS_KEYS", service, job_type, key_hash]:  # KEYS_BUCKET
-            return _key_address(service, job_type, key_hash)
+        case ["$KV", bucket, service, job_type, key_hash]:
+            try:
+                return KeyAddress(service, job_type, key_hash, bucket)
+            except InvalidToken:
+                return None
         case _:
             return None
-
-
-def _key_address(service: str, job_type: str, key_hash: str) -> KeyAddress | None:
-    try:
-        return KeyAddress(service, job_type, key_hash)
-    except InvalidToken:
-        return None
 
 
 def keys_of_service(service: str, bucket: str = KEYS_BUCKET) -> str:

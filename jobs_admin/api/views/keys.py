@@ -8,6 +8,7 @@ from typing import Any
 from pydantic import model_validator
 
 from jobs_admin.api.views.shape import View, with_missing
+from trellis_jobs.model.keys.state import KEYS_BUCKET
 
 
 class HolderView(View):
@@ -32,7 +33,8 @@ class KeyView(View):
     `queued` are the first 1,000 that wait, `queued_depth` says how many do. `latest_policy_reason`
     is why one of its newest jobs was let in though the key was full: `replace-oldest`. Who was
     rejected or coalesced was told so, and left nothing in the log. Limits of 0 are not known: the
-    original admin runtime does not send them.
+    original admin runtime does not send them. `bucket` is where its state is: queues that are
+    shared with other runtimes may keep their keys in another one than `JOBS_KEYS`.
     """
 
     service: str
@@ -45,6 +47,7 @@ class KeyView(View):
     stale_takeover_count: int
     max_active: int
     max_queued_per_key: int
+    bucket: str = KEYS_BUCKET
     latest_policy_reason: str | None = None
     updated_at: datetime | None = None
     seq: int | None = None

@@ -20,6 +20,7 @@ from jobs_admin.cli.render.text import Text
 from jobs_admin.cli.run import run
 from trellis_jobs.environment import utc_now
 from trellis_jobs.model.durations import format_duration
+from trellis_jobs.model.keys.state import KEYS_BUCKET
 
 _WAITING_SHOWN: Final = 20
 _IN_ORDER: Final = "waiting, in order"
@@ -76,6 +77,8 @@ def _facts(key: KeyView, output: Output, now: datetime) -> Table:
     facts.add_row("key", Text(key.key))
     facts.add_row("queue", f"{key.service}/{key.type}")
     facts.add_row("hash", one_line(key.key_hash, "dim"))
+    if key.bucket != KEYS_BUCKET:
+        facts.add_row("bucket", one_line(key.bucket))
     at_once, at_most = "", ""
     if key.max_active:  # 0: not known
         at_once = f" of {count(key.max_active)} at once"

@@ -125,10 +125,14 @@ def check_apart(contracts: Iterable[ServiceContract]) -> None:
                 )
 
 
-def of_admin(name: str) -> Rights:
-    """The daemon: every job's events and work, every key; it makes and deletes no stream."""
+def of_admin(name: str, contracts: Iterable[ServiceContract] = ()) -> Rights:
+    """The daemon: every job's events and work, every key; it makes and deletes no stream.
+
+    Keys in other buckets than that of the installation: only those that these services name.
+    """
+    buckets = foreign_buckets(queue for each in contracts for queue in each.queues.values())
     return Rights(
-        (_inbox(name), *_serving(), *_upkeep()),
+        (_inbox(name), *_serving(), *_upkeep(), *map(_repairing, buckets)),
         denied=_api([_THE_SOURCE, f"{_THE_SOURCE}.>", f"CONSUMER.DELETE.{LOG}.{TO_WORK}"]),
         answers=True,
     )
@@ -279,6 +283,12 @@ def _serving() -> tuple[Grant, ...]:
             (subjects.ALL_OPERATIONS, *_api([f"STREAM.MSG.GET.{CONTROL}"])),
         ),
     )
+
+
+def _repairing(bucket: str) -> Grant:
+    stream = subjects.stream_of_bucket(bucket)
+    calls = [f"DIRECT.GET.{stream}.>", f"STREAM.INFO.{stream}", *_reading(stream)]
+    return Grant(f"to read and repair keys in {bucket}", (f"$KV.{bucket}.>", *_api(calls)))
 
 
 def _upkeep() -> tuple[Grant, ...]:

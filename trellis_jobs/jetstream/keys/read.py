@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from trellis_jobs.contract.topology import KEYS
 from trellis_jobs.errors import NotConfirmed
 from trellis_jobs.jetstream.client import api
 from trellis_jobs.jetstream.client.connection import ConnectionLost, NoResponders
@@ -35,7 +34,7 @@ async def read_key(
     """With the limits under which it was last written; None when nothing ever was."""
     subject = subjects.key_state(address)
     try:
-        message = await api.newest(connection, KEYS, subject)
+        message = await api.newest(connection, subjects.stream_of_bucket(address.bucket), subject)
     except (ConnectionLost, NoResponders) as error:
         raise NotConfirmed(f"a read of {subject}", api.TIMEOUT) from error
     stored = read_stored(subject, message)

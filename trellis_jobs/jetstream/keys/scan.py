@@ -9,7 +9,6 @@ import logging
 from datetime import timedelta
 from typing import TYPE_CHECKING, Final
 
-from trellis_jobs.contract.topology import KEYS
 from trellis_jobs.errors import NotConfirmed
 from trellis_jobs.jetstream.client import api
 from trellis_jobs.jetstream.client.connection import ConnectionLost
@@ -19,7 +18,7 @@ from trellis_jobs.jetstream.client.pull_consumer import (
     open_ephemeral_consumer,
 )
 from trellis_jobs.model import subjects
-from trellis_jobs.model.keys.state import KeyState
+from trellis_jobs.model.keys.state import KEYS_BUCKET, KeyState
 from trellis_jobs.wire import keys as wire
 
 if TYPE_CHECKING:
@@ -36,8 +35,9 @@ _CONSUMER_IDLE_TIMEOUT: Final = timedelta(seconds=5)
 class KeyChanges:
     """Remembers how far it has looked; a bucket that was made anew is looked at from its start."""
 
-    def __init__(self, connection: Connection) -> None:
+    def __init__(self, connection: Connection, bucket: str = KEYS_BUCKET) -> None:
         self._connection = connection
+        self._stream = subjects.stream_of_bucket(bucket)
         self._position = 0
         self._created = ""
 
@@ -46,7 +46,7 @@ class KeyChanges:
 
         A look that broke off counts for nothing: NotConfirmed, and the next one finds the same.
         """
-        info = await api.request(self._connection, f"STREAM.INFO.{KEYS}")
+        info = await api.request(self._connection, f"STREAM.INFO.{self._stream}")
         if info["created"] != self._created:
             self._position, self._created = 0, info["created"]
         is_complete = self._position == 0
@@ -60,7 +60,7 @@ class KeyChanges:
     async def _messages(self) -> list[Delivered]:
         """A key that is written meanwhile moves to the end: fewer may come than were counted."""
         consumer = EphemeralConsumer(
-            stream=KEYS,
+            stream=self._stream,
             name_prefix="keys",
             start_sequence=self._position + 1,
             idle_timeout=_CONSUMER_IDLE_TIMEOUT,

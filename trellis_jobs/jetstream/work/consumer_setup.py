@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING, Final
 
-from trellis_jobs.contract.consumer_metadata import CONTRACT, standing_note
+from trellis_jobs.contract.consumer_metadata import CONTRACT, standing_metadata
 from trellis_jobs.contract.other_contract import conflicts
 from trellis_jobs.contract.topology import WORK, Config
 from trellis_jobs.errors import (
@@ -127,11 +127,7 @@ def _updated(desired: Config, found: Config) -> Config:
 
 def _declared_metadata(desired: Config, found: Config) -> dict[str, str]:
     """What it should carry."""
-    declared: dict[str, str] = dict(desired.get("metadata") or {})
-    if CONTRACT in declared:
-        recorded = (found.get("metadata") or {}).get(CONTRACT)
-        declared[CONTRACT] = standing_note(declared[CONTRACT], recorded)
-    return declared
+    return standing_metadata(desired.get("metadata") or {}, found.get("metadata") or {})
 
 
 def _differences(keys: Iterable[str], desired: Config, found: Config) -> list[str]:

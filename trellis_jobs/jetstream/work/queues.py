@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final
 
-from trellis_jobs.contract.consumer_metadata import read_note, told_entry
+from trellis_jobs.contract.consumer_metadata import keys_bucket, read_note, told_entry
 from trellis_jobs.contract.topology import WORK, Config, queue_consumer
 from trellis_jobs.errors import InfrastructureMissing, RequestRefused, ServerTooOld
 from trellis_jobs.jetstream.client import api, stored_message
@@ -47,6 +47,11 @@ class ServerQueue:
     def contract(self) -> JobType[Any, Any] | None:
         """As its service has told it; raises DeclarationError where it cannot be read."""
         return read_note(self._metadata, self.service, self.job_type)
+
+    @property
+    def keys_bucket(self) -> str | None:
+        """Where it keeps its keys; None where its consumer does not say."""
+        return keys_bucket(self._metadata)
 
     def manifest_entry(self) -> dict[str, Any] | None:
         """Its part of a manifest; raises DeclarationError where it cannot be read."""
