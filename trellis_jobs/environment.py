@@ -18,8 +18,14 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 
-def utc_now() -> datetime:
-    return datetime.now(UTC)
+# Both clocks are read several times for each job, so neither call has a Python frame.
+utc_now: Final[Callable[[], datetime]] = functools.partial(datetime.now, UTC)
+# Seconds on a clock that continues while the machine is suspended, unlike a monotonic clock.
+monotonic: Final[Callable[[], float]] = (
+    functools.partial(time.clock_gettime, time.CLOCK_BOOTTIME)
+    if hasattr(time, "CLOCK_BOOTTIME")
+    else time.monotonic
+)
 
 
 # Not the module's own, which a program may seed so that every process of it draws the same.
@@ -39,13 +45,6 @@ def new_traceparent() -> str:
 def own_version() -> str:
     """Of trellis-jobs, as it is installed here."""
     return metadata.version("trellis-jobs")
-
-
-def monotonic() -> float:
-    """Seconds on a clock that goes on while the machine is suspended, unlike a monotonic one."""
-    if hasattr(time, "CLOCK_BOOTTIME"):
-        return time.clock_gettime(time.CLOCK_BOOTTIME)
-    return time.monotonic()
 
 
 @dataclass(frozen=True, slots=True)

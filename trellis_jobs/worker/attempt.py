@@ -23,7 +23,7 @@ from trellis_jobs.model.settlement import (
     superseded_note,
 )
 from trellis_jobs.worker.invoke import invoke_handler
-from trellis_jobs.worker.outcome_log import log_outcome
+from trellis_jobs.worker.outcome_log import log_outcome, log_too_late
 from trellis_jobs.worker.running_job import RunningJob, StopReason
 from trellis_jobs.worker.settle_throttle import SettleThrottle
 
@@ -149,11 +149,12 @@ class AttemptRunner:
         if settled is None:
             return NoAck()
         settlement, appended = settled
-        if settlement.event is not None and not isinstance(appended, Lost):
-            self._tools.telemetry.count(settlement.event)
-        log_outcome(running, settlement, appended)
         if isinstance(appended, Lost):
+            log_too_late(running, settlement, appended)
             return await self._too_late(running, appended)
+        if settlement.event is not None:
+            self._tools.telemetry.count(settlement.event)
+        log_outcome(running, settlement)
         if isinstance(settlement.answer, NoAck) and appended.status.is_over:
             return Ack()
         return settlement.answer
