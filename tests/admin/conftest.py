@@ -1,4 +1,4 @@
-"""An admin runtime and its surroundings, for every test that asks it something."""
+"""An admin runtime and what it needs, for the tests that send it requests."""
 
 from __future__ import annotations
 

@@ -8,7 +8,7 @@ from io import StringIO
 
 from jobs_admin.cli.logs import TextLines
 from tests.chaos.outbursts import outbursts_in
-from trellis_jobs.worker.background_tasks import Background
+from trellis_jobs.worker.background_tasks import BackgroundTasks
 
 AS_WORKERS_LOG = logging.Formatter("%(asctime)s %(levelname)s %(message)s")
 
@@ -26,7 +26,7 @@ async def _log_with(formatter: logging.Formatter) -> str:
     root.addHandler(handler)
     try:
         root.warning("before")
-        background = Background()
+        background = BackgroundTasks()
         background.spawn(_fail())
         await asyncio.sleep(0)
         await background.close()

@@ -41,7 +41,7 @@ class Hands:
         self._notebook = notebook
 
     async def handle(self, active: ActiveJob[Errand]) -> Done:
-        attempt = cast("RunningJob", active._desk).terms.attempt.id
+        attempt = cast("RunningJob", active._backend).attempt_context.attempt.id
         self._notebook.note("begun", active.id, attempt)
         if active.payload.do == "nap":
             await active.progress(current=1, total=2)

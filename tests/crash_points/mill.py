@@ -81,7 +81,7 @@ class Miller:
         return "little"
 
     def _note(self, word: str, active: ActiveJob[Errand]) -> None:
-        attempt = cast("RunningJob", active._desk).terms.attempt
+        attempt = cast("RunningJob", active._backend).attempt_context.attempt
         self.notebook.note(word, active.id, attempt.id)
 
 

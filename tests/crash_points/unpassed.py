@@ -57,7 +57,7 @@ NEVER: Final[Mapping[str, tuple[str, ...]]] = {
         f"{_READS}.newest:asyncio.sleep",
         "trellis_jobs.jetstream.work.lease_keeper:LeaseKeeper._keep_renewing:self._wait",
         f"{_PROVISION}:require_log:asyncio.sleep",
-        "trellis_jobs.worker.end_watch:EndCheck._look_until_told:asyncio.sleep",
+        "trellis_jobs.worker.end_watch:EndWatch._check_with_retry:asyncio.sleep",
     ),
     "credentials that may not provision: it only reads": (f"{_PROVISION}:require_log:api.newest",),
     "a key whose state fits no message any more, or cannot be read: a person has to mend it": (
@@ -67,10 +67,10 @@ NEVER: Final[Mapping[str, tuple[str, ...]]] = {
         f"{_TURNS}._apply_alone:self._fail",
     ),
     "more than eight handlers that end in one turn of the loop: no outcome is written yet": (
-        "trellis_jobs.worker.attempt:AttemptRunner.run:self._turns.wait",
+        "trellis_jobs.worker.attempt:AttemptRunner.run:self._throttle.wait",
     ),
     "an end that is undone in the moment in which the worker hears of it": (
-        "trellis_jobs.worker.parking:Parking._end:self._seats.take",
+        "trellis_jobs.worker.parking:Parking._end:self._capacity.acquire",
         "trellis_jobs.worker.parking:Parking._end:self._run",
     ),
     "a daemon that only answers: it looks for the file of another": (
@@ -143,8 +143,8 @@ NEVER: Final[Mapping[str, tuple[str, ...]]] = {
     ),
     "a payload that only another worker's contract accepts: it only reads before it puts it back": (
         "trellis_jobs.jetstream.work.puller:WorkPuller.recorded_contract:api.request",
-        "trellis_jobs.worker.contract_gate:OtherContracts._other_contract:self._work.recorded_contract",
-        "trellis_jobs.worker.contract_gate:OtherContracts.judge:self._other_contract",
+        "trellis_jobs.worker.contract_gate:ContractGate._other_contract:self._work.recorded_contract",
+        "trellis_jobs.worker.contract_gate:ContractGate.reclassify:self._other_contract",
     ),
     "a job that is purged, and its id used again, while one decides about it: it only reads": (
         "jobs_admin.actions.job_follower:JobFollower.after:self._whole#2",
@@ -153,7 +153,7 @@ NEVER: Final[Mapping[str, tuple[str, ...]]] = {
         f"{_READS}._latest_from:self._histories.read_through",
     ),
     "a queue that is shared with foreign runtimes, where notes go before the outcome": (
-        "trellis_jobs.worker.attempt_log:AttemptLog.settle:self._say_notes",
+        "trellis_jobs.worker.attempt_log:AttemptLog.settle:self._append_notes",
     ),
     "a job that another admin runtime has purged: it only reads": (
         f"{_RETENTION}._purged_by_others:self._has_left",
@@ -202,11 +202,11 @@ BY_CHANCE: Final = frozenset(
         f"{_BUCKET}.read_cached:self.read",
         f"{_ADMISSION}._replace_unborn:self._skip",
         "trellis_jobs.worker.attempt:AttemptRunner._settle:self._too_late",
-        "trellis_jobs.worker.attempt:AttemptRunner._too_late:self._tools.events.append",
+        "trellis_jobs.worker.attempt:AttemptRunner._too_late:self._context.events.append",
         "trellis_jobs.jetstream.work.delivery:Delivery.answer:self._connection.publish",
-        "trellis_jobs.worker.claim:Claims.claim:own.meet_again",
-        "trellis_jobs.worker.running_job:RunningJob._look_once:self._look",
+        "trellis_jobs.worker.claim:Claimer.claim:own.adopt_redelivery",
+        "trellis_jobs.worker.running_job:RunningJob._check_end_once:self._check_end",
         "trellis_jobs.worker.running_job:RunningJob._renew_now:self.verify",
-        "trellis_jobs.worker.capacity:Capacity.take:turn",
+        "trellis_jobs.worker.capacity:Capacity.acquire:granted",
     }
 )

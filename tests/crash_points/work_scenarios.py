@@ -27,7 +27,9 @@ from trellis_jobs.model.events import EventKind
 from trellis_jobs.model.values import replace
 
 QUEUE: Final = queue_consumer("mill", MillJobs.plain)
-BEFORE_STARTED: Final = Trap("trellis_jobs.worker.claim:Claims._start:self._desk.take", Side.AFTER)
+BEFORE_STARTED: Final = Trap(
+    "trellis_jobs.worker.claim:Claimer._start:self._slot_acquirer.acquire", Side.AFTER
+)
 
 
 async def creating(stage: Stage) -> None:
@@ -260,7 +262,7 @@ async def losing_the_keys(stage: Stage) -> None:
         ref = await p.create(p.jobs.keyed)
         await api.request(p.raw.connection, f"STREAM.DELETE.{KEYS}")
         stage.signal(signal.SIGCONT)
-        await stage.until(lambda: says(stage, "cannot be read or changed"), "the worker notices")
+        await stage.until(lambda: says(stage, "cannot read or change the"), "the worker notices")
         await provision(p.raw.connection, Topology(p.raw.features))
         await p.until_over(ref)
         await stage.end()

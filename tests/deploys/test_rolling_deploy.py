@@ -23,7 +23,7 @@ from trellis_jobs.model.events import Begun
 from trellis_jobs.model.job_errors import Interruption
 from trellis_jobs.testing import run_handler
 
-PUT_BACK = "such jobs go back to the queue for workers with newer code"
+PUT_BACK = "It puts such jobs back for workers with newer code"
 
 
 @contextmanager

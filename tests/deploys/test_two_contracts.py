@@ -80,13 +80,13 @@ async def test_the_second_to_start_says_what_differs(
 async def test_a_worker_leaves_jobs_that_fit_the_newer_contract_to_others(
     server: EmbeddedServer, caplog: pytest.LogCaptureFixture
 ) -> None:
-    older, newer = charging(), refunding()
+    older, version_gate = charging(), refunding()
     async with AsyncExitStack() as stack, probe(server.url) as raw:
         producer = Service(RefundingJobs)
         await stack.enter_async_context(producer.connect(server.url, workers=False))
         working = await stack.enter_async_context(AsyncExitStack())
         await working.enter_async_context(older.connect(server.url))
-        async with newer.connect(server.url):
+        async with version_gate.connect(server.url):
             pass  # its contract is the one on the server from now on
         ref = await producer.jobs.pay.create(Refund(reason="broken"))
 
@@ -120,7 +120,7 @@ async def test_a_job_that_fits_no_contract_fails_as_ever(server: EmbeddedServer)
 async def test_a_job_that_no_worker_takes_fails_in_the_end(
     server: EmbeddedServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("trellis_jobs.worker.contract_gate.MOST_DELIVERIES", 2)
+    monkeypatch.setattr("trellis_jobs.worker.contract_gate.MAX_DELIVERIES", 2)
     async with charging().connect(server.url), probe(server.url) as raw:
         async with refunding().connect(server.url):
             pass

@@ -13,7 +13,7 @@ from trellis_jobs.contract.topology import KEYS
 from trellis_jobs.embedded import EmbeddedServer
 from trellis_jobs.model.states import JobState
 from trellis_jobs.model.values import replace
-from trellis_jobs.worker.end_hints import EndHints
+from trellis_jobs.worker.end_watch import RecentEndHints
 
 NO_ANSWER = b"NATS/1.0 503\r\n\r\n"
 THE_HINT = rb"\.cancelled "
@@ -94,7 +94,7 @@ async def test_a_waiting_job_whose_end_nobody_heard_of_is_gone_soon(
 
 
 def test_only_the_latest_hints_are_kept() -> None:
-    hints = EndHints()
+    hints = RecentEndHints()
     for number in range(5_000):
         hints.add("often")
         hints.add(str(number))

@@ -149,7 +149,7 @@ async def test_who_tidies_up_for_too_long_does_not_hand_back_a_message_that_may_
             key = Key(raw, DeskJobs.patient)
             await key.put(key.empty)
             await until(lambda: ref.id in bench.lingering, "the handler was told, and tidies up")
-            lease = cast("RunningJob", active._desk).lease
+            lease = cast("RunningJob", active._backend).lease
             await until(lambda: lease.has_lapsed(monotonic()), "the delivery may be another's")
             bench.go.set()
             await until(lambda: bench.runs == [ref.id, ref.id], "it runs again")

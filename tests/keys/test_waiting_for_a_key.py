@@ -38,7 +38,7 @@ from trellis_jobs.model.events import EventKind, Started
 from trellis_jobs.model.states import JobState
 from trellis_jobs.model.values import replace
 from trellis_jobs.worker import parking
-from trellis_jobs.worker.key_waiters import KeyLine
+from trellis_jobs.worker.key_waiters import KeyWaiters
 
 
 async def test_a_job_that_waits_for_its_key_takes_no_seat(server: EmbeddedServer) -> None:
@@ -225,7 +225,7 @@ async def test_a_hot_key_does_not_starve_the_others(server: EmbeddedServer) -> N
 async def test_what_finds_no_place_to_park_comes_again_and_runs(
     server: EmbeddedServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(parking, "PLACES", 20)
+    monkeypatch.setattr(parking, "MAX_PARKED", 20)
     async with (
         producer(server.url) as jobs,
         probe(server.url) as raw,
@@ -265,21 +265,21 @@ async def test_a_thousand_keys_with_two_jobs_each_are_normal_load(server: Embedd
 
 
 @pytest.fixture
-def rests(monkeypatch: pytest.MonkeyPatch) -> list[float]:
-    """For how long those who wait here rest, each time that they have looked at their key."""
-    noted: list[float] = []
-    rest = KeyLine.rest
+def waits(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """The seconds that waiting jobs wait after each read of their key."""
+    recorded: list[float] = []
+    wait_for_change = KeyWaiters.wait_for_change
 
-    async def noting(line: KeyLine, seconds: float) -> bool:
-        noted.append(seconds)
-        return await rest(line, seconds)
+    async def record(waiters: KeyWaiters, seconds: float) -> bool:
+        recorded.append(seconds)
+        return await wait_for_change(waiters, seconds)
 
-    monkeypatch.setattr(KeyLine, "rest", noting)
-    return noted
+    monkeypatch.setattr(KeyWaiters, "wait_for_change", record)
+    return recorded
 
 
 async def test_the_next_job_starts_at_the_release_in_another_process(
-    server: EmbeddedServer, tmp_path: Path, rests: list[float]
+    server: EmbeddedServer, tmp_path: Path, waits: list[float]
 ) -> None:
     """Nobody looks again by himself, so nothing but the key's update can have told it."""
     async with producer(server.url) as jobs, probe(server.url) as raw:
@@ -289,7 +289,7 @@ async def test_the_next_job_starts_at_the_release_in_another_process(
             await one.until_running(holding)
             async with worker(server.url, "serene") as two:
                 following = await jobs.serene.create(Errand())
-                await until(lambda: rests, "it has seen that its key is taken")
+                await until(lambda: waits, "it has seen that its key is taken")
                 assert two.begun == []
                 # So that the one who releases does not have the next one.
                 one.send(signal.SIGTSTP)
@@ -305,7 +305,7 @@ async def test_the_next_job_starts_at_the_release_in_another_process(
 
 @pytest.mark.parametrize("how", ["written anew", "deleted"])
 async def test_a_key_that_somebody_frees_by_hand_is_taken_at_once(
-    server: EmbeddedServer, rests: list[float], how: str
+    server: EmbeddedServer, waits: list[float], how: str
 ) -> None:
     """By somebody who does not say what the write is based on; nobody looks again by himself."""
     async with producer(server.url) as jobs, probe(server.url) as raw:
@@ -313,7 +313,7 @@ async def test_a_key_that_somebody_frees_by_hand_is_taken_at_once(
         await key.change(lambda state: replace(state, active=(slot("of-another-runtime"),)))
         async with worker(server.url, "serene"):
             ref = await jobs.serene.create(Errand())
-            await until(lambda: rests, "it has seen that its key is taken")
+            await until(lambda: waits, "it has seen that its key is taken")
             if how == "deleted":
                 await key.delete()
             else:

@@ -39,7 +39,9 @@ class Hands:
         return Done(tries=active.tries)
 
     def _note(self, word: str, active: ActiveJob[Errand]) -> None:
-        self.notebook.note(word, active.id, cast("RunningJob", active._desk).terms.attempt.id)
+        self.notebook.note(
+            word, active.id, cast("RunningJob", active._backend).attempt_context.attempt.id
+        )
 
 
 def load_service(hands: Hands) -> Service[LoadJobs]:

@@ -21,7 +21,7 @@ from trellis_jobs.errors import InfrastructureMissing, JobExists, RequestRefused
 from trellis_jobs.jetstream.client.message import Message
 from trellis_jobs.jetstream.log.prepared_event import read_pub_ack
 from trellis_jobs.model.job_status import Head
-from trellis_jobs.worker.end_watch import EndCheck
+from trellis_jobs.worker.end_watch import EndWatch
 
 # So many reads in a row find no leader while a cluster elects one.
 ELECTION = 18
@@ -142,5 +142,5 @@ async def test_a_hint_that_could_not_be_looked_into_is_not_forgotten() -> None:
         def spawn(work: Coroutine[Any, Any, None]) -> None:
             tasks.create_task(work)
 
-        EndCheck(look, spawn).hint()
+        EndWatch(look, spawn).hint()
         await until(lambda: len(looks) == 3, "it was looked into in the end")

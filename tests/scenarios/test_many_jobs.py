@@ -76,7 +76,7 @@ async def test_jobs_that_are_over_leave_nothing_to_the_garbage_collector(
 
 def attempts_in_memory() -> set[str]:
     found = (each for each in gc.get_objects() if type(each) is RunningJob)
-    return {running.terms.attempt.id for running in found}
+    return {running.attempt_context.attempt.id for running in found}
 
 
 async def completed_events(raw: Probe) -> dict[str, int]:

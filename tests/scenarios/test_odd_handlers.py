@@ -59,7 +59,7 @@ class Mute(Exception):
 RAISED = [
     pytest.param(Strange("from the deep"), "Strange: from the deep", id="a BaseException"),
     pytest.param(BaseExceptionGroup("both", [Strange("x")]), "BaseExceptionGroup", id="a group"),
-    pytest.param(Mute(), "Mute: a Mute that cannot be shown", id="without words"),
+    pytest.param(Mute(), "Mute: a Mute whose __str__ fails", id="without words"),
     pytest.param(SystemExit(3), "SystemExit: 3", id="sys.exit"),
     pytest.param(KeyboardInterrupt("no"), "KeyboardInterrupt: no", id="KeyboardInterrupt"),
 ]

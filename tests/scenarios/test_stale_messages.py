@@ -20,8 +20,8 @@ from trellis_jobs.model import subjects
 from trellis_jobs.model.states import JobState
 from trellis_jobs.telemetry import Telemetry
 from trellis_jobs.wire import headers as h
-from trellis_jobs.worker.background_tasks import Background
-from trellis_jobs.worker.claim import Claims
+from trellis_jobs.worker.background_tasks import BackgroundTasks
+from trellis_jobs.worker.claim import Claimer
 from trellis_jobs.worker.worker_context import WorkerContext
 
 
@@ -56,7 +56,7 @@ def tools_of_a_stranger(raw: Probe) -> WorkerContext:
         Presence(raw.connection, raw.features),
         Telemetry(),
         Environment(),
-        Background(),
+        BackgroundTasks(),
         LeaseKeeper(raw.connection.open_another, utc_now, monotonic, interval=0.3),
         "stranger",
         ack_wait=1.0,
@@ -69,7 +69,7 @@ async def test_an_older_delivery_does_not_take_a_live_attempt_over(server: Embed
         old = await take_one(raw)
         async with worker(server.url, "work") as bench:
             await bench.until_running(ref)
-            assert await Claims(LabJobs.work, tools_of_a_stranger(raw), {}).claim(old) is None
+            assert await Claimer(LabJobs.work, tools_of_a_stranger(raw), {}).claim(old) is None
             assert (await raw.consumer("work"))["num_ack_pending"] == 1
             assert (await ref.get()).state is JobState.ACTIVE
             bench.go.set()

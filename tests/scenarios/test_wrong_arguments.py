@@ -253,7 +253,7 @@ async def test_a_queue_without_a_handler_is_named_when_the_service_connects(
         ({"workers": "work"}, r"workers must be True, False or Workers\(queues="),
         ({"workers": ["work"]}, r"workers must be True, False or Workers\(queues="),
         ({"workers": Workers(queues="work")}, r"a list of names: queues=\['work'\]"),
-        ({"url": 4222}, "as text, as in 'nats://127.0.0.1:4222', or as an Access, not as int"),
+        ({"url": 4222}, "as text, as in 'nats://127.0.0.1:4222', or as ConnectOptions, not as int"),
     ],
 )
 async def test_connect_refuses_what_it_would_misunderstand(wrong: Any, complaint: str) -> None:

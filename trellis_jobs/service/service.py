@@ -31,7 +31,7 @@ from trellis_jobs.service.sync.bridge import Bridge
 from trellis_jobs.service.sync.client import SyncClient
 from trellis_jobs.worker.dependencies import HostDependencies
 from trellis_jobs.worker.middleware import Middleware
-from trellis_jobs.worker.signals import listening
+from trellis_jobs.worker.signals import handle_signals
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Collection
@@ -109,7 +109,7 @@ class Service(Generic[J]):
         the outermost. What it returns or raises is what the handler would have returned or raised.
         """
         self._runtime.require_unconnected("middleware must be declared")
-        self._runtime.handlers.surround(middleware)
+        self._runtime.handlers.add_middleware(middleware)
         return middleware
 
     @asynccontextmanager
@@ -149,8 +149,8 @@ class Service(Generic[J]):
             if replicas is None and system_account is not None:
                 detected = await detect_replicas(access, system_account)
             prepare = partial(self._prepare, connection, replicas, detected)
-            doors = await startup.until_ready(prepare)
-            async with self._running(self._wire(doors, handlers, wanted)):
+            dependencies = await startup.until_ready(prepare)
+            async with self._running(self._wire(dependencies, handlers, wanted)):
                 yield self
 
     def _handlers_for(self, wanted: Workers, *, demanded: bool) -> list[Handler]:
@@ -216,7 +216,7 @@ class Service(Generic[J]):
         }
         if host is not None:
             actions |= {signal.SIGTSTP: host.quiet, signal.SIGCONT: host.resume}
-        with listening(actions):
+        with handle_signals(actions):
             await live.stopped.wait()
             await self._stop(live, self.grace)
 
@@ -322,16 +322,29 @@ class Service(Generic[J]):
             if queue.key_policy is not None
         }
 
-    def _wire(self, doors: HostDependencies, handlers: list[Handler], wanted: Workers) -> Connected:
+    def _wire(
+        self, dependencies: HostDependencies, handlers: list[Handler], wanted: Workers
+    ) -> Connected:
         host = None
         if handlers:
             from trellis_jobs.worker.host import WorkerHost  # noqa: PLC0415 - producers need none
 
-            host = WorkerHost(self.name, handlers, doors, concurrency=wanted.concurrency)
-        producer = Producer(self.name, doors.events, doors.keys, doors.telemetry, doors.environment)
-        doors.connection.on_reconnect(producer.witness.forget)
+            host = WorkerHost(self.name, handlers, dependencies, concurrency=wanted.concurrency)
+        producer = Producer(
+            self.name,
+            dependencies.events,
+            dependencies.keys,
+            dependencies.telemetry,
+            dependencies.environment,
+        )
+        dependencies.connection.on_reconnect(producer.witness.forget)
         return Connected(
-            doors.connection, doors.events, doors.keys, producer, host, asyncio.Event()
+            dependencies.connection,
+            dependencies.events,
+            dependencies.keys,
+            producer,
+            host,
+            asyncio.Event(),
         )
 
     def _begin_stop(self, live: Connected, grace: float) -> None:

@@ -108,7 +108,7 @@ async def _working(runtime: Runtime, *, delays: bool) -> AsyncIterator[None]:
         yield
         return
     handlers = [handler if delays else without_delays(handler) for handler in runtime.handlers]
-    doors = HostDependencies(
+    dependencies = HostDependencies(
         live.connection,
         live.events,
         Presence(live.connection, live.events.features),
@@ -116,7 +116,7 @@ async def _working(runtime: Runtime, *, delays: bool) -> AsyncIterator[None]:
         runtime.environment,
         live.keys,
     )
-    host = WorkerHost(runtime.service, handlers, doors)
+    host = WorkerHost(runtime.service, handlers, dependencies)
     async with runtime.resources.opened():
         await host.start()
         try:

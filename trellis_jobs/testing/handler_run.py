@@ -106,13 +106,13 @@ class HandlerRun(Generic[P, R]):
         """
         handler = self._handler()
         async with memory_connection() as connection:
-            doors = MemoryDependencies.over(
+            dependencies = MemoryDependencies.over(
                 connection, self._runtime.service, self._runtime.environment
             )
             try:
-                worker = MemoryWorker(handler, doors)
+                worker = MemoryWorker(handler, dependencies)
                 await worker.open()
-                ref = await self._create(doors)
+                ref = await self._create(dependencies)
                 self._interruptions.begin(ref, worker.running)
                 async with self._runtime.resources.opened() as values:
                     with preferred_here(values):
@@ -122,7 +122,7 @@ class HandlerRun(Generic[P, R]):
                 self.job = await ref.get(reveal=True)
                 return await self._outcome(ref)
             finally:
-                await doors.background.close()
+                await dependencies.background.close()
 
     async def cancel(self, reason: str | None = None) -> None:
         """Cancel the job, and tell its handler, which runs."""
@@ -143,20 +143,20 @@ class HandlerRun(Generic[P, R]):
             self._raised = raised
             raise
 
-    async def _create(self, doors: MemoryDependencies) -> JobRef[R]:
+    async def _create(self, dependencies: MemoryDependencies) -> JobRef[R]:
         """Through the door that every job takes, so that it is checked like any other."""
         runtime = Runtime(self._runtime.service, self._runtime.environment)
-        of_queue = doors.keys(self._type)
+        of_queue = dependencies.keys(self._type)
         keys = {} if of_queue is None else {self._type.name: of_queue}
         producer = Producer(
-            doors.service, doors.events, keys, Telemetry(), self._runtime.environment
+            dependencies.service, dependencies.events, keys, Telemetry(), self._runtime.environment
         )
         runtime.live = Connected(
-            doors.connection, doors.events, keys, producer, None, asyncio.Event()
+            dependencies.connection, dependencies.events, keys, producer, None, asyncio.Event()
         )
         queue = Queue(_of_version(self._type, self._version), runtime)
         ref = await queue.create(self._payload, deadline=self._deadline)
-        await use_up_tries(doors, ref.address, self._tries - 1)
+        await use_up_tries(dependencies, ref.address, self._tries - 1)
         return ref
 
     async def _outcome(self, ref: JobRef[R]) -> R:

@@ -43,24 +43,27 @@ async def inline(service: Service[J]) -> AsyncIterator[Service[J]]:
         )
     with runtime.taken(), runtime.inlined():
         async with memory_connection() as connection:
-            doors = MemoryDependencies.over(connection, service.name, runtime.environment)
+            dependencies = MemoryDependencies.over(connection, service.name, runtime.environment)
             workers = {
-                h.queue.name: MemoryWorker(without_delays(h), doors) for h in runtime.handlers
+                h.queue.name: MemoryWorker(without_delays(h), dependencies)
+                for h in runtime.handlers
             }
             for worker in workers.values():
                 await worker.open()
-            found = {name: doors.keys(queue) for name, queue in service.contract.queues.items()}
+            found = {
+                name: dependencies.keys(queue) for name, queue in service.contract.queues.items()
+            }
             keys = {name: of_queue for name, of_queue in found.items() if of_queue is not None}
-            producer = InlineProducer(doors, keys, workers)
+            producer = InlineProducer(dependencies, keys, workers)
             runtime.live = Connected(
-                connection, doors.events, keys, producer, None, asyncio.Event()
+                connection, dependencies.events, keys, producer, None, asyncio.Event()
             )
             try:
                 async with runtime.resources.opened():
                     try:
                         yield service
                     finally:
-                        await doors.background.close()
+                        await dependencies.background.close()
             finally:
                 runtime.live = None
 
@@ -70,11 +73,13 @@ class InlineProducer(Producer):
 
     def __init__(
         self,
-        doors: MemoryDependencies,
+        dependencies: MemoryDependencies,
         keys: Mapping[str, KeyCoordinator],
         workers: Mapping[str, MemoryWorker],
     ) -> None:
-        super().__init__(doors.service, doors.events, keys, Telemetry(), doors.environment)
+        super().__init__(
+            dependencies.service, dependencies.events, keys, Telemetry(), dependencies.environment
+        )
         self._workers = workers
 
     async def create(self, request: Request, since: float | None = None) -> CreatedJob:

@@ -73,7 +73,7 @@ class _Reader:
     position: int
     delivered: int = 0
     waiting: str | None = None
-    owed: int = 0
+    outstanding: int = 0
 
     def pending(self) -> list[_Stored]:
         later = self.stream.messages[self.position :]
@@ -131,9 +131,9 @@ class MemoryServer:
 
     def _pull(self, name: str, asked: Mapping[str, Any], inbox: str) -> None:
         reader = self._readers[name]
-        reader.waiting, reader.owed = inbox, asked["batch"]
+        reader.waiting, reader.outstanding = inbox, asked["batch"]
         self._feed(reader)
-        if asked.get("no_wait") and reader.owed:
+        if asked.get("no_wait") and reader.outstanding:
             reader.waiting = None
             self._deliver(inbox, Message(inbox, block=_NOT_FOUND))
 
@@ -142,16 +142,16 @@ class MemoryServer:
             return
         for message in self._deliveries(reader):
             self._deliver(reader.waiting, message)
-        if reader.owed == 0:
+        if reader.outstanding == 0:
             reader.waiting = None
         else:
             reader.position = len(reader.stream.messages)
 
     def _deliveries(self, reader: _Reader) -> Iterator[Message]:
         pending = reader.pending()
-        for place, stored in enumerate(pending[: reader.owed], 1):
+        for place, stored in enumerate(pending[: reader.outstanding], 1):
             reader.position, reader.delivered = stored.sequence, reader.delivered + 1
-            reader.owed -= 1
+            reader.outstanding -= 1
             numbers = f"1.{stored.sequence}.{reader.delivered}.{time.time_ns()}"
             reply = f"$JS.ACK.{LOG}.{reader.name}.{numbers}.{len(pending) - place}"
             block = h.block(dict(stored.headers)) if stored.headers else b""

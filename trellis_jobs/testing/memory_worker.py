@@ -20,10 +20,10 @@ from trellis_jobs.model.job_status import Head
 from trellis_jobs.telemetry import Telemetry
 from trellis_jobs.testing.memory_client import FEATURES
 from trellis_jobs.worker.attempt import AttemptRunner
-from trellis_jobs.worker.background_tasks import Background
-from trellis_jobs.worker.claim import Claims
+from trellis_jobs.worker.background_tasks import BackgroundTasks
+from trellis_jobs.worker.claim import Claimer
 from trellis_jobs.worker.claimed import Claimed
-from trellis_jobs.worker.slot_acquirer import SlotAcquirer, Waits
+from trellis_jobs.worker.slot_acquirer import SlotAcquirer, WaitForKey
 from trellis_jobs.worker.worker_context import WorkerContext
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ class MemoryDependencies:
     events: EventLog
     bucket: KeyBucket
     environment: Environment
-    background: Background
+    background: BackgroundTasks
 
     @classmethod
     def over(
@@ -52,7 +52,7 @@ class MemoryDependencies:
     ) -> MemoryDependencies:
         bucket = KeyBucket(connection, environment.now)
         events = EventLog(connection, FEATURES)
-        return cls(service, connection, events, bucket, environment, Background())
+        return cls(service, connection, events, bucket, environment, BackgroundTasks())
 
     def keys(self, queue: JobType[Any, Any]) -> KeyCoordinator | None:
         if queue.key_policy is None:
@@ -60,18 +60,20 @@ class MemoryDependencies:
         now = self.environment.now
         return KeyCoordinator(self.service, queue, queue.key_policy, self.bucket, self.events, now)
 
-    def tools(self, queue: JobType[Any, Any]) -> WorkerContext:
-        around, lease = self.environment, queue.ack_wait.total_seconds()
+    def context(self, queue: JobType[Any, Any]) -> WorkerContext:
+        environment, lease = self.environment, queue.ack_wait.total_seconds()
         # Never started: nobody could take a delivery or a slot away from this one process.
-        keeper = LeaseKeeper(self.connection.open_another, around.now, around.monotonic, lease)
+        keeper = LeaseKeeper(
+            self.connection.open_another, environment.now, environment.monotonic, lease
+        )
         return WorkerContext(
             self.events,
             Presence(self.connection, FEATURES),
             Telemetry(),
-            around,
+            environment,
             self.background,
             keeper,
-            around.new_id(),
+            environment.new_id(),
             lease,
         )
 
@@ -79,15 +81,21 @@ class MemoryDependencies:
 class MemoryWorker:
     """Of one queue. There is no limit but that of keys: a handler may create jobs and wait."""
 
-    def __init__(self, handler: Handler, doors: MemoryDependencies) -> None:
-        queue, tools, keys = handler.queue, doors.tools(handler.queue), doors.keys(handler.queue)
-        self.running: dict[str, RunningJob] = {}
-        self._doors = doors
-        self._claims = Claims(
-            queue, tools, self.running, None if keys is None else SlotAcquirer(keys, tools)
+    def __init__(self, handler: Handler, dependencies: MemoryDependencies) -> None:
+        queue, context, keys = (
+            handler.queue,
+            dependencies.context(handler.queue),
+            dependencies.keys(handler.queue),
         )
-        self._attempts = AttemptRunner(handler, tools, self.running)
-        self._notices = EndNotices(doors.connection, doors.service, queue.name, self._hint_end)
+        self.running: dict[str, RunningJob] = {}
+        self._dependencies = dependencies
+        self._claimer = Claimer(
+            queue, context, self.running, None if keys is None else SlotAcquirer(keys, context)
+        )
+        self._attempts = AttemptRunner(handler, context, self.running)
+        self._notices = EndNotices(
+            dependencies.connection, dependencies.service, queue.name, self._hint_end
+        )
         self._waiting: list[JobAddress] = []
 
     async def open(self) -> None:
@@ -106,21 +114,21 @@ class MemoryWorker:
                 done.set()
 
         # A task of its own, as in a worker: to stop the handler is not to stop who created the job.
-        self._doors.background.spawn(work())
+        self._dependencies.background.spawn(work())
         await done.wait()
 
-    async def deliver(self, job: JobAddress, number: int) -> Waits | None:
+    async def deliver(self, job: JobAddress, number: int) -> WaitForKey | None:
         """One delivery, which leads to one attempt at most."""
         delivery = await self._delivery(job, number)
-        claimed = await self._claims.claim(delivery)
+        claimed = await self._claimer.claim(delivery)
         if isinstance(claimed, Claimed):
             await self._attempts.run(delivery, claimed, lambda: None)
-        return claimed if isinstance(claimed, Waits) else None
+        return claimed if isinstance(claimed, WaitForKey) else None
 
     async def _try_until_over(self, job: JobAddress) -> bool:
         """False: it waits for its key."""
         number, seen = 0, 0
-        while (head := await self._doors.events.head(job)) is not None:
+        while (head := await self._dependencies.events.head(job)) is not None:
             if head.status.is_over or head.sequence == seen:
                 break
             number, seen = number + 1, head.sequence
@@ -130,13 +138,13 @@ class MemoryWorker:
         return True
 
     async def _delivery(self, job: JobAddress, number: int) -> Delivery:
-        entry = await self._doors.events.last(job, EventKind.CREATED)
+        entry = await self._dependencies.events.last(job, EventKind.CREATED)
         if entry is None or entry.status is None or not isinstance(entry.event, Begun):
             raise LookupError(f"the log in memory holds no job {job.job_id}")
         head = Head(entry.sequence, entry.status)
         delivered = DeliveryRef(work_identity(entry.sequence, 1), number, entry.status.run)
-        connection = self._doors.connection
-        monotonic = self._doors.environment.monotonic
+        connection = self._dependencies.connection
+        monotonic = self._dependencies.environment.monotonic
         lease = Lease(connection.new_inbox(), FOREVER, monotonic())
         return Delivery(connection, lease, entry.event, delivered, head, monotonic)
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeVar
 
 from trellis_jobs.model.notes import LogLevel, Progress
-from trellis_jobs.worker.active_job import ActiveJob, Desk, KeyLease, Noted
+from trellis_jobs.worker.active_job import ActiveJob, AttemptBackend, KeyLease, Noted
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -31,7 +31,7 @@ class RecordingJob(ActiveJob[P]):
     def __init__(
         self, active: ActiveJob[P], said: RecordedCalls, heard: Callable[[], Noted]
     ) -> None:
-        super().__init__(_WritingDesk(active._desk, said), active.payload, active._facts)
+        super().__init__(_RecordingBackend(active._backend, said), active.payload, active._facts)
         self._heard = heard
 
     def progress(
@@ -54,30 +54,30 @@ class RecordingJob(ActiveJob[P]):
         return self._heard()
 
 
-class _WritingDesk:
-    def __init__(self, desk: Desk, said: RecordedCalls) -> None:
-        self._desk = desk
+class _RecordingBackend:
+    def __init__(self, backend: AttemptBackend, said: RecordedCalls) -> None:
+        self._backend = backend
         self._said = said
 
     @property
     def has_ended(self) -> bool:
-        return self._desk.has_ended
+        return self._backend.has_ended
 
     @property
     def key_lease(self) -> KeyLease | None:
-        return self._desk.key_lease
+        return self._backend.key_lease
 
     def scrub(self, text: str) -> str:
-        return self._desk.scrub(text)
+        return self._backend.scrub(text)
 
     def note_progress(self, progress: Progress) -> None:
         self._said.progress.append(progress)
-        self._desk.note_progress(progress)
+        self._backend.note_progress(progress)
 
     def note_log(self, level: LogLevel, message: str) -> None:
         self._said.logs.append((level, message))
-        self._desk.note_log(level, message)
+        self._backend.note_log(level, message)
 
     def renew_now(self) -> None:
         self._said.heartbeats += 1
-        self._desk.renew_now()
+        self._backend.renew_now()

@@ -1,4 +1,4 @@
-"""What a handler sees of its job, and what it can say about it."""
+"""What a handler knows about its job, and what it can report."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ P = TypeVar("P")
 
 
 class Noted:
-    """Already done when it is returned: async handlers may await it, sync ones just go on."""
+    """An awaitable that is done already: async handlers may await it, sync handlers need not."""
 
     __slots__ = ()
 
@@ -29,23 +29,23 @@ class Noted:
 
 
 _NOTED = Noted()
-_LARGEST_COUNT: Final = 2**53 - 1
-_LONGEST_TEXT: Final = 1_000
-_PYTHONS_WORDS: Final[Mapping[str, str]] = {
+_MAX_COUNT: Final = 2**53 - 1
+_MAX_TEXT_LENGTH: Final = 1_000
+_PYTHON_LEVELS: Final[Mapping[str, str]] = {
     "debug": "info",
     "warning": "warn",
     "critical": "error",
 }
 
 
-class Desk(Protocol):
-    """The worker's side of a running job; every call may come from a handler's own thread."""
+class AttemptBackend(Protocol):
+    """What an ActiveJob asks of its worker. A sync handler calls it from its own thread."""
 
     @property
     def has_ended(self) -> bool: ...
 
     def scrub(self, text: str) -> str:
-        """A text as it may be stored: without the secrets of the job's payload."""
+        """Returns the text without the secrets of the job's payload."""
 
     def note_progress(self, progress: Progress) -> None: ...
 
@@ -59,7 +59,7 @@ class Desk(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class KeyLease:
-    """How long the job's slot of its key is safe, and whether that is still so."""
+    """The lease of the job's slot of its key, and whether the job still holds it."""
 
     renewed_at: datetime
     expires_at: datetime
@@ -67,7 +67,7 @@ class KeyLease:
 
 
 class AttemptFacts(Value, frozen=True, kw_only=True):
-    """What is known of an attempt before its handler runs."""
+    """What is known about an attempt before its handler runs."""
 
     id: str
     context: JobContext
@@ -79,12 +79,12 @@ class AttemptFacts(Value, frozen=True, kw_only=True):
 
 
 class ActiveJob(Generic[P]):
-    """One attempt at a job, as its handler has it in hand."""
+    """One attempt at a job, as its handler gets it."""
 
-    __slots__ = ("_desk", "_facts", "payload")
+    __slots__ = ("_backend", "_facts", "payload")
 
-    def __init__(self, desk: Desk, payload: P, facts: AttemptFacts) -> None:
-        self._desk = desk
+    def __init__(self, backend: AttemptBackend, payload: P, facts: AttemptFacts) -> None:
+        self._backend = backend
         self._facts = facts
         self.payload = payload
 
@@ -94,12 +94,12 @@ class ActiveJob(Generic[P]):
 
     @property
     def context(self) -> JobContext:
-        """Request id and trace of the job, for logs and for work done on its behalf."""
+        """The request id and trace of the job, for logs and for calls that the handler makes."""
         return self._facts.context
 
     @property
     def tries(self) -> int:
-        """Which try this is, from 1."""
+        """The number of this try, starting at 1."""
         return self._facts.tries
 
     @property
@@ -108,7 +108,7 @@ class ActiveJob(Generic[P]):
 
     @property
     def redelivered(self) -> int:
-        """How often this work was delivered before, for whatever reason."""
+        """How often the job's message was delivered before, whether or not that used a try."""
         return self._facts.redelivered
 
     @property
@@ -117,18 +117,21 @@ class ActiveJob(Generic[P]):
 
     @property
     def key(self) -> str | None:
-        """The key whose slot this attempt holds, as people read it; None on a queue without."""
+        """The readable key whose slot this attempt holds. None on a queue without keys."""
         return self._facts.key
 
     @property
     def key_lease(self) -> KeyLease | None:
-        """The slot's lease as it is now; it is renewed by itself. None on a queue without keys."""
-        return self._desk.key_lease
+        """The slot's current lease, which the worker renews. None on a queue without keys."""
+        return self._backend.key_lease
 
     @property
     def cancelled(self) -> bool:
-        """Stop as soon as you can: the job is over or another's, timed out, or the worker stops."""
-        return self._desk.has_ended
+        """True when the handler should stop as soon as it can.
+
+        The job ended, timed out, or belongs to another attempt now, or the worker is stopping.
+        """
+        return self._backend.has_ended
 
     def progress(
         self,
@@ -138,8 +141,8 @@ class ActiveJob(Generic[P]):
         step: str | None = None,
         message: str | None = None,
     ) -> Noted:
-        """Say how far the work is, in whole numbers. The newest of frequent calls counts."""
-        self._desk.note_progress(
+        """Reports how far the work is, in whole numbers. Of frequent calls the latest is kept."""
+        self._backend.note_progress(
             Progress(
                 step=self._text(step),
                 message=self._text(message),
@@ -150,31 +153,31 @@ class ActiveJob(Generic[P]):
         return _NOTED
 
     def log(self, message: str, level: str | LogLevel = LogLevel.INFO) -> Noted:
-        """Add a line to the job's own log; levels are info, warn, error, and Python's words."""
-        self._desk.note_log(_level(level), self._desk.scrub(str(message)))
+        """Adds a line to the job's log. Levels are info, warn and error, and those of Python."""
+        self._backend.note_log(_level(level), self._backend.scrub(str(message)))
         return _NOTED
 
     def heartbeat(self) -> Noted:
-        """Renew the leases at once; the runtime does so by itself, from a thread of its own."""
-        self._desk.renew_now()
+        """Renews the leases now. The worker also renews them by itself, in another thread."""
+        self._backend.renew_now()
         return _NOTED
 
     def _text(self, value: object) -> str | None:
-        """Whatever a handler passes: a note must never cost the job its outcome."""
-        return None if value is None else bounded(self._desk.scrub(str(value)), _LONGEST_TEXT)
+        """Accepts any value: an argument of the wrong type must not fail the job."""
+        return None if value is None else bounded(self._backend.scrub(str(value)), _MAX_TEXT_LENGTH)
 
     def __repr__(self) -> str:
         return f"ActiveJob({self.id}, try {self.tries} of {self.max_tries})"
 
 
 def _count(value: int | None) -> int | None:
-    """What every reader of the log takes for a count: not negative, and exact in any language."""
-    return None if value is None else max(0, min(round(value), _LARGEST_COUNT))
+    """Limits a count to what readers in every language can represent exactly."""
+    return None if value is None else max(0, min(round(value), _MAX_COUNT))
 
 
 def _level(level: str) -> LogLevel:
-    word = _PYTHONS_WORDS.get(level, level)
-    if word not in set(LogLevel):
-        known = ", ".join([*LogLevel, *_PYTHONS_WORDS])
-        raise ValueError(f"{level!r} is no log level; there are {known}")
-    return LogLevel(word)
+    name = _PYTHON_LEVELS.get(level, level)
+    if name not in set(LogLevel):
+        known = ", ".join([*LogLevel, *_PYTHON_LEVELS])
+        raise ValueError(f"unknown log level {level!r}, use one of {known}")
+    return LogLevel(name)

@@ -1,4 +1,4 @@
-"""One claimed job to its end: run, settle, release its key, answer."""
+"""Runs one claimed job to its end: handler, outcome, slot of its key, acknowledgement."""
 
 from __future__ import annotations
 
@@ -32,120 +32,125 @@ if TYPE_CHECKING:
 
     from trellis_jobs.jetstream.work.delivery import Delivery
     from trellis_jobs.worker.claimed import Claimed
-    from trellis_jobs.worker.contract_gate import OtherContracts
+    from trellis_jobs.worker.contract_gate import ContractGate
     from trellis_jobs.worker.handlers import Handler
     from trellis_jobs.worker.slot_acquirer import HeldSlot
     from trellis_jobs.worker.worker_context import WorkerContext
 
 log = logging.getLogger(__name__)
 
-# Too large for the server, or nothing that JSON has a form for.
-_UNWRITABLE: Final = (PayloadTooLarge, TypeError, ValueError)
+# The event is larger than the server accepts, or JSON cannot represent it.
+_UNSTORABLE: Final = (PayloadTooLarge, TypeError, ValueError)
 
 
 class AttemptRunner:
-    """`running` is the queue's table of attempts in progress, by job id.
+    """`running` has the queue's attempts in progress, by job id.
 
-    `others` knows whether a job that does not fit here fits the contract of another worker.
+    `contract_gate` decides whether a job that this worker cannot read is left to other workers.
     """
 
     def __init__(
         self,
         handler: Handler,
-        tools: WorkerContext,
+        context: WorkerContext,
         running: MutableMapping[str, RunningJob],
-        others: OtherContracts | None = None,
+        contract_gate: ContractGate | None = None,
     ) -> None:
-        self._others = others
+        self._contract_gate = contract_gate
         self._handler = handler
-        self._tools = tools
+        self._context = context
         self._running = running
-        self._turns = SettleThrottle()
+        self._throttle = SettleThrottle()
 
     async def run(
-        self, delivery: Delivery, claimed: Claimed, handler_ended: Callable[[], None]
+        self, delivery: Delivery, claimed: Claimed, release_slot: Callable[[], None]
     ) -> None:
-        """`handler_ended` is called once another may run: the rest is writing.
+        """Calls `release_slot` when another handler may start: what follows is writing only.
 
-        Not before the slot of a key is left: the next job of the key would come and have to wait.
+        A job with a key keeps its slot until the end: until its key is free, the job that would
+        start instead could be the next one of the same key, which would only wait.
         """
-        running = RunningJob(delivery, claimed, self._handler.queue, self._tools)
+        running = RunningJob(delivery, claimed, self._handler.queue, self._context)
         job_id = delivery.job.job_id
         earlier = self._running.get(job_id)
         if earlier is not None:
-            # By the log the job is not its any more, and from here on nobody watches it.
+            # The log gave the job to the new attempt, and only one per job id is watched.
             earlier.stop(StopReason.LOST)
         self._running[job_id] = running
-        if job_id in self._tools.end_hints:
+        if job_id in self._context.end_hints:
             running.hint_end()
         try:
-            with self._tools.telemetry.processing(delivery.job, running.terms.context):
-                outcome = await self._perform(running)
-                if not self._turns.pass_now():
-                    await self._turns.wait()
+            with self._context.telemetry.processing(delivery.job, running.attempt_context.context):
+                outcome = await self._invoke(running)
+                if not self._throttle.try_pass():
+                    await self._throttle.wait()
                 if running.slot is None:
-                    handler_ended()
-                answer = await self._settle_somehow(running, outcome)
+                    release_slot()
+                answer = await self._settle_with_fallback(running, outcome)
                 if running.slot is not None:
-                    await self._leave_key(running.slot, answer)
+                    await self._release_key_slot(running.slot, answer)
                 await running.delivery.answer(answer)
         finally:
             running.release()
             if self._running.get(job_id) is running:
                 del self._running[job_id]
 
-    async def abandon(self, running: RunningJob) -> None:
-        """The job goes back without its handler, which goes on: nobody else may have its slot."""
-        await running.delivery.answer(await self._settle_somehow(running, Interrupted()))
+    async def hand_back(self, running: RunningJob) -> None:
+        """Puts the job back although its handler still runs, so the slot of its key stays taken."""
+        await running.delivery.answer(await self._settle_with_fallback(running, Interrupted()))
 
-    async def _leave_key(self, slot: HeldSlot, answer: Answer) -> None:
-        """After the outcome, before the answer: ack last (design D15)."""
+    async def _release_key_slot(self, slot: HeldSlot, answer: Answer) -> None:
+        """Runs after the outcome and before the acknowledgement, which comes last (design D15)."""
         retry_at = None
         if isinstance(answer, Nak):
-            retry_at = self._tools.environment.now() + answer.delay
-        self._tools.leases.drop_slot(slot.lease)
+            retry_at = self._context.environment.now() + answer.delay
+        self._context.leases.drop_slot(slot.lease)
         await slot.release(retry_at=retry_at)
 
-    async def _settle_somehow(self, running: RunningJob, outcome: Outcome) -> Answer:
-        """What cannot be written must not cost the outcome: first the notes go, then the result."""
+    async def _settle_with_fallback(self, running: RunningJob, outcome: Outcome) -> Answer:
+        """Leaves out the notes, and then the result, if the outcome cannot be stored with them."""
         try:
             return await self._settle(running, outcome)
-        except _UNWRITABLE as error:
+        except _UNSTORABLE as error:
             reason = str(error)
         try:
-            answer = await self._settle(running, outcome, bare=True)
-        except _UNWRITABLE as error:
-            return await self._settle(running, Fatal(self._unwritable(running, error)), bare=True)
+            answer = await self._settle(running, outcome, without_notes=True)
+        except _UNSTORABLE as error:
+            return await self._settle(
+                running, Fatal(self._unstorable_result(running, error)), without_notes=True
+            )
         log.warning(
-            "the open log lines and progress of job %s cannot be stored and are left out: %s",
-            running.terms.job.job_id,
+            "the last log lines and progress of job %s could not be stored and were dropped: %s",
+            running.attempt_context.job.job_id,
             reason,
-            extra={"job": running.terms.job.job_id, "error": reason},
+            extra={"job": running.attempt_context.job.job_id, "error": reason},
         )
         return answer
 
-    async def _perform(self, running: RunningJob) -> Outcome:
-        environment, telemetry = self._tools.environment, self._tools.telemetry
-        if telemetry.measures and running.terms.tries == 1:
+    async def _invoke(self, running: RunningJob) -> Outcome:
+        environment, telemetry = self._context.environment, self._context.telemetry
+        if telemetry.measures and running.attempt_context.tries == 1:
             waited = environment.now() - running.delivery.begun.at
-            telemetry.waited(running.terms.job, max(0.0, waited.total_seconds()))
+            telemetry.waited(running.attempt_context.job, max(0.0, waited.total_seconds()))
         started = environment.monotonic()
         outcome = await invoke_handler(self._handler, running, environment)
-        telemetry.ran(running.terms.job, environment.monotonic() - started)
-        if self._others is not None and isinstance(outcome, Fatal):
-            outcome = await self._others.judge(outcome, running.delivery)
+        telemetry.ran(running.attempt_context.job, environment.monotonic() - started)
+        if self._contract_gate is not None and isinstance(outcome, Fatal):
+            outcome = await self._contract_gate.reclassify(outcome, running.delivery)
         if isinstance(outcome, (Retryable, Fatal)):
             telemetry.failed(outcome.error)
         return outcome
 
-    async def _settle(self, running: RunningJob, outcome: Outcome, *, bare: bool = False) -> Answer:
-        now, random = self._tools.environment.now(), self._tools.environment.random()
+    async def _settle(
+        self, running: RunningJob, outcome: Outcome, *, without_notes: bool = False
+    ) -> Answer:
+        now, random = self._context.environment.now(), self._context.environment.random()
 
         def decide(notes: Notes) -> Settlement:
-            kept = NOTHING_NOTED if bare else notes
-            return settle(outcome, running.terms, at=now, random=random, notes=kept)
+            kept = NOTHING_NOTED if without_notes else notes
+            return settle(outcome, running.attempt_context, at=now, random=random, notes=kept)
 
-        settled = await running.voice.settle(decide)
+        settled = await running.attempt_log.settle(decide)
         if settled is None:
             return NoAck()
         settlement, appended = settled
@@ -153,24 +158,29 @@ class AttemptRunner:
             log_too_late(running, settlement, appended)
             return await self._too_late(running, appended)
         if settlement.event is not None:
-            self._tools.telemetry.count(settlement.event)
+            self._context.telemetry.count(settlement.event)
         log_outcome(running, settlement)
         if isinstance(settlement.answer, NoAck) and appended.status.is_over:
             return Ack()
         return settlement.answer
 
     async def _too_late(self, running: RunningJob, lost: Lost) -> Answer:
-        """The job is somebody else's, or over: leave a note; acknowledge only what is over."""
+        """Notes an outcome that came after the job ended or moved to another attempt.
+
+        Acknowledges only if the job has ended: otherwise the message belongs to the other attempt.
+        """
         if lost.head is None:
             return Ack()
-        note = superseded_note(running.terms, lost.reason, self._tools.environment.now())
-        await self._tools.events.append(lost.head, note, shared=self._handler.queue.shared)
+        note = superseded_note(
+            running.attempt_context, lost.reason, self._context.environment.now()
+        )
+        await self._context.events.append(lost.head, note, shared=self._handler.queue.shared)
         return Ack() if lost.head.status.is_over else NoAck()
 
-    def _unwritable(self, running: RunningJob, error: Exception) -> JobError:
+    def _unstorable_result(self, running: RunningJob, error: Exception) -> JobError:
         return JobError(
             type=Interruption.RESULT_INVALID,
             message=f"the result cannot be stored: {error}",
-            tries=running.terms.tries,
-            at=self._tools.environment.now(),
+            tries=running.attempt_context.tries,
+            at=self._context.environment.now(),
         )

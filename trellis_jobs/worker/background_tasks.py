@@ -1,4 +1,4 @@
-"""The tasks of a worker: an error in one is said, never fatal, and none can hold up the end."""
+"""The tasks of a worker. An error in one is logged and never ends the worker."""
 
 from __future__ import annotations
 
@@ -11,39 +11,40 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-_LAST_MOMENTS: Final = 1.0
+_CANCEL_TIMEOUT: Final = 1.0
 
 
-class Background:
-    """Not a TaskGroup, which waits for ever: a handler may refuse to be cancelled."""
+class BackgroundTasks:
+    """Not a TaskGroup: that would wait for ever for a handler that ignores its cancellation."""
 
     def __init__(self) -> None:
         self._loop = asyncio.get_running_loop()
         self._tasks: set[asyncio.Task[None]] = set()
 
     def spawn(self, work: Coroutine[Any, Any, None]) -> None:
-        self._tasks.add(self._loop.create_task(self._said_aloud(work)))
+        self._tasks.add(self._loop.create_task(self._run_and_log(work)))
 
     async def close(self) -> None:
-        """Cancel what is left, and leave behind what does not react."""
+        """Cancels all tasks, and leaves those behind that do not end within a second."""
         for task in self._tasks:
             task.cancel()
         if self._tasks:
-            _, stubborn = await asyncio.wait(self._tasks, timeout=_LAST_MOMENTS)
+            _, stubborn = await asyncio.wait(self._tasks, timeout=_CANCEL_TIMEOUT)
             if stubborn:
                 log.error(
-                    "%s background tasks of the worker did not stop when they were cancelled",
+                    "%s background tasks of the worker did not stop when they were cancelled; they "
+                    "end with the process",
                     len(stubborn),
                     extra={"count": len(stubborn)},
                 )
 
-    async def _said_aloud(self, work: Coroutine[Any, Any, None]) -> None:
+    async def _run_and_log(self, work: Coroutine[Any, Any, None]) -> None:
         try:
             await work
         except Exception:
             name = getattr(work, "__qualname__", "?")
             log.exception("background task %s of the worker failed", name, extra={"task": name})
         finally:
-            # Not by a callback of the task: that would be one more turn of the loop a job.
+            # A done callback would cost one more iteration of the event loop for each job.
             if (task := asyncio.current_task(self._loop)) is not None:
                 self._tasks.discard(task)

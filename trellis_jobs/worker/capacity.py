@@ -1,4 +1,4 @@
-"""How many handlers of a queue may run at once in this process, and who gets the next seat."""
+"""How many handlers of one queue may run at the same time in this process."""
 
 from __future__ import annotations
 
@@ -11,26 +11,27 @@ if TYPE_CHECKING:
 
 
 class Capacity:
-    """`vacated` is called when a seat is free that nobody here waits for.
+    """`limit` slots, one for each running handler.
 
-    Whoever took one is in the room until they leave, and may rise before: then another sits down.
+    A job frees its slot when its handler returns, but counts as in progress until its outcome is
+    written. `on_free` is called when a slot becomes free and no job in this process waits for one.
     """
 
-    def __init__(self, count: int, vacated: Callable[[], None]) -> None:
-        self.count = count
-        self.taken = 0
-        self._present = 0
-        self._vacated = vacated
+    def __init__(self, limit: int, on_free: Callable[[], None]) -> None:
+        self.limit = limit
+        self.in_use = 0
+        self._in_progress = 0
+        self._on_free = on_free
         self._waiting: deque[asyncio.Future[None]] = deque()
-        self._empty = asyncio.Event()
-        self._empty.set()
+        self._idle = asyncio.Event()
+        self._idle.set()
 
     @property
-    def is_empty(self) -> bool:
-        return self._present == 0
+    def is_idle(self) -> bool:
+        return self._in_progress == 0
 
-    async def until_empty(self) -> None:
-        await self._empty.wait()
+    async def until_idle(self) -> None:
+        await self._idle.wait()
 
     @property
     def waiting(self) -> int:
@@ -38,81 +39,83 @@ class Capacity:
 
     @property
     def free(self) -> int:
-        """Those left once everybody who waits has one."""
-        return max(0, self.count - self.taken - len(self._waiting))
+        """How many slots are left after every waiting job gets one."""
+        return max(0, self.limit - self.in_use - len(self._waiting))
 
-    def take_now(self) -> bool:
+    def try_acquire(self) -> bool:
         if self.free == 0:
             return False
-        self.taken += 1
-        self._enter()
+        self.in_use += 1
+        self._begin()
         return True
 
-    async def take(self) -> None:
-        """First come, first seated."""
-        if self.take_now():
+    async def acquire(self) -> None:
+        """Waits for a slot. Jobs get slots in the order in which they asked."""
+        if self.try_acquire():
             return
-        turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._waiting.append(turn)
+        granted: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._waiting.append(granted)
         try:
-            await turn
+            await granted
         except asyncio.CancelledError:
-            if turn.done() and not turn.cancelled():
-                self.leave()
+            if granted.done() and not granted.cancelled():
+                self.release_and_finish()
             raise
 
-    def leave(self) -> None:
-        """The room, and the seat with it: it is handed on first, lest the room seem empty."""
-        self._hand_on()
-        self.go()
+    def release_slot(self) -> bool:
+        """Frees the slot of a job whose outcome is still to be written.
 
-    def rise(self) -> bool:
-        """Another may sit down; False: as many as there are seats stand about already.
-
-        Where there is one seat, jobs come one after the other, each with its outcome.
+        Returns False, and the job keeps its slot, when as many jobs as there are slots are writing
+        their outcomes already. A queue with one slot runs strictly one job after the other, so
+        there the slot is kept until the outcome is written.
         """
-        if self.count == 1 or self._present - self.taken >= self.count:
+        if self.limit == 1 or self._in_progress - self.in_use >= self.limit:
             return False
-        self._hand_on()
+        self._pass_on()
         return True
 
-    def go(self) -> None:
-        """Whoever has risen leaves the room."""
-        self._present -= 1
-        if self._present == 0:
-            self._empty.set()
+    def finish(self) -> None:
+        """Ends a job that has released its slot before."""
+        self._in_progress -= 1
+        if self._in_progress == 0:
+            self._idle.set()
 
-    def _hand_on(self) -> None:
-        """The seat goes straight to the first who waits, or is free."""
+    def release_and_finish(self) -> None:
+        # The slot is passed on first: otherwise the queue would seem idle for a moment.
+        self._pass_on()
+        self.finish()
+
+    def _pass_on(self) -> None:
+        """Gives the slot to the first waiting job, or frees it."""
         while self._waiting:
-            turn = self._waiting.popleft()
-            if not turn.done():
-                self._enter()
-                turn.set_result(None)
+            granted = self._waiting.popleft()
+            if not granted.done():
+                self._begin()
+                granted.set_result(None)
                 return
-        self.taken -= 1
-        self._vacated()
+        self.in_use -= 1
+        self._on_free()
 
-    def _enter(self) -> None:
-        self._present += 1
-        self._empty.clear()
+    def _begin(self) -> None:
+        self._in_progress += 1
+        self._idle.clear()
 
 
-class Seat:
-    """One that was taken: its holder rises, or not, and leaves."""
+class CapacitySlot:
+    """The acquired slot of one job. `release` is optional, `done` is always called last."""
 
-    __slots__ = ("_is_held", "_seats")
+    __slots__ = ("_capacity", "_is_held")
 
-    def __init__(self, seats: Capacity) -> None:
-        self._seats = seats
+    def __init__(self, capacity: Capacity) -> None:
+        self._capacity = capacity
         self._is_held = True
 
-    def rise(self) -> None:
+    def release(self) -> None:
         if self._is_held:
-            self._is_held = not self._seats.rise()
+            self._is_held = not self._capacity.release_slot()
 
-    def leave(self) -> None:
+    def done(self) -> None:
         if self._is_held:
-            self._seats.leave()
+            self._capacity.release_and_finish()
         else:
-            self._seats.go()
+            self._capacity.finish()

@@ -1,8 +1,9 @@
-"""Make a delivered job ours: append `started`, or find out why not and answer accordingly.
+"""Claims a delivered job: appends `started`, or finds out why not and answers the delivery.
 
-The guard is the read (design D2): the work message says which event it stems from, so `started`
-is appended on top of that. Only a refusal leads to a look at the log. A keyed job gets its slot
-between the two: the guard is known before the slot is taken, and a refusal gives the slot back.
+The guard replaces a read (design D2): the work message names the event it was made from, and the
+worker appends `started` directly after that event. It reads the log only after a refusal. A job
+with a key gets its slot in between: the guard is known before the slot is acquired, and after a
+refusal the slot is released.
 """
 
 from __future__ import annotations
@@ -34,8 +35,8 @@ from trellis_jobs.model.settlement import Ack, Answer, Nak, NoAck, Term
 from trellis_jobs.model.subjects import PresenceSubject
 from trellis_jobs.model.values import Value, replace
 from trellis_jobs.worker.claimed import Claimed
-from trellis_jobs.worker.slot_acquirer import Contested, HeldSlot, SlotAcquirer, Waits
-from trellis_jobs.worker.version_gate import NewerVersions
+from trellis_jobs.worker.slot_acquirer import Contested, HeldSlot, SlotAcquirer, WaitForKey
+from trellis_jobs.worker.version_gate import VersionGate
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -48,35 +49,35 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-# A key whose state cannot be read or written costs no try: its jobs come again after a while.
-_AFTER_TROUBLE: Final = Nak(timedelta(seconds=5))
+# An unreadable key uses no try: the server delivers the job again after this delay.
+_KEY_ERROR_NAK: Final = Nak(timedelta(seconds=5))
 
 
 class _Step(Value, frozen=True):
-    """One guarded append, and the answer it leads to; None: look again."""
+    """One guarded append, and the answer to the delivery. Without an answer, decide again."""
 
     event: e.Event
     answer: Answer | None = None
 
 
-class Claims:
-    """Of one queue; `desk` is where a queue with keys gets its slots.
+class Claimer:
+    """Claims the jobs of one queue. A queue with keys has a `slot_acquirer`.
 
-    `running` are the attempts of this process: what one of them owns is adopted, not taken over.
+    `running` has the attempts of this process: they adopt a redelivery of their own job.
     """
 
     def __init__(
         self,
         queue: JobType[Any, Any],
-        tools: WorkerContext,
+        context: WorkerContext,
         running: Mapping[str, RunningJob],
-        desk: SlotAcquirer | None = None,
+        slot_acquirer: SlotAcquirer | None = None,
     ) -> None:
         self._queue = queue
-        self._tools = tools
+        self._context = context
         self._running = running
-        self._desk = desk
-        self.newer = NewerVersions(queue, tools.environment)
+        self._slot_acquirer = slot_acquirer
+        self.version_gate = VersionGate(queue, context.environment)
 
     async def claim(
         self,
@@ -85,50 +86,49 @@ class Claims:
         may_overtake: bool = False,
         seen_idle: bool = False,
         waited: timedelta = timedelta(),
-    ) -> Claimed | Waits | None:
-        """Ours, with the `started` event in the log; or its key is taken; or None: answered.
+    ) -> Claimed | WaitForKey | None:
+        """Returns None if the job cannot start and the delivery has been answered.
 
-        `may_overtake`: it has waited long enough for those that come before it in its key.
-        `seen_idle`: nobody ran the job while this delivery waited here, so whoever runs it now
-        began later.
-        `waited`: for how long it was not its turn.
+        `may_overtake`: the head start of older jobs of the key is over. `seen_idle`: no attempt
+        held the job's slot while this delivery waited, so one that runs now started later.
+        `waited`: how long the job has waited for its key.
         """
         head: Head | None = delivery.head
-        if self._desk is not None and delivery.delivered.number > 1:
-            # It has moved on since: do not take a slot to find that out.
-            head = await self.newest(delivery)
+        if self._slot_acquirer is not None and delivery.delivered.number > 1:
+            # The job has probably changed since its message was written: read before taking a slot.
+            head = await self.read_head(delivery)
         while head is not None:
             own = self._running.get(delivery.job.job_id)
-            if own is not None and own.terms.attempt == head.status.owner:
-                await own.meet_again(delivery)
+            if own is not None and own.attempt_context.attempt == head.status.owner:
+                await own.adopt_redelivery(delivery)
                 return None
             decision = self._decide(delivery, head, seen_idle=seen_idle)
-            outcome: Claimed | Waits | Head | Refused | None
+            outcome: Claimed | WaitForKey | Head | Refused | None
             if isinstance(decision, Start):
                 outcome = await self._start(
                     delivery, head, may_overtake=may_overtake, waited=waited
                 )
             else:
-                outcome = await self._follow(delivery, head, decision)
+                outcome = await self._apply(delivery, head, decision)
             if isinstance(outcome, Refused):
-                head = await self._after(delivery, outcome)
+                head = await self._head_after_refusal(delivery, outcome)
             elif isinstance(outcome, Head):
                 head = outcome
             else:
                 return outcome
-        # The leader itself said that the log holds nothing of this job: it was purged.
+        # The stream leader has no event of this job: it was purged.
         await delivery.answer(Ack())
         return None
 
     def _decide(self, delivery: Delivery, head: Head, *, seen_idle: bool) -> Decision:
-        now = self._tools.environment.now()
+        now = self._context.environment.now()
         decision = decide(head.status, delivery.delivered, now=now, seen_idle=seen_idle)
-        newer = self.newer.put_back(delivery) if isinstance(decision, Start) else None
-        return newer or decision
+        put_back = self.version_gate.put_back(delivery) if isinstance(decision, Start) else None
+        return put_back or decision
 
-    async def newest(self, delivery: Delivery) -> Head | None:
-        """Where the log says the job stands now; remembered for the next claim."""
-        head = await self._tools.events.head(
+    async def read_head(self, delivery: Delivery) -> Head | None:
+        """Reads the job's current head from the log, and keeps it for the next claim."""
+        head = await self._context.events.head(
             delivery.job, at_least=delivery.head.sequence, shared=self._queue.shared
         )
         if head is not None:
@@ -137,59 +137,63 @@ class Claims:
 
     async def _start(
         self, delivery: Delivery, head: Head, *, may_overtake: bool, waited: timedelta
-    ) -> Claimed | Waits | Head | Refused | None:
+    ) -> Claimed | WaitForKey | Head | Refused | None:
         attempt = Attempt(
-            self._tools.environment.new_id(),
-            self._tools.instance,
+            self._context.environment.new_id(),
+            self._context.instance,
             delivery.delivered.work,
             delivery.delivered.number,
         )
         taken = None
-        if self._desk is not None:
+        if self._slot_acquirer is not None:
             try:
-                taken = await self._desk.take(delivery, head, attempt, may_overtake=may_overtake)
+                taken = await self._slot_acquirer.acquire(
+                    delivery, head, attempt, may_overtake=may_overtake
+                )
             except JobsError as error:
-                await self._come_again(delivery, error)
+                await self._redeliver_later(delivery, error)
                 return None
-        if isinstance(taken, Waits):
+        if isinstance(taken, WaitForKey):
             return taken
         if isinstance(taken, Contested):
-            return await self._outdate(delivery, head, taken)
-        said = self._said(delivery, head.status.tries + 1)
-        started = e.Started(**said, attempt=attempt)
+            return await self._invalidate_rival(delivery, head, taken)
+        fields = self._event_fields(delivery, head.status.tries + 1)
+        started = e.Started(**fields, attempt=attempt)
         if isinstance(taken, HeldSlot):
             started = replace(started, concurrency=taken.concurrency, waited_for_key=waited)
         answer = await self._append(head, started)
         if not isinstance(answer, Refused):
             return Claimed(answer, attempt, taken)
         if isinstance(taken, HeldSlot):
-            # Back to its place in the line; if it turns out to be over, it is forgotten.
-            await taken.release(retry_at=self._tools.environment.now())
+            # The job returns to its place in the key. If it is over, it is removed later.
+            await taken.release(retry_at=self._context.environment.now())
         return answer
 
-    async def _outdate(self, delivery: Delivery, head: Head, rival: Contested) -> Head | Refused:
-        """Whoever has the job's slot and has not started will be refused by this note."""
+    async def _invalidate_rival(
+        self, delivery: Delivery, head: Head, rival: Contested
+    ) -> Head | Refused:
+        """Appends a note, so that the log refuses the `started` of the attempt with the slot."""
         note = e.StaleCompletionIgnored(
-            **self._said(delivery, head.status.tries),
+            **self._event_fields(delivery, head.status.tries),
             lost_attempt=rival.token,
             reason=f"worker {rival.instance} took a slot for the job and did not start it",
         )
         return await self._append(head, note)
 
-    async def _come_again(self, delivery: Delivery, error: JobsError) -> None:
+    async def _redeliver_later(self, delivery: Delivery, error: JobsError) -> None:
         log.error(
-            "the key of job %s cannot be read or changed; the job is delivered again in %g s: %s",
+            "cannot read or change the key of job %s, it is delivered again in %g s: %s",
             delivery.job.job_id,
-            _AFTER_TROUBLE.delay.total_seconds(),
+            _KEY_ERROR_NAK.delay.total_seconds(),
             error,
             extra={"job": delivery.job.job_id, "error": str(error)},
         )
-        await delivery.answer(_AFTER_TROUBLE)
+        await delivery.answer(_KEY_ERROR_NAK)
 
-    async def _follow(
+    async def _apply(
         self, delivery: Delivery, head: Head, decision: NotStartable
     ) -> Head | Refused | None:
-        """Do what was decided; None: the delivery is answered."""
+        """Carries out a decision. Returns None when the delivery has been answered."""
         step = await self._step(delivery, head.status, decision)
         if not isinstance(step, _Step):
             await self._answer(delivery, head, step)
@@ -203,23 +207,25 @@ class Claims:
         return None
 
     async def _answer(self, delivery: Delivery, head: Head, answer: Answer) -> None:
-        """A job that is over leaves nothing in its key, before the answer (design D15)."""
-        if self._desk is not None and head.status.is_over:
-            await self._desk.forget(delivery)
+        """Removes a job that is over from its key, before the answer (design D15)."""
+        if self._slot_acquirer is not None and head.status.is_over:
+            await self._slot_acquirer.forget(delivery)
         await delivery.answer(answer)
 
     async def _append(self, head: Head, event: e.Event) -> Head | Refused:
-        telemetry = self._tools.telemetry
+        telemetry = self._context.telemetry
         with telemetry.appending(event):
-            answer = await self._tools.events.try_append(head, event)
+            answer = await self._context.events.try_append(head, event)
             if isinstance(answer, Refused):
                 telemetry.refused()
         if not isinstance(answer, Refused):
             telemetry.count(event)
         return answer
 
-    async def _after(self, delivery: Delivery, refusal: Refused) -> Head | None:
-        head = await self._tools.events.head_since(delivery.job, refusal, shared=self._queue.shared)
+    async def _head_after_refusal(self, delivery: Delivery, refusal: Refused) -> Head | None:
+        head = await self._context.events.head_since(
+            delivery.job, refusal, shared=self._queue.shared
+        )
         if head is not None:
             delivery.head = head
         return head
@@ -231,15 +237,15 @@ class Claims:
             case TakeOver(lost):
                 return await self._take_over(delivery, status, lost)
             case MarkDead(lost):
-                return await self._bury(delivery, status, lost)
+                return await self._mark_dead(delivery, status, lost)
             case Expire():
-                said = self._said(delivery, status.tries)
-                return _Step(e.Expired(**said, by="worker", reason="the deadline passed"), Ack())
+                fields = self._event_fields(delivery, status.tries)
+                return _Step(e.Expired(**fields, by="worker", reason="the deadline passed"), Ack())
             case RedeliverLater(delay):
                 return Nak(delay)
             case Discard(reason):
                 log.info(
-                    "a work message of job %s was dropped: %s",
+                    "dropped a work message of job %s: %s",
                     delivery.job.job_id,
                     reason,
                     extra={"job": delivery.job.job_id, "reason": reason},
@@ -247,7 +253,7 @@ class Claims:
                 return Ack()
             case Ignore(reason):
                 log.info(
-                    "an old delivery of job %s was ignored: %s",
+                    "ignored an old delivery of job %s: %s",
                     delivery.job.job_id,
                     reason,
                     extra={"job": delivery.job.job_id, "reason": reason},
@@ -257,44 +263,50 @@ class Claims:
     async def _take_over(
         self, delivery: Delivery, status: JobStatus, lost: Attempt | None
     ) -> _Step:
-        error = await self._loss(delivery, status, lost)
-        said = self._said(delivery, status.tries)
+        error = await self._lost_attempt_error(delivery, status, lost)
+        fields = self._event_fields(delivery, status.tries)
         log.warning(
-            "job %s is taken over after try %s was lost: %s: %s",
+            "job %s is started again because its try %s was lost: %s: %s",
             delivery.job.job_id,
             status.tries,
             error.type,
             error.message,
             extra={"job": delivery.job.job_id, "why": error.type},
         )
-        return _Step(e.RetryScheduled(**said, attempt=lost, error=error))
+        return _Step(e.RetryScheduled(**fields, attempt=lost, error=error))
 
-    async def _bury(self, delivery: Delivery, status: JobStatus, lost: Attempt | None) -> _Step:
-        error = await self._loss(delivery, status, lost)
-        said = self._said(delivery, status.tries)
+    async def _mark_dead(
+        self, delivery: Delivery, status: JobStatus, lost: Attempt | None
+    ) -> _Step:
+        error = await self._lost_attempt_error(delivery, status, lost)
+        fields = self._event_fields(delivery, status.tries)
         return _Step(
-            e.Dead(**said, attempt=lost, error=error), Term(f"dead after {status.tries} tries")
+            e.Dead(**fields, attempt=lost, error=error), Term(f"dead after {status.tries} tries")
         )
 
-    async def _loss(self, delivery: Delivery, status: JobStatus, lost: Attempt | None) -> JobError:
-        """Why the attempt did not end: its worker is dead, or alive and did not renew its lease."""
-        job, tools = delivery.job, self._tools
+    async def _lost_attempt_error(
+        self, delivery: Delivery, status: JobStatus, lost: Attempt | None
+    ) -> JobError:
+        """Tells apart a dead worker and a live one that did not renew its lease."""
+        job, context = delivery.job, self._context
         death = None
         if lost is not None:
             worker = PresenceSubject(job.service, job.job_type, lost.instance)
-            death = await tools.presence.death_reason(worker, consumer_of(job.service, self._queue))
+            death = await context.presence.death_reason(
+                worker, consumer_of(job.service, self._queue)
+            )
         kind = Interruption.WORKER_DEATH if death else Interruption.VISIBILITY_TIMEOUT
         who = f"worker {lost.instance}" if lost else "the worker"
-        what = death or f"did not renew its lease within {tools.ack_wait:g} s"
+        what = death or f"did not renew its lease within {context.ack_wait:g} s"
         return JobError(
-            type=kind, message=f"{who} {what}", tries=status.tries, at=tools.environment.now()
+            type=kind, message=f"{who} {what}", tries=status.tries, at=context.environment.now()
         )
 
-    def _said(self, delivery: Delivery, tries: int) -> e.EventFields:
+    def _event_fields(self, delivery: Delivery, tries: int) -> e.EventFields:
         return {
             "job": delivery.job,
             "context": delivery.begun.context,
-            "at": self._tools.environment.now(),
+            "at": self._context.environment.now(),
             "tries": tries,
         }
 

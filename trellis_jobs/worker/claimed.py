@@ -1,4 +1,4 @@
-"""A job that is ours: its `started` event is in the log."""
+"""The result of a successful claim. In its own file, because a running job is made from it."""
 
 from __future__ import annotations
 
@@ -13,7 +13,10 @@ if TYPE_CHECKING:
 
 
 class Claimed(Value, frozen=True):
-    """On a queue with keys there is a slot, or the reason why there can be none."""
+    """A job whose `started` event of this attempt is in the log.
+
+    On a queue with keys, `slot` is the acquired slot, or the reason why there is none.
+    """
 
     head: Head
     attempt: Attempt

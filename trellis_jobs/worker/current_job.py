@@ -1,4 +1,4 @@
-"""The job that the running code works on, for code far below its handler."""
+"""The current job, for code that a handler calls without passing the job on."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ CURRENT: Final[ContextVar[ActiveJob[Any]]] = ContextVar("trellis_jobs_current_jo
 
 
 def current_job() -> ActiveJob[Any]:
-    """The job whose handler runs here; raises NoCurrentJob outside a handler.
+    """Returns the job whose handler is running. Raises NoCurrentJob outside a handler.
 
     Works in everything a handler calls, in the tasks it starts, in `asyncio.to_thread`, and in sync
     handlers. A thread that the handler starts itself needs `contextvars.copy_context()`.

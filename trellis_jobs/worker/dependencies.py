@@ -1,4 +1,4 @@
-"""What a worker host reaches the outside through. A file apart: producers load no worker."""
+"""What a worker host depends on. In its own file, so that producers do not import the worker."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class HostDependencies:
-    """`keys` are of the queues that have any."""
+    """`keys` has the queues with keys only."""
 
     connection: Connection
     events: EventLog

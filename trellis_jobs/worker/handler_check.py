@@ -1,4 +1,4 @@
-"""What can be a handler: a function of one argument, async or not, that returns its result."""
+"""Checks that a handler is a function, async or not, that takes the job and returns the result."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from trellis_jobs.errors import DeclarationError
 
 
 def check_handler(queue: str, payload: object, handler: Any) -> None:
-    """Raises DeclarationError for what would fail at every job."""
+    """Raises DeclarationError for a handler that would fail at every job."""
     problem = _problem(handler)
     if problem is not None:
         shown = getattr(payload, "__name__", repr(payload))
         name = getattr(handler, "__qualname__", repr(handler))
         raise DeclarationError(
-            f"queue {queue!r}: handler {name} {problem}. Write it like this: "
+            f"queue {queue!r}: handler {name} {problem}. Write "
             f"`async def {getattr(handler, '__name__', 'handler')}(job: ActiveJob[{shown}])`, "
-            "with the result as its return value"
+            "and return the result"
         )
 
 
@@ -29,16 +29,16 @@ def _problem(handler: Any) -> str | None:
         return "cannot be called"
     called = _function_of(handler)
     if inspect.isasyncgenfunction(called) or inspect.isgeneratorfunction(called):
-        return "is a generator: its `yield` gives no result"
+        return "is a generator, which cannot return a result with `yield`"
     try:
-        # Not of what a decorator has wrapped: that may get more arguments from the decorator.
+        # A decorator may pass more arguments to the function that it wraps.
         signature = inspect.signature(handler, follow_wrapped=False)
     except (TypeError, ValueError):
-        return None  # A builtin or an extension, of which Python does not know.
+        return None  # Builtins and extension functions may have no signature.
     try:
         signature.bind(None)
     except TypeError:
-        return f"has the parameters {signature}, and is called with one argument, the job"
+        return f"has the parameters {signature}, but is called with one argument, the job"
     return None
 
 

@@ -1,4 +1,4 @@
-"""Which function handles which queue; each queue has at most one."""
+"""The handlers of a service, at most one for each queue."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Handler:
 
 
 class Handlers:
-    """They are handed out with the middleware around them, which is decided once, not per job."""
+    """Returns handlers wrapped in the middleware, so that this is not done for each job."""
 
     def __init__(self) -> None:
         self._by_queue: dict[str, Handler] = {}
@@ -32,11 +32,11 @@ class Handlers:
         present = self._by_queue.get(queue.name)
         if present is not None:
             raise DeclarationError(
-                f"queue {queue.name!r} is handled by {present.name} already, not by {name} too"
+                f"queue {queue.name!r} already has the handler {present.name}, {name} is a second"
             )
         self._by_queue[queue.name] = Handler(queue, call, name)
 
-    def surround(self, middleware: Middleware) -> None:
+    def add_middleware(self, middleware: Middleware) -> None:
         check_middleware(middleware)
         self._middleware.append(middleware)
 

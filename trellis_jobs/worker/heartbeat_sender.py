@@ -1,4 +1,4 @@
-"""Send a heartbeat for every queue of a worker; a heartbeat that is lost changes nothing."""
+"""Sends a heartbeat for every queue of a worker. A single lost heartbeat does no harm."""
 
 from __future__ import annotations
 
@@ -23,13 +23,14 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-# Twice this is a third of a lease: the beat of a dead worker is older before its jobs come back.
+# Two intervals are a third of a lease. So when the server redelivers the jobs of a dead worker,
+# its last heartbeat is already overdue.
 _BEATS_PER_LEASE: Final = 6
 
 
 @dataclass(frozen=True, slots=True)
 class HeartbeatSender:
-    """The heartbeats of one worker process. They are sent by the lease thread (lease_keeper.py)."""
+    """Sends the heartbeats of one worker process. The lease thread (lease_keeper.py) calls it."""
 
     service: str
     instance: str
@@ -41,7 +42,7 @@ class HeartbeatSender:
 
     @property
     def interval(self) -> float:
-        """In seconds: often enough to tell a dead worker from one that is late."""
+        """Seconds between heartbeats, short enough to tell a dead worker from a late one."""
         return min(self.presence.interval.total_seconds(), self.shortest_lease / _BEATS_PER_LEASE)
 
     async def beat(self, connection: Connection, *, stopping: bool = False) -> None:
@@ -64,7 +65,7 @@ class HeartbeatSender:
                 await presence.beat(beat)
             except ConnectionLost as error:
                 log.warning(
-                    "a heartbeat was not sent: %s", error, extra={"instance": self.instance}
+                    "could not send a heartbeat: %s", error, extra={"instance": self.instance}
                 )
 
 

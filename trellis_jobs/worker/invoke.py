@@ -1,4 +1,4 @@
-"""Run a handler and turn whatever it does into an outcome: the worker's one `except` ladder."""
+"""Calls a handler and turns its result or exception into an outcome."""
 
 from __future__ import annotations
 
@@ -40,16 +40,16 @@ if TYPE_CHECKING:
     from trellis_jobs.model.events import Begun
     from trellis_jobs.worker.handlers import Handler
 
-_NOT_RENEWED: Final = "its slot of the key was not renewed in time"
+_LEASE_EXPIRED: Final = "the lease of its slot of the key expired before it was renewed"
 
 
 async def invoke_handler(
     handler: Handler, running: RunningJob, environment: Environment
 ) -> Outcome:
-    """Payload in, handler, result out. After this call there are only values."""
+    """Reads the payload, calls the handler, checks the result. Never raises for a failed job."""
     if running.keyless is not None:
-        witness = _Witness(running, environment.now())
-        return Fatal(witness.error(Interruption.KEY_UNRESOLVABLE, running.keyless.reason))
+        errors = _ErrorBuilder(running, environment.now())
+        return Fatal(errors.error(Interruption.KEY_UNRESOLVABLE, running.keyless.reason))
     limit = handler.queue.timeout
     timeout = None if limit is None else asyncio.timeout(limit.total_seconds())
     try:
@@ -63,24 +63,24 @@ async def invoke_handler(
         raised = error.raised if isinstance(error, RaisedInThread) else error
         if raised is error and _may_be_ctrl_c(raised):
             raise
-        witness = _Witness(running, environment.now())
+        errors = _ErrorBuilder(running, environment.now())
         if running.stop_reason is not None:
-            return _stopped(running.stop_reason, witness)
+            return _outcome_when_stopped(running.stop_reason, errors)
         if isinstance(raised, asyncio.CancelledError) and _is_cancelled_from_outside():
             raise
         if timeout is not None and timeout.expired() and not isinstance(raised, Fail | Retry):
             running.time_out()
-            return Retryable(witness.error(Interruption.TIMEOUT, _no_end_in(limit)))
-        return _verdict(raised, handler, witness)
+            return Retryable(errors.error(Interruption.TIMEOUT, _timeout_text(limit)))
+        return _outcome_of(raised, handler, errors)
 
 
-class _PayloadDoesNotFit(Exception):
+class _PayloadMismatch(Exception):
     pass
 
 
 @dataclass(frozen=True, slots=True)
-class _Witness:
-    """Describes what went wrong in this attempt."""
+class _ErrorBuilder:
+    """Builds the errors of one attempt, without secrets."""
 
     running: RunningJob
     at: datetime
@@ -91,38 +91,43 @@ class _Witness:
         return JobError(
             type=kind,
             message=bounded(scrub(message), MESSAGE_LIMIT),
-            tries=self.running.terms.tries,
+            tries=self.running.attempt_context.tries,
             at=self.at,
             traceback=trace,
         )
 
 
-def _verdict(raised: BaseException, handler: Handler, witness: _Witness) -> Outcome:
-    """What an exception means: the handler's own verdict, a misfit, or an error of some class."""
+def _outcome_of(raised: BaseException, handler: Handler, errors: _ErrorBuilder) -> Outcome:
+    """Decides by the class of an exception whether the job is tried again."""
     match raised:
         case Retry():
-            return Retryable(witness.error("Retry", _words(raised)), raised.after)
+            return Retryable(errors.error("Retry", _error_text(raised)), raised.after)
         case Fail():
-            return Fatal(witness.error("Fail", _words(raised), raised))
-        case _PayloadDoesNotFit():
-            return Fatal(witness.error(Interruption.PAYLOAD_INVALID, str(raised)))
+            return Fatal(errors.error("Fail", _error_text(raised), raised))
+        case _PayloadMismatch():
+            return Fatal(errors.error(Interruption.PAYLOAD_INVALID, str(raised)))
         case TypeMismatch():
-            return Fatal(witness.error(Interruption.RESULT_INVALID, f"the result: {raised}"))
+            return Fatal(
+                errors.error(
+                    Interruption.RESULT_INVALID,
+                    f"the result does not fit its declared type: {raised}",
+                )
+            )
         case _:
-            described = witness.error(type(raised).__name__, _words(raised), raised)
+            described = errors.error(type(raised).__name__, _error_text(raised), raised)
             permanent = isinstance(raised, handler.queue.permanent)
             return Fatal(described) if permanent else Retryable(described)
 
 
 def _active_job(handler: Handler, running: RunningJob) -> ActiveJob[Any]:
-    terms, delivery = running.terms, running.delivery
+    attempt_context, delivery = running.attempt_context, running.delivery
     facts = AttemptFacts(
-        id=terms.job.job_id,
-        context=terms.context,
-        tries=terms.tries,
-        max_tries=running.voice.head.status.max_tries,
+        id=attempt_context.job.job_id,
+        context=attempt_context.context,
+        tries=attempt_context.tries,
+        max_tries=running.attempt_log.head.status.max_tries,
         redelivered=delivery.delivered.number - 1,
-        deadline=running.voice.head.status.deadline,
+        deadline=running.attempt_log.head.status.deadline,
         key=None if running.slot is None else running.slot.key.display,
     )
     return ActiveJob(running, _payload(handler, delivery.begun), facts)
@@ -131,8 +136,8 @@ def _active_job(handler: Handler, running: RunningJob) -> ActiveJob[Any]:
 def _payload(handler: Handler, begun: Begun) -> Any:
     try:
         return handler.queue.read(begun.payload, begun.version)
-    except TypeMismatch as misfit:
-        raise _PayloadDoesNotFit(str(misfit)) from misfit
+    except TypeMismatch as mismatch:
+        raise _PayloadMismatch(str(mismatch)) from mismatch
 
 
 async def _call(
@@ -144,7 +149,7 @@ async def _call(
     if running.stop_reason is not None:
         raise asyncio.CancelledError
     running.enter_handler()
-    # Reset at the end: timers that settling sets would keep the payload in memory.
+    # Reset afterwards: timers that are set while settling would keep the payload in memory.
     before = CURRENT.set(active)
     try:
         if timeout is None:
@@ -157,10 +162,10 @@ async def _call(
 
 
 def _may_be_ctrl_c(raised: BaseException) -> bool:
-    """Whether Python itself may have raised it, in the middle of the handler.
+    """Whether Python may have raised it because of a Ctrl-C, and not the handler.
 
-    While a service waits for signals, and in asyncio.run(), a Ctrl-C raises nothing: then a
-    handler has raised it, and it ends this attempt like any other exception.
+    While a service handles signals, and in asyncio.run(), a Ctrl-C raises no exception. Then the
+    handler has raised it, and it fails this attempt like any other exception.
     """
     return (
         isinstance(raised, KeyboardInterrupt)
@@ -170,12 +175,16 @@ def _may_be_ctrl_c(raised: BaseException) -> bool:
 
 
 def _is_cancelled_from_outside() -> bool:
-    """Libraries that cancel the task for a timeout of theirs may leave it so, but raise another."""
+    """Whether this task was cancelled.
+
+    A library that cancels the task for its own timeout may leave the count above 0, but raises
+    another exception than CancelledError.
+    """
     task = asyncio.current_task()
     return task is not None and task.cancelling() > 0
 
 
-def _stopped(reason: StopReason, witness: _Witness) -> Outcome:
+def _outcome_when_stopped(reason: StopReason, errors: _ErrorBuilder) -> Outcome:
     task = asyncio.current_task()
     while task is not None and task.cancelling():
         task.uncancel()
@@ -185,28 +194,29 @@ def _stopped(reason: StopReason, witness: _Witness) -> Outcome:
         case StopReason.LOST:
             return Superseded()
         case StopReason.UNSAFE:
-            # Said before the slot is left: by the log, too, only so many jobs of a key run.
-            return Retryable(witness.error(Interruption.LEASE_OVER, _NOT_RENEWED), timedelta())
+            # Written before the slot is released, so that the log never shows more running jobs
+            # of a key than its limit.
+            return Retryable(errors.error(Interruption.LEASE_OVER, _LEASE_EXPIRED), timedelta())
         case StopReason.SHUTDOWN:
             return Interrupted()
         case _:
             assert_never(reason)
 
 
-def _no_end_in(limit: timedelta | None) -> str:
-    return f"no end in {limit.total_seconds():g} s" if limit else "no end in time"
+def _timeout_text(limit: timedelta | None) -> str:
+    return f"timed out after {limit.total_seconds():g} s" if limit else "timed out"
 
 
-def _words(raised: BaseException) -> str:
-    """What an exception says of itself; its own __str__ may fail, or have nothing to say."""
+def _error_text(raised: BaseException) -> str:
+    """Returns the message of an exception, whose __str__ may be empty or may fail."""
     try:
         return str(raised) or repr(raised)
     except Exception:
-        return f"a {type(raised).__name__} that cannot be shown"
+        return f"a {type(raised).__name__} whose __str__ fails"
 
 
 def _traceback(raised: BaseException) -> str:
     try:
         return "".join(traceback.format_exception(raised))
     except Exception:
-        return "a traceback that cannot be shown"
+        return "the traceback could not be formatted"

@@ -1,4 +1,4 @@
-"""The deliveries of one key that wait in this process, oldest first."""
+"""The deliveries that wait in this process for one key, oldest job first."""
 
 from __future__ import annotations
 
@@ -16,22 +16,22 @@ if TYPE_CHECKING:
     from trellis_jobs.jetstream.work.lease_keeper import Lease
     from trellis_jobs.model.keys.state import KeyState, Waiting
     from trellis_jobs.model.keys.template import JobKey
-    from trellis_jobs.worker.end_watch import EndCheck
+    from trellis_jobs.worker.end_watch import EndWatch
 
 
 @dataclass(eq=False, slots=True)
-class Parked:
-    """A delivery that waits: renewed, but without a seat, a try or a task of its own.
+class ParkedDelivery:
+    """A waiting delivery. Its lease is renewed, but it uses no slot, no try and no task.
 
-    `since` is when it came, in seconds of uptime. `seen_idle`: since then the key was seen without
-    a slot of its job, so the job did not run.
+    `since` is when it arrived, in seconds of uptime. `seen_idle` is True once the key was read
+    without a slot of this job, so the job did not run anywhere at that time.
     """
 
     delivery: Delivery
     waiting: Waiting
     since: float
     seen_idle: bool = False
-    end_check: EndCheck | None = None
+    end_watch: EndWatch | None = None
 
     @property
     def lease(self) -> Lease:
@@ -45,52 +45,52 @@ class Parked:
     def deadline(self) -> datetime | None:
         return self.delivery.head.status.deadline
 
-    def meet_again(self, delivery: Delivery) -> None:
-        """The job was delivered anew: only the newer delivery counts."""
+    def replace_delivery(self, delivery: Delivery) -> None:
+        """Keeps only the newer delivery of a job that was delivered again."""
         if delivery.delivered.supersedes(self.delivery.delivered):
             delivery.lease, self.lease.reply = self.lease, delivery.reply
             self.delivery = delivery
             self.seen_idle = False
 
 
-class KeyLine:
-    """`entering` is the one that tries for the key right now."""
+class KeyWaiters:
+    """`entering` is the delivery that is trying to get a slot of the key."""
 
     def __init__(self, key: JobKey) -> None:
         self.key = key
-        self.parked: list[Parked] = []
-        self.entering: Parked | None = None
-        self.sightings = LeaseObserver()
+        self.parked: list[ParkedDelivery] = []
+        self.entering: ParkedDelivery | None = None
+        self.leases = LeaseObserver()
         self.free_since: float | None = None
-        self.tidied_at: float | None = None
-        self.missed_at: float | None = None
-        self._news = asyncio.Event()
+        self.cleaned_at: float | None = None
+        self.ends_checked_at: float | None = None
+        self._changed = asyncio.Event()
 
-    def join(self, parked: Parked) -> None:
+    def add(self, parked: ParkedDelivery) -> None:
         bisect.insort(self.parked, parked, key=lambda other: other.waiting.created_at)
-        self.wake()
+        self.notify()
 
-    def leave(self, parked: Parked) -> bool:
-        """False when it had left before."""
+    def remove(self, parked: ParkedDelivery) -> bool:
+        """Returns False if it was removed before."""
         if parked not in self.parked:
             return False
         self.parked.remove(parked)
         return True
 
-    def find(self, job_id: str) -> Parked | None:
+    def find(self, job_id: str) -> ParkedDelivery | None:
         return next((parked for parked in self.parked if parked.job_id == job_id), None)
 
-    def missing_from(self, state: KeyState) -> list[Parked]:
-        """Those that their key does not know: their jobs are over, perhaps."""
+    def missing_from(self, state: KeyState) -> list[ParkedDelivery]:
+        """Returns deliveries whose job is not in the state of the key, so it may be over."""
         known = {slot.job_id for slot in state.active} | {each.job_id for each in state.queued}
         return [parked for parked in self.parked if parked.job_id not in known]
 
-    def forget_sightings(self) -> None:
-        """Nobody could renew anything while there was no server: leases count anew from here."""
-        self.sightings = LeaseObserver()
+    def reset_leases(self) -> None:
+        """Observes all leases from the start: holders could not renew them during an outage."""
+        self.leases = LeaseObserver()
 
-    def see(self, state: KeyState, monotonic: float) -> None:
-        self.sightings = self.sightings.observe(state, monotonic)
+    def observe(self, state: KeyState, monotonic: float) -> None:
+        self.leases = self.leases.observe(state, monotonic)
         holders = {slot.job_id for slot in state.active}
         for parked in self.parked:
             parked.seen_idle = parked.seen_idle or parked.job_id not in holders
@@ -99,17 +99,17 @@ class KeyLine:
         elif self.free_since is None:
             self.free_since = monotonic
 
-    def wake(self) -> None:
-        self._news.set()
+    def notify(self) -> None:
+        self._changed.set()
 
-    def listen(self) -> None:
-        """What is said from now on ends the next rest."""
-        self._news.clear()
+    def clear_notification(self) -> None:
+        """Called before the state is read, so that later changes end the next wait."""
+        self._changed.clear()
 
-    async def rest(self, seconds: float) -> bool:
-        """True when it ended with news."""
+    async def wait_for_change(self, seconds: float) -> bool:
+        """Returns True if the key changed, False after `seconds`."""
         try:
             async with asyncio.timeout(seconds):
-                return await self._news.wait()
+                return await self._changed.wait()
         except TimeoutError:
             return False

@@ -1,4 +1,4 @@
-"""Notice attempts whose delivery, slot or job is no longer theirs for certain."""
+"""Finds running attempts that may have lost their delivery, their slot or their job."""
 
 from __future__ import annotations
 
@@ -14,22 +14,24 @@ if TYPE_CHECKING:
     from trellis_jobs.worker.running_job import RunningJob
     from trellis_jobs.worker.worker_context import WorkerContext
 
-# A handler is stopped within half an interval of the moment at which its slot becomes unsafe.
-_LOOKS_PER_INTERVAL: Final = 2
+# A handler is stopped at most half a heartbeat interval after the lease of its slot has expired.
+_CHECKS_PER_INTERVAL: Final = 2
 
 
 async def watch_leases(
-    running: Mapping[str, RunningJob], tools: WorkerContext, key_policy: KeyPolicy | None
+    running: Mapping[str, RunningJob], context: WorkerContext, key_policy: KeyPolicy | None
 ) -> None:
-    """One loop for all attempts of a queue: a job that ends quickly never costs a timer."""
-    look = tools.ack_wait / RENEWALS_PER_LEASE
+    """One loop for all attempts of a queue, so that a short job needs no timer."""
+    interval = context.ack_wait / RENEWALS_PER_LEASE
     if key_policy is not None:
-        look = min(look, key_policy.heartbeat_interval.total_seconds() / _LOOKS_PER_INTERVAL)
+        interval = min(
+            interval, key_policy.heartbeat_interval.total_seconds() / _CHECKS_PER_INTERVAL
+        )
     while True:
-        await asyncio.sleep(look)
-        now = tools.environment.monotonic()
+        await asyncio.sleep(interval)
+        now = context.environment.monotonic()
         for attempt in list(running.values()):
             attempt.check_slot(now)
-            attempt.look_now_and_then(now)
+            attempt.check_end_when_due(now)
             if attempt.lease.has_lapsed(now):
-                attempt.lapsed()
+                attempt.handle_lapsed_lease()

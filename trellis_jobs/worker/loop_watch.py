@@ -1,6 +1,6 @@
-"""Notice from the lease thread that the event loop is blocked, and say by which job.
+"""Detects from the lease thread that the event loop is blocked, and logs by which job.
 
-An event loop that is blocked runs nothing else: no other job, no cancellation, no new work.
+While a handler blocks the event loop, no other job, cancellation or new work is processed.
 """
 
 from __future__ import annotations
@@ -29,29 +29,30 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 PING_INTERVAL: Final = 0.25
-_LOOK_INTERVAL: Final = 0.05
-# A block begins up to one interval before its ping, which is looked at one interval later: what
-# blocks for a second is always found.
+_POLL_INTERVAL: Final = 0.05
+# A block starts up to one interval before its ping, and the ping is checked one interval later. So
+# every block of one second is reported.
 REPORT_AFTER: Final = 0.95 - 2 * PING_INTERVAL
-# For how long a block is part of the worker's heartbeats.
-REMEMBERED: Final = 600.0
-_JOBS_NAMED: Final = 3
-_NOT_THE_USERS: Final = tuple(
+# How long a block stays in the worker's heartbeats, in seconds.
+REPORTED_FOR: Final = 600.0
+_MAX_JOBS_NAMED: Final = 3
+_LIBRARY_PATHS: Final = tuple(
     sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib")
 )
 
-# Their frames are outside of everything that a loop runs; uvloop has none but the runner's.
-_RUN_LOOPS: Final = (
+# Code that an event loop runs has frames of these files outside of it. uvloop shows only the
+# frame of the runner.
+_LOOP_FILES: Final = (
     asyncio.events.__file__,
     asyncio.base_events.__file__,
     asyncio.runners.__file__,
 )
-_OUR_OWN: Final = str(Path(__file__).parents[1])
+_PACKAGE_PATH: Final = str(Path(__file__).parents[1])
 
 
 @dataclass(frozen=True, slots=True)
 class _Block:
-    """What blocks the loop: the job, if it is known, and where it is in the code."""
+    """The job that blocks the loop, if it is known, and the line of code."""
 
     job: JobAddress | None
     by: str
@@ -59,7 +60,7 @@ class _Block:
 
 
 class LoopWatch:
-    """Made on the event loop that it watches; `run` is for the lease thread."""
+    """Created on the event loop that it watches. The lease thread calls `run`."""
 
     def __init__(self, workers: Sequence[QueueWorker], telemetry: Telemetry) -> None:
         self._workers = workers
@@ -71,8 +72,8 @@ class LoopWatch:
         self._longest_at = 0.0
 
     def longest_block(self) -> timedelta | None:
-        """The longest block of the last ten minutes, one that goes on included."""
-        if not self._longest or time.monotonic() - self._longest_at > REMEMBERED:
+        """Returns the longest block of the last ten minutes, including one that continues."""
+        if not self._longest or time.monotonic() - self._longest_at > REPORTED_FOR:
             return None
         return timedelta(seconds=self._longest)
 
@@ -98,21 +99,26 @@ class LoopWatch:
         found: _Block | None = None
         watched, before = 0.0, time.monotonic()
         while not self._answered and not self._loop.is_closed():
-            await asyncio.sleep(_LOOK_INTERVAL)
+            await asyncio.sleep(_POLL_INTERVAL)
             now = time.monotonic()
-            # Where this thread was late too, the whole process stood still: no job is to blame.
-            watched, before = watched + min(now - before, 2 * _LOOK_INTERVAL), now
+            # If this thread was late too, the whole process was suspended, not blocked by a job.
+            watched, before = watched + min(now - before, 2 * _POLL_INTERVAL), now
             if watched < REPORT_AFTER or self._answered:
                 continue
             self._remember(now - begun)
             if found is None:
-                found = self._find()
+                found = self._describe_block()
                 self._report(found, now - begun)
         if found is not None:
             length = time.monotonic() - begun
             self._remember(length)
             self._telemetry.loop_blocked(found.job, length)
-            log.warning("the event loop was blocked for %.1f s by %s", length, found.by)
+            log.warning(
+                "the event loop was blocked for %.1f s by %s. Make the handler a plain def, or use "
+                "asyncio.to_thread for the call",
+                length,
+                found.by,
+            )
 
     def _report(self, found: _Block, length: float) -> None:
         log.warning(
@@ -125,48 +131,53 @@ class LoopWatch:
 
     def _remember(self, length: float) -> None:
         now = time.monotonic()
-        if length >= self._longest or now - self._longest_at > REMEMBERED:
+        if length >= self._longest or now - self._longest_at > REPORTED_FOR:
             self._longest, self._longest_at = length, now
 
-    def _find(self) -> _Block:
-        job, by = self._who()
-        return _Block(job, by, _place(self._frame()))
+    def _describe_block(self) -> _Block:
+        job, by = self._blocking_job()
+        return _Block(job, by, _location(self._frame()))
 
-    def _who(self) -> tuple[JobAddress | None, str]:
-        """The job whose handler is the current task of the loop, or all that it may be."""
+    def _blocking_job(self) -> tuple[JobAddress | None, str]:
+        """Returns the job whose handler is the loop's current task, and a description.
+
+        If no handler is the current task, the description has all running jobs.
+        """
         task = asyncio.current_task(self._loop)
         running = [
             (each, worker) for worker in self._workers for each in list(worker.running.values())
         ]
         for each, worker in running:
             if task is not None and each.is_handled_by(task):
-                job = each.terms.job
+                job = each.attempt_context.job
                 return job, f"job {job.job_id} of {job.job_type} (handler {worker.handler.name})"
         if not running:
-            return None, "code that is not a handler: no job runs"
-        names = ", ".join(each.terms.job.job_id for each, _ in running[:_JOBS_NAMED])
-        more = f" and {len(running) - _JOBS_NAMED} more" if len(running) > _JOBS_NAMED else ""
-        return None, f"code that is not known to be a handler's (jobs that run: {names}{more})"
+            return None, "code outside of handlers (no job is running)"
+        names = ", ".join(each.attempt_context.job.job_id for each, _ in running[:_MAX_JOBS_NAMED])
+        more = (
+            f" and {len(running) - _MAX_JOBS_NAMED} more" if len(running) > _MAX_JOBS_NAMED else ""
+        )
+        return None, f"code that belongs to no known handler (running jobs: {names}{more})"
 
     def _frame(self) -> FrameType | None:
         return sys._current_frames().get(self._thread)
 
 
-def _place(frame: FrameType | None) -> str:
-    """The innermost line that is neither Python's nor an installed package's."""
+def _location(frame: FrameType | None) -> str:
+    """Returns the innermost line that is not in the standard library or an installed package."""
     innermost = frame
-    while frame is not None and frame.f_code.co_filename.startswith(_NOT_THE_USERS):
+    while frame is not None and frame.f_code.co_filename.startswith(_LIBRARY_PATHS):
         frame = frame.f_back
     shown = frame or innermost
     if shown is None:
-        return "an unknown place"
+        return "an unknown line"
     return f"{shown.f_code.co_filename}:{shown.f_lineno} in {shown.f_code.co_name}"
 
 
 def _stack(frame: FrameType | None) -> str:
-    """From the handler on, the innermost call last; not how it came to be called."""
+    """Formats the stack from the handler inwards, without the frames that called the handler."""
     frames = traceback.extract_stack(frame)
-    by_loop = [i for i, each in enumerate(frames, 1) if each.filename in _RUN_LOOPS]
+    by_loop = [i for i, each in enumerate(frames, 1) if each.filename in _LOOP_FILES]
     inside = frames[max(by_loop, default=0) :]
-    shown = list(dropwhile(lambda each: each.filename.startswith(_OUR_OWN), inside)) or inside
+    shown = list(dropwhile(lambda each: each.filename.startswith(_PACKAGE_PATH), inside)) or inside
     return "".join(traceback.format_list(shown)).rstrip()

@@ -1,4 +1,4 @@
-"""Functions around every handler of a service: what they are, and how they are put together."""
+"""Middleware: functions that wrap every handler of a service."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from trellis_jobs.worker.active_job import ActiveJob
 
 
 class CallNext(Protocol):
-    """What a middleware awaits to run the rest: the next middleware, and at last the handler."""
+    """What a middleware awaits to run the next middleware or, at the end, the handler."""
 
     def __call__(self, job: ActiveJob[Any], /) -> Awaitable[Any]: ...
 
@@ -21,7 +21,7 @@ Middleware = Callable[[ActiveJob[Any], CallNext], Awaitable[Any]]
 
 
 def check_middleware(middleware: Middleware) -> None:
-    """A mistake is found where it is made, not when the first job runs."""
+    """Reports a mistake at the declaration, not when the first job runs."""
     name = getattr(middleware, "__qualname__", repr(middleware))
     if not any(map(inspect.iscoroutinefunction, (middleware, type(middleware).__call__))):
         raise DeclarationError(f"middleware {name} must be `async def {name}(job, call_next)`")
@@ -34,7 +34,7 @@ def check_middleware(middleware: Middleware) -> None:
 
 
 def wrapped(call: CallNext, middleware: Sequence[Middleware]) -> CallNext:
-    """The first middleware is the outermost; without any, `call` itself."""
+    """Returns `call` inside all middleware. The first middleware is the outermost."""
     for each in reversed(middleware):
         call = functools.partial(_enter, each, call)
     return call

@@ -17,7 +17,6 @@ from trellis_jobs.model.settlement import Nak
 if TYPE_CHECKING:
     from trellis_jobs.jetstream.log.event_log import Lost
     from trellis_jobs.model.job_errors import JobError
-    from trellis_jobs.model.job_status import Head
     from trellis_jobs.model.settlement import Answer, Settlement
     from trellis_jobs.worker.running_job import RunningJob
 
@@ -35,7 +34,7 @@ def log_outcome(running: RunningJob, settlement: Settlement) -> None:
 
 
 def log_too_late(running: RunningJob, settlement: Settlement, lost: Lost) -> None:
-    values = running.terms.tries, lost.reason
+    values = running.attempt_context.tries, lost.reason
     _log(running, settlement.event, logging.WARNING, "ended try %s too late: %s", *values)
 
 
@@ -43,7 +42,7 @@ def _log(
     running: RunningJob, event: e.Event | None, level: int, text: str, *values: object
 ) -> None:
     if log.isEnabledFor(level):
-        job, template = running.terms.job, f"job %s of %s/%s {text}%s"
+        job, template = running.attempt_context.job, f"job %s of %s/%s {text}%s"
         error = event.error if isinstance(event, _FAILURES) else None
         traced = error if _shows_traceback(level) else None
         log.log(
@@ -60,7 +59,11 @@ def _description(
     running: RunningJob, settlement: Settlement
 ) -> tuple[int, str, *tuple[object, ...]]:
     """Returns the log level, the message after the name of the job, and the message's values."""
-    event, tries, most = settlement.event, running.terms.tries, running.terms.max_tries
+    event, tries, most = (
+        settlement.event,
+        running.attempt_context.tries,
+        running.attempt_context.max_tries,
+    )
     match event:
         case None:
             return logging.INFO, "was stopped, because it had ended elsewhere"
@@ -110,12 +113,12 @@ def _traceback_text(running: RunningJob, error: JobError | None) -> str:
 
 
 def _fields(running: RunningJob, event: e.Event | None, error: JobError | None) -> dict[str, Any]:
-    job = running.terms.job
+    job = running.attempt_context.job
     return {
         "service": job.service,
         "queue": job.job_type,
         "job": job.job_id,
-        "tries": running.terms.tries,
+        "tries": running.attempt_context.tries,
         "event": None if event is None else event.kind.value,
         "error": None if error is None else _error_text(error),
     }

@@ -1,8 +1,8 @@
-"""Deliveries whose key is taken: parked, in a line per key, and woken when their key changes.
+"""Parks deliveries whose key is taken, and starts them when their key changes.
 
-A parked delivery costs a renewal now and then: no seat, no try, no polling. Each line looks at its
-key when the bucket says that it changed (only a hint, design D22), when a lease could be over, and
-now and then in case a hint was lost.
+A parked delivery uses no slot, no try and no polling, only a renewal of its lease. One task for
+each key reads the state of the key when the bucket reports a change (only a hint, design D22), when
+a lease may have expired, and once in a heartbeat interval in case a hint was lost.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from trellis_jobs.model.keys.fencing import StalePolicy
 from trellis_jobs.model.keys.waiters import Admit, Wait, WaiterDecision, next_waiter
 from trellis_jobs.model.settlement import Nak
 from trellis_jobs.worker.claimed import Claimed
-from trellis_jobs.worker.end_watch import EndCheck
-from trellis_jobs.worker.key_waiters import KeyLine, Parked
-from trellis_jobs.worker.slot_acquirer import SlotAcquirer, Waits, waiting_of
+from trellis_jobs.worker.end_watch import EndWatch
+from trellis_jobs.worker.key_waiters import KeyWaiters, ParkedDelivery
+from trellis_jobs.worker.slot_acquirer import SlotAcquirer, WaitForKey, waiting_entry
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
@@ -28,302 +28,312 @@ if TYPE_CHECKING:
     from trellis_jobs.model.keys.state import KeyState, Slot
     from trellis_jobs.model.keys.template import JobKey
     from trellis_jobs.worker.capacity import Capacity
-    from trellis_jobs.worker.claim import Claims
+    from trellis_jobs.worker.claim import Claimer
     from trellis_jobs.worker.worker_context import WorkerContext
 
 log = logging.getLogger(__name__)
 
-# Each costs a renewal every third of ack_wait, and its delivery in memory.
-PLACES: Final = 5_000
-# How long a delivery without a place stays away: longer each time, and never in step with others.
-_AWAY: Final = timedelta(seconds=1)
-_MOST_DOUBLINGS: Final = 3
-_ON_THE_WAY: Final = 1.0
-_AFTER_TROUBLE: Final = 5.0
-# The others move up, and are looked for then.
-_LOOKED_FOR: Final = 20
+# Each parked delivery is kept in memory and renewed every third of ack_wait.
+MAX_PARKED: Final = 5_000
+# The redelivery delay of deliveries beyond that. It doubles each time, with jitter.
+_FIRST_DELAY: Final = timedelta(seconds=1)
+_MAX_DOUBLINGS: Final = 3
+# Seconds that the server may need to redeliver after such a delay.
+_REDELIVERY_MARGIN: Final = 1.0
+_RETRY_DELAY: Final = 5.0
+# Per pass. The next pass checks the others.
+_MAX_END_CHECKS: Final = 20
 
 
 class Parking:
-    """`run` gets each claimed job, with the seat that was taken for it."""
+    """`run` is called with each claimed job, for which a slot of `capacity` is acquired."""
 
     def __init__(
         self,
-        claims: Claims,
-        desk: SlotAcquirer,
-        tools: WorkerContext,
-        seats: Capacity,
+        claimer: Claimer,
+        slot_acquirer: SlotAcquirer,
+        context: WorkerContext,
+        capacity: Capacity,
         run: Callable[[Delivery, Claimed], Coroutine[Any, Any, None]],
     ) -> None:
-        self._claims = claims
-        self._desk = desk
-        self._tools = tools
-        self._seats = seats
+        self._claimer = claimer
+        self._slot_acquirer = slot_acquirer
+        self._context = context
+        self._capacity = capacity
         self._run = run
-        self._lines: dict[str, KeyLine] = {}
-        self._by_job: dict[str, tuple[KeyLine, Parked]] = {}
+        self._waiters: dict[str, KeyWaiters] = {}
+        self._by_job: dict[str, tuple[KeyWaiters, ParkedDelivery]] = {}
         self._is_open = True
-        self._all_back_at = 0.0
+        self._redelivered_by = 0.0
 
     @property
     def is_empty(self) -> bool:
-        """Nothing waits, here or on its way back to here."""
-        return not self._by_job and self._tools.environment.monotonic() >= self._all_back_at
+        """Whether nothing is parked, and nothing is due to be redelivered for lack of room."""
+        return not self._by_job and self._context.environment.monotonic() >= self._redelivered_by
 
-    def join(self, delivery: Delivery) -> bool:
-        """Take in a delivery that has to wait for certain: others of its key do so already."""
+    def park_if_key_waits(self, delivery: Delivery) -> bool:
+        """Parks a delivery if older ones wait for the same key. Returns whether it did."""
         known = self._by_job.get(delivery.job.job_id)
         if known is not None:
-            known[1].meet_again(delivery)
+            known[1].replace_delivery(delivery)
             return True
-        key = self._key_of(delivery) if self._lines else None
-        line = None if key is None else self._lines.get(key.hash)
-        if line is not None:
-            self._park(delivery, line)
-        return line is not None
+        key = self._key_of(delivery) if self._waiters else None
+        waiters = None if key is None else self._waiters.get(key.hash)
+        if waiters is not None:
+            self._park(delivery, waiters)
+        return waiters is not None
 
-    def queue_up(self, delivery: Delivery) -> bool:
-        """Take in a delivery for which there is no seat right now."""
+    def park_without_slot(self, delivery: Delivery) -> bool:
+        """Parks a delivery with a key while all slots are in use. Returns whether it did."""
         key = self._key_of(delivery)
         if key is not None:
             self.park(delivery, key)
         return key is not None
 
     def park(self, delivery: Delivery, key: JobKey) -> None:
-        line = self._lines.get(key.hash)
-        if line is None:
-            line = self._lines[key.hash] = KeyLine(key)
-            self._tools.background.spawn(self._serve(line))
-        self._park(delivery, line)
+        waiters = self._waiters.get(key.hash)
+        if waiters is None:
+            waiters = self._waiters[key.hash] = KeyWaiters(key)
+            self._context.background.spawn(self._run_waiters(waiters))
+        self._park(delivery, waiters)
 
     def hint(self, key_hash: str) -> None:
-        line = self._lines.get(key_hash)
-        if line is not None:
-            line.wake()
+        waiters = self._waiters.get(key_hash)
+        if waiters is not None:
+            waiters.notify()
 
     def hint_all(self) -> None:
-        """Hints were lost, perhaps, and so were renewals."""
-        for line in self._lines.values():
-            line.forget_sightings()
-            line.wake()
+        """Called after an outage, during which hints and renewals may have been lost."""
+        for waiters in self._waiters.values():
+            waiters.reset_leases()
+            waiters.notify()
 
     def hint_end(self, job_id: str) -> None:
         known = self._by_job.get(job_id)
         if known is None:
             return
-        line, parked = known
-        if parked.end_check is None:
-            look = partial(self._look_for_end, line, parked)
-            parked.end_check = EndCheck(look, self._tools.background.spawn)
-        parked.end_check.hint()
+        waiters, parked = known
+        if parked.end_watch is None:
+            check = partial(self._check_end, waiters, parked)
+            parked.end_watch = EndWatch(check, self._context.background.spawn)
+        parked.end_watch.hint()
 
     def open(self) -> None:
         self._is_open = True
 
     def close(self) -> None:
-        """Hand everything back, for others to take; what is being started is past that."""
+        """Puts all deliveries back for other workers, except one that is starting."""
         self._is_open = False
-        for line, parked in list(self._by_job.values()):
-            if parked is not line.entering:
-                self._send_away(line, parked, Nak())
+        for waiters, parked in list(self._by_job.values()):
+            if parked is not waiters.entering:
+                self._put_back(waiters, parked, Nak())
 
     def _key_of(self, delivery: Delivery) -> JobKey | None:
         try:
-            return self._desk.keys.key_of(delivery.begun)
+            return self._slot_acquirer.keys.key_of(delivery.begun)
         except KeyUnresolvable:
             return None
 
-    def _park(self, delivery: Delivery, line: KeyLine) -> None:
-        now = self._tools.environment.monotonic()
-        parked = Parked(delivery, waiting_of(delivery), since=now)
-        self._tools.leases.keep(parked.lease)
-        self._by_job[parked.job_id] = (line, parked)
-        line.join(parked)
-        self._mind_hints(parked)
+    def _park(self, delivery: Delivery, waiters: KeyWaiters) -> None:
+        now = self._context.environment.monotonic()
+        parked = ParkedDelivery(delivery, waiting_entry(delivery), since=now)
+        self._context.leases.keep(parked.lease)
+        self._by_job[parked.job_id] = (waiters, parked)
+        waiters.add(parked)
+        self._use_recent_hint(parked)
         if not self._is_open:
-            self._send_away(line, parked, Nak())
-        elif len(self._by_job) > PLACES:
-            youngest = next(p for p in reversed(line.parked) if p is not line.entering)
-            self._send_away(line, youngest, self._later(youngest.delivery))
+            self._put_back(waiters, parked, Nak())
+        elif len(self._by_job) > MAX_PARKED:
+            youngest = next(p for p in reversed(waiters.parked) if p is not waiters.entering)
+            self._put_back(waiters, youngest, self._later(youngest.delivery))
 
     def _later(self, delivery: Delivery) -> Nak:
-        doublings = min(delivery.delivered.number - 1, _MOST_DOUBLINGS)
-        away = _AWAY * 2**doublings * (1 + self._tools.environment.random())
-        back_at = self._tools.environment.monotonic() + away.total_seconds()
-        self._all_back_at = max(self._all_back_at, back_at + _ON_THE_WAY)
-        return Nak(away)
+        doublings = min(delivery.delivered.number - 1, _MAX_DOUBLINGS)
+        delay = _FIRST_DELAY * 2**doublings * (1 + self._context.environment.random())
+        due_at = self._context.environment.monotonic() + delay.total_seconds()
+        self._redelivered_by = max(self._redelivered_by, due_at + _REDELIVERY_MARGIN)
+        return Nak(delay)
 
-    def _send_away(self, line: KeyLine, parked: Parked, answer: Nak) -> None:
-        if self._leave(line, parked):
-            self._tools.background.spawn(parked.delivery.answer(answer))
+    def _put_back(self, waiters: KeyWaiters, parked: ParkedDelivery, answer: Nak) -> None:
+        if self._remove(waiters, parked):
+            self._context.background.spawn(parked.delivery.answer(answer))
 
-    def _leave(self, line: KeyLine, parked: Parked) -> bool:
-        """Once: False when it is gone already."""
-        if self._by_job.get(parked.job_id) == (line, parked):
+    def _remove(self, waiters: KeyWaiters, parked: ParkedDelivery) -> bool:
+        """Returns False if it was removed before."""
+        if self._by_job.get(parked.job_id) == (waiters, parked):
             del self._by_job[parked.job_id]
-        self._tools.leases.drop(parked.lease)
-        line.wake()
-        return line.leave(parked)
+        self._context.leases.drop(parked.lease)
+        waiters.notify()
+        return waiters.remove(parked)
 
-    async def _serve(self, line: KeyLine) -> None:
-        """As long as anybody waits; if this fails, the server delivers them again."""
+    async def _run_waiters(self, waiters: KeyWaiters) -> None:
+        """Runs while deliveries wait for the key. If it fails, the server redelivers them."""
         try:
-            is_woken = False
-            while line.parked:
-                line.listen()
-                is_woken = await line.rest(await self._serve_once(line, fresh=not is_woken))
+            is_notified = False
+            while waiters.parked:
+                waiters.clear_notification()
+                seconds = await self._admit_next(waiters, fresh=not is_notified)
+                is_notified = await waiters.wait_for_change(seconds)
         finally:
-            self._lines.pop(line.key.hash, None)
-            for parked in list(line.parked):
-                self._leave(line, parked)
+            self._waiters.pop(waiters.key.hash, None)
+            for parked in list(waiters.parked):
+                self._remove(waiters, parked)
 
-    async def _serve_once(self, line: KeyLine, *, fresh: bool) -> float:
-        """Returns the seconds to rest, unless there is news."""
-        self._drop_lapsed(line)
+    async def _admit_next(self, waiters: KeyWaiters, *, fresh: bool) -> float:
+        """Starts the next job if a slot of the key is free. Returns the seconds to wait."""
+        self._drop_lapsed(waiters)
         try:
-            await self._end_overdue(line)
-            state = await self._look(line, fresh=fresh)
-            self._look_for_missing(line, state)
-            turn = self._turn(line, state)
-            if isinstance(turn, Admit):
-                await self._let_in(line, state, turn)
+            await self._end_overdue(waiters)
+            state = await self._read_state(waiters, fresh=fresh)
+            self._check_missing(waiters, state)
+            decision = self._next_waiter(waiters, state)
+            if isinstance(decision, Admit):
+                await self._admit(waiters, state, decision)
                 return 0.0
         except JobsError as error:
             log.warning(
-                "the state of key %s cannot be read or changed, retrying in %g s: %s",
-                line.key.display,
-                _AFTER_TROUBLE,
+                "cannot read or change the state of key %s, retrying in %g s: %s",
+                waiters.key.display,
+                _RETRY_DELAY,
                 error,
-                extra={"key": line.key.display, "error": str(error)},
+                extra={"key": waiters.key.display, "error": str(error)},
             )
-            return _AFTER_TROUBLE
-        return self._rest_of(line, turn)
+            return _RETRY_DELAY
+        return self._wait_time(waiters, decision)
 
-    def _drop_lapsed(self, line: KeyLine) -> None:
-        """A delivery that was not renewed in time is another's by now, or comes again (D7)."""
-        now = self._tools.environment.monotonic()
-        for parked in [parked for parked in line.parked if parked.lease.has_lapsed(now)]:
-            self._leave(line, parked)
+    def _drop_lapsed(self, waiters: KeyWaiters) -> None:
+        """Drops deliveries that were not renewed in time: the server redelivers them (D7)."""
+        now = self._context.environment.monotonic()
+        for parked in [parked for parked in waiters.parked if parked.lease.has_lapsed(now)]:
+            self._remove(waiters, parked)
 
-    async def _end_overdue(self, line: KeyLine) -> None:
-        """A deadline needs no seat and no key: such a job is over, and is claimed to end it."""
-        now = self._tools.environment.now()
-        for parked in [p for p in line.parked if p.deadline is not None and p.deadline <= now]:
-            await self._end(line, parked)
+    async def _end_overdue(self, waiters: KeyWaiters) -> None:
+        """Claims jobs whose deadline has passed. That ends them, without a slot or the key."""
+        now = self._context.environment.now()
+        for parked in [p for p in waiters.parked if p.deadline is not None and p.deadline <= now]:
+            await self._end(waiters, parked)
 
-    async def _look(self, line: KeyLine, *, fresh: bool) -> KeyState:
-        """After a rest without news a fresh read, in case that news was lost."""
-        keys = self._desk.keys
-        state = await (keys.read(line.key) if fresh else keys.read_cached(line.key))
-        if not self._see(line, state):
+    async def _read_state(self, waiters: KeyWaiters, *, fresh: bool) -> KeyState:
+        """Reads the key, and evicts slots whose lease has expired.
+
+        `fresh` skips the cached state: a change may have been missed.
+        """
+        keys = self._slot_acquirer.keys
+        state = await (keys.read(waiters.key) if fresh else keys.read_cached(waiters.key))
+        if not self._observe(waiters, state):
             return state
-        over = self._see(line, await keys.read(line.key))
+        over = self._observe(waiters, await keys.read(waiters.key))
         for slot in over:
-            await keys.evict(line.key, slot)
-        state = await keys.read_cached(line.key)
-        self._see(line, state)
+            await keys.evict(waiters.key, slot)
+        state = await keys.read_cached(waiters.key)
+        self._observe(waiters, state)
         return state
 
-    def _see(self, line: KeyLine, state: KeyState) -> list[Slot]:
-        """The slots to be evicted: their lease is over, and none of them is of a job that waits."""
-        key_policy, now = self._desk.keys.key_policy, self._tools.environment.monotonic()
-        line.see(state, now)
+    def _observe(self, waiters: KeyWaiters, state: KeyState) -> list[Slot]:
+        """Returns the slots to evict: their lease has expired, and their job is not parked here."""
+        key_policy, now = self._slot_acquirer.keys.key_policy, self._context.environment.monotonic()
+        waiters.observe(state, now)
         if key_policy.stale_policy is StalePolicy.BLOCK:
             return []
-        here = {parked.job_id for parked in line.parked}
-        over = line.sightings.expired(key_policy.heartbeat_ttl.total_seconds(), now)
+        here = {parked.job_id for parked in waiters.parked}
+        over = waiters.leases.expired(key_policy.heartbeat_ttl.total_seconds(), now)
         return [slot for slot in over if slot.job_id not in here]
 
-    def _turn(self, line: KeyLine, state: KeyState) -> WaiterDecision:
-        now, monotonic = self._tools.environment.now(), self._tools.environment.monotonic()
-        free_for = timedelta(seconds=0 if line.free_since is None else monotonic - line.free_since)
-        waiting = [parked.waiting for parked in line.parked]
+    def _next_waiter(self, waiters: KeyWaiters, state: KeyState) -> WaiterDecision:
+        now, monotonic = self._context.environment.now(), self._context.environment.monotonic()
+        free_for = timedelta(
+            seconds=0 if waiters.free_since is None else monotonic - waiters.free_since
+        )
+        waiting = [parked.waiting for parked in waiters.parked]
         return next_waiter(state, waiting, now=now, free_for=free_for)
 
-    async def _let_in(self, line: KeyLine, state: KeyState, turn: Admit) -> None:
-        if turn.may_overtake:
-            await self._tidy(line, state)
-        its_turn_at = self._tools.environment.monotonic()
-        await self._seats.take()
-        self._drop_lapsed(line)
-        parked = line.find(turn.job_id)
+    async def _admit(self, waiters: KeyWaiters, state: KeyState, decision: Admit) -> None:
+        if decision.may_overtake:
+            await self._forget_ended(waiters, state)
+        admitted_at = self._context.environment.monotonic()
+        await self._capacity.acquire()
+        self._drop_lapsed(waiters)
+        parked = waiters.find(decision.job_id)
         if parked is None:
-            self._seats.leave()
+            self._capacity.release_and_finish()
             return
-        line.entering = parked
-        claimed: Claimed | Waits | None = None
+        waiters.entering = parked
+        claimed: Claimed | WaitForKey | None = None
         try:
-            claimed = await self._claims.claim(
+            claimed = await self._claimer.claim(
                 parked.delivery,
-                may_overtake=turn.may_overtake,
+                may_overtake=decision.may_overtake,
                 seen_idle=parked.seen_idle,
-                waited=timedelta(seconds=its_turn_at - parked.since),
+                waited=timedelta(seconds=admitted_at - parked.since),
             )
         finally:
-            line.entering = None
+            waiters.entering = None
             if not isinstance(claimed, Claimed):
-                self._seats.leave()
-        if isinstance(claimed, Waits):
-            self._mind_hints(parked)
+                self._capacity.release_and_finish()
+        if isinstance(claimed, WaitForKey):
+            self._use_recent_hint(parked)
             if not self._is_open:
-                self._send_away(line, parked, Nak())
+                self._put_back(waiters, parked, Nak())
             return
-        self._leave(line, parked)
+        self._remove(waiters, parked)
         if claimed is not None:
-            self._tools.background.spawn(self._run(parked.delivery, claimed))
+            self._context.background.spawn(self._run(parked.delivery, claimed))
 
-    async def _tidy(self, line: KeyLine, state: KeyState) -> None:
-        """Those before us did not come: forget the ones that are over, now and then."""
-        now = self._tools.environment.monotonic()
-        interval = self._desk.keys.key_policy.heartbeat_interval.total_seconds()
-        if line.tidied_at is None or now - line.tidied_at >= interval:
-            line.tidied_at = now
-            await self._desk.keys.forget_ended(line.key, state)
+    async def _forget_ended(self, waiters: KeyWaiters, state: KeyState) -> None:
+        """Removes older waiting jobs that are over, at most once in a heartbeat interval."""
+        now = self._context.environment.monotonic()
+        interval = self._slot_acquirer.keys.key_policy.heartbeat_interval.total_seconds()
+        if waiters.cleaned_at is None or now - waiters.cleaned_at >= interval:
+            waiters.cleaned_at = now
+            await self._slot_acquirer.keys.forget_ended(waiters.key, state)
 
-    def _rest_of(self, line: KeyLine, turn: Wait) -> float:
-        key_policy, environment = self._desk.keys.key_policy, self._tools.environment
-        rests = [key_policy.heartbeat_interval.total_seconds()]
-        if turn.timeout is not None:
-            rests.append(turn.timeout.total_seconds())
-        next_expiry = line.sightings.next_expiry(key_policy.heartbeat_ttl.total_seconds())
+    def _wait_time(self, waiters: KeyWaiters, decision: Wait) -> float:
+        key_policy, environment = self._slot_acquirer.keys.key_policy, self._context.environment
+        waits = [key_policy.heartbeat_interval.total_seconds()]
+        if decision.timeout is not None:
+            waits.append(decision.timeout.total_seconds())
+        next_expiry = waiters.leases.next_expiry(key_policy.heartbeat_ttl.total_seconds())
         if next_expiry is not None and key_policy.stale_policy is StalePolicy.FAIL_STALE:
-            rests.append(next_expiry - environment.monotonic())
-        deadlines = [p.deadline for p in line.parked if p.deadline is not None]
+            waits.append(next_expiry - environment.monotonic())
+        deadlines = [p.deadline for p in waiters.parked if p.deadline is not None]
         if deadlines:
-            rests.append((min(deadlines) - environment.now()).total_seconds())
-        return max(0.0, min(rests))
+            waits.append((min(deadlines) - environment.now()).total_seconds())
+        return max(0.0, min(waits))
 
-    def _mind_hints(self, parked: Parked) -> None:
-        """Those that came while it was claimed."""
-        if parked.job_id in self._tools.end_hints:
+    def _use_recent_hint(self, parked: ParkedDelivery) -> None:
+        """Uses a hint that came while the delivery was being claimed."""
+        if parked.job_id in self._context.end_hints:
             self.hint_end(parked.job_id)
 
-    def _look_for_missing(self, line: KeyLine, state: KeyState) -> None:
-        """Hints can be lost: who ends a job removes it from its key too. A few, now and then."""
-        now = self._tools.environment.monotonic()
-        interval = self._desk.keys.key_policy.heartbeat_interval.total_seconds()
-        if line.missed_at is None or now - line.missed_at >= interval:
-            line.missed_at = now
-            for parked in line.missing_from(state)[:_LOOKED_FOR]:
+    def _check_missing(self, waiters: KeyWaiters, state: KeyState) -> None:
+        """Checks parked jobs that are no longer in the state of the key: they may have ended.
+
+        A lost hint is found like this, because ending a job also removes it from its key.
+        """
+        now = self._context.environment.monotonic()
+        interval = self._slot_acquirer.keys.key_policy.heartbeat_interval.total_seconds()
+        if waiters.ends_checked_at is None or now - waiters.ends_checked_at >= interval:
+            waiters.ends_checked_at = now
+            for parked in waiters.missing_from(state)[:_MAX_END_CHECKS]:
                 self.hint_end(parked.job_id)
 
-    async def _look_for_end(self, line: KeyLine, parked: Parked) -> bool:
-        """Believe the log, not the hint. True when nobody need look any more."""
-        if parked not in line.parked:
+    async def _check_end(self, waiters: KeyWaiters, parked: ParkedDelivery) -> bool:
+        """Reads the log after a hint. Returns True when no further check is needed."""
+        if parked not in waiters.parked:
             return True
-        head = await self._claims.newest(parked.delivery)
-        if head is None or not head.status.is_over or parked is line.entering:
+        head = await self._claimer.read_head(parked.delivery)
+        if head is None or not head.status.is_over or parked is waiters.entering:
             return False
-        await self._end(line, parked)
+        await self._end(waiters, parked)
         return True
 
-    async def _end(self, line: KeyLine, parked: Parked) -> None:
-        """The job is over, or must be: whoever claims it only tidies up. Not twice."""
-        if not self._leave(line, parked):
+    async def _end(self, waiters: KeyWaiters, parked: ParkedDelivery) -> None:
+        """Claims a job that is over or past its deadline, which answers its delivery."""
+        if not self._remove(waiters, parked):
             return
-        claimed = await self._claims.claim(parked.delivery, seen_idle=parked.seen_idle)
+        claimed = await self._claimer.claim(parked.delivery, seen_idle=parked.seen_idle)
         if isinstance(claimed, Claimed):
-            await self._seats.take()
+            await self._capacity.acquire()
             await self._run(parked.delivery, claimed)
-        elif isinstance(claimed, Waits):
+        elif isinstance(claimed, WaitForKey):
             self.park(parked.delivery, claimed.key)

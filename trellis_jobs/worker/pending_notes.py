@@ -1,7 +1,7 @@
-"""Progress and log lines of one attempt, until they are in the log.
+"""Progress and log lines of one attempt that are not in the event log yet.
 
-Notes are gentle (design D23): at most one append in flight and ten a second; what comes faster is
-merged, and what is left at the end rides on the outcome. So a note never delays a cancel.
+A worker appends them at most ten times a second, one append at a time (design D23). It merges what
+comes faster, and writes the rest with the outcome. So a chatty handler never delays a cancel.
 """
 
 from __future__ import annotations
@@ -15,17 +15,17 @@ from trellis_jobs.model.notes import NOTHING_NOTED, LogLevel, LogLine, Notes, Pr
 if TYPE_CHECKING:
     from datetime import datetime
 
-SPACING: Final = 0.1
-LINES_KEPT: Final = 200
-LINE_LIMIT: Final = 2_000
+FLUSH_INTERVAL: Final = 0.1
+MAX_LINES: Final = 200
+MAX_LINE_LENGTH: Final = 2_000
 
 
-class NotePad:
+class PendingNotes:
     __slots__ = ("_dropped", "_lines", "_progress")
 
     def __init__(self) -> None:
         self._progress: Progress | None = None
-        self._lines: deque[LogLine] = deque(maxlen=LINES_KEPT)
+        self._lines: deque[LogLine] = deque(maxlen=MAX_LINES)
         self._dropped = 0
 
     @property
@@ -35,10 +35,10 @@ class NotePad:
     def progress(self, progress: Progress) -> None:
         self._progress = progress
 
-    def line(self, at: datetime, level: LogLevel, message: str) -> None:
-        if len(self._lines) == LINES_KEPT:
+    def add_line(self, at: datetime, level: LogLevel, message: str) -> None:
+        if len(self._lines) == MAX_LINES:
             self._dropped += 1
-        self._lines.append(LogLine(at=at, level=level, message=bounded(message, LINE_LIMIT)))
+        self._lines.append(LogLine(at=at, level=level, message=bounded(message, MAX_LINE_LENGTH)))
 
     def take(self) -> Notes:
         if self.is_empty:
@@ -48,7 +48,7 @@ class NotePad:
             gap = LogLine(
                 at=lines[0].at,
                 level=LogLevel.WARN,
-                message=f"{self._dropped} lines came too fast and were dropped",
+                message=f"{self._dropped} log lines were dropped: the handler logs too fast",
             )
             lines = (gap, *lines)
         notes = Notes(self._progress, lines)

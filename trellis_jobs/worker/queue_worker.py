@@ -1,4 +1,4 @@
-"""One queue's worker: at most `concurrency` handlers at once, jobs pulled only into free seats."""
+"""The worker of one queue: pulls jobs into free slots, and runs up to `concurrency` at once."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from trellis_jobs.jetstream.log.end_notices import EndNotices
 from trellis_jobs.jetstream.work.puller import WorkPuller
 from trellis_jobs.model.settlement import Nak
 from trellis_jobs.worker.attempt import AttemptRunner
-from trellis_jobs.worker.capacity import Capacity, Seat
-from trellis_jobs.worker.claim import Claims
+from trellis_jobs.worker.capacity import Capacity, CapacitySlot
+from trellis_jobs.worker.claim import Claimer
 from trellis_jobs.worker.claimed import Claimed
-from trellis_jobs.worker.contract_gate import OtherContracts
+from trellis_jobs.worker.contract_gate import ContractGate
 from trellis_jobs.worker.lease_monitor import watch_leases
 from trellis_jobs.worker.parking import Parking
 from trellis_jobs.worker.running_job import RunningJob, StopReason
-from trellis_jobs.worker.slot_acquirer import SlotAcquirer, Waits
+from trellis_jobs.worker.slot_acquirer import SlotAcquirer, WaitForKey
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -32,22 +32,22 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-# How often a pull that was lost on the way is looked for; everything else is seen at once.
-_LOOK: Final = 1.0
-# Ask again once an eighth of the seats is free, or nothing is owed: few requests, and no seat is
-# long empty.
-_TOP_UP_SHARE: Final = 8
+# Seconds between checks for lost pull requests and for a deleted consumer.
+_POLL_INTERVAL: Final = 1.0
+# Request more jobs when an eighth of the slots is free or no request is open. That keeps the
+# requests few and the slots busy.
+_TOP_UP_FRACTION: Final = 8
 
 
 class QueueWorker:
     """Duties:
 
-    1. keep deliveries coming while there is room, and only then;
-    2. run each delivery as one attempt; adopt one whose job still runs here;
-    3. keep the leases of running attempts;
-    4. pass on hints that a job has ended, while it runs or waits;
-    5. park what has to wait for its key, and wake it when the key changes;
-    6. hand back, unstarted, what arrives when no work is wanted.
+    1. request deliveries while slots are free;
+    2. run each delivery as one attempt, or pass it to the attempt that still runs here;
+    3. watch the leases of running attempts;
+    4. pass on hints that a running or waiting job has ended;
+    5. park deliveries whose key is taken, and start them when the key changes;
+    6. put deliveries back that arrive while the worker is paused or stopping.
     """
 
     def __init__(
@@ -71,77 +71,79 @@ class QueueWorker:
         self._notices = EndNotices(connection, service, handler.queue.name, self._hint_end)
         self._is_started = False
         self._accepting = False
-        self._attuning = asyncio.Lock()
-        self._seats = Capacity(concurrency, self._top_up)
+        self._subscription_lock = asyncio.Lock()
+        self._capacity = Capacity(concurrency, self._request_deliveries)
         self.contract = digest_of_contract(self._work.contract)
 
     async def open(self) -> float:
-        """Ensure the consumer and listen; returns the lease in force, in seconds."""
+        """Sets up the consumer and the subscriptions. Returns the server's ack_wait in seconds."""
         await self._work.open()
         await self._notices.open()
         if self._keys is not None:
             self._unwatch_keys = await self._keys.watch(self._hint_key)
         return self._work.ack_wait.total_seconds()
 
-    def start(self, tools: WorkerContext) -> None:
-        self._tools = tools
-        desk = None if self._keys is None else SlotAcquirer(self._keys, tools)
-        self._claims = Claims(self.handler.queue, tools, self.running, desk)
-        others = OtherContracts(
-            self.handler.queue, self._work, tools.environment, self._claims.newer
+    def start(self, context: WorkerContext) -> None:
+        self._context = context
+        slot_acquirer = None if self._keys is None else SlotAcquirer(self._keys, context)
+        self._claimer = Claimer(self.handler.queue, context, self.running, slot_acquirer)
+        contract_gate = ContractGate(
+            self.handler.queue, self._work, context.environment, self._claimer.version_gate
         )
-        self._attempts = AttemptRunner(self.handler, tools, self.running, others)
-        if desk is not None:
-            self._parking = Parking(self._claims, desk, tools, self._seats, self._run)
+        self._attempts = AttemptRunner(self.handler, context, self.running, contract_gate)
+        if slot_acquirer is not None:
+            self._parking = Parking(
+                self._claimer, slot_acquirer, context, self._capacity, self._run
+            )
         self._is_started = True
         self._connection.on_reconnect(self._reconnected)
-        tools.background.spawn(self._keep_looking())
-        tools.background.spawn(watch_leases(self.running, tools, self.handler.queue.key_policy))
-        self.accept()
+        context.background.spawn(self._keep_requesting())
+        context.background.spawn(watch_leases(self.running, context, self.handler.queue.key_policy))
+        self.start_accepting()
 
-    def accept(self) -> None:
+    def start_accepting(self) -> None:
         self._accepting = True
         if self._parking is not None:
             self._parking.open()
-        self._tools.background.spawn(self.sync_subscription())
+        self._context.background.spawn(self.sync_subscription())
 
-    def refuse(self) -> None:
-        """No new work: what is still under way is handed back without being started."""
+    def stop_accepting(self) -> None:
+        """Takes no new work. Deliveries that still arrive are put back without being started."""
         self._accepting = False
         if self._parking is not None:
             self._parking.close()
-        self._tools.background.spawn(self.sync_subscription())
+        self._context.background.spawn(self.sync_subscription())
 
     async def sync_subscription(self) -> None:
-        """Listen to the work queue, or not, as was decided last; done when the server knows."""
-        async with self._attuning:
+        """Subscribes or unsubscribes, and returns when the server has done it."""
+        async with self._subscription_lock:
             if self._accepting:
                 await self._work.subscribe()
             else:
                 await self._work.unsubscribe()
-        self._top_up()
+        self._request_deliveries()
 
     @property
     def is_idle(self) -> bool:
-        return self._seats.is_empty and (self._parking is None or self._parking.is_empty)
+        return self._capacity.is_idle and (self._parking is None or self._parking.is_empty)
 
     async def until_idle(self) -> None:
-        await self._seats.until_empty()
+        await self._capacity.until_idle()
 
     def interrupt(self) -> None:
         for running in list(self.running.values()):
             running.stop(StopReason.SHUTDOWN)
 
-    async def abandon(self) -> None:
-        """Handlers that ignored their interruption: their jobs go back without them."""
+    async def hand_back(self) -> None:
+        """Puts the jobs of handlers back that ignored their interruption."""
         for running in list(self.running.values()):
             log.error(
-                "the handler of job %s did not stop when the worker did; the job goes back to its "
-                "queue while the handler still runs",
-                running.terms.job.job_id,
-                extra={"job": running.terms.job.job_id},
+                "the handler of job %s ignored its cancellation while the worker stops; the job is "
+                "put back and may start elsewhere while this handler still runs",
+                running.attempt_context.job.job_id,
+                extra={"job": running.attempt_context.job.job_id},
             )
-            await self._attempts.abandon(running)
+            await self._attempts.hand_back(running)
 
     async def backlog(self) -> int:
         return await self._work.backlog()
@@ -152,22 +154,22 @@ class QueueWorker:
             await self._unwatch_keys()
         await self._work.unsubscribe()
 
-    async def _keep_looking(self) -> None:
+    async def _keep_requesting(self) -> None:
         while True:
             self._work.forget_overdue_pulls()
-            if not self._work.is_gone or await self._is_found_again():
-                self._top_up()
-            await asyncio.sleep(_LOOK)
+            if not self._work.is_gone or await self._reopen():
+                self._request_deliveries()
+            await asyncio.sleep(_POLL_INTERVAL)
 
-    async def _is_found_again(self) -> bool:
-        """A consumer, or a stream, that was deleted and made again takes up where the log is."""
+    async def _reopen(self) -> bool:
+        """Sets up a consumer again that was deleted, alone or with its stream."""
         if not self._connection.is_connected:
             return False
         try:
             await self._work.open()
         except JobsError as error:
             log.error(
-                "queue %s cannot be worked on until its stream or consumer is back: %s",
+                "no jobs of queue %s can run until its stream or consumer exists again: %s",
                 self.handler.queue.name,
                 error,
                 extra={"queue": self.handler.queue.name, "error": str(error)},
@@ -175,63 +177,66 @@ class QueueWorker:
             return False
         return True
 
-    def _room(self) -> int:
-        """How many deliveries to ask for now: none while few seats are free and some are owed."""
-        free = self._seats.free - self._work.outstanding
+    def _request_size(self) -> int:
+        """How many deliveries to request now.
+
+        0 while few slots are free and earlier requests are still open.
+        """
+        free = self._capacity.free - self._work.outstanding
         if free <= 0 or not (self._accepting and self._work.is_subscribed):
             return 0
-        if self._claims.newer.met_lately:
+        if self._claimer.version_gate.is_recent:
             return min(1, free) if self._work.outstanding == 0 else 0
-        worthwhile = max(1, self.concurrency // _TOP_UP_SHARE)
+        worthwhile = max(1, self.concurrency // _TOP_UP_FRACTION)
         return free if free >= worthwhile or self._work.outstanding == 0 else 0
 
-    def _top_up(self) -> None:
-        """Ask for as many deliveries as there is room for; who cannot be asked is asked later."""
-        room = self._room()
-        if room and self._connection.is_connected and not self._work.is_gone:
-            self._work.request(room)
+    def _request_deliveries(self) -> None:
+        """Requests deliveries for the free slots. During an outage a later call does it."""
+        size = self._request_size()
+        if size and self._connection.is_connected and not self._work.is_gone:
+            self._work.request(size)
 
     def _receive(self, delivery: Delivery | None) -> None:
-        """None: less is owed than before, so there may be room for more."""
+        """Called with None when a pull request ended, so that more may be requested."""
         if delivery is None:
-            self._top_up()
+            self._request_deliveries()
             return
         running = self.running.get(delivery.job.job_id)
-        if running is not None and running.stems_from(delivery):
-            self._tools.background.spawn(running.meet_again(delivery))
+        if running is not None and running.is_same_message(delivery):
+            self._context.background.spawn(running.adopt_redelivery(delivery))
         elif not self._accepting:
-            self._tools.background.spawn(delivery.answer(Nak()))
-        elif self._parking is not None and self._parking.join(delivery):
-            self._top_up()
-        elif self._seats.take_now():
-            self._tools.background.spawn(self._attempt(delivery))
-        elif self._parking is None or not self._parking.queue_up(delivery):
-            self._tools.background.spawn(delivery.answer(Nak()))
+            self._context.background.spawn(delivery.answer(Nak()))
+        elif self._parking is not None and self._parking.park_if_key_waits(delivery):
+            self._request_deliveries()
+        elif self._capacity.try_acquire():
+            self._context.background.spawn(self._attempt(delivery))
+        elif self._parking is None or not self._parking.park_without_slot(delivery):
+            self._context.background.spawn(delivery.answer(Nak()))
 
     async def _attempt(self, delivery: Delivery) -> None:
-        seat = Seat(self._seats)
+        slot = CapacitySlot(self._capacity)
         try:
-            claimed = await self._claims.claim(delivery)
+            claimed = await self._claimer.claim(delivery)
             if isinstance(claimed, Claimed):
-                await self._attempts.run(delivery, claimed, seat.rise)
+                await self._attempts.run(delivery, claimed, slot.release)
         finally:
-            seat.leave()
-        if isinstance(claimed, Waits) and self._parking is not None:
+            slot.done()
+        if isinstance(claimed, WaitForKey) and self._parking is not None:
             self._parking.park(delivery, claimed.key)
 
     async def _run(self, delivery: Delivery, claimed: Claimed) -> None:
-        """A parked job got its key, and a seat."""
-        seat = Seat(self._seats)
+        """Runs a parked job that has acquired its key and a slot."""
+        slot = CapacitySlot(self._capacity)
         try:
-            await self._attempts.run(delivery, claimed, seat.rise)
+            await self._attempts.run(delivery, claimed, slot.release)
         finally:
-            seat.leave()
+            slot.done()
 
     def _hint_end(self, job_id: str) -> None:
-        """Notices come from open() on; before start() nothing was claimed that they could be of."""
+        """Ignores notices between open() and start(): no job can be running then."""
         if not self._is_started:
             return
-        self._tools.end_hints.add(job_id)
+        self._context.end_hints.add(job_id)
         running = self.running.get(job_id)
         if running is not None:
             running.hint_end()
@@ -244,8 +249,8 @@ class QueueWorker:
 
     def _reconnected(self) -> None:
         self._work.forget_pulls()
-        self._top_up()
-        # Hints sent while the connection was down are lost: look.
+        self._request_deliveries()
+        # Hints that were sent during the outage are lost.
         for job_id in self.running:
             self._hint_end(job_id)
         if self._parking is not None:

@@ -1,4 +1,4 @@
-"""One attempt while it runs: its lease, and what may stop it; its voice is in voice.py."""
+"""One attempt while it runs: its leases, and what may stop it. Its events are in attempt_log.py."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from trellis_jobs.model.states import JobState
 from trellis_jobs.model.values import replace
 from trellis_jobs.worker.active_job import KeyLease
 from trellis_jobs.worker.attempt_log import AttemptLog
-from trellis_jobs.worker.end_watch import EndCheck
+from trellis_jobs.worker.end_watch import EndWatch
 from trellis_jobs.worker.slot_acquirer import HeldSlot, Keyless
 
 if TYPE_CHECKING:
@@ -31,37 +31,37 @@ log = logging.getLogger(__name__)
 
 
 class StopReason(StrEnum):
-    """Why a handler is told to stop before it is done."""
+    """Why the worker stops a handler before it returns."""
 
     ENDED = "the job ended"
     LOST = "another attempt has the job"
-    UNSAFE = "its slot of the key may go to another job"
-    SHUTDOWN = "the worker shuts down"
+    UNSAFE = "another job may get its slot of the key"
+    SHUTDOWN = "the worker is shutting down"
 
 
-# After these the delivery is not renewed: somebody else may have it, or shall have it soon.
-_NOT_OURS: Final = frozenset({StopReason.ENDED, StopReason.LOST, StopReason.UNSAFE})
+# After these the delivery is not renewed, because another attempt has it or should get it.
+_OWNERSHIP_LOST: Final = frozenset({StopReason.ENDED, StopReason.LOST, StopReason.UNSAFE})
 
 
 class RunningJob:
-    """What the rest of the worker, and the handler through its ActiveJob, have of an attempt."""
+    """A running attempt, as the worker sees it, and the backend of its handler's ActiveJob."""
 
     __slots__ = (
-        "_end_check",
-        "_handler",
-        "_looked_at",
+        "_checked_at",
+        "_context",
+        "_end_watch",
+        "_handler_task",
         "_queue",
         "_timed_out",
-        "_tools",
         "_verifying",
+        "attempt_context",
+        "attempt_log",
         "delivery",
         "keyless",
         "lease",
         "raised",
         "slot",
         "stop_reason",
-        "terms",
-        "voice",
     )
 
     def __init__(
@@ -69,12 +69,12 @@ class RunningJob:
         delivery: Delivery,
         claimed: Claimed,
         queue: JobType[Any, Any],
-        tools: WorkerContext,
+        context: WorkerContext,
     ) -> None:
         self.delivery = delivery
         self.slot = claimed.slot if isinstance(claimed.slot, HeldSlot) else None
         self.keyless = claimed.slot if isinstance(claimed.slot, Keyless) else None
-        self.terms = AttemptContext(
+        self.attempt_context = AttemptContext(
             delivery.job,
             delivery.begun.context,
             claimed.attempt,
@@ -88,16 +88,18 @@ class RunningJob:
         self.stop_reason: StopReason | None = None
         self.raised: BaseException | None = None
         self.lease = delivery.lease
-        self._looked_at = self.lease.renewed_at
-        tools.leases.keep(self.lease)
+        self._checked_at = self.lease.renewed_at
+        context.leases.keep(self.lease)
         if self.slot is not None:
-            tools.leases.keep_slot(self.slot.lease)
-        self.voice = AttemptLog(claimed.head, self.terms, queue, tools, self._not_mine)
+            context.leases.keep_slot(self.slot.lease)
+        self.attempt_log = AttemptLog(
+            claimed.head, self.attempt_context, queue, context, self._on_lost
+        )
         self._queue = queue
-        self._tools = tools
-        self._end_check: EndCheck | None = None
+        self._context = context
+        self._end_watch: EndWatch | None = None
         self._verifying = self._timed_out = False
-        self._handler: asyncio.Task[Any] | None = None
+        self._handler_task: asyncio.Task[Any] | None = None
 
     @property
     def has_ended(self) -> bool:
@@ -107,11 +109,11 @@ class RunningJob:
     def key_lease(self) -> KeyLease | None:
         if self.slot is None:
             return None
-        lease, now = self.slot.lease, self._tools.environment.monotonic()
+        lease, now = self.slot.lease, self._context.environment.monotonic()
         return KeyLease(lease.heartbeat_at, lease.expires_at, not lease.is_over(now))
 
     def time_out(self) -> None:
-        """The attempt is over; a handler in a thread cannot be stopped, but can look."""
+        """Makes `job.cancelled` True, because a handler in a thread cannot be stopped."""
         self._timed_out = True
 
     @property
@@ -123,154 +125,157 @@ class RunningJob:
         return self.delivery.begun.secrets or self._queue.payload.secrets
 
     def scrub(self, text: str) -> str:
-        """A text as it may be stored: without the secrets of the job's payload."""
+        """Returns the text without the secrets of the job's payload."""
         if not self._secrets:
             return text
         return scrubbed(text, secret_texts(self.delivery.begun.payload, self._secrets))
 
     def note_progress(self, progress: Progress) -> None:
-        self._tools.on_loop(self.voice.progress, progress)
+        self._context.on_loop(self.attempt_log.progress, progress)
 
     def note_log(self, level: LogLevel, message: str) -> None:
-        self._tools.on_loop(self.voice.line, level, message)
+        self._context.on_loop(self.attempt_log.add_line, level, message)
 
     def renew_now(self) -> None:
-        self._tools.on_loop(lambda: self._tools.background.spawn(self._renew_now()))
+        self._context.on_loop(lambda: self._context.background.spawn(self._renew_now()))
 
     def release(self) -> None:
-        """The attempt is over here, however it ended: nothing is renewed or looked at any more."""
-        self._end_check = None
-        self._tools.leases.drop(self.lease)
+        """Stops renewing and checking this attempt, which has ended."""
+        self._end_watch = None
+        self._context.leases.drop(self.lease)
         if self.slot is not None:
-            self._tools.leases.drop_slot(self.slot.lease)
+            self._context.leases.drop_slot(self.slot.lease)
 
     def enter_handler(self) -> None:
-        self._handler = self._tools.current_task()
+        self._handler_task = self._context.current_task()
 
     def is_handled_by(self, task: asyncio.Task[Any]) -> bool:
-        return self._handler is task
+        return self._handler_task is task
 
     def leave_handler(self) -> None:
-        self._handler = None
+        self._handler_task = None
 
     def stop(self, reason: StopReason) -> None:
-        """Tell the handler, once: `job.cancelled` turns true and its task is cancelled."""
-        if self.stop_reason is not None or self.voice.is_silent:
+        """Sets `job.cancelled` and cancels the handler's task, at the first call only."""
+        if self.stop_reason is not None or self.attempt_log.is_closed:
             return
         self.stop_reason = reason
-        if reason in _NOT_OURS:
-            self._tools.leases.drop(self.lease)
-        if self._handler is not None:
-            self._handler.cancel()
+        if reason in _OWNERSHIP_LOST:
+            self._context.leases.drop(self.lease)
+        if self._handler_task is not None:
+            self._handler_task.cancel()
 
     def check_slot(self, now: float) -> None:
-        """A slot that is lost, or could not be renewed for too long, ends the attempt."""
+        """Stops the attempt if its slot was lost or could not be renewed in time."""
         if self.slot is not None and self.slot.lease.is_over(now):
             self.stop(StopReason.UNSAFE)
 
-    def lapsed(self) -> None:
-        """The delivery was not renewed in time: ask the log whether the job is still ours.
+    def handle_lapsed_lease(self) -> None:
+        """Checks in the log, after a late renewal, whether the job still belongs to this attempt.
 
-        A handler that holds a key is stopped when nobody can be asked: its job may run elsewhere
-        by now, end there, and let the next one of the key in.
+        A handler that holds a key is stopped if the server cannot be reached: its job may run
+        elsewhere by now, end there, and let the next job of the key start.
         """
         if self.slot is not None and not self.delivery.is_connected:
             self.stop(StopReason.UNSAFE)
         else:
-            self._tools.background.spawn(self.verify())
+            self._context.background.spawn(self.verify())
 
     async def verify(self) -> None:
-        """After a gap in the renewals, a guarded heartbeat tells whether the job is still ours.
+        """Appends a heartbeat. If the log refuses it, the job belongs to another attempt.
 
-        Not for an attempt that is known not to be: its renewals would hide the message of a newer
-        owner that died (design D7).
+        Skipped for an attempt that is known to have lost its job: its renewals would delay the
+        redelivery after the death of the new owner (design D7).
         """
-        if self._verifying or self.stop_reason in _NOT_OURS:
+        if self._verifying or self.stop_reason in _OWNERSHIP_LOST:
             return
         self._verifying = True
         try:
-            if await self.voice.heartbeat():
+            if await self.attempt_log.heartbeat():
                 await self._renew()
         finally:
             self._verifying = False
 
-    def stems_from(self, delivery: Delivery) -> bool:
-        """Whether this attempt was started from the same message, perhaps an earlier delivery."""
-        return self.terms.attempt.work == delivery.delivered.work
+    def is_same_message(self, delivery: Delivery) -> bool:
+        """Whether this attempt was started by an earlier delivery of the same message."""
+        return self.attempt_context.attempt.work == delivery.delivered.work
 
-    async def meet_again(self, delivery: Delivery) -> None:
-        """The job was delivered although its handler runs here: go on under the newer delivery.
+    async def adopt_redelivery(self, delivery: Delivery) -> None:
+        """Continues under a newer delivery of the job, whose handler still runs here.
 
-        Of a job that is this attempt's by the log, another message has nothing left to do. Without
-        a look at the log it may be all that a later run has, or a job that was put back.
+        Acknowledges a delivery of another message: the caller has read in the log that this attempt
+        owns the job, so that message is a duplicate. Without that read it could be the only message
+        of a later run.
         """
-        if not self.stems_from(delivery):
+        if not self.is_same_message(delivery):
             await delivery.answer(Ack())
         elif delivery.delivered.number > self.delivery.delivered.number:
-            # Renewed, and handed back, only once the job is known to be still this attempt's.
+            # It is renewed only after verify() has shown that this attempt still owns the job.
             delivery.lease, self.lease.reply = self.lease, delivery.reply
             self.delivery = delivery
-            self.terms = replace(self.terms, is_last_delivery=_is_last(delivery, self._queue))
+            self.attempt_context = replace(
+                self.attempt_context, is_last_delivery=_is_last(delivery, self._queue)
+            )
             log.info(
-                "job %s was delivered again while it runs here; its handler goes on",
+                "job %s was delivered again while its handler runs here; the handler continues",
                 delivery.job.job_id,
                 extra={"job": delivery.job.job_id},
             )
             await self.verify()
 
     def hint_end(self) -> None:
-        """The job may have ended."""
-        if self._end_check is None:
-            self._end_check = EndCheck(self._look, self._tools.background.spawn)
-        self._end_check.hint()
+        """Called when the job may have ended."""
+        if self._end_watch is None:
+            self._end_watch = EndWatch(self._check_end, self._context.background.spawn)
+        self._end_watch.hint()
 
-    def look_now_and_then(self, now: float) -> None:
-        """Hints can be lost: a job that runs for long is looked at once in an ack_wait."""
-        if now - self._looked_at >= self._tools.ack_wait:
-            self._looked_at = now
-            self._tools.background.spawn(self._look_once())
+    def check_end_when_due(self, now: float) -> None:
+        """Reads the log once in an ack_wait, because hints can be lost."""
+        if now - self._checked_at >= self._context.ack_wait:
+            self._checked_at = now
+            self._context.background.spawn(self._check_end_once())
 
-    async def _look_once(self) -> None:
+    async def _check_end_once(self) -> None:
         with suppress(JobsError):
-            await self._look()
+            await self._check_end()
 
-    async def _look(self) -> bool:
-        """True when nobody need look any more."""
-        if self.voice.is_silent or self.stop_reason is not None:
+    async def _check_end(self) -> bool:
+        """Returns True when no further check is needed."""
+        if self.attempt_log.is_closed or self.stop_reason is not None:
             return True
-        head = await self._tools.events.head(
-            self.delivery.job, at_least=self.voice.head.sequence, shared=self._queue.shared
+        head = await self._context.events.head(
+            self.delivery.job, at_least=self.attempt_log.head.sequence, shared=self._queue.shared
         )
-        if not self._is_mine(head):
-            self._not_mine(head)
+        if not self._owns(head):
+            self._on_lost(head)
         return False
 
     async def _renew_now(self) -> None:
-        now = self._tools.environment.monotonic()
+        now = self._context.environment.monotonic()
         if self.slot is not None and self.slot.lease.request_renewal(now):
-            self._tools.leases.wake()
+            self._context.leases.wake()
         if self.lease.has_lapsed(now):
             await self.verify()
-        elif self.stop_reason not in _NOT_OURS:
+        elif self.stop_reason not in _OWNERSHIP_LOST:
             await self._renew()
 
     async def _renew(self) -> None:
         if await self.delivery.renew():
-            self.lease.renewed_at = self._tools.environment.monotonic()
+            self.lease.renewed_at = self._context.environment.monotonic()
 
-    def _not_mine(self, head: Head | None) -> None:
-        """A job that became stale is over, but it was taken from this attempt: that is noted."""
+    def _on_lost(self, head: Head | None) -> None:
+        """Stops the handler. A stale job is over, but counts as lost: this attempt notes that."""
         is_over = head is None or (head.status.is_over and head.status.state is not JobState.STALE)
         self.stop(StopReason.ENDED if is_over else StopReason.LOST)
 
-    def _is_mine(self, head: Head | None) -> bool:
+    def _owns(self, head: Head | None) -> bool:
         return (
             head is not None
             and head.status.state is JobState.ACTIVE
-            and head.status.owner == self.terms.attempt
+            and head.status.owner == self.attempt_context.attempt
         )
 
 
 def _is_last(delivery: Delivery, queue: JobType[Any, Any]) -> bool:
-    """The server will not deliver again: a queue may have asked for a limit (design D6)."""
+    """Whether the server will not deliver the message again, by the queue's limit (design D6)."""
     return queue.delivery_limit is not None and delivery.delivered.number >= queue.delivery_limit

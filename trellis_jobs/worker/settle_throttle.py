@@ -1,4 +1,4 @@
-"""How many attempts of a queue go on in one turn of the event loop, if many could."""
+"""Limits how many attempts of a queue start to settle in one iteration of the event loop."""
 
 from __future__ import annotations
 
@@ -6,43 +6,43 @@ import asyncio
 from collections import deque
 from typing import Final
 
-_AT_ONCE: Final = 8
+_MAX_PER_ITERATION: Final = 8
 
 
 class SettleThrottle:
-    """Of those that come together a few are let through in each turn, in their order.
+    """Lets a few attempts pass in each iteration, in the order in which they came.
 
-    Handlers that begin together end together. If all of them went on in one turn, nothing would be
-    sent or read before the last had: their outcomes, then their answers, then the next jobs, each
-    step for all before the next step for any, and seats empty meanwhile. A few at a time, the next
-    job of the first starts while the outcome of the last is still to be written.
+    Handlers that start together end together. If all of them settled in one iteration, the loop
+    would send and read nothing until the last one had: first all outcomes, then all answers, then
+    all new jobs, with free slots meanwhile. When a few settle at a time, the next job starts in the
+    slot of the first while the outcome of the last is still to be written.
     """
 
     def __init__(self) -> None:
         self._loop = asyncio.get_running_loop()
-        self._passed = 0
+        self._count = 0
         self._waiting: deque[asyncio.Future[None]] = deque()
 
-    def pass_now(self) -> bool:
-        if self._passed == _AT_ONCE:
+    def try_pass(self) -> bool:
+        if self._count == _MAX_PER_ITERATION:
             return False
-        self._count()
+        self._count_pass()
         return True
 
     def wait(self) -> asyncio.Future[None]:
-        turn: asyncio.Future[None] = self._loop.create_future()
-        self._waiting.append(turn)
-        return turn
+        passed: asyncio.Future[None] = self._loop.create_future()
+        self._waiting.append(passed)
+        return passed
 
-    def _count(self) -> None:
-        if self._passed == 0:
-            self._loop.call_soon(self._begin_anew)
-        self._passed += 1
+    def _count_pass(self) -> None:
+        if self._count == 0:
+            self._loop.call_soon(self._start_iteration)
+        self._count += 1
 
-    def _begin_anew(self) -> None:
-        self._passed = 0
-        while self._waiting and self._passed < _AT_ONCE:
-            turn = self._waiting.popleft()
-            if not turn.done():
-                self._count()
-                turn.set_result(None)
+    def _start_iteration(self) -> None:
+        self._count = 0
+        while self._waiting and self._count < _MAX_PER_ITERATION:
+            passed = self._waiting.popleft()
+            if not passed.done():
+                self._count_pass()
+                passed.set_result(None)

@@ -1,4 +1,4 @@
-"""TERM, INT, TSTP, CONT → what the worker does; the handlers of before come back afterwards."""
+"""Runs the worker's actions for TERM, INT, TSTP and CONT, and restores the previous handlers."""
 
 from __future__ import annotations
 
@@ -10,21 +10,21 @@ from typing import TYPE_CHECKING, Any, Final
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
-# asyncio does not return the action that a new one replaces.
+# The current actions: asyncio does not return the action that a new one replaces.
 _ACTIONS: Final[dict[signal.Signals, Callable[[], None]]] = {}
 
 
 @contextmanager
-def listening(actions: Mapping[signal.Signals, Callable[[], None]]) -> Iterator[None]:
-    """Only the main thread may listen; elsewhere signals are the host program's own business."""
+def handle_signals(actions: Mapping[signal.Signals, Callable[[], None]]) -> Iterator[None]:
+    """Does nothing outside the main thread, where the host program has to handle signals."""
     loop = asyncio.get_running_loop()
-    with ExitStack() as undone:
+    with ExitStack() as cleanup:
         with suppress(ValueError, RuntimeError, NotImplementedError):
             for number, act in actions.items():
                 previous = signal.getsignal(number), _ACTIONS.get(number)
                 loop.add_signal_handler(number, act)
                 _ACTIONS[number] = act
-                undone.callback(_restore, loop, number, *previous)
+                cleanup.callback(_restore, loop, number, *previous)
         yield
 
 

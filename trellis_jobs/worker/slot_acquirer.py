@@ -1,4 +1,4 @@
-"""Where attempts of a keyed queue get their slots, and give them back."""
+"""Acquires and releases the slots of keys for the attempts of one queue."""
 
 from __future__ import annotations
 
@@ -28,15 +28,15 @@ log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class Waits:
-    """Others hold the key: the job has to wait for it."""
+class WaitForKey:
+    """All slots of the key are taken, so the job has to wait."""
 
     key: JobKey
 
 
 @dataclass(frozen=True, slots=True)
 class Contested:
-    """An attempt of this very job has its slot, and may be about to start: the log must move on."""
+    """Another attempt of the same job holds the slot, and may be about to start."""
 
     token: str
     instance: str
@@ -44,14 +44,14 @@ class Contested:
 
 @dataclass(frozen=True, slots=True)
 class Keyless:
-    """The payload has no value where the key points: such a job starts, and fails (design D3)."""
+    """The payload has no value for the key. Such a job starts and fails (design D3)."""
 
     reason: str
 
 
 @dataclass(eq=False, slots=True)
 class HeldSlot:
-    """The slot of one attempt, from before its `started` until after its outcome."""
+    """The slot of one attempt, held from before its `started` until after its outcome."""
 
     key: JobKey
     lease: SlotLease
@@ -60,16 +60,16 @@ class HeldSlot:
     _keys: KeyCoordinator
 
     async def release(self, *, retry_at: datetime | None = None) -> None:
-        """With `retry_at` the job waits for its next try, in its place by age.
+        """With `retry_at` the job waits in its key for the next try, in order of age.
 
-        What cannot be released now ends by itself: with its lease, or when its job comes again.
+        A slot that cannot be released now becomes free when its lease ends or its job returns.
         """
         requeue = None if retry_at is None else replace(self._waiting, not_before=retry_at)
         try:
             await self._keys.release(self.key, self.lease.token, requeue=requeue)
         except JobsError as error:
             log.warning(
-                "the slot of key %s was not released and stays taken until its lease ends: %s",
+                "could not release the slot of key %s, it stays taken until its lease ends: %s",
                 self.key.display,
                 error,
                 extra={"key": self.key.display, "error": str(error)},
@@ -77,42 +77,42 @@ class HeldSlot:
 
 
 class SlotAcquirer:
-    def __init__(self, keys: KeyCoordinator, tools: WorkerContext) -> None:
+    def __init__(self, keys: KeyCoordinator, context: WorkerContext) -> None:
         self.keys = keys
-        self._tools = tools
+        self._context = context
 
-    async def take(
+    async def acquire(
         self, delivery: Delivery, head: Head, attempt: Attempt, *, may_overtake: bool
-    ) -> HeldSlot | Waits | Contested | Keyless:
+    ) -> HeldSlot | WaitForKey | Contested | Keyless:
         try:
             key = self.keys.key_of(delivery.begun)
         except KeyUnresolvable as error:
             return Keyless(str(error))
-        asked_at = self._tools.environment.monotonic()
-        slot, waiting = self._slot(delivery, head, attempt), waiting_of(delivery)
+        requested_at = self._context.environment.monotonic()
+        slot, waiting = self._slot(delivery, head, attempt), waiting_entry(delivery)
         acquired = await self.keys.acquire(key, slot, waiting, may_overtake=may_overtake)
         if isinstance(acquired, Held):
             return Contested(acquired.slot.token, acquired.slot.instance)
         if not isinstance(acquired, Acquired):
-            return Waits(key)
-        lease = SlotLease(self.keys.empty(key), slot, self.keys.key_policy, asked_at)
+            return WaitForKey(key)
+        lease = SlotLease(self.keys.empty(key), slot, self.keys.key_policy, requested_at)
         return HeldSlot(key, lease, concurrency_of(key, slot), waiting, self.keys)
 
     async def forget(self, delivery: Delivery) -> None:
-        """The job is over: nothing of it may stay in its key."""
+        """Removes a job that is over from its key."""
         try:
             await self.keys.forget(self.keys.key_of(delivery.begun), delivery.job.job_id)
         except JobsError as error:
             log.warning(
-                "job %s is over but was not removed from its key; the next job of the key does "
-                "that: %s",
+                "could not remove job %s, which is over, from its key; the next job of the key "
+                "removes it: %s",
                 delivery.job.job_id,
                 error,
                 extra={"job": delivery.job.job_id, "error": str(error)},
             )
 
     def _slot(self, delivery: Delivery, head: Head, attempt: Attempt) -> Slot:
-        now = self._tools.environment.now()
+        now = self._context.environment.now()
         return Slot(
             job_id=delivery.job.job_id,
             token=attempt.id,
@@ -126,7 +126,7 @@ class SlotAcquirer:
         )
 
 
-def waiting_of(delivery: Delivery) -> Waiting:
+def waiting_entry(delivery: Delivery) -> Waiting:
     begun = delivery.begun
     return Waiting(
         job_id=delivery.job.job_id,

@@ -1,4 +1,4 @@
-"""Sync handlers run in threads of their own, so they never hold up the event loop."""
+"""Runs each sync handler in its own thread, so that it does not block the event loop."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from trellis_jobs.worker.active_job import ActiveJob
 
 
 class RaisedInThread(RuntimeError):
-    """Wraps what an event loop would take for its own: a Ctrl-C, or the end of a generator."""
+    """Wraps exceptions that have a meaning for asyncio, such as KeyboardInterrupt."""
 
     def __init__(self, raised: BaseException) -> None:
         super().__init__(f"the handler raised {type(raised).__name__}: {raised}")
@@ -37,7 +37,7 @@ def as_async(handler: AnyHandler) -> Callable[[ActiveJob[Any]], Awaitable[Any]]:
 
 
 async def _run_in_thread(call: Callable[[], Any]) -> Any:
-    """A daemon thread: one that hangs can be left behind, and does not keep the process alive."""
+    """Uses a daemon thread: a handler that hangs does not keep the process alive."""
     loop = asyncio.get_running_loop()
     ended: asyncio.Future[Any] = loop.create_future()
     context = contextvars.copy_context()

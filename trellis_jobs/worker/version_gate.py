@@ -1,4 +1,4 @@
-"""Jobs of newer code than this worker's, as a rolling deploy makes them: left to newer workers."""
+"""Leaves jobs of a newer payload version, as in a rolling deploy, to workers with newer code."""
 
 from __future__ import annotations
 
@@ -15,52 +15,52 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-# How long such a job stays away: longer each time, so that an old worker alone is not kept busy.
-_AWAY: Final = timedelta(seconds=1)
-_MOST_DOUBLINGS: Final = 2
-_LATELY: Final = 60.0
+# The delay doubles with each delivery, so that a single old worker is not kept busy.
+_FIRST_DELAY: Final = timedelta(seconds=1)
+_MAX_DOUBLINGS: Final = 2
+_RECENT_SECONDS: Final = 60.0
 
 
-class NewerVersions:
-    """Of one queue. It costs the job no try: nothing is known of it that could have failed."""
+class VersionGate:
+    """The gate of one queue. Putting a job back uses no try, because the job did not run."""
 
     def __init__(self, queue: JobType[Any, Any], environment: Environment) -> None:
         self._queue = queue
         self._environment = environment
-        self._said: set[int] = set()
-        self._met_at: float | None = None
+        self._warned_versions: set[int] = set()
+        self._noted_at: float | None = None
 
     @property
-    def met_lately(self) -> bool:
-        """Then this worker asks for one job at a time.
+    def is_recent(self) -> bool:
+        """Whether a job for other workers came in the last minute.
 
-        The server gives to whoever asked first, all that was asked for: a request for more would
-        get the job that was put back again and again, before any newer worker.
+        This worker then requests one job at a time. The server fills the oldest request completely,
+        so a large one would get the job that was put back again and again, before newer workers.
         """
-        met = self._met_at
-        return met is not None and self._environment.monotonic() - met < _LATELY
+        noted = self._noted_at
+        return noted is not None and self._environment.monotonic() - noted < _RECENT_SECONDS
 
-    def meet(self) -> None:
-        """A job came that another worker has to run."""
-        self._met_at = self._environment.monotonic()
+    def note_job_for_others(self) -> None:
+        """Records that a job came that only another worker can run."""
+        self._noted_at = self._environment.monotonic()
 
     def put_back(self, delivery: Delivery) -> RedeliverLater | None:
-        """What is decided of a job that this code cannot read; None if it can."""
+        """Returns None if this worker's code can read the job."""
         version = delivery.begun.version
         if version <= self._queue.version:
             return None
-        self.meet()
-        self._say_once(version, delivery.job.job_id)
-        doublings = min(delivery.delivered.number - 1, _MOST_DOUBLINGS)
-        return RedeliverLater(_AWAY * 2**doublings * (1 + self._environment.random()))
+        self.note_job_for_others()
+        self._warn_once(version, delivery.job.job_id)
+        doublings = min(delivery.delivered.number - 1, _MAX_DOUBLINGS)
+        return RedeliverLater(_FIRST_DELAY * 2**doublings * (1 + self._environment.random()))
 
-    def _say_once(self, version: int, job_id: str) -> None:
-        if version in self._said:
+    def _warn_once(self, version: int, job_id: str) -> None:
+        if version in self._warned_versions:
             return
-        self._said.add(version)
+        self._warned_versions.add(version)
         log.warning(
-            "job %s of queue %s has payload version %s, this worker knows up to %s: such jobs go "
-            "back to the queue for workers with newer code",
+            "job %s of queue %s has payload version %s, but this worker reads only up to version "
+            "%s. It puts such jobs back for workers with newer code: finish the deploy",
             job_id,
             self._queue.name,
             version,

@@ -1,4 +1,4 @@
-"""What every attempt of one queue works with."""
+"""What all attempts of one queue share."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import threading
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from trellis_jobs.worker.end_hints import EndHints
+from trellis_jobs.worker.end_watch import RecentEndHints
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -17,22 +17,22 @@ if TYPE_CHECKING:
     from trellis_jobs.jetstream.log.presence import Presence
     from trellis_jobs.jetstream.work.lease_keeper import LeaseKeeper
     from trellis_jobs.telemetry import Telemetry
-    from trellis_jobs.worker.background_tasks import Background
+    from trellis_jobs.worker.background_tasks import BackgroundTasks
 
 
 @dataclass(frozen=True, slots=True)
 class WorkerContext:
-    """`ack_wait` is the consumer's lease in seconds, as the server has it."""
+    """`ack_wait` is the lease of a delivery in seconds, as the server's consumer has it."""
 
     events: EventLog
     presence: Presence
     telemetry: Telemetry
     environment: Environment
-    background: Background
+    background: BackgroundTasks
     leases: LeaseKeeper
     instance: str
     ack_wait: float
-    end_hints: EndHints = field(default_factory=EndHints)
+    end_hints: RecentEndHints = field(default_factory=RecentEndHints)
     _loop: asyncio.AbstractEventLoop = field(default_factory=asyncio.get_running_loop)
     _thread: int = field(default_factory=threading.get_ident)
 
@@ -40,7 +40,7 @@ class WorkerContext:
         return asyncio.current_task(self._loop)
 
     def on_loop(self, call: Callable[..., None], *args: Any) -> None:
-        """Run `call` on the event loop, from whatever thread a handler runs in."""
+        """Runs `call` on the event loop. Sync handlers use this from their threads."""
         if threading.get_ident() == self._thread:
             call(*args)
         else:

@@ -23,7 +23,7 @@ from jobs_admin.daemon import Daemon, serving
 from jobs_admin.http.probes import LOOPBACK
 from jobs_admin.priority import lower_priority
 from trellis_jobs.jetstream.client.connect_options import DEFAULT_SERVER
-from trellis_jobs.worker.signals import listening
+from trellis_jobs.worker.signals import handle_signals
 
 log = logging.getLogger(__name__)
 
@@ -157,7 +157,7 @@ async def _serve(config: AdminConfig) -> None:
         """While it starts, perhaps with a long rebuild, nobody waits for an answer."""
         running.cancel()
 
-    with listening({signal.SIGTERM: give_up, signal.SIGINT: give_up}):
+    with handle_signals({signal.SIGTERM: give_up, signal.SIGINT: give_up}):
         await asyncio.wait({running})
     if not running.cancelled():
         running.result()
@@ -167,7 +167,7 @@ async def _answer_until_told(config: AdminConfig) -> None:
     stop = asyncio.Event()
     async with serving(config) as daemon:
         lower_priority(config.nice)  # not before: a start should not wait for others
-        with listening({signal.SIGTERM: stop.set, signal.SIGINT: stop.set}):
+        with handle_signals({signal.SIGTERM: stop.set, signal.SIGINT: stop.set}):
             log.info("admin runtime started", extra=_described(config, daemon))
             told = asyncio.create_task(stop.wait())
             await asyncio.wait({told, daemon.running}, return_when=asyncio.FIRST_COMPLETED)

@@ -34,7 +34,7 @@ from jobs_admin.cli.render.output import (
 )
 from jobs_admin.cli.run import outcome_of
 from jobs_admin.operations.pace import Pace
-from trellis_jobs.worker.signals import listening
+from trellis_jobs.worker.signals import handle_signals
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -123,7 +123,7 @@ async def _do(
                 tally.stopped = "interrupted"
                 sweep.stop.set()
 
-            with listening({signal.SIGINT: interrupt, signal.SIGTERM: interrupt}):
+            with handle_signals({signal.SIGINT: interrupt, signal.SIGTERM: interrupt}):
                 await sweep.run(targets)
 
 

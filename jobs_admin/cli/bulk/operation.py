@@ -29,7 +29,7 @@ from jobs_admin.cli.render.text import Text
 from jobs_admin.cli.run import outcome_of
 from jobs_admin.operations.page_work import NOT_FOUND
 from trellis_jobs.errors import JobsError, NoAnswer, ServiceMissing
-from trellis_jobs.worker.signals import listening
+from trellis_jobs.worker.signals import handle_signals
 
 POLL_INTERVAL: Final = 0.2
 # Another admin runtime may take the operation over; so long the command waits for an answer.
@@ -162,7 +162,7 @@ async def _follow(admin: AdminClient, operation: OperationView, verb: Verb) -> F
     with_inbox_prefix, outage = loop.time(), None
     with (
         progress_bar(verb.going, _Rate()) as bar,
-        listening({signal.SIGINT: interrupted.set, signal.SIGTERM: interrupted.set}),
+        handle_signals({signal.SIGINT: interrupted.set, signal.SIGTERM: interrupted.set}),
     ):
         while not (operation.is_over or interrupted.is_set()):
             bar(operation.settled, operation.total)

@@ -20,7 +20,7 @@ from trellis_jobs import demo
 from trellis_jobs.jetstream.log.history import Histories
 from trellis_jobs.model import subjects
 from trellis_jobs.model.states import JobState
-from trellis_jobs.worker.signals import listening
+from trellis_jobs.worker.signals import handle_signals
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine, Sequence
@@ -45,7 +45,7 @@ class Session:
         set_up_logs(LogFormat.TEXT, LogLevel.WARNING)
         shown_on = console()
         enough = asyncio.Event()
-        with listening({signal.SIGTERM: enough.set, signal.SIGINT: enough.set}):
+        with handle_signals({signal.SIGTERM: enough.set, signal.SIGINT: enough.set}):
             async with self.ground as ground:
                 view = view_of(shown_on, ground, since=datetime.now(UTC))
                 await self._play(ground, view, enough)

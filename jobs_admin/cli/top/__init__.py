@@ -24,7 +24,7 @@ from jobs_admin.cli.top.frame import frame
 from jobs_admin.cli.top.snapshot import Sight, see
 from trellis_jobs.errors import JobsError
 from trellis_jobs.jetstream.client.connection import Connection, ConnectionLost
-from trellis_jobs.worker.signals import listening
+from trellis_jobs.worker.signals import handle_signals
 
 _EVERY: Final = 1.0
 _PATIENCE: Final = 3.0
@@ -59,7 +59,7 @@ async def _keep_showing(shown: Console, connection: Connection, sight: Sight, he
     enough = asyncio.Event()
     heading = f"{heading}   q ends"
     with (
-        listening({signal.SIGTERM: enough.set, signal.SIGINT: enough.set}),
+        handle_signals({signal.SIGTERM: enough.set, signal.SIGINT: enough.set}),
         _pressed(enough.set),
         Live(console=shown, screen=True, auto_refresh=False) as live,
     ):

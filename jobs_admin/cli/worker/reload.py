@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 from jobs_admin.cli.dev.app_process import GRACE, AppProcess, Restarted
 from jobs_admin.cli.dev.sources import watch
-from trellis_jobs.worker.signals import listening
+from trellis_jobs.worker.signals import handle_signals
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -36,7 +36,7 @@ async def keep_restarting(arguments: Sequence[str], grace: float) -> None:
         asyncio.create_task(watch(Path.cwd(), changed)),
     ]
     enough = asyncio.Event()
-    with listening({signal.SIGTERM: enough.set, signal.SIGINT: enough.set}):
+    with handle_signals({signal.SIGTERM: enough.set, signal.SIGINT: enough.set}):
         log.info("watching the Python files below %s", Path.cwd())
         told = asyncio.create_task(enough.wait())
         await asyncio.wait({told, *tasks}, return_when=asyncio.FIRST_COMPLETED)

@@ -24,7 +24,7 @@ from jobs_admin.cli.worker.reload import FLAG, keep_restarting
 from jobs_admin.http.probes import LOOPBACK, Probes
 from trellis_jobs.jetstream.client.connect_options import ConnectOptions
 from trellis_jobs.service.service import GRACE, Service, Workers
-from trellis_jobs.worker.signals import listening
+from trellis_jobs.worker.signals import handle_signals
 
 log = logging.getLogger(__name__)
 
@@ -146,7 +146,7 @@ async def _work(post: _Post) -> None:
         """Until the worker runs, and listens itself, there is nothing to hand back."""
         serving.cancel()
 
-    with listening({signal.SIGTERM: give_up, signal.SIGINT: give_up}):
+    with handle_signals({signal.SIGTERM: give_up, signal.SIGINT: give_up}):
         await asyncio.wait({serving})
     if not serving.cancelled():
         serving.result()
