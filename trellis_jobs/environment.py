@@ -1,4 +1,4 @@
-"""Time, identity and chance: what the pure core is given instead of taking it."""
+"""Clocks, ids and random numbers, injected so that the core is deterministic in tests."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 # Both clocks are read several times for each job, so neither call has a Python frame.
 utc_now: Final[Callable[[], datetime]] = functools.partial(datetime.now, UTC)
-# Seconds on a clock that continues while the machine is suspended, unlike a monotonic clock.
+# Seconds on a monotonic clock that also counts the time while the machine is suspended.
 monotonic: Final[Callable[[], float]] = (
     functools.partial(time.clock_gettime, time.CLOCK_BOOTTIME)
     if hasattr(time, "CLOCK_BOOTTIME")
@@ -28,22 +28,23 @@ monotonic: Final[Callable[[], float]] = (
 )
 
 
-# Not the module's own, which a program may seed so that every process of it draws the same.
-_chance: Final = random.Random()  # noqa: S311 (to be unique, not secret)
-os.register_at_fork(after_in_child=_chance.seed)
+# A separate generator: a program may seed the random module, and all its processes would then
+# create the same ids.
+_random: Final = random.Random()  # noqa: S311 - ids must be unique, not secret
+os.register_at_fork(after_in_child=_random.seed)
 
 
 def new_id() -> str:
-    return ulid(time.time_ns() // 1_000_000, _chance.getrandbits(80))
+    return ulid(time.time_ns() // 1_000_000, _random.getrandbits(80))
 
 
 def new_traceparent() -> str:
-    return fresh_traceparent(_chance.getrandbits(192))
+    return fresh_traceparent(_random.getrandbits(192))
 
 
 @functools.cache
 def own_version() -> str:
-    """Of trellis-jobs, as it is installed here."""
+    """The installed version of trellis-jobs."""
     return metadata.version("trellis-jobs")
 
 
@@ -54,5 +55,5 @@ class Environment:
     new_id: Callable[[], str] = new_id
     new_traceparent: Callable[[], str] = new_traceparent
     random: Callable[[], float] = random.random
-    # How far the machine's clock is ahead of the server's, where that is measured.
+    # How far the machine's clock is ahead of the server's. None if it is not measured.
     clock_ahead: Callable[[], timedelta | None] = lambda: None

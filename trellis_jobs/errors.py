@@ -1,64 +1,64 @@
-"""Everything this library raises on purpose.
+"""The exceptions that this library raises on purpose.
 
     JobsError
     ├── DeclarationError            a service, a queue or a handler is declared wrongly
     │   └── InvalidToken            a name cannot be one token of a NATS subject
-    ├── PayloadInvalid              a payload does not fit its declaration
-    ├── ResultInvalid               a stored result does not fit its declaration
-    ├── DeadlineInvalid             a deadline is not a moment, or not a positive duration
-    ├── KeyUnresolvable             a payload has no value where the queue's key points
+    ├── PayloadInvalid              a payload does not match its declared type
+    ├── ResultInvalid               a stored result does not match its declared type
+    ├── DeadlineInvalid             a deadline is neither a time nor a positive duration
+    ├── KeyUnresolvable             a payload has no usable value for the queue's key
     ├── PayloadTooLarge             an event would exceed the server's max_payload
     ├── NotConnected                the service is not connected
     ├── CalledInEventLoop           a sync client was called where it would block an event loop
     ├── WrongEventLoop              the service is connected on another event loop
     ├── NoCurrentJob                current_job() was called outside a handler
     ├── ResourceUnavailable         a resource of a lifespan is not open, or failed to open
-    ├── JobNotFound                 the log holds no such job
-    ├── JobExists                   the log holds a job with this id already
+    ├── JobNotFound                 the job does not exist
+    ├── JobExists                   a job with this id already exists
     ├── JobIsOver                   the job has ended, so it cannot be cancelled
     ├── JobEnded                    wait(): the job ended without a result
     │   └── JobFailed, JobDead, JobCancelled, JobExpired, JobSkipped, JobStale, JobDismissed
-    ├── WaitTimeout                 wait(): the job had not ended in time
-    ├── SomeNotCreated              create_many(): part of the jobs is not in the log
+    ├── WaitTimeout                 wait(): the job did not end in time
+    ├── SomeNotCreated              create_many(): some of the jobs were not created
     ├── NotAdmitted                 a key has no room for a new job
-    │   ├── KeyBusy                 it runs, and nothing may wait (or its holder is stale)
-    │   └── QueueFull               as many wait for it as may
-    ├── KeyContention               compare-and-set on a key kept losing; try again
-    ├── KeyStateMalformed           a key's state is not readable, and is left as it is
-    ├── NotConfirmed                the server did not confirm in time; the event may be in the log
-    │   └── NoAnswer                to a question of ours, which changes nothing
-    └── InfrastructureError         the server side is not as it must be
+    │   ├── KeyBusy                 all its slots are taken and no job may wait (or it is blocked)
+    │   └── QueueFull               the maximum number of jobs already waits for it
+    ├── KeyContention               other processes kept changing the key; try again
+    ├── KeyStateMalformed           the stored state of a key cannot be read; it is not changed
+    ├── NotConfirmed                the server did not confirm in time; a write may be stored
+    │   └── NoAnswer                a read request to the admin runtime was not answered
+    └── InfrastructureError         the server or its configuration is not as required
         ├── Unreachable             no server answers at this address
-        ├── CredentialsRefused      a server answers and does not let us in
-        ├── CredentialsUnusable     a file of keys or certificates cannot be used
-        ├── InfrastructureMissing   a stream or a consumer is not there
+        ├── CredentialsRefused      the server rejects the credentials
+        ├── CredentialsUnusable     a file with keys or certificates cannot be used
+        ├── InfrastructureMissing   a stream, a consumer or JetStream itself is missing
         │   └── JetStreamNotReady   JetStream does not answer, or has no leader yet
-        ├── InfrastructureMismatch  it is there, but different in a way we must not change
-        ├── ServiceMissing          nobody answers a request: the admin runtime is not running
-        ├── NotPermitted            these credentials may not do that
-        │   └── InboxNotPermitted   nor hear any answer
+        ├── InfrastructureMismatch  it exists with settings that must not be changed
+        ├── ServiceMissing          no admin runtime answers a request
+        ├── NotPermitted            the credentials do not permit an operation
+        │   └── InboxNotPermitted   the credentials do not permit receiving replies
         ├── RequestRefused          JetStream refused a request for another reason
-        ├── ServerTooOld            the server lacks a feature this call needs
-        ├── NotEncrypted            a server offers no TLS where we must use it
+        ├── ServerTooOld            the server lacks a required feature
+        ├── NotEncrypted            a server offers no TLS where TLS is required
         ├── CertificateRefused      a server's certificate cannot be verified
-        └── StreamFull              a stream takes no more messages: a limit is reached
+        └── StreamFull              a stream has reached a limit and stores no more messages
 
-What a handler raises to choose how its attempt ends is in `handler_errors.py`: Retry, Fail.
-The errors about keys are in `key_errors.py`, NotEncrypted, CertificateRefused, StreamFull and
-JetStreamNotReady in `infrastructure_errors.py`.
+Retry and Fail, which handlers raise to choose how an attempt ends, are in `handler_errors.py`. The
+errors about keys are in `key_errors.py`; NotEncrypted, CertificateRefused, StreamFull and
+JetStreamNotReady are in `infrastructure_errors.py`.
 """
 
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
 
 _CREDENTIALS = re.compile(r"^(\s*(?:[a-z][a-z0-9+.-]*:)?//)?.*@", re.DOTALL | re.IGNORECASE)
-_LONGEST_SHOWN = 80
+_MAX_SHOWN = 80
 
 
 class JobsError(Exception):
@@ -66,21 +66,21 @@ class JobsError(Exception):
 
 
 def without_secrets(servers: str) -> str:
-    """Server addresses as they may be shown: without user, password or token.
+    """Server addresses without user, password or token, so that they can be shown.
 
-    Whatever a password contains, the last @ of an address is the one before its host.
+    A password may contain any characters, but the last @ of an address precedes its host.
     """
     return ",".join(_CREDENTIALS.sub(r"\1", server) for server in servers.split(","))
 
 
 class DeclarationError(JobsError):
-    """A service, a queue or a handler is declared wrongly; the message names the culprit."""
+    """A service, a queue or a handler is declared wrongly; the message names it."""
 
 
 class InvalidToken(DeclarationError):
     def __init__(self, field: str, value: object, why: str = "") -> None:
         because = why or "use letters, digits, '-' and '_' only"
-        super().__init__(f"{field} {_shown(value)} cannot be a subject token: {because}")
+        super().__init__(f"{field} {_shown(value)} is not a valid subject token: {because}")
         self.field = field
         self.value = value
 
@@ -88,14 +88,14 @@ class InvalidToken(DeclarationError):
 def _shown(value: object) -> str:
     shown = repr(value)
     quote = shown[-1] if isinstance(value, str) else ""
-    return shown if len(shown) <= _LONGEST_SHOWN + 2 else f"{shown[:_LONGEST_SHOWN]}…{quote}"
+    return shown if len(shown) <= _MAX_SHOWN + 2 else f"{shown[:_MAX_SHOWN]}…{quote}"
 
 
 class PayloadInvalid(JobsError):
-    """`index`: which payload of a create_many(), counted from 0."""
+    """`index` is the position of the payload in create_many(), from 0."""
 
     def __init__(self, queue: str, problem: str, index: int | None = None) -> None:
-        super().__init__(f"{_which(index)} does not fit queue {queue!r}: {problem}")
+        super().__init__(f"{_which(index)} is not valid for queue {queue!r}: {problem}")
         self.queue = queue
         self.problem = problem
         self.index = index
@@ -116,9 +116,9 @@ class DeadlineInvalid(JobsError, ValueError):
 
 class ResultInvalid(JobsError):
     def __init__(self, job_id: str, problem: str, *, redacted: bool = False) -> None:
-        remedy = "; its secrets are replaced by a placeholder: read it with get(reveal=True)"
+        remedy = "; its secrets were redacted: read it with get(reveal=True)"
         super().__init__(
-            f"the result of job {job_id} does not fit its declared type: {problem}"
+            f"the result of job {job_id} does not match its declared type: {problem}"
             + (remedy if redacted else "")
         )
         self.job_id = job_id
@@ -126,12 +126,12 @@ class ResultInvalid(JobsError):
 
 
 class KeyUnresolvable(JobsError):
-    """`index`: in which payload of a create_many(), counted from 0."""
+    """`index` is the position of the payload in create_many(), from 0."""
 
     def __init__(self, pointer: str, index: int | None = None) -> None:
         super().__init__(
-            f"the key pointer {pointer!r} does not lead to a string, a finite number or a boolean "
-            f"in {_which(index)}"
+            f"cannot compute the job's key: {pointer!r} does not point to a string, a finite "
+            f"number or a boolean in {_which(index)}"
         )
         self.pointer = pointer
         self.index = index
@@ -141,10 +141,18 @@ class KeyUnresolvable(JobsError):
 
 
 class PayloadTooLarge(JobsError):
+    """An event exceeds the server's max_payload, because of its payload or its result."""
+
     def __init__(self, subject: str, size: int, limit: int) -> None:
+        is_result = subject.endswith(".completed")
+        what, remedy = (
+            ("result", "return a reference to it")
+            if is_result
+            else ("payload", "put a reference to it into the payload")
+        )
         super().__init__(
-            f"the event for {subject} has {size} bytes, the server takes at most {limit}: "
-            "store large data elsewhere and put a reference into the payload"
+            f"the {what} is too large: the event would have {size:,} bytes, the server's "
+            f"max_payload is {limit:,}; store the data elsewhere and {remedy} ({subject})"
         )
         self.size = size
         self.limit = limit
@@ -174,8 +182,8 @@ class ResourceUnavailable(JobsError):
 class WrongEventLoop(JobsError, RuntimeError):
     def __init__(self) -> None:
         super().__init__(
-            "this was called on another event loop than the one the service connected on. From a "
-            "thread, use `service.connect_sync()`, or hand the call to the service's own loop: "
+            "this call runs on another event loop than the one on which the service is connected. "
+            "From a thread, use `service.connect_sync()`, or run the call on the service's loop: "
             "`asyncio.run_coroutine_threadsafe(coroutine, loop).result()`. In a program with "
             "several loops, connect the service on the loop that uses it"
         )
@@ -183,27 +191,29 @@ class WrongEventLoop(JobsError, RuntimeError):
 
 class JobNotFound(JobsError):
     def __init__(self, job_id: str) -> None:
-        super().__init__(f"the log holds no job {job_id}: it never was, or retention removed it")
+        super().__init__(
+            f"job {job_id} does not exist: it was never created, or retention removed it"
+        )
         self.job_id = job_id
 
 
 class JobExists(JobsError):
     def __init__(self, job_id: str) -> None:
-        super().__init__(f"the log holds a job {job_id} already")
+        super().__init__(f"job {job_id} already exists")
         self.job_id = job_id
 
 
 class JobIsOver(JobsError):
     def __init__(self, job_id: str, state: str) -> None:
         super().__init__(
-            f"job {job_id} is {state}: only a pending, retry or active job can be cancelled"
+            f"job {job_id} is already {state}: only pending, active or retry jobs can be cancelled"
         )
         self.job_id = job_id
         self.state = state
 
 
 class JobEnded(JobsError):
-    """A job ended without a result; each such end has a class of its own."""
+    """A job ended without a result. There is a subclass for each final state."""
 
     def __init__(self, job_id: str, state: str, why: str | None = None) -> None:
         super().__init__(f"job {job_id} is {state}" + (f": {why}" if why else ""))
@@ -213,15 +223,15 @@ class JobEnded(JobsError):
 
 
 class JobFailed(JobEnded):
-    """The handler failed for good."""
+    """The handler failed with an error that is not retried."""
 
 
 class JobDead(JobEnded):
-    """Every try was used up."""
+    """The job used up all its tries."""
 
 
 class JobCancelled(JobEnded):
-    """Somebody cancelled the job."""
+    """The job was cancelled."""
 
 
 class JobExpired(JobEnded):
@@ -229,11 +239,11 @@ class JobExpired(JobEnded):
 
 
 class JobSkipped(JobEnded):
-    """Queue policy replaced the job before it ran."""
+    """The queue's policy replaced the job by a newer one before it ran."""
 
 
 class JobStale(JobEnded):
-    """The job lost its key lease while it ran."""
+    """The job's key lease expired while it ran."""
 
 
 class JobDismissed(JobEnded):
@@ -242,12 +252,14 @@ class JobDismissed(JobEnded):
 
 class WaitTimeout(JobsError, TimeoutError):
     def __init__(self, job_id: str, seconds: float) -> None:
-        super().__init__(f"job {job_id} had not ended after {seconds:g} s; it goes on")
+        super().__init__(
+            f"job {job_id} did not end within {seconds:g} s; the job itself is not affected"
+        )
         self.job_id = job_id
 
 
 class SomeNotCreated(JobsError):
-    """Part of a create_many() is in the log; `created` and `failed` are keyed by position."""
+    """create_many() created only some jobs; `created` and `failed` are keyed by position."""
 
     def __init__(self, created: Mapping[int, str], failed: Mapping[int, JobsError]) -> None:
         first = next(iter(failed.values()))
@@ -259,34 +271,35 @@ class SomeNotCreated(JobsError):
 
 
 class NotConfirmed(JobsError):
-    """`seconds` is None when nobody waited: the connection is closed."""
+    """`seconds` is the time waited, or None if the connection was closed."""
 
     def __init__(self, what: str, seconds: float | None, job_id: str | None = None) -> None:
         super().__init__(
             f"the connection was closed before the server confirmed {what}; "
-            "it may be in the log all the same"
+            "a write may have been stored: check before you repeat it"
             if seconds is None
             else f"the server did not confirm {what} within {round(seconds, 2):g} s; "
-            "it may be in the log all the same"
+            "a write may have been stored: check before you repeat it"
         )
         self.job_id = job_id
 
 
 class NoAnswer(NotConfirmed):
-    """To a question that changes nothing, whoever was asked."""
+    """The admin runtime did not answer a read request, which is safe to repeat."""
 
     def __init__(self, what: str, seconds: float, *, is_connected: bool) -> None:
         JobsError.__init__(
             self,
-            f"an admin runtime is running, and did not answer {what} within {seconds:g} s"
+            f"an admin runtime is running, but did not answer {what} within {seconds:g} s"
             if is_connected
-            else f"the connection to the server broke before {what} was answered: is it running?",
+            else f"the connection to the server was lost before {what} was answered: check that "
+            "the server is running",
         )
         self.job_id = None
 
 
 class InfrastructureError(JobsError):
-    """The server side is not as it must be."""
+    """The server, or its streams and permissions, are not as required."""
 
 
 class Unreachable(InfrastructureError):
@@ -311,9 +324,11 @@ class CredentialsUnusable(InfrastructureError):
 
 
 class InfrastructureMissing(InfrastructureError):
+    _problem: ClassVar = "is missing"
+
     def __init__(self, what: str, remedy: str = "") -> None:
-        otherwise = "`trellis-jobs infra apply` makes it, with credentials that may provision"
-        super().__init__(f"{what} is not there: {remedy or otherwise}")
+        default = "create it with `trellis-jobs infra apply` and credentials that may provision"
+        super().__init__(f"{what} {self._problem}: {remedy or default}")
         self.what = what
         self.remedy = remedy
 
@@ -322,7 +337,7 @@ class InfrastructureMismatch(InfrastructureError):
     def __init__(self, what: str, differences: Sequence[str]) -> None:
         listed = "".join(f"\n  - {difference}" for difference in differences)
         super().__init__(
-            f"{what} exists and differs in a way that is not changed under running jobs:{listed}"
+            f"{what} exists with settings that cannot be changed while jobs may be running:{listed}"
         )
         self.what = what
         self.differences = tuple(differences)
@@ -330,7 +345,9 @@ class InfrastructureMismatch(InfrastructureError):
 
 class ServiceMissing(InfrastructureError):
     def __init__(self, subject: str) -> None:
-        super().__init__(f"nobody answers {subject}: is `trellis-jobs admin serve` running?")
+        super().__init__(
+            f"no admin runtime answers {subject}: start one with `trellis-jobs admin serve`"
+        )
         self.subject = subject
 
 
@@ -341,7 +358,7 @@ class NotPermitted(InfrastructureError):
 
 
 class InboxNotPermitted(NotPermitted):
-    """Answers cannot come, so that nothing can be asked."""
+    """Replies cannot be received, so no request can succeed."""
 
     def __init__(self, subject: str) -> None:
         super().__init__(
@@ -352,7 +369,7 @@ class InboxNotPermitted(NotPermitted):
 
 
 class RequestRefused(InfrastructureError):
-    """JetStream's own answer, by its error code."""
+    """JetStream refused a request; `code` is its error code."""
 
     def __init__(self, what: str, code: int, description: str) -> None:
         super().__init__(f"{what}: {description} ({code})")
@@ -362,5 +379,5 @@ class RequestRefused(InfrastructureError):
 
 class ServerTooOld(InfrastructureError):
     def __init__(self, feature: str, needs: str, has: str) -> None:
-        super().__init__(f"{feature} needs nats-server {needs}, this one is {has}")
+        super().__init__(f"{feature} needs nats-server {needs} or newer, this server is {has}")
         self.feature = feature

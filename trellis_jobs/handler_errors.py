@@ -1,34 +1,34 @@
-"""What a handler raises to choose how its attempt ends."""
+"""Exceptions that a handler raises to choose how its attempt ends."""
 
 from __future__ import annotations
 
 from datetime import timedelta
 from typing import Final
 
-_LONGEST_DELAY: Final = 366 * 24 * 3600.0
+_MAX_DELAY: Final = 366 * 24 * 3600.0
 
 
 class Retry(Exception):
-    """Raised by a handler: end this attempt and try again, after a delay of its own choice."""
+    """Raised by a handler to end this attempt and retry the job, optionally after a given delay."""
 
     def __init__(self, message: str = "", *, after: float | timedelta | None = None) -> None:
-        super().__init__(message or "the handler asked for another try")
+        super().__init__(message or "the handler requested a retry")
         self.after = None if after is None else _delay(after)
 
 
 def _delay(after: float | timedelta) -> timedelta:
-    """Seconds in whatever form a `Retry-After` comes, or a duration; at least 0, at most a year."""
+    """A timedelta, or seconds as a number or text (such as `Retry-After`), limited to a year."""
     try:
         seconds = after.total_seconds() if isinstance(after, timedelta) else float(after)
         if seconds != seconds:  # noqa: PLR0124 - not a number
             raise ValueError
     except (TypeError, ValueError):
         raise TypeError(f"Retry(after=…) takes seconds or a timedelta, found {after!r}") from None
-    return timedelta(seconds=max(0.0, min(seconds, _LONGEST_DELAY)))
+    return timedelta(seconds=max(0.0, min(seconds, _MAX_DELAY)))
 
 
 class Fail(Exception):
-    """Raised by a handler: end the job as failed, whatever tries are left."""
+    """Raised by a handler to end the job as failed, even if tries are left."""
 
     def __init__(self, message: str = "") -> None:
-        super().__init__(message or "the handler gave the job up")
+        super().__init__(message or "the handler failed the job")

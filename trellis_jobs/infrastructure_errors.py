@@ -1,14 +1,16 @@
-"""Errors of the server side that name what an operator has to change there.
+"""Infrastructure errors whose message says what an operator has to change on the server.
 
 InfrastructureError
-├── NotEncrypted            a server offers no TLS where we must use it
+├── NotEncrypted            a server offers no TLS where TLS is required
 ├── CertificateRefused      a server's certificate cannot be verified
-├── StreamFull              a stream takes no more messages: a limit is reached
+├── StreamFull              a stream has reached a limit and stores no more messages
 └── InfrastructureMissing
     └── JetStreamNotReady   JetStream does not answer, or its cluster has no leader yet
 """
 
 from __future__ import annotations
+
+from typing import ClassVar
 
 from trellis_jobs.errors import InfrastructureError, InfrastructureMissing, without_secrets
 
@@ -17,8 +19,8 @@ class NotEncrypted(InfrastructureError):
     def __init__(self, servers: str) -> None:
         super().__init__(
             f"the NATS server at {without_secrets(servers)} offers no TLS, so no credentials were "
-            "sent to it: enable TLS on the server; if an unencrypted connection is meant, use an "
-            "address that begins with nats:// and give no TLS files"
+            "sent to it: enable TLS on the server. For an unencrypted connection, use an address "
+            "that begins with nats:// and no TLS files"
         )
         self.servers = without_secrets(servers)
 
@@ -27,16 +29,16 @@ class CertificateRefused(InfrastructureError):
     def __init__(self, servers: str, reason: str) -> None:
         super().__init__(
             f"the certificate of the NATS server at {without_secrets(servers)} cannot be verified "
-            f"({reason}), so no credentials were sent to it: give the certificate of the authority "
-            "that issued it (--tlsca, NATS_CA, TlsFiles(ca=...)), and use an address that it names"
+            f"({reason}), so no credentials were sent to it: set the CA certificate that issued it "
+            "(--tlsca, NATS_CA, TlsFiles(ca=...)), and use an address that it is valid for"
         )
         self.servers = without_secrets(servers)
 
 
 class StreamFull(InfrastructureError):
-    """The server refused a message for want of space; nothing was stored.
+    """The server refused a message because a stream has reached a limit; nothing was stored.
 
-    `limit` says in words which limit is reached, `code` is JetStream's error code.
+    `limit` describes the limit, `code` is JetStream's error code.
     """
 
     def __init__(self, stream: str, limit: str, remedy: str, code: int) -> None:
@@ -47,4 +49,6 @@ class StreamFull(InfrastructureError):
 
 
 class JetStreamNotReady(InfrastructureMissing):
-    """JetStream may answer in a moment, unless it is not enabled on the server at all."""
+    """JetStream may become ready soon, unless it is not enabled on the server."""
+
+    _problem: ClassVar = "is not ready"

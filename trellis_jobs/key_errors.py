@@ -1,4 +1,4 @@
-"""What goes wrong with the key of a job: no room for it, or a state that cannot be changed."""
+"""Errors about the key of a job: it has no room, or its state cannot be changed."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from trellis_jobs.errors import JobsError
 class FullKey:
     """A key without room. `reason`: active-limit, queue-depth or stale-blocked.
 
-    `limit` is of those that run or of those that wait, as the reason says; `existing_job_id` is
-    the first job that waits for the key, else the first that runs.
+    `limit` is the limit that the reason names. `existing_job_id` is the first waiting job of the
+    key, or its first running job if none waits.
     """
 
     key: str
@@ -24,18 +24,18 @@ class FullKey:
 
 
 class NotAdmitted(JobsError):
-    """No new job was created, because its key has no room."""
+    """No job was created, because its key has no room."""
 
     def __init__(self, full: FullKey, *, coalesced: bool = False) -> None:
         existing = full.existing_job_id
         then = (
-            f"the queue's policy leaves the work to job {existing}, which submit() returns"
+            f"the queue coalesces it with job {existing}, which submit() returns"
             if coalesced
-            else f"job {existing} is there before it"
+            else f"job {existing} is ahead of it"
         )
         super().__init__(
-            f"key {full.key!r} lets no new job in ({full.reason}, limit {full.limit}): "
-            f"{full.active} run, {full.queued} wait; {then}"
+            f"key {full.key!r} has no room for a new job ({full.reason}, limit {full.limit}): "
+            f"{full.active} running, {full.queued} waiting; {then}"
         )
         self.full = full
         self.key = full.key
@@ -48,24 +48,26 @@ class NotAdmitted(JobsError):
 
 
 class KeyBusy(NotAdmitted):
-    """As many jobs of the key run as may, and none may wait; or a stale one blocks it."""
+    """All slots of the key are taken and no job may wait, or a stale job blocks the key."""
 
 
 class QueueFull(NotAdmitted):
-    """As many jobs wait for the key as may."""
+    """The maximum number of jobs already waits for the key."""
 
 
 class KeyContention(JobsError):
     def __init__(self, key: str, attempts: int) -> None:
-        super().__init__(f"key {key!r} was still contended after {attempts} attempts; try again")
+        super().__init__(
+            f"key {key!r} was changed by other processes in each of {attempts} attempts; try again"
+        )
         self.key = key
 
 
 class KeyStateMalformed(JobsError):
     def __init__(self, key: str, subject: str, reason: str) -> None:
         super().__init__(
-            f"the state of key {key!r} is not readable and was left as it is: {reason}; "
-            f"it is the last message on {subject}"
+            f"cannot read the state of key {key!r}: {reason}; it was not changed, and is the last "
+            f"message on {subject}"
         )
         self.key = key
         self.reason = reason

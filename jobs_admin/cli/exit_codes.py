@@ -94,7 +94,7 @@ def remedy_of(error: JobsError) -> str | None:
             )
         case ServiceMissing():
             return (
-                "If so, `trellis-jobs doctor` tells which server was asked; without it `jobs get`, "
+                "`trellis-jobs doctor` shows which server was asked. Without an admin runtime `jobs get`, "
                 "`events`, `logs`, `watch`, `tail` and `queues list` still work"
             )
         case ProjectionMissing():

@@ -212,7 +212,7 @@ async def test_without_its_stream_everything_else_goes_on(
         await until_projected(daemon, 3)
         assert (await client.group_dead()).jobs == 1
         assert (await client.preview(REPLAY)).count == 1
-        with pytest.raises(Unexpected, match="JOBS_CONTROL is not there: run `trellis-jobs infra"):
+        with pytest.raises(Unexpected, match="JOBS_CONTROL is missing: run `trellis-jobs infra"):
             await client.operate(REPLAY)
         assert (await client.replay(numbered(0))).job.state is JobState.PENDING
 

@@ -45,7 +45,9 @@ def test_what_a_queue_takes_is_known_from_the_server(there: Stage, worker: Comma
 def test_a_payload_that_does_not_fit_creates_nothing(there: Stage, worker: Command) -> None:
     ended = there.shell(*GREET, "17", "--id", "never-made")
     assert (ended.code, ended.out) == (1, "")
-    assert "the payload does not fit queue 'greet': value: 17 is not of type 'string'" in ended.err
+    assert (
+        "the payload is not valid for queue 'greet': value: 17 is not of type 'string'" in ended.err
+    )
     assert there.shell("jobs", "watch", "never-made").code == 3
 
 
@@ -53,7 +55,7 @@ def test_a_job_that_does_not_complete_is_exit_code_1(there: Stage, worker: Comma
     create = ("jobs", "create", "shop/nap")
     ended = there.shell(*create, "60", "--wait", "--timeout", "0.2s", "--id", "long-nap")
     assert ended.code == 4
-    assert "had not ended after 0.2 s" in ended.err
+    assert "did not end within 0.2 s" in ended.err
     assert there.shell("jobs", "cancel", "long-nap", "--yes").code == 0
     told = there.shell(*create, "60", "--wait", "--timeout", "0.2s", "--json")
     assert (told.code, told.json["outcome"]) == (4, "accepted"), "the job is there all the same"

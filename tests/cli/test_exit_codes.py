@@ -84,7 +84,7 @@ def test_what_went_wrong_has_a_code(
         (ServiceMissing("rpc.v1.Jobs.List"), "`trellis-jobs doctor` tells which server was asked"),
         (NotPermitted("rpc.v1.Jobs.List"), "`trellis-jobs doctor` lists what these may"),
         (ProjectionMissing(Path("x.sqlite")), "say which with --db or TRELLIS_JOBS_DB"),
-        (InfrastructureMissing("stream JOBS"), "`trellis-jobs infra apply` makes it"),
+        (InfrastructureMissing("stream JOBS"), "create it with `trellis-jobs infra apply`"),
         (Invalid("there is no method Jobs.Operate"), "is older than this command: upgrade it"),
     ],
     ids=lambda it: type(it).__name__,

@@ -198,7 +198,7 @@ async def test_a_job_that_was_retried_is_watched_to_its_newest_end(
         assert to_end(server, "retry", torn.id, "--yes").code == 0
     late = to_end(server, "watch", "--timeout", "4", "--json", torn.id)
     assert late.code == 4
-    assert "had not ended after 4 s" in late.err
+    assert "did not end within 4 s" in late.err
     states = [orjson.loads(line)["state"] for line in late.out.splitlines()]
     assert states[-2:] == ["dead", "pending"]
 

@@ -77,7 +77,7 @@ def test_whoever_may_not_read_the_log_is_told_that_the_admin_runtime_is_away(
     for command in ("get x", "events x", "logs x"):
         refused = as_reader(server, *command.split())
         assert refused.code == 4
-        assert "is `trellis-jobs admin serve` running?" in refused.err
+        assert "start one with `trellis-jobs admin serve`" in refused.err
     for command in ("tail", "watch x"):
         refused = as_reader(server, *command.split())
         assert refused.code == 1

@@ -17,7 +17,7 @@ from trellis_jobs.embedded import EmbeddedServer
 from trellis_jobs.model.states import JobState
 
 NOWHERE: Final = {"NATS_URL": "nats://127.0.0.1:1"}
-INSTEAD: Final = "running? The log itself was read instead.\n"
+INSTEAD: Final = "admin serve`. The log itself was read instead.\n"
 
 
 @dataclass(frozen=True)
@@ -69,7 +69,7 @@ def test_a_job_that_is_not_in_the_log_is_not_found(alone: Alone) -> None:
     for command in ("get", "events", "logs", "watch"):
         missing = alone.shell("jobs", command, "nope")
         assert missing.code == 3, missing
-        assert missing.err.startswith("error: the log holds no job nope: ")
+        assert missing.err.startswith("error: job nope does not exist: ")
         assert missing.err.count("\n") == 1
 
 
@@ -85,7 +85,7 @@ def test_what_needs_an_admin_runtime_says_so(alone: Alone) -> None:
     for command in (["list"], ["list", "--all"], ["explain", alone.read]):
         refused = alone.shell("jobs", *command)
         assert (refused.code, refused.out) == (4, "")
-        assert "is `trellis-jobs admin serve` running?" in refused.err
+        assert "start one with `trellis-jobs admin serve`" in refused.err
 
 
 @pytest.mark.parametrize("command", ["list", "get x", "events x", "logs x", "tail", "watch x"])

@@ -156,7 +156,7 @@ def test_a_command_reaches_the_server_of_its_context(folder: Path, server: Embed
     selected = shell("jobs", "list")
     for ended in (named, selected):
         assert ended.code == 4
-        assert "nobody answers rpc.v1.Jobs.List" in ended.err
+        assert "no admin runtime answers rpc.v1.Jobs.List" in ended.err
 
 
 def test_a_context_on_the_command_line_comes_before_the_environment(
@@ -168,7 +168,7 @@ def test_a_context_on_the_command_line_comes_before_the_environment(
     seed.write_text("of another account")
     elsewhere = {"NATS_URL": NOWHERE, "NATS_CREDS": str(seed), "NATS_API_PREFIX": "not.ours"}
     said = shell("jobs", "list", "--context", "here", env=elsewhere)
-    assert "nobody answers rpc.v1.Jobs.List" in said.err
+    assert "no admin runtime answers rpc.v1.Jobs.List" in said.err
     assert NOWHERE in shell("jobs", "list", env={"NATS_URL": NOWHERE, "NATS_CONTEXT": "here"}).err
     both = shell("jobs", "list", "--context", "here", "--nats", NOWHERE, env=elsewhere)
     assert NOWHERE in both.err
@@ -179,4 +179,4 @@ def test_a_server_on_the_command_line_is_not_given_the_keys_of_the_environments_
 ) -> None:
     given(folder, "prod", {**PROD, "creds": str(folder / "missing.creds")})
     ended = shell("jobs", "list", "--nats", server.url, env={"NATS_CONTEXT": "prod"})
-    assert "nobody answers rpc.v1.Jobs.List" in ended.err
+    assert "no admin runtime answers rpc.v1.Jobs.List" in ended.err

@@ -156,7 +156,7 @@ def test_services_that_would_reach_what_is_anothers_are_refused(
     [
         ((), "say who"),
         (("--operator", "ann=write"), "'write' is none of read, mutate, secrets, queues, stream"),
-        (("--operator", "a.nn=read"), "cannot be a subject token"),
+        (("--operator", "a.nn=read"), "is not a valid subject token"),
         (("--admin", "--provisioner", "--name", "x"), "is the name of two users"),
         (("--operator", "jobs-admin=read", "--admin"), "is the name of two users"),
         (("--service", HOUSE, "--name", "x"), "a service has the name of its contract"),

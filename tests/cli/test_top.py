@@ -73,7 +73,7 @@ def test_without_an_admin_runtime_the_server_alone_tells(server: EmbeddedServer)
     asyncio.run(_start_once(server.url))
     ended = Place(server.url).shell("top")
     assert ended.code == 0
-    assert "no numbers of jobs: nobody answers" in ended.out
+    assert "no numbers of jobs: no admin runtime answers" in ended.out
     [work] = [line.split() for line in ended.out.splitlines() if line.startswith("lab/work")]
     assert work[1] == "2"
 

@@ -38,8 +38,8 @@ def queue_with(**options: Any) -> JobType[Any, Any]:
 @pytest.mark.parametrize(
     ("options", "complaint"),
     [
-        ({"name": "sync.tickets"}, "queue name 'sync.tickets' cannot be a subject token"),
-        ({"name": "sync tickets"}, "queue name 'sync tickets' cannot be a subject token"),
+        ({"name": "sync.tickets"}, "queue name 'sync.tickets' is not a valid subject token"),
+        ({"name": "sync tickets"}, "queue name 'sync tickets' is not a valid subject token"),
         ({"name": "*"}, "'*'"),
         ({"concurrency": 0}, "concurrency must be at least 1, is 0"),
         ({"max_deliver": 0}, "max_deliver must be at least 1, is 0"),

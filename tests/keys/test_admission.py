@@ -91,7 +91,7 @@ async def test_a_key_that_lets_nothing_wait_says_which_job_is_there_before(
 ) -> None:
     async with desk(server.url) as (jobs, raw):
         first = await jobs.strict.create(Sync())
-        with pytest.raises(KeyBusy, match=r"'tickets:acme' lets no new job in") as refused:
+        with pytest.raises(KeyBusy, match=r"'tickets:acme' has no room for a new job") as refused:
             await jobs.strict.create(Sync())
         assert _told(refused.value) == ("tickets:acme", "active-limit", 0, 1, 1, first.id)
         assert not refused.value.coalesced
@@ -166,7 +166,7 @@ async def test_a_coalesced_request_is_the_job_that_waits_and_makes_no_other(
         outcome = await jobs.coalesce.submit(Sync(text="the same again"))
         assert isinstance(outcome, Coalesced)
         assert (outcome.existing.id, outcome.key) == (first.id, "tickets:acme")
-        with pytest.raises(QueueFull, match=f"leaves the work to job {first.id}") as refused:
+        with pytest.raises(QueueFull, match=f"coalesces it with job {first.id}") as refused:
             await jobs.coalesce.create(Sync())
         assert refused.value.coalesced
         assert _told(refused.value) == ("tickets:acme", "queue-depth", 0, 4, 3, first.id)

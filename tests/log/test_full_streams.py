@@ -2,7 +2,7 @@
 
 The server answers within milliseconds: 10077 (a limit of the stream), 10023 (the server's storage)
 or 10002 (the account's storage). Before, create() asked again for 30 s and then said that the job
-"may be in the log all the same".
+"a write may have been stored".
 """
 
 from __future__ import annotations
