@@ -94,8 +94,8 @@ def remedy_of(error: JobsError) -> str | None:
             )
         case ServiceMissing():
             return (
-                "`trellis-jobs doctor` shows which server was asked. Without an admin runtime `jobs get`, "
-                "`events`, `logs`, `watch`, `tail` and `queues list` still work"
+                "`trellis-jobs doctor` shows which server was asked. Without an admin runtime, "
+                "`jobs get`, `events`, `logs`, `watch`, `tail` and `queues list` still work"
             )
         case ProjectionMissing():
             return ANOTHER_FILE
