@@ -27,6 +27,10 @@ CHECKED: Final = (
     "docs/guides/keyed-limits.md",
     "docs/guides/running-the-admin.md",
     "docs/guides/writing-jobs.md",
+    "docs/operate/production-checklist.md",
+    "docs/operate/retention.md",
+    "docs/operate/runbooks.md",
+    "docs/operate/upgrades.md",
     "docs/performance.md",
     "docs/reliability.md",
 )
