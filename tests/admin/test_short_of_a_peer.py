@@ -49,7 +49,7 @@ def test_a_peer_that_is_away_is_named_though_it_is_called_current() -> None:
     never_heard = {"active": 0, "current": False, "lag": 2}  # it led the stream until it was killed
     for away in ({"active": 6 * SECOND}, {"offline": True}, never_heard):
         found = read_replication(info(peer("node-1"), peer("node-2", **away)))
-        assert found.problems == ["JOBS: no sign of its replica on node-2"]
+        assert found.problems == ["JOBS: its replica on node-2 is unreachable"]
 
 
 def test_a_peer_that_lags_is_named() -> None:
@@ -93,7 +93,7 @@ async def test_health_and_doctor_warn_when_a_server_of_three_is_killed(tmp_path:
                     return await told() == ""
 
                 async def the_log_misses_it() -> bool:
-                    return f"{LOG}: no sign of its replica on node-2" in (await told() or "")
+                    return f"{LOG}: its replica on node-2 is unreachable" in (await told() or "")
 
                 await until(all_is_well, "all replicas are there", deadline=40)
                 three.nodes[2].kill()

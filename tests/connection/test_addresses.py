@@ -46,7 +46,7 @@ def test_an_address_is_shown_without_its_password(servers: str, shown: str) -> N
     ],
 )
 async def test_what_is_no_address_is_told_how_one_reads(servers: str) -> None:
-    with pytest.raises(Unreachable, match="an address reads nats://host:port") as refused:
+    with pytest.raises(Unreachable, match="a URL is nats://host:port") as refused:
         await Connection.open(servers, name="test", timeout=1)
     assert "secret" not in str(refused.value)
 

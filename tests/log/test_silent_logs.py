@@ -36,7 +36,7 @@ async def test_a_leader_is_asked_as_often_as_any_replica_and_within_somebodys_pa
             assert await reads.newest_sequence_from_leader(REPORT) == 0
             monkeypatch.setattr(log_reads, "ACK_TIMEOUT", 0.01)
             way.when_client_sends(rb"heartbeat", say_nothing, uses=1000)
-            with pytest.raises(NotConfirmed, match="the leader's word") as unsure:
+            with pytest.raises(NotConfirmed, match="from the leader") as unsure:
                 await reads.newest_sequence_from_leader(REPORT)
             assert len(asked) == 15
             assert "within 50 s" not in str(unsure.value)

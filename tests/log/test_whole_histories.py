@@ -115,7 +115,7 @@ async def test_a_look_at_all_keys_that_breaks_off_counts_for_nothing(
         await jobs.patient.create(Sync())
         changes = KeyChanges(connection)
         way.answer_pulls_with(said, times=1)
-        with pytest.raises(NotConfirmed, match="a look at all keys"):
+        with pytest.raises(NotConfirmed, match="a scan of all keys"):
             await changes.since_last()
         are_all, changed = await changes.since_last()
         assert (are_all, len(changed)) == (True, 1)

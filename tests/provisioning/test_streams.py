@@ -232,7 +232,7 @@ async def test_what_older_servers_do_not_know_a_service_leaves_to_operators_and_
             log = await settings(raw, LOG)
         assert not (log.keys() & older.keys()), "the server leaves false out"
         assert (
-            "stream JOBS could have more: "
+            "stream JOBS can be improved: "
             "allow_atomic is off: `trellis-jobs infra apply` turns it on, "
             "when no server is older than 2.12; "
             "allow_batched is off: `trellis-jobs infra apply` turns it on, "

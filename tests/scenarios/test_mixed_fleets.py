@@ -263,7 +263,7 @@ async def test_the_work_queue_of_another_runtime_is_refused_with_what_to_do(
             await provision(raw.connection, topology)
     said = str(refused.value)
     assert "sources should be" in said
-    assert "was made by another Trellis runtime" in said
+    assert "was created by another Trellis runtime" in said
     assert "delete JOBS_WORK (every job stays in JOBS)" in said
 
 

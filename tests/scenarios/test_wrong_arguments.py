@@ -273,7 +273,7 @@ async def ignore(_: ActiveJob[Task]) -> None:
 async def test_an_address_that_is_none_is_not_tried_again() -> None:
     """A start that may wait for its server tried such an address without end."""
     async with asyncio.timeout(10):
-        with pytest.raises(Unreachable, match="an address reads nats://host:port"):
+        with pytest.raises(Unreachable, match="a URL is nats://host:port"):
             async with Service(ShopJobs).connect(
                 "http://127.0.0.1:4222", workers=False, connect_timeout=None
             ):

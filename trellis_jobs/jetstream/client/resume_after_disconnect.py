@@ -1,4 +1,4 @@
-"""Reading on through outages: from where it broke off, and said once however long it takes."""
+"""Resumes a read after an outage from where it broke off, and logs each outage once."""
 
 from __future__ import annotations
 
@@ -30,10 +30,10 @@ async def resume_after_disconnect(
     *,
     retry_if_missing: Callable[[], bool],
 ) -> AsyncGenerator[T, None]:
-    """What `read` yields, called again whenever it breaks off: it knows how far it came.
+    """Yields what `read` yields, and calls it again whenever it breaks off.
 
-    `retry_if_missing`: whether to wait for what is missing on the server, or to raise that. A pull
-    that broke is no outage as long as the next one works.
+    `read` must continue from its own position. `retry_if_missing` decides whether a missing stream
+    or consumer is waited for or raised. A broken pull is not an outage if the next one works.
     """
     outage_is_logged = False
     while True:

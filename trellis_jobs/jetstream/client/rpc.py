@@ -1,4 +1,4 @@
-"""Request and reply over core NATS: questions to, and answers of, a service."""
+"""Request and reply over core NATS: a server that replies to requests, and a call."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 _MAX_CONCURRENT: Final = 64
-# Of those that are answered or wait for it; one alone may have as many bytes as a message.
+# Limits of the pending requests together; one alone may be as large as a message can be.
 _MAX_PENDING_REQUESTS: Final = 320
 _MAX_PENDING_BYTES: Final = 16 * 1024 * 1024
 _MAX_LOGGED_LENGTH: Final = 128
@@ -43,10 +43,10 @@ class Reply:
 
 
 class RpcServer:
-    """Answers requests on one family of subjects, some at once; others wait, and more are refused.
+    """Replies to requests on a subject: up to a limit concurrently, others wait, more are refused.
 
-    Only an inbox is answered: whoever answers may write where the asker may not, and the server
-    does not check whether the asker may.
+    It replies only to inboxes: it may have permission to publish where the requester has none, and
+    the NATS server does not check the requester's permission for a reply subject.
     """
 
     def __init__(
@@ -55,7 +55,7 @@ class RpcServer:
         answer: Callable[[Request], Awaitable[Reply]],
         refuse: Callable[[Request], Reply],
     ) -> None:
-        """`refuse` says that too many ask; it is called as soon as a message is read."""
+        """`refuse` makes the reply when too many requests are pending; it must return quickly."""
         self._connection = connection
         self._answer = answer
         self._refuse = refuse
@@ -65,12 +65,12 @@ class RpcServer:
         self._subscription: Subscription | None = None
 
     async def open(self, subject: str, *, group: str) -> None:
-        """Of all desks with the same group one answers each request."""
+        """Start serving; each request goes to one of the servers with the same group."""
         self._subscription = await self._connection.subscribe(subject, self._receive, group=group)
         await self._connection.flush()
 
     async def close(self) -> None:
-        """No new requests; those under way are answered first."""
+        """Take no new requests, and finish those in progress."""
         if self._subscription is not None:
             await self._connection.drain(self._subscription)
         if self._tasks:
@@ -79,7 +79,7 @@ class RpcServer:
     def _receive(self, message: Message) -> None:
         if not subjects.is_inbox(message.reply):
             if message.reply:
-                self._drop(message, "its answer would go to no inbox")
+                self._drop(message, "its reply subject is not an inbox")
             return
         request = Request(message.subject, message.data, message.headers or {})
         if self._is_full(request):
@@ -112,7 +112,7 @@ class RpcServer:
             self._pending_bytes -= len(request.data)
 
     def _send_now(self, message: Message, reply: Reply) -> None:
-        """Nothing is kept for it: whoever reads no answers while asking for more gets none."""
+        """Send without buffering: a requester that reads no replies must not fill the memory."""
         block = h.block(reply.headers) if reply.headers else b""
         try:
             is_sent = self._connection.publish_nowait(message.reply, reply.data, block=block)
@@ -120,7 +120,7 @@ class RpcServer:
             self._drop(message, str(error))
         else:
             if not is_sent:
-                self._drop(message, "the buffer of the connection is full")
+                self._drop(message, "the outbound buffer of the connection is full")
 
     def _drop(self, message: Message, reason: str) -> None:
         log.warning(
@@ -143,7 +143,7 @@ async def rpc_call(
     headers: dict[str, str] | None = None,
     timeout: float = 10.0,
 ) -> Reply:
-    """Ask once: a request that changes something must not be repeated by us."""
+    """Send one request, and never repeat it: it may change something."""
     try:
         message = await connection.request(subject, data, headers=headers, timeout=timeout)
     except NoResponders:

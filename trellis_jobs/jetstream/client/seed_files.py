@@ -1,6 +1,6 @@
-"""Files with the seed of a user, checked before a client reads them: what is wrong, in words.
+"""Checks seed and credentials files before nats-py reads them, for clear error messages.
 
-No message repeats anything of a file's content: it is secret.
+No message quotes the content of a file, because it is secret.
 """
 
 from __future__ import annotations
@@ -22,24 +22,24 @@ _SEED_BEGINS: Final = b"BEGIN USER NKEY SEED"
 
 
 def checked_seed(file: str) -> str:
-    """The file again; raises CredentialsUnusable unless it holds the seed of a user."""
+    """Returns the file; raises CredentialsUnusable unless it holds the seed of a user."""
     return _raise_if_unusable(file, seed_fault(_read_file(file).strip()))
 
 
 def checked_credentials(file: str) -> str:
-    """The same of a credentials file, which holds a token and a seed."""
+    """Like `checked_seed`, for a credentials file, which holds a JWT and a seed."""
     return _raise_if_unusable(file, credentials_fault(_read_file(file)))
 
 
 def seed_fault(seed: bytes) -> str | None:
-    """Returns None for the whole seed of a user."""
+    """Returns what is wrong with a seed, or None for a valid seed of a user."""
     if not _SEED.fullmatch(seed):
         return "it does not hold the seed of a user, which is SU and 56 more letters and digits"
     padding = b"=" * (-len(seed) % 8)
     decoded = b32decode(seed + padding)
     data, checksum = decoded[:-_CHECKSUM_BYTES], decoded[-_CHECKSUM_BYTES:]
     checksum_matches = binascii.crc_hqx(data, 0) == int.from_bytes(checksum, "little")
-    # The last letter has two bits that decoding ignores.
+    # Decoding ignores two bits of the last letter, so compare the encoded form too.
     if not checksum_matches or b32encode(decoded) != seed + padding:
         return "its seed is damaged: the checksum does not match"
     return None
@@ -50,7 +50,7 @@ def credentials_fault(content: bytes) -> str | None:
     token, seed = _line_after(_TOKEN_BEGINS, lines), _line_after(_SEED_BEGINS, lines)
     if token is None or seed is None:
         missing = "token" if token is None else "seed"
-        return f"it is not a credentials file: the {missing} of a user is missing"
+        return f"it is not a credentials file: the user's {missing} is missing"
     if not _TOKEN.fullmatch(token.strip()):
         return "the token in it is damaged"
     return seed_fault(seed.strip())

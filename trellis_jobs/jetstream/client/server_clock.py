@@ -1,7 +1,7 @@
-"""The server's time: whatever it stored is as old as that says, whatever our own clock shows.
+"""The server's time, by which the age of stored messages is measured.
 
-`ServerClock` is for those who judge what the server stored; `CorrectedClock` is the clock of a
-service, which is the machine's own unless that differs notably from the server's.
+The admin runtime uses `ServerClock`. Services use `CorrectedClock`: the machine's clock, corrected
+when it differs notably from the server's.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 class ServerClock:
-    """Asked now and then; in between our own steady clock goes on from the last answer."""
+    """Reads the server's time periodically; in between, the monotonic clock continues from it."""
 
     def __init__(self, connection: Connection, monotonic: Callable[[], float]) -> None:
         self._connection = connection
@@ -38,7 +38,7 @@ class ServerClock:
         self._refreshed_at = 0.0
 
     async def now(self) -> datetime:
-        """Raises NotConfirmed and the like only before the first answer."""
+        """Raises NotConfirmed and other errors only before the first reply."""
         if self._offset is None:
             self._offset = await self._measure_offset()
         elif self._monotonic() - self._refreshed_at >= _REFRESH_INTERVAL:
@@ -62,10 +62,10 @@ class ServerClock:
 
 
 class CorrectedClock:
-    """The clock of this machine, corrected where it differs notably from the server's.
+    """The clock of this machine, corrected when it differs notably from the server's.
 
-    `calls` are requests of JetStream's API whose answers have the server's time. The first that
-    is permitted and answered is taken.
+    `calls` are JetStream API calls whose replies contain the server's time. The clock uses the
+    first that is permitted and succeeds.
     """
 
     def __init__(self, machine_clock: Callable[[], datetime], calls: Iterable[str]) -> None:
@@ -80,7 +80,7 @@ class CorrectedClock:
         )
 
     def ahead(self) -> timedelta | None:
-        """How far this machine's clock is ahead of the server's; None while that is not known."""
+        """Returns how far this machine's clock is ahead of the server's, or None if unknown."""
         return None if self._measured is None else -self._measured
 
     async def keep_measuring(self, connection: Connection) -> None:
@@ -90,7 +90,7 @@ class CorrectedClock:
                 await self.measure(connection)
 
     async def measure(self, connection: Connection) -> None:
-        """Never fails: without an answer the correction stays as it is."""
+        """Never raises: without a reply the correction stays as it is."""
         for call in list(self._calls):
             started_at = self._machine_clock()
             try:
@@ -102,7 +102,7 @@ class CorrectedClock:
             except NotPermitted:
                 self._calls.remove(call)
             except (JobsError, TimeoutError, LookupError, ValueError) as error:
-                log.debug("%s did not tell the server's time: %s", call, error)
+                log.debug("cannot read the server's time from %s: %s", call, error)
 
     def _update_correction(self, measured: timedelta) -> None:
         before, self._measured = self._correction, measured

@@ -1,4 +1,4 @@
-"""What can be learnt of the server one is connected to, by harmless questions."""
+"""Facts about the connected server: account, replication and clock."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _REQUEST_TIMEOUT: Final = 1.0
 
 
 async def account_of(connection: Connection) -> str | None:
-    """None where the server is too old to tell, or these credentials may not ask."""
+    """Returns None if the server is too old to tell, or the credentials lack the permission."""
     try:
         reply = await connection.request(_USER_INFO, timeout=_REQUEST_TIMEOUT)
         info: dict[str, Any] = orjson.loads(reply.data).get("data") or {}
@@ -35,7 +35,7 @@ async def account_of(connection: Connection) -> str | None:
 
 
 async def replication_of(connection: Connection, stream: str) -> Replication | None:
-    """None when there is no such stream."""
+    """Returns None when the stream does not exist."""
     info = await api.find(connection, f"STREAM.INFO.{stream}")
     return None if info is None else read_replication(info)
 
@@ -43,9 +43,9 @@ async def replication_of(connection: Connection, stream: str) -> Replication | N
 async def clock_difference(
     connection: Connection, now: Callable[[], datetime], call: str = f"STREAM.INFO.{LOG}"
 ) -> timedelta:
-    """How far the server's clock is ahead of ours, to about half a round trip.
+    """Returns how far the server's clock is ahead of `now`, to about half a round trip.
 
-    `call` is a request of JetStream's API whose answer has the server's time.
+    `call` is a JetStream API call whose reply contains the server's time.
     """
     before = now()
     try:
@@ -60,6 +60,6 @@ async def clock_difference(
 
 
 async def server_time(connection: Connection, name: str) -> datetime:
-    """The time on the clock of the server that has this consumer; its workers may ask for that."""
+    """Returns the server's time from the info of this consumer, which its workers may read."""
     info = await api.request(connection, f"CONSUMER.INFO.{WORK}.{name}")
     return datetime.fromisoformat(str(info["ts"]))

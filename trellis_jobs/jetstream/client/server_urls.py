@@ -1,4 +1,4 @@
-"""Where servers are: one address, or several separated by commas."""
+"""Server URLs: one, or several separated by commas."""
 
 from __future__ import annotations
 
@@ -13,24 +13,24 @@ _ENCRYPTED: Final = frozenset({"tls", "wss"})
 
 
 def parse_server_urls(servers: str) -> list[str]:
-    """What is wrong with one is not quoted: it may be part of a password."""
+    """Raises Unreachable for a malformed URL, without quoting it: it may contain a password."""
     urls = [server.strip() for server in servers.split(",")]
     if not all(map(_is_valid, urls)):
         raise Unreachable(
             servers or "''",
-            "an address reads nats://host:port or nats://user:password@host:port, several are "
-            "separated by commas, and a password has none of / ? # ,",
+            "a URL is nats://host:port or nats://user:password@host:port; separate several by "
+            "commas, and do not use / ? # , in a password",
         )
     return urls
 
 
 def are_loopback(servers: str) -> bool:
-    """By their names: nobody else can mean the same servers by these."""
+    """Returns whether all hosts are loopback addresses, so that the servers run on this machine."""
     return all(_is_loopback(_split(url).hostname or "") for url in parse_server_urls(servers))
 
 
 def any_encrypted(servers: str) -> bool:
-    """Whether an address asks for TLS by its scheme."""
+    """Returns whether the scheme of any URL requires TLS."""
     return any(_split(server.strip()).scheme in _ENCRYPTED for server in servers.split(","))
 
 

@@ -1,4 +1,4 @@
-"""Start before the server does: try again until it answers and its JetStream is ready."""
+"""Starting before the server: retries until the server replies and JetStream is ready."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
-# What another try may mend. Refused credentials or a missing stream are not among these.
+# Errors that may go away. Refused credentials and a missing stream are not among them.
 _NOT_READY: Final = (Unreachable, NotConfirmed, JetStreamNotReady)
 _RETRY_DELAY: Final = 0.5
 _LOG_INTERVAL: Final = 30.0
@@ -28,7 +28,7 @@ _MIN_CONNECT_TIMEOUT: Final = 1.0
 
 
 class Startup:
-    """One start; `timeout` is of all its steps together, None waits without end."""
+    """One start of a process; `timeout` covers all its steps, None waits for ever."""
 
     def __init__(self, timeout: float | None) -> None:
         self._now = asyncio.get_running_loop().time
@@ -36,7 +36,7 @@ class Startup:
         self._logged_at = -_LOG_INTERVAL
 
     async def open(self, options: ConnectOptions, *, name: str) -> Connection:
-        parse_server_urls(options.servers)  # raises at once: waiting does not correct an address
+        parse_server_urls(options.servers)  # raises at once: waiting does not fix a malformed URL
 
         async def connect() -> Connection:
             return await Connection.open(options, name=name, timeout=self._connect_timeout())
@@ -44,7 +44,7 @@ class Startup:
         return await self.until_ready(connect)
 
     async def until_ready(self, step: Callable[[], Awaitable[T]]) -> T:
-        """Repeat a step that may be made twice; its last error is raised when time is up."""
+        """Repeat a step, which must be safe to repeat; raises its last error after the timeout."""
         while True:
             try:
                 return await step()
@@ -65,5 +65,5 @@ class Startup:
     def _log(self, error: Exception) -> None:
         if self._now() - self._logged_at >= _LOG_INTERVAL:
             self._logged_at = self._now()
-            end = "without end" if self._deadline is None else "until the connect timeout"
-            log.warning("not started yet: %s; trying again %s", error, end)
+            end = "without a time limit" if self._deadline is None else "until the connect timeout"
+            log.warning("not started yet: %s; retrying %s", error, end)

@@ -1,7 +1,7 @@
-"""Single messages of a stream, as its leader has them: looked up, and deleted.
+"""Reads and deletes single messages of a stream through its leader.
 
-The leader answers, never a replica that lags behind: who changes something because a message is
-not there must know that it is not.
+The leader replies, never a lagging replica: code that acts on the absence of a message must be
+sure that it is absent.
 """
 
 from __future__ import annotations
@@ -48,19 +48,19 @@ async def at_sequence(connection: Connection, stream: str, sequence: int) -> Sto
 
 
 async def newest(connection: Connection, stream: str, subject: str) -> StoredMessage | None:
-    """Of all messages under a subject, in which wildcards are allowed."""
+    """Returns the newest message under a subject, which may have wildcards."""
     return await _get(connection, stream, {"last_by_subj": subject})
 
 
 async def next_from(
     connection: Connection, stream: str, subject: str, sequence: int
 ) -> StoredMessage | None:
-    """The first under a subject that has this sequence or a later one."""
+    """Returns the first message under a subject at this sequence or later."""
     return await _get(connection, stream, {"seq": sequence, "next_by_subj": subject})
 
 
 async def delete(connection: Connection, stream: str, sequence: int) -> None:
-    """Whether or not it is still there."""
+    """Delete a message; it is no error if it does not exist."""
     await _request(connection, stream, "DELETE", {"seq": sequence, "no_erase": True})
 
 
@@ -92,7 +92,7 @@ async def _request(
 
 
 def nanoseconds_of(text: str) -> int:
-    """RFC 3339 with up to nine digits: as a number, because a datetime has only six."""
+    """Reads an RFC 3339 time as a number: it has up to nine decimals, and a datetime only six."""
     seconds, _, fraction = text.removesuffix("Z").partition(".")
     whole = datetime.fromisoformat(seconds).replace(tzinfo=UTC)
     return int(whole.timestamp()) * 10**_NANOSECONDS + int(fraction.ljust(_NANOSECONDS, "0"))

@@ -1,4 +1,4 @@
-"""What the server says about its streams and consumers: for people who look after them."""
+"""Size and backlog of the streams, as the server reports them."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class AdvisoryBacklog:
 
 
 async def stream_size(connection: Connection, name: str) -> StreamSize | None:
-    """None when there is no such stream."""
+    """Returns None when the stream does not exist."""
     info = await api.find(connection, f"STREAM.INFO.{name}")
     if info is None:
         return None
@@ -53,7 +53,7 @@ async def stream_size(connection: Connection, name: str) -> StreamSize | None:
 
 
 async def advisory_backlog(connection: Connection) -> AdvisoryBacklog | None:
-    """Advisories that nobody has dealt with; None when nobody has ever consumed them."""
+    """Returns the unprocessed advisories, or None when no consumer of them was ever created."""
     consumer = await api.find(connection, f"CONSUMER.INFO.{ADVISORIES}.{ADVISORY_CONSUMER}")
     if consumer is None:
         return None
@@ -66,5 +66,5 @@ async def advisory_backlog(connection: Connection) -> AdvisoryBacklog | None:
 
 
 async def next_in_log(connection: Connection, after: int) -> StoredMessage | None:
-    """The first message of the log after a sequence; there may be gaps, and none at the end."""
+    """Returns the first message of the log after a sequence, or None at the end."""
     return await stored_message.next_from(connection, LOG, subjects.ALL_EVENTS, after + 1)

@@ -1,4 +1,4 @@
-"""Key pairs of users: the seed stays in a file of its owner, the server knows the public key."""
+"""Key pairs of users: the owner keeps the seed in a file, the server gets the public key."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _USER_SEED_PREFIX: Final = b"SU"
 
 
 def ensure_seed(file: Path) -> str:
-    """The public key that belongs to the seed in this file; one that is missing is made."""
+    """Returns the public key of the seed in this file; creates the file if it is missing."""
     try:
         handle = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, _OWNER_ONLY)
     except FileExistsError:
@@ -31,7 +31,7 @@ def ensure_seed(file: Path) -> str:
 
 
 def is_seed(file: str) -> bool:
-    """Of a user, and no credentials file, which has a seed and more."""
+    """Returns whether the file is a plain user seed, and not a credentials file."""
     try:
         with open(file, "rb") as opened:
             return opened.read(len(_USER_SEED_PREFIX)) == _USER_SEED_PREFIX

@@ -1,1 +1,1 @@
-"""The stream JOBS_CONTROL: records that processes change under compare-and-set."""
+"""The stream JOBS_CONTROL: records that processes change with compare-and-set."""

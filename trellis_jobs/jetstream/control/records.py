@@ -1,6 +1,6 @@
-"""Records that processes coordinate by: the newest value of a subject, under compare-and-set.
+"""Records for coordination between processes: the newest value of a subject, compare-and-set.
 
-The stream leader answers every read and write, so no replica's lag can mislead a reader.
+The stream leader serves every read and write, so that no lagging replica misleads a reader.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _REMEDY: Final = (
 
 
 class _NotWritten(Exception):
-    """Nothing is known to be written."""
+    """The record was not found after a write without a reply, so the write is repeated."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,9 +46,9 @@ class Record:
 
 
 class ControlRecords:
-    """Raises InfrastructureMissing, with what to run, where the stream does not exist.
+    """Raises InfrastructureMissing, with the command to run, when the stream does not exist.
 
-    `supports_ttl`: the server can remove a record by itself after a time (2.11).
+    `supports_ttl`: the server can expire a record by itself (2.11).
     """
 
     def __init__(self, connection: Connection, *, supports_ttl: bool) -> None:
@@ -86,8 +86,8 @@ class ControlRecords:
     async def write(self, record: Record, *, ttl: timedelta | None = None) -> int | None:
         """Returns the new revision, or None when another writer changed the record meanwhile.
 
-        `ttl`: the server removes the record after this time, unless it is written again. A write
-        whose answer is lost is looked for before it is repeated.
+        The server removes the record after `ttl`, unless it is written again. If the reply to a
+        write is lost, the record is read before the write is repeated.
         """
         headers = {h.EXPECTED_SEQUENCE: str(record.revision)}
         if ttl is not None and self._supports_ttl:
@@ -100,7 +100,7 @@ class ControlRecords:
         raise _missing()
 
     async def _write_once(self, record: Record, headers: dict[str, str]) -> int | None:
-        """Raises _Unanswered and NoResponders where it has to be repeated."""
+        """Raises _NotWritten or NoResponders when the write must be repeated."""
         try:
             reply = await self._connection.request(
                 record.subject, record.data, headers=headers, timeout=_ACK_TIMEOUT

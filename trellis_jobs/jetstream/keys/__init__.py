@@ -1,1 +1,1 @@
-"""The bucket JOBS_KEYS: key states and slot leases under compare-and-set."""
+"""The bucket JOBS_KEYS: key states and slot leases, changed with compare-and-set."""

@@ -1,8 +1,8 @@
-"""The bucket of key states: moves are applied under compare-and-set, and updates wake who waits.
+"""The bucket of key states: moves are applied with compare-and-set, and updates wake waiters.
 
-Replicas answer reads, and lag behind (on three of them 5 % of the reads after one's own write did):
-a move that changes nothing is never checked by a write, so each read must be at least as new as
-what this process has written, was refused for, or was woken by.
+Replicas serve reads and may lag (with three replicas, 5 % of the reads after an own write did). A
+move that changes nothing is not checked by a write, so each read must be at least as new as what
+this process has written, was refused for, or was notified about.
 """
 
 from __future__ import annotations
@@ -39,14 +39,14 @@ if TYPE_CHECKING:
     from trellis_jobs.model.keys.state import KeyAddress, KeyState
 
 _REQUEST_TIMEOUT: Final = 5.0
-# So often a question goes without an answer before it is given up.
+# How many requests may stay without a reply before the caller gets NotConfirmed.
 _MAX_UNANSWERED: Final = 15
 _MAX_ATTEMPTS: Final = 200
 _MAX_RETRY_DELAY: Final = 0.05
-# A bucket without a leader looks like a missing one; a new leader took up to 8 s (measured).
+# A bucket without a leader looks like a missing one; electing one took up to 8 s (measured).
 _FAILOVER_TIMEOUT: Final = 10.0
 _POLL_INTERVAL: Final = 0.1
-# For so long a read may be older than it must be; then the key was purged, or the bucket made anew.
+# Delays between reads that are too old. After the last, the key was purged or the bucket recreated.
 _REPLICA_LAG_DELAYS: Final = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, *[0.1] * 20)
 _STORE_DELAY: Final = 0.3
 _MAX_REVISIONS: Final = 20_000
@@ -54,13 +54,13 @@ _MAX_CACHED_STATES: Final = 4_000
 _SERVER_ERROR: Final = 500
 _LAST_SEQUENCE: Final = re.compile(r"wrong last sequence: (\d+)")
 _SEQUENCE: Final = re.compile(r"[0-9]{1,20}")
-# Who wrote a state: a process need not be woken by its own writes.
+# Names the writer of a state: a process ignores notifications about its own writes.
 _WRITER: Final = "Trellis-Writer"
 _DELETED: Final = frozenset({"DEL", "PURGE"})
 
 
 class Move(Protocol):
-    """What a move on a key state returns: the next state, and by its class what happened."""
+    """The result of a move on a key state: the next state; its class tells what happened."""
 
     @property
     def state(self) -> KeyState: ...
@@ -71,7 +71,7 @@ M = TypeVar("M", bound=Move)
 
 @dataclass(frozen=True, slots=True)
 class Stored:
-    """`revision` 0 and no data: nothing was ever written under this key."""
+    """With `revision` 0 and no data the key was never written."""
 
     revision: int
     data: bytes | None
@@ -79,7 +79,7 @@ class Stored:
 
 @dataclass(frozen=True, slots=True)
 class _CachedState:
-    """A state as it was at a revision; a write on top of it succeeds only if it still is."""
+    """A state at a revision; a write based on it succeeds only if it is still the newest."""
 
     revision: int
     state: KeyState
@@ -97,35 +97,36 @@ class KeyBucket:
         self._watchers: dict[tuple[str, str], Callable[[str, int | None], None]] = {}
         self._writer = secrets.token_hex(8)
         self.conflicts = 0
-        # Hints sent while the connection was down are lost, so what is known may be old.
+        # Notifications sent during a disconnect are lost, so cached states may be old.
         connection.on_reconnect(self._cache.clear)
 
     async def read(self, empty: KeyState) -> KeyState:
-        """The state, under the limits that `empty` declares; `empty` itself if there is none."""
+        """Returns the state with the limits that `empty` declares, or `empty` if there is none."""
         return (await self._read(empty)).state
 
     async def apply(self, empty: KeyState, move: Callable[[KeyState], M]) -> M:
-        """Read, move, write; start over when somebody wrote in between.
+        """Read, move, write; start over when another process wrote in between.
 
-        What this process wrote or read last is tried without a read: if it is not the newest any
-        more, the write is refused. A move that writes nothing is made on a fresh read only. A
-        write whose answer is lost is looked for before it is repeated. Moves of one process on
-        one key take turns, and those that wait for theirs are written together.
+        The cached state is tried without a read: if it is not the newest any more, the server
+        refuses the write. A move that writes nothing needs a fresh read. If the reply to a write
+        is lost, the state is read before the write is repeated. Moves of one process on one key
+        run one at a time, and those that wait are written together.
         """
         moved: M = await self._coalescer.apply(empty, move)
         return moved
 
     async def read_cached(self, empty: KeyState) -> KeyState:
-        """Like read, but from memory as long as nothing newer was heard of; hints can be lost."""
+        """Like read(), but from the cache if possible, which is old after a lost notification."""
         cached = self._from_cache(empty)
         return await self.read(empty) if cached is None else cached.state
 
     async def watch(
         self, queue: tuple[str, str, str], hint: Callable[[str, int | None], None]
     ) -> Callable[[], Awaitable[None]]:
-        """Call `hint` for each update of a queue's keys, with the key's hash and how many run.
+        """Call `hint` for each update of a queue's keys, with the key's hash and active jobs.
 
-        Only a hint (D22): it may tell of a write that was refused. Returns what ends the watch.
+        It is only a hint (D22): the server may have refused the write. Returns a function that
+        ends the watch.
         `queue`: service, type and bucket.
         """
         service, job_type, _ = queue
@@ -134,15 +135,15 @@ class KeyBucket:
         def receive(message: Message) -> None:
             headers = message.headers or {}
             if headers.get(_WRITER) == self._writer:
-                return  # Told below, once it is known to be stored.
+                return  # _notify() does it once the write is known to be stored.
             key_hash, running = message.subject.rsplit(".", 1)[-1], _count_active(message.data)
-            # Whether it is stored by now or was refused, the key is newer than this write expected.
+            # Stored or refused: the key is now newer than the revision that the write expected.
             expected = headers.get(h.EXPECTED_SEQUENCE, "")
             if _SEQUENCE.fullmatch(expected):
                 self._require_revision(message.subject, int(expected) + 1)
             else:
                 invalidate(message.subject, key_hash)
-                # The hint may have overtaken the write, and nothing tells when it is stored.
+                # The notification may arrive before the write is stored, so invalidate again later.
                 self._loop.call_later(_STORE_DELAY, invalidate, message.subject, key_hash)
             hint(key_hash, running)
 
@@ -155,7 +156,7 @@ class KeyBucket:
         return partial(self._connection.unsubscribe, subscription)
 
     async def _apply_moves(self, empty: KeyState, moves: Moves) -> list[Move]:
-        """All of the moves in one write, or none."""
+        """Apply all moves with one write, or none of them."""
         cached = self._from_cache(empty)
         if cached is not None:
             applied = _chain(cached.state, moves)
@@ -218,7 +219,7 @@ class KeyBucket:
         raise NotConfirmed(f"a read of {subject}", self._loop.time() - started_at)
 
     async def _write(self, before: _CachedState, state: KeyState) -> bool | None:
-        """False: refused. None: nobody answered, and it is not there."""
+        """Returns False when refused, and None when no reply came and the write is not stored."""
         subject = subjects.key_state(state.address)
         written = replace(state, updated_at=self._now())
         data = wire.encode(written, before.written)
@@ -263,7 +264,7 @@ class KeyBucket:
         await self._connection.wait_until_connected()
 
     def _handle_refusal(self, subject: str, refusal: dict[str, Any]) -> None:
-        """Return if the write is worth another try."""
+        """Raises unless the write can be tried again."""
         full = full_stream(_stream_of(subject), refusal)
         if full is not None:
             raise full
@@ -294,13 +295,13 @@ class KeyBucket:
 
 
 def _stream_of(subject: str) -> str:
-    """Of the key itself, or of a request about it."""
+    """Returns the bucket's stream, for the subject of a key or of a read of it."""
     return subjects.stream_of_bucket(subject.partition("$KV.")[2].partition(".")[0])
 
 
 @dataclass(frozen=True, slots=True)
 class _Chain:
-    """Moves made one after the other, and the state after the last."""
+    """The results of successive moves, and the state after the last."""
 
     moved: list[Move]
     state: KeyState
@@ -319,7 +320,7 @@ def _chain(state: KeyState, moves: Moves) -> _Chain:
 
 
 def _count_active(data: bytes) -> int | None:
-    """How many run, by what somebody wrote; None if it does not say."""
+    """Returns the number of active jobs in a written state, or None if it is malformed."""
     try:
         active = orjson.loads(data)["active"]
     except (ValueError, KeyError, TypeError):
@@ -328,16 +329,16 @@ def _count_active(data: bytes) -> int | None:
 
 
 def _with_declared_limits(empty: KeyState, found: KeyState) -> KeyState:
-    """The declaration of this process decides, not what another wrote down."""
+    """The limits that this process declares win over those in the stored state."""
     if (found.max_active, found.max_queued) == (empty.max_active, empty.max_queued):
         return found
     return replace(found, max_active=empty.max_active, max_queued=empty.max_queued)
 
 
 def read_stored(subject: str, message: Message) -> Stored:
-    """What an answer to a direct get holds.
+    """Reads the reply to a direct get.
 
-    The server's own headers come last; a stored message may hold forged ones before them.
+    The server's own headers come last; a stored message may have forged ones before them.
     """
     headers = message.headers or {}
     revision = headers.get("Nats-Sequence")
@@ -350,7 +351,7 @@ def read_stored(subject: str, message: Message) -> Stored:
         )
     sequence = _number(revision.rsplit("\n", 1)[-1])
     if sequence is None:
-        raise RequestRefused(f"a read of {subject}", 0, f"a sequence that is none: {revision}")
+        raise RequestRefused(f"a read of {subject}", 0, f"the sequence is not a number: {revision}")
     delete_after_use = headers.get("KV-Operation") in _DELETED
     return Stored(sequence, None if delete_after_use else message.data)
 

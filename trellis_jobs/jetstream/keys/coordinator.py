@@ -1,7 +1,7 @@
-"""The keys of one queue: their states in the bucket, kept true to the log.
+"""The keys of one queue: their states in the bucket, kept consistent with the log.
 
-The log is told, or asked, first; the bucket is changed after it (design 5). A process that dies in
-between leaves an entry too many, never one too few, and whoever meets that entry removes it.
+The log is written or read first, and the bucket after it (design 5). A process that dies in
+between leaves an entry too many, never one too few; the next process that finds it removes it.
 """
 
 from __future__ import annotations
@@ -34,10 +34,10 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-# A reservation is followed by its `created` within the patience of a create; after twice that, the
-# process that made it is gone.
+# A reservation is followed by its `created` event within the timeout of a create; after twice that
+# time, the process that made the reservation is gone.
 ABANDONED_AFTER: Final = timedelta(seconds=60)
-# So many of those that wait are looked at when a key is full; the others move up and are seen then.
+# How many waiting entries are checked when a key is full; the others move up and are checked later.
 _MAX_WAITING_CHECKED: Final = 20
 _FENCE_TIMEOUT: Final = 30.0
 _KEY_HASH: Final = re.compile(r"[0-9a-f]{64}")
@@ -62,18 +62,18 @@ class KeyCoordinator:
 
     @property
     def shared(self) -> bool:
-        """Foreign runtimes write events of this queue too (design D25)."""
+        """Other runtimes write events of this queue too (design D25)."""
         return self._queue.shared
 
     def key_of(self, begun: e.Begun) -> JobKey:
-        """The key under which the job was let in; a declaration may have changed since."""
+        """Returns the key under which the job was admitted; the declaration may have changed."""
         recorded = begun.concurrency
         if recorded is not None and _KEY_HASH.fullmatch(recorded.key_hash):
             return JobKey(recorded.key, recorded.key_hash)
         return self.key_policy.template.resolve(begun.payload)
 
     def empty(self, key: JobKey) -> KeyState:
-        """The state of a key that nobody has touched, under the declared limits."""
+        """Returns the state of an unused key with the declared limits."""
         return KeyState(
             address=KeyAddress(self._service, self._queue.name, key.hash, self.key_policy.bucket),
             display=key.display,
@@ -82,7 +82,10 @@ class KeyCoordinator:
         )
 
     async def watch(self, hint: Callable[[str], None]) -> Callable[[], Awaitable[None]]:
-        """`hint` gets the hash of each key that may have room; returns what ends the watch."""
+        """Call `hint` with the hash of each key that may have a free slot.
+
+        Returns a function that ends the watch.
+        """
 
         def on_update(key_hash: str, running: int | None) -> None:
             if running is None or running < self.key_policy.max_active:
@@ -92,14 +95,14 @@ class KeyCoordinator:
         return await self._bucket.watch(queue, on_update)
 
     async def read_cached(self, key: JobKey) -> KeyState:
-        """What this process knows of the key: all there is, unless a hint was lost."""
+        """Returns the cached state of the key, which is old after a lost notification."""
         return await self._bucket.read_cached(self.empty(key))
 
     async def read(self, key: JobKey) -> KeyState:
         return await self._bucket.read(self.empty(key))
 
     async def admit(self, key: JobKey, waiting: Waiting) -> Admission:
-        """A refusal is checked against the log before it counts."""
+        """Admit the job; a refusal counts only after entries of ended jobs were removed."""
         policy = self.key_policy.stale_policy
         admission = await self._bucket.apply(
             self.empty(key), lambda state: admit(state, waiting, WhenFull.REJECT, policy)
@@ -128,7 +131,9 @@ class KeyCoordinator:
     async def cancel_reservation(
         self, key: JobKey, reservation: Waiting, replaced: Waiting | None
     ) -> None:
-        """A reservation that leads to no job; whom it replaced waits again, unless it runs."""
+        """Undo a reservation whose job was not created; a job that it replaced waits again,
+        unless that job runs.
+        """
 
         def undo(state: KeyState) -> key_slots.Removed:
             remaining = key_slots.withdraw(
@@ -141,19 +146,19 @@ class KeyCoordinator:
         await self._bucket.apply(self.empty(key), undo)
 
     async def forget(self, key: JobKey, job_id: str) -> None:
-        """Remove what a job that is over left behind."""
+        """Remove the entries of a job that has ended."""
         seen = await self.read(key)
         slot = seen.slot_of(job_id)
         if slot is None and not seen.is_queued(job_id):
             return
-        # Asked after the look at the key: a slot of a new run is newer than what was seen.
+        # The log is read after the key, so that the slot of a new run is not removed.
         if await self._is_gone(job_id, slot.since if slot else 0, self._now()):
             await self._bucket.apply(
                 self.empty(key), lambda state: key_slots.forget(state, job_id, seen=seen)
             )
 
     async def forget_ended(self, key: JobKey, seen: KeyState) -> None:
-        """Remove entries of jobs that are over, or that never came to be."""
+        """Remove the entries of jobs that have ended, or that were never created."""
         entries = [
             *((slot.job_id, slot.since, slot.started_at) for slot in seen.active),
             *(
@@ -175,10 +180,10 @@ class KeyCoordinator:
             )
 
     async def evict(self, key: JobKey, slot: Slot) -> bool:
-        """A lease is over: fence its job in the log, then free the slot.
+        """Fence the job of an expired lease in the log, then free its slot.
 
-        False: it is not over. A server that the others left behind goes on answering reads, but
-        takes no write; so what was read of the slot is confirmed by one first.
+        Returns False if the lease was renewed. A server that is cut off from its cluster still
+        serves reads but accepts no writes, so a write confirms the slot first.
         """
         seen = await self._bucket.apply(
             self.empty(key), lambda state: key_slots.confirm(state, slot)
@@ -199,7 +204,7 @@ class KeyCoordinator:
         return True
 
     async def _admit_by_policy(self, key: JobKey, waiting: Waiting) -> Admission:
-        """If the answer to a replacing write was lost, the next look finds the job queued."""
+        """If the reply to a replacing write is lost, the next attempt finds the job queued."""
         replaced: Replaced | None = None
 
         def try_admit(state: KeyState) -> Admission:
@@ -224,7 +229,7 @@ class KeyCoordinator:
         return latest is None or latest.head.status.is_over
 
     async def latest(self, job_id: str, since: int = 0) -> Latest | None:
-        """Not older than `since`, unless the job was purged and nothing is left of it."""
+        """Returns a read not older than `since`, or None if the job does not exist."""
         job, shared = self._address(job_id), self.shared
         latest = await self._events.latest(job, shared=shared)
         if latest is None or latest.head.sequence >= since:
@@ -232,14 +237,14 @@ class KeyCoordinator:
         return await self._events.latest(job, at_least=since, shared=shared)
 
     async def _latest_from_leader(self, job_id: str) -> Latest | None:
-        """A replica that lags behind has nothing of a job that lives, perhaps."""
+        """Ask the leader, because a lagging replica may not have a new job yet."""
         return await self._events.latest_from_leader(self._address(job_id), shared=self.shared)
 
     def _address(self, job_id: str) -> JobAddress:
         return JobAddress(self._service, self._queue.name, job_id)
 
     async def _fence(self, key: JobKey, slot: Slot) -> bool:
-        """True when the job is stale now."""
+        """Returns whether the job is stale now."""
         while True:
             latest = await self.latest(slot.job_id, slot.since)
             if latest is None:
@@ -276,7 +281,7 @@ class KeyCoordinator:
 
 
 def concurrency_of(key: JobKey, slot: Slot) -> Concurrency:
-    """What events say about a job that has a slot."""
+    """Returns the concurrency fields for events of a job that holds a slot."""
     return Concurrency(
         key=key.display,
         key_hash=key.hash,

@@ -1,4 +1,4 @@
-"""A key's state as it is in the bucket, for those who only look."""
+"""Reads a key's state from the bucket, for readers that never change it."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class StoredKey:
-    """`at` is when the server stored it."""
+    """`at` is the server's time when it was stored."""
 
     state: KeyState
     at: datetime
@@ -31,7 +31,7 @@ class StoredKey:
 async def read_key(
     connection: Connection, address: KeyAddress
 ) -> StoredKey | wire.Malformed | None:
-    """With the limits under which it was last written; None when nothing ever was."""
+    """Returns the state with the limits that it was written with, or None if there is none."""
     subject = subjects.key_state(address)
     try:
         message = await api.newest(connection, subjects.stream_of_bucket(address.bucket), subject)
@@ -43,6 +43,6 @@ async def read_key(
     found = wire.decode(stored.data, expected=address)
     if isinstance(found, wire.Malformed):
         return found
-    # The server's own header comes last; a stored message may hold a forged one before it.
+    # The server's own header comes last; a stored message may have a forged one before it.
     at = (message.headers or {})["Nats-Time-Stamp"].rsplit("\n", 1)[-1]
     return StoredKey(found, moment_of(nanoseconds_of(at)))

@@ -1,6 +1,6 @@
-"""Every key that has changed since the last look: what is in the bucket, without asking for each.
+"""Scans the bucket for keys that changed since the last scan, without a request per key.
 
-The bucket keeps one message a key, so a look from the beginning is a look at all of them.
+The bucket keeps one message per key, so a scan from the beginning returns all of them.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _CONSUMER_IDLE_TIMEOUT: Final = timedelta(seconds=5)
 
 
 class KeyChanges:
-    """Remembers how far it has looked; a bucket that was made anew is looked at from its start."""
+    """Remembers the position of its last scan; a recreated bucket is scanned from the start."""
 
     def __init__(self, connection: Connection, bucket: str = KEYS_BUCKET) -> None:
         self._connection = connection
@@ -42,9 +42,9 @@ class KeyChanges:
         self._created = ""
 
     async def since_last(self) -> tuple[bool, dict[KeyAddress, KeyState | None]]:
-        """Whether these are all keys there are; None for one that holds no state any more.
+        """Returns whether these are all keys, and their states; None for a deleted state.
 
-        A look that broke off counts for nothing: NotConfirmed, and the next one finds the same.
+        Raises NotConfirmed if the scan breaks off; the next scan returns the same keys again.
         """
         info = await api.request(self._connection, f"STREAM.INFO.{self._stream}")
         if info["created"] != self._created:
@@ -58,7 +58,7 @@ class KeyChanges:
         return is_complete, changed
 
     async def _messages(self) -> list[Delivered]:
-        """A key that is written meanwhile moves to the end: fewer may come than were counted."""
+        """A key that is written meanwhile moves to the end, so fewer may come than were counted."""
         consumer = EphemeralConsumer(
             stream=self._stream,
             name_prefix="keys",
@@ -70,7 +70,7 @@ class KeyChanges:
             async with open_ephemeral_consumer(self._connection, consumer) as pull:
                 return [each async for each in pull.drain()]
         except ConnectionLost as error:
-            raise NotConfirmed(f"a look at all keys ({error})", PULL_SECONDS) from error
+            raise NotConfirmed(f"a scan of all keys ({error})", PULL_SECONDS) from error
 
 
 def _decode(message: Message, changed: dict[KeyAddress, KeyState | None]) -> None:
@@ -83,7 +83,7 @@ def _decode(message: Message, changed: dict[KeyAddress, KeyState | None]) -> Non
         if isinstance(found, KeyState):
             changed[address] = found
         else:
-            # Whoever needs the key reports it, and nobody resets it.
+            # A job that needs the key reports the error; resetting it is left to an operator.
             log.warning(
                 "the key state on %s is malformed and was left as it is: %s",
                 message.subject,

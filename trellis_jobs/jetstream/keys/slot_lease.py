@@ -1,4 +1,4 @@
-"""One slot of a key that is ours as long as it is renewed."""
+"""The lease of one slot of a key, valid while it is renewed."""
 
 from __future__ import annotations
 
@@ -15,14 +15,15 @@ if TYPE_CHECKING:
     from trellis_jobs.model.keys.state import KeyState, Slot
 
 
-# A handler may ask in every round of a loop; so soon after a renewal there is nothing to do.
+# A handler may request renewals in a tight loop; requests this soon after one are ignored.
 _MIN_RENEWAL_INTERVAL: Final = 0.1
 
 
 class SlotLease:
-    """Shared by two threads, field by field. `renewed_at` is uptime, `heartbeat_at` the clock's.
+    """Two threads share it: each assignment of a field is atomic.
 
-    `renewal_requested`: the handler asked for a renewal before it is due.
+    `renewed_at` is monotonic, `heartbeat_at` wall-clock time. `renewal_requested`: the handler
+    requested a renewal before it is due.
     """
 
     __slots__ = (
@@ -62,23 +63,24 @@ class SlotLease:
         return self.renewal_requested or now - self.renewed_at >= self._interval
 
     def is_over(self, now: float) -> bool:
-        """Lost, or so long unconfirmed that others may soon take it for lost (design 5).
+        """Returns whether the lease is lost, or was not confirmed for so long that other workers
+        may soon evict it (design 5).
 
-        For good: somebody may have seen it end, and be about to act on that.
+        The lease stays over, because another worker may have seen its end and be about to act.
         """
         if now - self.renewed_at > self._max_unconfirmed:
             self.is_lost = True
         return self.is_lost
 
     def request_renewal(self, now: float) -> bool:
-        """The handler asks for a renewal; False when there was one just now."""
+        """Request a renewal now; returns False when the last one is very recent."""
         self.renewal_requested = now - self.renewed_at >= _MIN_RENEWAL_INTERVAL
         return self.renewal_requested
 
     async def renew(
         self, bucket: KeyBucket, now: Callable[[], datetime], monotonic: Callable[[], float]
     ) -> None:
-        """Counts from before the write was sent: it may have been stored at once."""
+        """The lease counts from before the write was sent, because that is its earliest time."""
         started_at, at = monotonic(), now()
 
         def beat(state: KeyState) -> Renewed | SlotLost:

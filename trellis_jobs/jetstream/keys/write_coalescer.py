@@ -1,7 +1,7 @@
-"""The moves of one process on its keys, key by key: one at a time, and those that wait together.
+"""Serialises the moves of one process on each key, and applies waiting moves in one write.
 
-While one move is on its way to the server others may be wished for. They never refuse each other,
-and a thousand of them cost a few writes.
+Moves that arrive while a write is in flight wait and are written together. So moves of one process
+never conflict with each other, and a thousand of them need only a few writes.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class _PendingMove:
 
 
 class WriteCoalescer:
-    """`apply_moves` does all of some moves, in their order, in one step."""
+    """`apply_moves` applies several moves to one key in order, with one write."""
 
     def __init__(self, apply_moves: Callable[[KeyState, Moves], Awaitable[list[Any]]]) -> None:
         self._apply_moves = apply_moves
@@ -49,7 +49,7 @@ class WriteCoalescer:
             self._apply_next(empty.address)
 
     def _apply_next(self, address: KeyAddress) -> None:
-        """In a task of its own: whoever was first may be cancelled, and the others not."""
+        """Use a separate task, because the first caller may be cancelled and the others not."""
         pending = [move for move in self._pending.pop(address) if not move.result.done()]
         if pending:
             self._pending[address] = []
@@ -72,7 +72,7 @@ class WriteCoalescer:
             self._apply_next(address)
 
     async def _fail(self, pending: list[_PendingMove], error: Exception) -> None:
-        """What is wrong with one of them, or with all at once, is no fault of the others."""
+        """Apply the moves one by one if one of them, or their number, may have caused the error."""
         may_be_one_move = isinstance(error, PayloadTooLarge) or not isinstance(error, JobsError)
         for move in pending:
             if may_be_one_move and len(pending) > 1:

@@ -1,4 +1,4 @@
-"""Events of several jobs on their way into the log as one atomic batch: all of them, or none."""
+"""An atomic batch: the server stores the events of several jobs together, or none of them."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True)
 class AtomicBatch:
-    """Is sent, and confirmed, like one publish; its sequence is that of its last event.
+    """Is published and confirmed like one event; its sequence is that of its last event.
 
     The server gives the events of a batch consecutive sequences, in their order. It checks all
-    guards when the last event commits, and names the first one that fails.
+    guards when the last event commits, and reports the first one that fails.
 
-    Jobs that begin come first. Servers without nats-server #8377 (2.12.8 is one; 2.14.6 and 2.15.1
-    are not) forget all guards but the last as soon as a replicated batch is on its way: another
-    write, sent meanwhile, of a job in it was let in 200 times of 200. Nobody else writes a job
-    that is just about to begin.
+    New jobs come first. Servers without nats-server #8377 (2.12.8 is one; 2.14.6 and 2.15.1 are
+    not) check only the last guard while a replicated batch is in flight: they accepted a concurrent
+    write to a job of the batch in 200 of 200 tries. No other process writes to a job that is just
+    being created.
     """
 
     parts: tuple[PreparedEvent, ...]
@@ -47,16 +47,15 @@ class AtomicBatch:
         return self.parts[0].job
 
     def sequences(self, last: int) -> dict[str, int]:
-        """Of each event, by its id."""
+        """Returns the sequence of each event by its id."""
         first = last - len(self.parts) + 1
         return {part.event_id: at for at, part in enumerate(self.parts, first)}
 
     async def publish_once(self, connection: Connection, timeout: float) -> int | Refused | None:
-        """The last sequence, the refusal, or None: ask again.
+        """Returns the last sequence, or the refusal, or None if the batch must be sent again.
 
-        Each time under a new id, for the server may still hold half of an earlier time. All are
-        sent before the first answer: a batch that waits between its events is open for longer, and
-        a stream takes only 50 open ones.
+        Each attempt has a new batch id, because the server may still hold a part of an earlier one.
+        All events are sent without waiting for replies: a stream allows only 50 open batches.
         """
         batch_id, size = secrets.token_hex(8), len(self.parts)
         blocks = [
@@ -71,16 +70,16 @@ class AtomicBatch:
         *earlier_replies, commit_reply = await asyncio.gather(*requests, return_exceptions=True)
         result = _read(self.parts[-1], commit_reply)
         if result is None:
-            # Why a batch is incomplete, only the earlier answers tell, by what they raise.
+            # Only the earlier replies tell why a batch is incomplete: reading them raises.
             for part, reply in zip(self.parts, earlier_replies, strict=False):
                 _read(part, reply)
         elif isinstance(result, int) and not _belongs_to(batch_id, commit_reply):
-            # The leader of the log is older than the server that we are connected to.
+            # The leader of the log is older than the connected server, and ignored the batch.
             raise ServerTooOld("an atomic batch of events", "2.12 as the log's leader", "older")
         return result
 
     def _check_sizes(self, blocks: list[bytes], limit: int) -> None:
-        """Before any is sent: half a batch would stay open for 10 s."""
+        """Check before sending any event: a partial batch would stay open for 10 s."""
         for part, block in zip(self.parts, blocks, strict=True):
             size = len(block) + len(part.data)
             if size > limit:
@@ -88,7 +87,7 @@ class AtomicBatch:
 
 
 def _read(part: PreparedEvent, reply: Message | BaseException) -> int | Refused | None:
-    """An event before the last is answered with an empty message, unless it is refused."""
+    """The server replies to all but the last event with an empty message, unless it refuses."""
     if isinstance(reply, BaseException):
         raise reply
     return read_pub_ack(part.subject, reply) if reply.data else None

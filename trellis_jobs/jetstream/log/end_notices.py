@@ -1,7 +1,7 @@
-"""Hints that a job of one queue may have ended: core copies of its ending events.
+"""Hints that a job of a queue may have ended: core NATS copies of its final events.
 
-A copy is only a hint: the stream may have refused the event (design D22). Whoever gets one
-reads the log before believing it.
+A copy is only a hint, because the stream may have refused the event (design D22). The receiver
+must read the log before it acts.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from trellis_jobs.jetstream.client.message import Message
     from trellis_jobs.model.identity import JobAddress
 
-# Ends that reach a job from outside: while its handler runs, or while it waits for its key.
+# Events by which another process ends a job while its handler runs or it waits for its key.
 ENDED_FROM_OUTSIDE: Final = (
     EventKind.CANCELLED,
     EventKind.EXPIRED,
@@ -56,5 +56,5 @@ class EndNotices:
 async def watch_job(
     connection: Connection, job: JobAddress, hint: Callable[[], None]
 ) -> Subscription:
-    """Call `hint` for every copy of an event of this one job."""
+    """Call `hint` for every core NATS copy of an event of this job."""
     return await connection.subscribe(subjects.history(job), lambda _: hint())

@@ -1,4 +1,4 @@
-"""The log of every job: guarded appends, reads that are new enough, a job's whole history."""
+"""The event log of all jobs: guarded appends, reads that are new enough, and histories."""
 
 from __future__ import annotations
 
@@ -48,14 +48,14 @@ __all__ = ["FOREVER", "EventLog", "Latest", "Lost", "Refused"]
 
 log = logging.getLogger(__name__)
 
-# A batch that the server keeps refusing is given up after so long. An open batch ends by itself
-# after 10 s: until then the others need not try.
+# Give up a batch that the server keeps refusing after this time. The server drops open batches
+# after 10 s, so this process sends no batch until then.
 _BATCH_RETRY_TIMEOUT: Final = 2.0
 _BATCH_COOLDOWN: Final = 10.0
 
 
 class Lost(Value, frozen=True):
-    """The event no longer fits where the job stands; `head` is None when the job is gone."""
+    """The event is no longer legal after the job's newest one; `head` is None for a purged job."""
 
     head: Head | None
     reason: str
@@ -80,13 +80,12 @@ class EventLog:
     async def try_append(
         self, head: Head | None, event: Event, *, timeout: float = FOREVER
     ) -> Head | Refused:
-        """Append if `head` is still the job's newest event (None: if the job does not exist).
+        """Append if `head` is still the job's newest event, or with None if the job does not exist.
 
-        Raises StreamFull at once when the log takes no more; with endless patience it waits until
-        there is space again.
+        Raises StreamFull at once when the log is full; without a timeout it waits for space.
 
-        Safe to cut anywhere: a publish whose answer is lost is repeated with the same guard and
-        id, and a refusal is checked against the log before it counts.
+        Safe against a crash or lost reply at any point: the event is sent again with the same guard
+        and id, and a refusal counts only if the log does not hold the event already.
         """
         status = _status_after(head, event)
         answer = await self._confirm(self._prepare(head, event, status), timeout)
@@ -97,9 +96,9 @@ class EventLog:
     async def append_first(
         self, event: Begun, *, timeout: float, started_at: float | None = None
     ) -> int | Refused:
-        """Append the first event of a job, as try_append() does; where it is then.
+        """Append the first event of a job, as try_append() does; returns its sequence.
 
-        `started_at`: when the patience began, by the clock of the loop.
+        `started_at`: when the timeout began, by the clock of the loop.
         """
         return await self._confirm(self._prepare(None, event, begin(event)), timeout, started_at)
 
@@ -108,15 +107,15 @@ class EventLog:
     ) -> list[Head] | Refused | None:
         """Append the events of several jobs, each as try_append() does: all of them or none.
 
-        None: this server takes no batches, the stream does not allow them, or it has as many open
-        ones as it may and keeps refusing ours. The refusal is of the first guard that failed, and
-        does not say whose that is. One event of each job: inside a batch the server guards none
-        against the one before.
+        Returns None when the server or the stream does not support batches, or when the stream has
+        too many open ones. A refusal is that of the first guard that failed, and does not name the
+        job. A batch holds one event per job, because the server does not check a guard against
+        earlier events of the same batch.
         """
         if not self.features.atomic_batches or self._loop.time() < self._no_batches_until:
             return None
         if not steps or len({event.job for _, event in steps}) < len(steps):
-            raise ValueError("a batch holds one event of each of its jobs, and at least one")
+            raise ValueError("a batch needs at least one event, and at most one event per job")
         statuses = [_status_after(head, event) for head, event in steps]
         parts = [
             self._prepare(head, event, status)
@@ -142,8 +141,8 @@ class EventLog:
     ) -> list[int | Refused | JobsError]:
         """Append the first events of many jobs, each as try_append() does.
 
-        Each is then at the sequence that is told, or after it. `timeout` is of all of them: it
-        begins anew with every answer, so that an outage costs it once.
+        Each event is at the returned sequence or after it. All events share the `timeout`, which
+        restarts with every reply, so that they wait through an outage together.
         """
         prepared = (self._prepare(None, event, begin(event)) for event in events)
         return await self._bulk_appender.append(prepared, timeout)
@@ -151,14 +150,14 @@ class EventLog:
     async def append(
         self, head: Head, event: Event, *, timeout: float = FOREVER, shared: bool = False
     ) -> Head | Lost:
-        """Append wherever the job stands by then, as long as the reducer finds the event legal."""
+        """Append after any events that come in between, if the reducer accepts it there."""
         while True:
             answer = await self.try_append(head, event, timeout=timeout)
             if isinstance(answer, Head):
                 return answer
             newest = await self.head_since(event.job, answer, shared=shared)
             if newest is None:
-                return Lost(None, "the log holds no such job")
+                return Lost(None, "the job is not in the log")
             verdict = advance(newest.status, event)
             if isinstance(verdict, Illegal):
                 return Lost(newest, verdict.reason)
@@ -167,39 +166,42 @@ class EventLog:
     async def head(
         self, job: JobAddress, *, at_least: int = 0, shared: bool = False
     ) -> Head | None:
-        """Where the job stands; `at_least` and `shared` as in latest()."""
+        """Returns the job's newest event and status; `at_least` and `shared` as in latest()."""
         latest = await self.latest(job, at_least=at_least, shared=shared)
         return None if latest is None else latest.head
 
     async def latest(
         self, job: JobAddress, *, at_least: int = 0, shared: bool = False
     ) -> Latest | None:
-        """The job by its newest event, or by its whole history where that says too little.
+        """Reads the job's newest event, or its whole history if that event is not enough.
 
-        A read older than `at_least` came from a lagging replica. On a `shared` queue only the
-        whole history tells where a job stands (design D25).
+        A read older than `at_least` came from a lagging replica, and is repeated. On a `shared`
+        queue only the whole history gives the job's status (design D25).
         """
         return await self._reads.latest(job, at_least=at_least, shared=shared)
 
     async def latest_from_leader(self, job: JobAddress, *, shared: bool = False) -> Latest | None:
-        """The same after a read that found nothing; None: the leader itself has nothing."""
+        """Like latest(), but asks the stream leader. Use it after a replica found nothing.
+
+        Returns None when the job does not exist.
+        """
         newest = await self._reads.newest_sequence_from_leader(job) if self._guards else 0
         return await self.latest(job, at_least=newest, shared=shared) if newest else None
 
     async def head_since(
         self, job: JobAddress, refusal: Refused, *, shared: bool = False
     ) -> Head | None:
-        """The head after a refusal; last sequence 0 is the leader's word for no history."""
+        """Returns the head after a refusal, or None: the leader reports sequence 0 for no job."""
         if refusal.last_sequence == 0:
             return None
         return await self.head(job, at_least=refusal.last_sequence, shared=shared)
 
     async def last(self, job: JobAddress, kind: EventKind) -> Entry | None:
-        """The job's newest event of one kind."""
+        """Returns the job's newest event of one kind."""
         return await self._reads.last(job, kind)
 
     async def history(self, job: JobAddress, *, at_least: int = 0) -> list[Entry]:
-        """Every event, up to that sequence at least; none if they have left the log."""
+        """Returns every event up to `at_least` or later, or none if the job was purged."""
         read = await self.history_slice(job, at_least=at_least)
         if read.newest:
             require_sequence(at_least, read.newest, job)
@@ -208,11 +210,11 @@ class EventLog:
     async def history_slice(
         self, job: JobAddress, *, after: int = 0, at_least: int = 0
     ) -> HistorySlice:
-        """The events after a sequence, and how far that goes."""
+        """Returns the events after a sequence, and the newest sequence that was read."""
         return await self._histories.history_slice(job, after=after, at_least=at_least)
 
     def follow(self, job: JobAddress) -> AsyncIterator[Entry]:
-        """The job's events from the first one on, and then as they happen."""
+        """Yields the job's events from the first one on, and then new ones as they are stored."""
         return self._histories.follow(subjects.history(job))
 
     def _prepare(self, head: Head | None, event: Event, status: JobStatus) -> PreparedEvent:
@@ -228,9 +230,9 @@ class EventLog:
     async def _confirm(
         self, prepared: PreparedEvent, timeout: float, started_at: float | None = None
     ) -> int | Refused:
-        """Publish until the server says yes (the sequence) or no.
+        """Publish until the server stores the event (returns its sequence) or refuses it.
 
-        Nearly always the first answer settles it: only what comes after that is worth a timer.
+        The first attempt nearly always succeeds, so only the retries need a timer.
         """
         now = self._loop.time()
         started_at = now if started_at is None else started_at
@@ -251,10 +253,10 @@ class EventLog:
         return await self._publish_with_retry(prepared, timeout, started_at)
 
     async def _confirm_batch(self, batch: AtomicBatch, timeout: float) -> int | Refused | None:
-        """None: the server keeps refusing it for another reason than a guard, and holds none of it.
+        """Returns None when the server keeps refusing the batch for another reason than a guard.
 
-        A stream takes 50 open batches. A client that leaves so many open, by mistake or on
-        purpose, must not stop those who can do without a batch.
+        A stream allows 50 open batches. A client that leaves so many open, by mistake or on
+        purpose, must not block callers that can do without a batch.
         """
         started_at, refusals = self._loop.time(), 0
         while self._loop.time() < started_at + _BATCH_RETRY_TIMEOUT:
@@ -274,7 +276,7 @@ class EventLog:
     async def _publish_with_retry(
         self, prepared: PreparedEvent | AtomicBatch, timeout: float, started_at: float
     ) -> int | Refused:
-        """Of what may be in the log already: a refusal counts only if it is not."""
+        """Publish again; a refusal counts only if the log does not hold the event already."""
         if timeout == FOREVER:
             return await self._publish_until_stored(prepared, FOREVER)
         try:
@@ -316,7 +318,7 @@ class EventLog:
     async def _find_stored_copy(
         self, prepared: PreparedEvent | AtomicBatch, full: StreamFull
     ) -> int:
-        """An earlier copy, whose answer was lost, may have been the last that the stream took."""
+        """Find an earlier copy whose reply was lost; raises `full` if the log has none."""
         for pause in RETRY_DELAYS:
             for offset, part in enumerate(reversed(prepared.parts)):
                 sequence = await self._reads.own_copy(part)
@@ -328,9 +330,9 @@ class EventLog:
     async def _publish_or_find_copy(
         self, prepared: PreparedEvent | AtomicBatch
     ) -> int | Refused | None:
-        """A repeated publish may be refused by its own first copy: then that is the answer.
+        """If a repeated publish is refused because of its own first copy, return that copy.
 
-        None: ask again, also as long as no read goes as far as the refusal does.
+        Returns None to publish again, also while no read is as new as the refusal.
         """
         moved = None
         if not self._guards:
@@ -348,7 +350,7 @@ class EventLog:
             return None
 
     async def _moved_past(self, prepared: PreparedEvent | AtomicBatch) -> Refused | None:
-        """Read-then-publish, for servers that cannot guard (2.10) or guard wrongly."""
+        """Read before publishing, for servers that cannot guard (2.10) or guard wrongly."""
         for part in prepared.parts:
             newest = await self._reads.newest(subjects.history(part.job))
             last = 0 if newest is None else sequence_of(newest)
@@ -359,10 +361,10 @@ class EventLog:
     async def _is_wrong_refusal(
         self, prepared: PreparedEvent | AtomicBatch, refusal: Refused
     ) -> bool:
-        """Now and then 2.12 takes one guard of a batch for another's (nats-server #8376).
+        """2.12 sometimes compares one guard of a batch with another job (nats-server #8376).
 
-        A sequence belongs to one job, so a refusal cannot name the very one that was asked for;
-        and where it names none, some job must be gone.
+        A sequence belongs to one job, so a correct refusal never names a sequence of the guards;
+        and when it names 0, a job of the batch must have been purged.
         """
         if isinstance(prepared, PreparedEvent):
             return False
@@ -374,9 +376,9 @@ class EventLog:
     async def _find_own_copy(
         self, prepared: PreparedEvent | AtomicBatch, refusal: Refused
     ) -> int | Refused:
-        """The sequence of the last part if any of them is in the log: then all of them are.
+        """Returns the sequence of the last event if the log holds any of them, and so all of them.
 
-        The refusal may be about any of them, so it counts once one of them was sought far enough.
+        The refusal may concern any of them, so it counts once one search went far enough.
         """
         searches = (self._reads.find(part, refusal.last_sequence) for part in prepared.parts)
         found = await asyncio.gather(*searches, return_exceptions=True)
@@ -392,5 +394,5 @@ class EventLog:
 def _status_after(head: Head | None, event: Event) -> JobStatus:
     status = advance(head.status if head else None, event)
     if isinstance(status, Illegal):
-        raise ValueError(f"an event that the reducer refuses was to be appended: {status.reason}")
+        raise ValueError(f"the reducer rejects the event to append: {status.reason}")
     return status

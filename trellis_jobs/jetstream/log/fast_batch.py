@@ -1,13 +1,14 @@
-"""The first events of many jobs on their way into the log: in rows, with one answer to each.
+"""Appends the first events of many jobs in fast batches, with one reply per batch.
 
-A row is what NATS calls a fast batch (2.14). Each event is stored as if it came alone, in its
-order and under its own guard, but one answer tells how many went in. What a server must know of it
-is in the subject that it answers an event at:
+In a fast batch (NATS 2.14) the server stores each event as if it came alone, in order and with its
+own guard, but sends one reply for all. The reply subject of each event tells the server about the
+batch:
 
-    <inbox>.<row>.<after how many, at most, it says how far it is>.fail.<place>.<operation>.$FI
+    <inbox>.<batch>.<interval of progress replies>.fail.<position>.<operation>.$FI
 
-`fail`: after an event that is refused, or did not arrive, no other of the row goes in. Whatever
-the answer is, and if none comes, each of them may be sent again alone: it has its guard and id.
+`fail`: after an event that was refused or got lost, the server stores no further event of the
+batch. Whatever the reply is, and without one, each event can be sent again alone, because it has
+its own guard and id.
 """
 
 from __future__ import annotations
@@ -34,23 +35,24 @@ if TYPE_CHECKING:
     AppendResult = int | Refused | JobsError
     PublishWithRetry = Callable[[PreparedEvent, float, float], Awaitable[int | Refused]]
 
-# Under way in one call: enough to keep a server busy, and little to lose.
+# Limits of one call: enough batches in flight to keep the server busy, and little to repeat.
 _MAX_BATCHES_IN_FLIGHT: Final = 4
 _MAX_EVENTS_PER_BATCH: Final = 128
 _MAX_BYTES_PER_BATCH: Final = 1 << 18
 _MAX_SINGLES_IN_FLIGHT: Final = _MAX_BATCHES_IN_FLIGHT * _MAX_EVENTS_PER_BATCH
 
-# Where an event of a row is, nobody tells: only that whoever finds nothing of its job is behind.
+# A fast batch does not return sequences. 1 means "at least 1": a read that finds no event of the
+# job is stale.
 _UNKNOWN_SEQUENCE: Final = 1
 _FIRST, _NEXT, _LAST = 0, 1, 2
 _FAST_BATCHES_NOT_ALLOWED: Final = 10205
-# A stream that takes no rows may be told to, or get another leader.
+# After this time the stream may allow fast batches, or have another leader.
 _FAST_BATCH_COOLDOWN: Final = 60.0
 
 
 @dataclass(frozen=True, slots=True)
 class FastBatch:
-    """One event or several."""
+    """One event, which is sent alone, or several, which are sent as a fast batch."""
 
     parts: tuple[PreparedEvent, ...]
 
@@ -59,7 +61,7 @@ class FastBatch:
         return len(self.parts) > 1
 
     def send(self, connection: Connection) -> Awaitable[Message]:
-        """What the answer is awaited with."""
+        """Returns an awaitable for the reply."""
         if not self.is_batch:
             return self.parts[0].send(connection, ACK_TIMEOUT)
         batch, subjects = secrets.token_hex(8), (part.subject for part in self.parts)
@@ -80,11 +82,11 @@ class FastBatch:
 
     def _send(self, connection: Connection, part: PreparedEvent, reply: str) -> None:
         if not connection.publish_nowait(part.subject, part.data, reply=reply, block=part.block):
-            raise ConnectionLost("a row of events was cut")
+            raise ConnectionLost("only a part of a batch was sent")
 
 
 class BulkAppender:
-    """Appends the first events of many jobs, one after the other without waiting for each."""
+    """Appends the first events of many jobs without waiting for each reply."""
 
     def __init__(
         self, connection: Connection, features: Features, publish_with_retry: PublishWithRetry
@@ -96,7 +98,7 @@ class BulkAppender:
         self._no_batches_until = 0.0
 
     async def append(self, events: Iterable[PreparedEvent], timeout: float) -> list[AppendResult]:
-        """The place of each in the log, or one that it is not before; in their order."""
+        """Returns for each event its sequence, or a lower bound of it, in the given order."""
         use_batches = self._features.fast_batches and self._now() >= self._no_batches_until
         call = _Call(timeout, self._now(), use_batches)
         results: list[AppendResult] = []
@@ -108,7 +110,8 @@ class BulkAppender:
                 results += await self._results_of(*in_flight.popleft(), call)
             in_flight.append((batch, self._send(batch)))
             if batch.is_batch:
-                await asyncio.sleep(0)  # the server works on it while the next one is made
+                # Write it now, so that the server works on it while the next one is encoded.
+                await asyncio.sleep(0)
         for pending in in_flight:
             results += await self._results_of(*pending, call)
         return results
@@ -128,7 +131,7 @@ class BulkAppender:
             yield FastBatch(tuple(parts))
 
     def _send(self, batch: FastBatch) -> Awaitable[Message] | None:
-        """What its answer is awaited with; None: not all can be sent, or not without a look."""
+        """Returns an awaitable for the reply, or None if the events must be appended alone."""
         if not self._features.guarded_appends:
             return None
         try:
@@ -139,12 +142,12 @@ class BulkAppender:
     async def _results_of(
         self, batch: FastBatch, reply: Awaitable[Message] | None, call: _Call
     ) -> Sequence[AppendResult]:
-        """What is not known after that, each of them is asked for alone."""
+        """Append each event alone if the reply does not confirm all of them."""
         try:
             results = None if reply is None else self._read(batch, await reply)
         except (NoResponders, ConnectionLost):
             results = None
-        except JobsError as error:  # of one alone that is its answer
+        except JobsError as error:  # the result of an event that was sent alone
             results = None if batch.is_batch else [error]
         if results is not None:
             call.last_reply_at = self._now()
@@ -153,7 +156,7 @@ class BulkAppender:
         return await asyncio.gather(*(self._append_alone(part, call) for part in batch.parts))
 
     def _read(self, batch: FastBatch, message: Message) -> Sequence[AppendResult] | None:
-        """None: not all of them are known to be in the log."""
+        """Returns None unless the reply confirms that all events are in the log."""
         if not batch.is_batch:
             result = read_pub_ack(batch.parts[0].subject, message)
             return None if result is None else [result]
@@ -174,8 +177,9 @@ class BulkAppender:
 
 @dataclass(slots=True)
 class _Call:
-    """Its jobs share their patience: that begins anew with every answer, so that an outage costs it
-    once. And once a row was not taken whole, each is sent alone.
+    """All jobs of a call share the timeout, which restarts with every reply, so that they wait
+    through an outage together. After the first batch that was not stored completely, the rest is
+    sent one by one.
     """
 
     timeout: float
@@ -184,7 +188,7 @@ class _Call:
 
 
 def is_final_ack(message: Message) -> bool:
-    """Of a row: not if the server only says how far it is."""
+    """Returns False for the progress replies to a batch."""
     return _parse(message).get("type") != "ack"
 
 
@@ -194,7 +198,10 @@ def is_complete(message: Message, size: int) -> bool:
 
 
 def rejects_batches(message: Message) -> bool:
-    """Not the stream, or not its leader: an older server takes each event for one alone."""
+    """Returns whether the stream or its leader does not support fast batches.
+
+    An older server replies to each event as if it came alone.
+    """
     body = _parse(message)
     error = body.get("error")
     if isinstance(error, dict):

@@ -1,4 +1,4 @@
-"""The whole log, from a position on and without end, in batches: what projections are made from."""
+"""Reads the whole log in batches, from a position on and without end, for projections."""
 
 from __future__ import annotations
 
@@ -35,9 +35,9 @@ _CONSUMER_IDLE_TIMEOUT: Final = timedelta(minutes=1)
 
 
 class LogMessage(Value, frozen=True):
-    """`stored_ns` is the server's time; `pending` how many messages came after this one then.
+    """`stored_ns` is the server's time; `pending` is how many messages followed at delivery.
 
-    `block` are its headers as they came: few readers ask for them.
+    `block` is the encoded header block, because few readers need the headers.
     """
 
     subject: str
@@ -53,7 +53,7 @@ class LogMessage(Value, frozen=True):
 
     @property
     def reply_headers(self) -> Mapping[str, str] | None:
-        """The same where some of them may be those of a server's reply (design D21)."""
+        """Returns the headers if some may imitate a server's reply (design D21), else None."""
         return self.headers if may_be_server_reply(self.block) else None
 
     @property
@@ -63,7 +63,7 @@ class LogMessage(Value, frozen=True):
 
 @dataclass(frozen=True, slots=True)
 class LogExtent:
-    """`created` tells this log from one of the same name that was there before it."""
+    """`created` tells this log from an earlier stream of the same name."""
 
     created: str
     messages: int
@@ -72,7 +72,7 @@ class LogExtent:
 
 @dataclass(frozen=True, slots=True)
 class LogPosition:
-    """Where somebody stopped reading, and in which log; `stored_ns` is 0 where it is not known."""
+    """Where a reader stopped, and in which log; `stored_ns` is 0 if unknown."""
 
     sequence: int = 0
     stored_ns: int = 0
@@ -80,20 +80,20 @@ class LogPosition:
 
 
 class LogReplaced(JobsError):
-    """The log is not the one that was read before: it was made anew, or lost its newest events."""
+    """The log is not the one that was read before: it was recreated, or lost its newest events."""
 
 
 class LogFeed:
-    """Each call of `batches` begins where it is told, and goes on through any outage."""
+    """Each call of `batches` begins at a position, and resumes after outages."""
 
     def __init__(self, connection: Connection, *, max_batch: int = 5_000) -> None:
         self._connection = connection
         self._max_batch = max_batch
-        # A pull must have room for the largest message with its headers: smaller ones never end.
+        # A pull must allow the largest message with its headers, or it would never get past it.
         self._max_pull_bytes = max(_MIN_PULL_BYTES, 2 * connection.max_payload)
 
     async def extent(self) -> LogExtent:
-        """Raises InfrastructureMissing when there is no log."""
+        """Raises InfrastructureMissing when the log does not exist."""
         try:
             info = await api.request(self._connection, f"STREAM.INFO.{LOG}")
         except RequestRefused as refusal:
@@ -104,13 +104,13 @@ class LogFeed:
         return LogExtent(info["created"], int(state["messages"]), int(state["last_seq"]))
 
     async def holds(self, sequence: int) -> bool:
-        """Whether a message is still in the log; purges and expiry leave gaps."""
+        """Returns whether a message is still in the log; purges and expiry leave gaps."""
         return await stored_message.at_sequence(self._connection, LOG, sequence) is not None
 
     async def batches(self, after: LogPosition) -> AsyncGenerator[list[LogMessage], None]:
-        """What comes after a place: as many at once as have arrived, and at most `max_batch`.
+        """Yields the messages after a position, as many as have arrived, at most `max_batch`.
 
-        Raises LogReplaced when that place is not in this log.
+        Raises LogReplaced when the position is not in this log.
         """
         async with aclosing(self._resuming_batches(after)) as batches:
             async for batch in batches:
@@ -118,10 +118,10 @@ class LogFeed:
                     yield batch
 
     async def up_to(self, after: LogPosition, until: int) -> AsyncGenerator[list[LogMessage], None]:
-        """What the log holds after a place and up to a sequence that it has reached already.
+        """Yields the messages after a position and up to a sequence that the log has reached.
 
-        The last ones may be gone from the log. That nothing more comes is not enough to say so: a
-        server may stall, or the consumer be with a replica that lags.
+        The last ones may have been purged. That no more messages come does not prove it, because
+        the server may stall or the consumer may be on a lagging replica.
         """
         last = after.sequence
         async with aclosing(self._resuming_batches(after)) as batches:
@@ -135,12 +135,12 @@ class LogFeed:
                     return
 
     async def _ends_between(self, last: int, until: int) -> bool:
-        """Whether the log has nothing from one sequence to another, by the leader's word."""
+        """Asks the leader whether the log has no message from one sequence to another."""
         following = await next_in_log(self._connection, last)
         return following is None or following.sequence > until
 
     async def _resuming_batches(self, after: LogPosition) -> AsyncGenerator[list[LogMessage], None]:
-        """Empty batches too: there was nothing more at that time."""
+        """Yields an empty batch when the log had no more messages at that time."""
         position = after
         reading = resume_after_disconnect(
             self._connection,
@@ -158,7 +158,7 @@ class LogFeed:
     async def _from_one_consumer(
         self, after: LogPosition
     ) -> AsyncGenerator[list[LogMessage], None]:
-        """The message at the place itself is looked at, too: it must be the one it was."""
+        """Reads the message at the position too, to check that it is still the same one."""
         check_log(after, await self.extent())
         consumer = EphemeralConsumer(
             stream=LOG,
@@ -181,7 +181,7 @@ class LogFeed:
                     yield batch
 
     async def _next(self, pull: PullConsumer) -> list[LogMessage]:
-        """The next messages; none of them when there are no more for now."""
+        """Returns the next messages, or an empty list when there are no more for now."""
         batch: list[LogMessage] = []
         while not batch:
             if pull.outstanding <= _PULL_SIZE // 2:
@@ -193,7 +193,7 @@ class LogFeed:
     def _add_buffered(
         self, start_sequence: Delivered | PullEnd, pull: PullConsumer, batch: list[LogMessage]
     ) -> Literal[PullEnd.NOTHING_MORE] | None:
-        """This one, and those that have arrived as well."""
+        """Add this delivery and those that have arrived already."""
         received: Delivered | PullEnd | None = start_sequence
         while received is not None:
             if received is PullEnd.NOTHING_MORE:
@@ -207,16 +207,16 @@ class LogFeed:
 
 
 def check_log(after: LogPosition, log: LogExtent) -> None:
-    """Raises LogReplaced when the place cannot be in this log."""
+    """Raises LogReplaced when the position cannot be in this log."""
     if after.created is not None and after.created != log.created:
-        raise LogReplaced(f"the log was made at {log.created}, not at {after.created}")
+        raise LogReplaced(f"the log was created at {log.created}, not at {after.created}")
     if after.sequence > log.last_sequence:
         raise LogReplaced(f"the log ends at {log.last_sequence}, before {after.sequence}")
 
 
 def _check_position(after: LogPosition, message: LogMessage) -> None:
     if after.stored_ns and message.stored_ns != after.stored_ns:
-        raise LogReplaced(f"the log has another message at {after.sequence} than it had")
+        raise LogReplaced(f"the log has another message at {after.sequence} than before")
 
 
 def log_message(message: Message, info: DeliveryInfo) -> LogMessage:

@@ -1,4 +1,4 @@
-"""A stream that takes no more messages: how the server says so, and how writers wait for space."""
+"""Full streams: recognising the server's errors, and waiting for space."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-# The server could not store the message; only the description tells whether a limit is the reason.
+# The server could not store the message; only the description tells whether a limit is reached.
 _STORE_FAILED: Final = 10077
 _STREAM_LIMITS: Final = ("maximum bytes", "maximum messages")
 _RAISE_LIMIT: Final = "raise the limit of the stream, or let retention remove finished jobs"
@@ -22,7 +22,7 @@ _FREE_STORE: Final = (
     "or let retention remove finished jobs"
 )
 _SERVER_STORAGE: Final = ("the server's JetStream storage is used up", _FREE_STORE)
-# By error code; the last two are answers to requests that reserve space.
+# By error code; the last two come from requests that reserve space.
 _LIMITS: Final[Mapping[int, tuple[str, str]]] = {
     10002: (
         "the JetStream storage of the account is used up",
@@ -37,7 +37,7 @@ _LOG_INTERVAL: Final = 30.0
 
 
 def full_stream(stream: str, error: Mapping[str, Any]) -> StreamFull | None:
-    """What JetStream's error object means; None: another reason than want of space."""
+    """Returns the error for a full stream, or None for another JetStream error."""
     code, description = int(error.get("err_code", 0)), str(error.get("description", ""))
     if code == _STORE_FAILED and description.startswith(_STREAM_LIMITS):
         return StreamFull(stream, description, _RAISE_LIMIT, code)
@@ -48,7 +48,7 @@ def full_stream(stream: str, error: Mapping[str, Any]) -> StreamFull | None:
 
 
 class SpaceWatch:
-    """Logs that events wait for space once per outage and now and then, not once per event."""
+    """Logs that events wait for space once per outage and every 30 s, not once per event."""
 
     def __init__(self) -> None:
         self._now = asyncio.get_running_loop().time

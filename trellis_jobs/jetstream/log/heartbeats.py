@@ -1,4 +1,4 @@
-"""The newest heartbeat of every worker that the log holds one of, and that did not leave."""
+"""The newest heartbeat of every worker in the log that has not stopped."""
 
 from __future__ import annotations
 
@@ -24,14 +24,17 @@ _MAX_CONCURRENT_READS: Final = 32
 
 @dataclass(frozen=True, slots=True)
 class ReceivedHeartbeat:
-    """`at` is the server's time; what the worker's clock said is in the heartbeat."""
+    """`at` is the server's time; the heartbeat itself has the time of the worker's clock."""
 
     beat: WorkerHeartbeat
     at: datetime
 
 
 async def newest_heartbeats(connection: Connection) -> list[ReceivedHeartbeat]:
-    """By service, type and instance. Where heartbeats do not remove themselves, also of old."""
+    """Returns them by service, type and instance.
+
+    On servers where heartbeats do not expire (2.10), old ones are included.
+    """
     slots = asyncio.Semaphore(_MAX_CONCURRENT_READS)
 
     async def read(subject: str) -> ReceivedHeartbeat | None:

@@ -1,4 +1,4 @@
-"""Events in the order of the log, of one job or of many."""
+"""Reads events of one job or of many in the order of the log."""
 
 from __future__ import annotations
 
@@ -35,26 +35,26 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 _BATCH_SIZE: Final = 256
-# Short: a stream takes a thousand consumers (2.15's default), and each read may leave one behind.
-# A reader that outlives its consumer makes another where it was.
+# Short, because a stream allows a thousand consumers (2.15's default) and each read may leave one
+# behind. A reader that outlives its consumer creates another at its position.
 _CONSUMER_IDLE_TIMEOUT: Final = timedelta(seconds=1)
 _READ_ATTEMPTS: Final = 5
 _RETRY_DELAYS: Final = (0.005, 0.02, 0.05, 0.1, 0.25, 0.5, 0.0)
-# How long a replica that lags is waited for, in seconds.
+# How long a read waits for a lagging replica, in seconds.
 REPLICA_LAG_TIMEOUT: Final = sum(_RETRY_DELAYS)
 
 
 class HistorySlice(Value, frozen=True):
-    """Events of one job; `newest` is the last sequence there, also of what is no event, or 0."""
+    """Events of one job; `newest` is the last sequence of any message under its subjects, or 0."""
 
     entries: list[Entry]
     newest: int
 
 
 class Histories:
-    """Each read makes a consumer. `deletes_consumers`: these credentials may delete it afterwards.
+    """Each read creates a consumer. `deletes_consumers`: the credentials may delete it afterwards.
 
-    A service has no such right: it cannot be given for its own consumers alone.
+    A service has no such permission, because it cannot be limited to the service's own consumers.
     """
 
     def __init__(self, connection: Connection, *, deletes_consumers: bool = False) -> None:
@@ -64,12 +64,12 @@ class Histories:
     async def history_slice(
         self, job: JobAddress, *, after: int = 0, at_least: int = 0
     ) -> HistorySlice:
-        """Every event of the job in what messages() reads."""
+        """Returns every event of the job in what messages() reads."""
         messages = await self.messages(job, after=after, at_least=at_least)
         return HistorySlice(entries_in(messages), _last_sequence(messages))
 
     async def read_through(self, job: JobAddress, sequence: int) -> list[LogMessage]:
-        """Every message under the job's subjects up to that one at least, or NotConfirmed."""
+        """Returns the job's messages up to that sequence or later, or raises NotConfirmed."""
         messages = await self.messages(job, at_least=sequence)
         require_sequence(sequence, _last_sequence(messages), job)
         return messages
@@ -77,10 +77,11 @@ class Histories:
     async def messages(
         self, job: JobAddress, *, after: int = 0, at_least: int = 0
     ) -> list[LogMessage]:
-        """What the log has now under the job's subjects, after a sequence, be it an event or not.
+        """Returns the messages under the job's subjects after a sequence, events or not.
 
-        A read that ends before `at_least` may come from a replica that lags (1 of 600, right after
-        an append), so it is repeated; if it still does, it lags or has left the log.
+        A read that ends before `at_least` may come from a lagging replica (1 of 600, right after
+        an append), so it is repeated. If it still ends before, the replica lags for longer or the
+        messages were purged.
         """
         for delay in _RETRY_DELAYS:
             found = await self._all_messages(job, after)
@@ -90,9 +91,9 @@ class Histories:
         return found
 
     async def _all_messages(self, job: JobAddress, after: int) -> list[LogMessage]:
-        """All of them or NotConfirmed, never some.
+        """Returns all messages or raises NotConfirmed; never returns a part.
 
-        A read that broke off, or during which some were purged, is begun again.
+        A read that broke off, or during which messages were purged, starts again.
         """
         consumer = self._consumer(subjects.history(job), after + 1)
         what = f"a read of the history of {job.job_id}"
@@ -109,7 +110,7 @@ class Histories:
         raise NotConfirmed(what, _READ_ATTEMPTS * PULL_SECONDS, job.job_id)
 
     async def follow(self, subject: str) -> AsyncGenerator[Entry, None]:
-        """What the log holds under these subjects, then what is added, without end."""
+        """Yields the events under these subjects, and then new ones without end."""
         async with aclosing(self.follow_messages(subject)) as messages:
             async for message in messages:
                 entry = _read(message)
@@ -119,9 +120,9 @@ class Histories:
     async def follow_messages(
         self, subject: str, *, after: int = 0, since: datetime | None = None
     ) -> AsyncGenerator[LogMessage, None]:
-        """The same, whether events or not: what follows a sequence, or was stored since a time.
+        """Like follow(), but yields all messages after a sequence, or stored since a time.
 
-        A lost connection, and a server that is not ready yet after it, is picked up where it broke.
+        It resumes after a lost connection, and waits for a server that is not ready yet.
         """
         position = after
         reading = resume_after_disconnect(
@@ -162,7 +163,7 @@ def entries_in(messages: Iterable[LogMessage]) -> list[Entry]:
 
 
 def require_sequence(sequence: int, newest: int, job: JobAddress) -> None:
-    """A replica that lags must not be taken for the log."""
+    """Raises NotConfirmed for a read from a lagging replica."""
     if newest < sequence:
         what = f"a read of {job.job_id} at sequence {sequence} or later"
         raise NotConfirmed(what, REPLICA_LAG_TIMEOUT, job.job_id)
@@ -173,7 +174,7 @@ def _last_sequence(messages: list[LogMessage]) -> int:
 
 
 def _read(message: LogMessage) -> Entry | None:
-    """The event in a message of the log; what is none is said aloud and left out."""
+    """Returns the event of a message, or None, with a warning, for a message that is no event."""
     read = log_wire.read(message.subject, message.sequence, message.data, message.headers)
     if isinstance(read, Entry):
         return read

@@ -1,4 +1,4 @@
-"""Jobs by their id alone, in the log itself."""
+"""Finds jobs in the log by their id alone."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 async def jobs_with_id(connection: Connection, job_id: str) -> list[JobAddress]:
-    """None if the log holds none; several if several queues have a job with this id."""
+    """Returns all jobs with this id: none, or several if several queues use the same id."""
     query = {"subjects_filter": subjects.of_id(job_id)}
     try:
         info = await api.request(connection, f"STREAM.INFO.{LOG}", query)

@@ -1,4 +1,4 @@
-"""One event on its way into the log, and what the server's answer to it means."""
+"""An encoded event, ready to be published, and the server's acknowledgement of it."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from trellis_jobs.jetstream.client.message import Message
     from trellis_jobs.model.identity import JobAddress
 
-# Of an atomic batch. Incomplete: begun at another leader or before a restart, 10 s old, or one too
-# many (that is how 2.12 says it; the limit is 50 begun ones per stream).
+# Errors of an atomic batch. Incomplete: it began with another leader or before a restart, is 10 s
+# old, or exceeds the limit of 50 open batches per stream (2.12 reports that as incomplete too).
 _BATCH_INCOMPLETE: Final = 10176
 _TOO_MANY_BATCHES: Final = 10210
 _RETRY_CODES: Final = frozenset({api.WRITE_IN_FLIGHT, _BATCH_INCOMPLETE, _TOO_MANY_BATCHES})
@@ -30,15 +30,15 @@ _LAST_SEQUENCE: Final = re.compile(r"wrong last sequence: (\d+)")
 
 
 class Refused(Value, frozen=True):
-    """The job moved on: its newest event has this sequence now (0: the log holds none)."""
+    """The job has a newer event, with this sequence; 0 means that the log has no event of it."""
 
     last_sequence: int
 
 
 class PreparedEvent(Value, frozen=True):
-    """One event ready to be sent, as often as it takes: same bytes, same guard, same id.
+    """One event that can be sent repeatedly, with the same bytes, guard and id.
 
-    `block` are its headers as they go out.
+    `block` is the encoded header block.
     """
 
     subject: str
@@ -54,11 +54,11 @@ class PreparedEvent(Value, frozen=True):
 
     @property
     def size(self) -> int:
-        """As servers count it."""
+        """The size that the server compares with max_payload."""
         return len(self.block) + len(self.data)
 
     async def publish_once(self, connection: Connection, timeout: float) -> int | Refused | None:
-        """The sequence, the refusal, or None: the server is not able to right now, so ask again."""
+        """Returns the sequence, or the refusal, or None if the event must be sent again."""
         return read_pub_ack(self.subject, await self.send(connection, timeout))
 
     def send(self, connection: Connection, timeout: float) -> Awaitable[Message]:
@@ -66,7 +66,10 @@ class PreparedEvent(Value, frozen=True):
 
 
 def read_pub_ack(subject: str, message: Message) -> int | Refused | None:
-    """A PubAck's sequence, a refusal, or None: try again, also when no server answers like that."""
+    """Returns the sequence, or the refusal, or None if the event must be sent again.
+
+    A malformed acknowledgement also returns None.
+    """
     try:
         return _read(subject, message.data)
     except (ValueError, TypeError, LookupError, AttributeError, OverflowError):

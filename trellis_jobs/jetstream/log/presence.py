@@ -1,4 +1,4 @@
-"""Worker presence in the log: one's own heartbeats, and what those of another worker say."""
+"""Worker presence in the log: sends heartbeats, and reads those of other workers."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from trellis_jobs.jetstream.client.message import Message
 
 INTERVAL: Final = timedelta(seconds=5)
-# A heartbeat removes itself from the log after six intervals, so the log does not fill up
-# and an instance without one is gone. The last one too: not before those that came before it.
+# A heartbeat expires after six intervals, so that the log does not fill up and an instance without
+# a heartbeat is gone. The last one has the same TTL, so that it does not expire before the others.
 _TTL_INTERVALS: Final = 6
 _NO_HEARTBEAT: Final = "died: the log holds no heartbeat of it"
 _MIN_TTL_SECONDS: Final = 1
@@ -41,11 +41,11 @@ class Presence:
 
     @property
     def lifetime(self) -> float:
-        """For how long a heartbeat counts, in seconds."""
+        """How long a heartbeat is valid, in seconds."""
         return _TTL_INTERVALS * self.interval.total_seconds()
 
     def over(self, connection: Connection) -> Presence:
-        """The same, over another connection."""
+        """Returns the same presence over another connection."""
         return Presence(connection, self._features, interval=self.interval)
 
     async def beat(self, heartbeat: WorkerHeartbeat) -> None:
@@ -56,17 +56,17 @@ class Presence:
         await self._connection.publish(subject, wire.encode(heartbeat), headers=headers)
 
     async def death_reason(self, worker: PresenceSubject, consumer: str) -> str | None:
-        """Why that worker counts as dead; None while it counts as alive.
+        """Returns why the worker counts as dead, or None while it counts as alive.
 
-        The age of its newest heartbeat is measured by the server's clock alone; the queue's
-        `consumer` is asked for that. A worker whose heartbeats cannot be read counts as alive:
-        only an error's wording depends on it.
+        The age of its newest heartbeat is measured by the server's clock alone, which the info of
+        the queue's `consumer` contains. A worker whose heartbeats cannot be read counts as alive:
+        only the wording of an error depends on it.
         """
         message = await self._newest(worker)
         if message is None:
             return None
         if _is_not_found(message):
-            # Where heartbeats do not expire, a worker without one never sent any.
+            # If heartbeats do not expire, a worker without one never sent any.
             return _NO_HEARTBEAT if self._features.message_ttl else None
         beat = wire.decode(message.data, expected=worker)
         stored_at = (message.headers or {}).get("Nats-Time-Stamp")
@@ -80,9 +80,9 @@ class Presence:
         return death_reason(beat, now - datetime.fromisoformat(stored_at))
 
     async def newest(self, service: str, job_type: str, instance: str) -> int | None:
-        """The log sequence of the instance's newest heartbeat; 0: there is none, or it left.
+        """Returns the sequence of the instance's newest heartbeat, or 0 if it has none or stopped.
 
-        None where nobody can tell right now. A heartbeat that removes itself tells by its absence.
+        Returns None when the log cannot be read right now.
         """
         worker = PresenceSubject(service, job_type, instance)
         message = await self._newest(worker)

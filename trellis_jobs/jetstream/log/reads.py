@@ -1,7 +1,7 @@
-"""Reads of a job that are new enough, or say that they are not.
+"""Reads of a job that are new enough, or raise NotConfirmed.
 
-Any replica answers a read, and one that lags answers with the past (design D2). What a read must
-reach is known from what was appended, delivered or refused; until one does, nothing is concluded.
+Any replica may serve a read, and a lagging one returns old data (design D2). An append, a delivery
+or a refusal tells which sequence a read must reach; an older read is repeated.
 """
 
 from __future__ import annotations
@@ -37,17 +37,17 @@ if TYPE_CHECKING:
 
 ACK_TIMEOUT: Final = 5.0
 RETRY_DELAYS: Final = (0.005, 0.02, 0.05, 0.1, 0.25)
-# A stream without a leader looks like a missing one; a new leader took up to 8 s (measured).
+# A stream without a leader looks like a missing one; electing one took up to 8 s (measured).
 FAILOVER_TIMEOUT: Final = 10.0
 FOREVER: Final = float("inf")
 _MAX_UNANSWERED: Final = 15
 _READ_ATTEMPTS: Final = 200
-# A guard that nothing meets: no log ever comes so far.
+# No log reaches this sequence, so the server refuses every write with it as the guard.
 _UNREACHABLE_SEQUENCE: Final = str(2**63 - 1)
 
 
 class Latest(Value, frozen=True):
-    """Where a job stands, and the context that its next event carries on."""
+    """The newest event and status of a job, and the context for its next event."""
 
     head: Head
     context: JobContext
@@ -60,7 +60,7 @@ class LogReads:
         self._loop = asyncio.get_running_loop()
 
     async def newest(self, subject: str) -> Message | None:
-        """The newest message on a subject (wildcards allowed), from whichever replica answers."""
+        """Returns the newest message on a subject (wildcards allowed) from any replica."""
         send = partial(api.newest, self._connection, LOG, subject, timeout=ACK_TIMEOUT)
         retries, missing_since = 0, FOREVER
         while True:
@@ -78,7 +78,7 @@ class LogReads:
             retries += 1
 
     async def _request(self, what: str, send: Callable[[], Awaitable[Message]]) -> Message | None:
-        """None: nobody is there to be asked."""
+        """Returns None when the stream has no leader or does not exist."""
         started_at = self._loop.time()
         for _ in range(_MAX_UNANSWERED):
             try:
@@ -92,9 +92,10 @@ class LogReads:
         raise NotConfirmed(what, self._loop.time() - started_at)
 
     async def newest_sequence_from_leader(self, job: JobAddress) -> int:
-        """Where the job's newest event is, 0: nowhere. A replica that lags has no say in it.
+        """Returns the sequence of the job's newest event, or 0; never from a lagging replica.
 
-        Only the leader is asked for writes; its refusal of one that nothing allows names the place.
+        Only the leader handles writes, so this sends a write whose guard always fails: the refusal
+        contains the newest sequence.
         """
         subject, history = subjects.lifecycle(job, EventKind.HEARTBEAT), subjects.history(job)
         guard_block = h.block(
@@ -102,7 +103,7 @@ class LogReads:
         )
         timeout = api.limited_timeout(self._connection, ACK_TIMEOUT)
         send = partial(self._connection.start_request, subject, b"", guard_block, timeout)
-        what, started_at = f"the leader's word on {job.job_id}", self._loop.time()
+        what, started_at = f"a read of {job.job_id} from the leader", self._loop.time()
         for attempt in range(_READ_ATTEMPTS):
             message = await self._request(what, send)
             result = None if message is None else read_pub_ack(subject, message)
@@ -129,17 +130,17 @@ class LogReads:
         raise NotConfirmed(what, self._loop.time() - started_at, job.job_id)
 
     async def own_copy(self, event: PreparedEvent) -> int | None:
-        """Where this very publish is, if it is the newest of its kind."""
+        """Returns the sequence of this event if it is the newest of its kind."""
         message = await self.newest(event.subject)
         if message is None or (message.headers or {}).get(h.EVENT_ID) != event.event_id:
             return None
         return sequence_of(message)
 
     async def find(self, event: PreparedEvent, refused_at: int) -> int | None:
-        """Where a publish is that was refused, perhaps by its own first copy; None: nowhere.
+        """Returns the sequence of an event whose repeated publish was refused, or None.
 
-        A newer event of its kind tells at once. Otherwise only a history tells that goes as far as
-        the refusal did: one that lags does not have it either.
+        The newest event of its kind often decides. Otherwise only a history up to the refusal
+        does, because a lagging replica may not have the event yet.
         """
         for delay in RETRY_DELAYS:
             message = await self.newest(event.subject)
@@ -157,7 +158,7 @@ class LogReads:
     async def _latest_from(
         self, job: JobAddress, newest: Message, *, shared: bool
     ) -> Latest | None:
-        """By the newest event, or by the whole history where that says too little."""
+        """Uses the newest event, or the whole history if that event is not enough."""
         decoded, sequence = _decode(job, newest), sequence_of(newest)
         if isinstance(decoded, Entry) and decoded.status is not None and not shared:
             return Latest(Head(sequence, decoded.status), decoded.event.context)
@@ -173,12 +174,12 @@ def retry_delay(retries: int) -> float:
 
 
 def sequence_of(message: Message) -> int:
-    """The log sequence in the answer to a direct get (the server's own line comes last)."""
+    """Returns the sequence in the reply to a direct get; the server's own header comes last."""
     return int((message.headers or {})["Nats-Sequence"].rsplit("\n", 1)[-1])
 
 
 def _decode(job: JobAddress, message: Message) -> Entry | Undecodable:
-    """An answer to a direct get always carries the server's headers once; a forged event twice."""
+    """A direct get has the server's headers once; with a forged event they appear twice."""
     headers = message.headers or {}
     forged = any("\n" in headers.get(name, "") for name in h.OF_SERVER_REPLIES)
     stored = headers if forged else None

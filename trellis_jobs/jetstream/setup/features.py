@@ -1,4 +1,4 @@
-"""What server this is: its features, and how many replicas its cluster can hold."""
+"""Detects the features of the server, and how many replicas its cluster can hold."""
 
 from __future__ import annotations
 
@@ -31,13 +31,13 @@ _LEVEL_BY_MINOR: Final = {11: LEVEL_2_11, 12: LEVEL_2_12, 13: LEVEL_2_12}
 
 
 async def detect_features(connection: Connection) -> Features:
-    """From `$JS.API.INFO`; where these credentials may not ask, from the version it greets with."""
+    """Reads `$JS.API.INFO`; without that permission, uses the version that the server announced."""
     version = connection.server_version
     try:
         info = await api.request(connection, "INFO")
     except (InfrastructureError, NotConfirmed) as error:
         log.info(
-            "the server does not tell its features, so they are those of version %s: %s",
+            "cannot read the server's features, assuming those of version %s: %s",
             version,
             error,
             extra={"version": version, "why": str(error)},
@@ -47,7 +47,10 @@ async def detect_features(connection: Connection) -> Features:
 
 
 async def detect_replicas(options: ConnectOptions, system_account: str) -> int:
-    """3 when at least three JetStream servers are current, else 1; asks the system account."""
+    """Returns 3 when at least three JetStream servers are current, else 1.
+
+    It asks the system account.
+    """
     try:
         async with _system_connection(options, system_account) as system:
             return await _count_replicas(system)
@@ -56,7 +59,7 @@ async def detect_replicas(options: ConnectOptions, system_account: str) -> int:
 
 
 async def jetstream_report(options: ConnectOptions, system_account: str) -> dict[str, Any] | None:
-    """What the server tells of its JetStream: settings and use; None where it does not tell."""
+    """Returns the server's JetStream settings and usage, or None if they cannot be read."""
     try:
         async with _system_connection(options, system_account) as system:
             return await _jsz(system)
@@ -65,7 +68,10 @@ async def jetstream_report(options: ConnectOptions, system_account: str) -> dict
 
 
 def syncs_every_write(report: dict[str, Any] | None) -> bool | None:
-    """Whether the server has on disk what it confirms; None where it does not tell."""
+    """Returns whether the server syncs each write to disk before it confirms it.
+
+    Returns None if the report does not say.
+    """
     config = (report or {}).get("config") or {}
     return bool(config.get("sync_always")) if config else None
 
@@ -74,7 +80,7 @@ def syncs_every_write(report: dict[str, Any] | None) -> bool | None:
 async def _system_connection(
     options: ConnectOptions, system_account: str
 ) -> AsyncIterator[Connection]:
-    """It is given as a URL with user and password, or as a credentials file or seed."""
+    """Connect to the system account, given as a URL with user and password, or as a file."""
     system = await Connection.open(
         _system_options(options, system_account), name="jobs replica probe"
     )
@@ -94,7 +100,7 @@ def _system_options(options: ConnectOptions, given: str) -> ConnectOptions:
 
 
 async def _count_replicas(system: Connection) -> int:
-    """A peer is not current for a moment whenever something is made, so one look is not enough."""
+    """Poll, because a peer is not current for a moment whenever a stream is created."""
     replicas = 1
     for pause in _POLL_DELAYS:
         await asyncio.sleep(pause)
@@ -114,7 +120,7 @@ async def _jsz(system: Connection, body: bytes = b"") -> dict[str, Any]:
 
 
 def replicas_from_jsz(report: dict[str, Any]) -> int:
-    """The leader counts itself and the peers that are current, online and recently active."""
+    """Counts the leader and the peers that are current, online and recently active."""
     live = [peer for peer in _peers(report) if peer.get("current") and is_live(peer)]
     return _REPLICATED if 1 + len(live) >= _REPLICATED else 1
 
@@ -125,7 +131,7 @@ def _peers(report: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def _assume_one_replica(why: Exception) -> int:
-    log.warning("the cluster's size could not be asked, so it counts as 1: %s", why)
+    log.warning("cannot read the size of the cluster, assuming one server: %s", why)
     return 1
 
 

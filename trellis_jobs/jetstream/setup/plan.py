@@ -1,4 +1,4 @@
-"""What the server should hold against what it holds: what would be made, changed, or refused."""
+"""Compares a topology with the server: what would be created, updated or refused."""
 
 from __future__ import annotations
 
@@ -23,24 +23,24 @@ if TYPE_CHECKING:
     from trellis_jobs.jetstream.client.connection import Connection
     from trellis_jobs.jetstream.setup.work_source import Info, WorkSource
 
-_OTHER_SOURCE: Final = "other sources enqueue jobs again, or never"
+_OTHER_SOURCE: Final = "other sources would enqueue jobs twice, or never"
 DANGEROUS: Final[Mapping[str, str]] = {
-    "retention": "another retention drops jobs that are not done, or keeps them for ever",
-    "subjects": "other subjects miss events, or take in messages that are none",
+    "retention": "another retention would drop unfinished jobs, or keep them for ever",
+    "subjects": "other subjects would miss events, or store messages that are no events",
     "sources": _OTHER_SOURCE,
-    "storage": "storage can be changed only by deleting what is stored",
+    "storage": "storage can be changed only by deleting the stream",
     **dict.fromkeys(work_source.ESSENTIAL, _OTHER_SOURCE),
 }
-# One consumer for each queue, and one for each read of a job's history: "no limit" (-1) means a
-# thousand to servers from 2.15 on. Servers take this only when a stream is made.
+# Each queue and each read of a job's history needs a consumer, and from 2.15 on "no limit" (-1)
+# means a thousand. Servers accept this setting only when a stream is created.
 _ONLY_AT_CREATION: Final[Mapping[str, Config]] = {
     LOG: {"max_consumers": 100_000},
     WORK: {"max_consumers": 100_000},
 }
-# A server that does not know such a setting does not hold a stream that has it: while a cluster is
-# upgraded, its log would have no leader (seen with two of 2.12.8 beside one of 2.15.1), and there
-# is no way back. Not so allow_msg_ttl: 2.10, which does not know it, passes over it (seen beside
-# 2.11.11 and 2.15.1, and after going back), and newer servers refuse heartbeats without it.
+# A server that does not know such a setting cannot hold a stream that has it: during the upgrade of
+# a cluster the log would have no leader (seen with two servers of 2.12.8 and one of 2.15.1), and
+# the setting cannot be removed. allow_msg_ttl is different: 2.10 ignores it (seen with 2.11.11 and
+# 2.15.1, and after a downgrade), and newer servers refuse heartbeats without it.
 _UNKNOWN_BEFORE: Final[Mapping[str, str]] = {"allow_atomic": "2.12", "allow_batched": "2.14"}
 _MISSING: Final = object()
 
@@ -54,9 +54,9 @@ class Act(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """One stream or consumer; `call` and `body` are the request that makes it so.
+    """One stream or consumer; `call` and `body` are the request that applies the change.
 
-    Without a `call` it takes several: `work_source.connect_work`.
+    Without a `call`, several requests are needed: `work_source.connect_work`.
     """
 
     act: Act
@@ -72,7 +72,7 @@ class Change:
 
 
 async def plan_streams(connection: Connection, topology: Topology) -> list[Change]:
-    """The streams and what feeds the work queue, in the order in which they must be made."""
+    """Plans the streams and the source of the work queue, in the order of creation."""
     found = {
         config["name"]: await api.find(connection, f"STREAM.INFO.{config['name']}")
         for config in topology.streams()
@@ -83,7 +83,7 @@ async def plan_streams(connection: Connection, topology: Topology) -> list[Chang
     for desired in topology.streams():
         name = desired["name"]
         if name == WORK and source.is_disconnected and found[WORK] is not None:
-            del desired["sources"]  # what is wrong with it is told of the consumer
+            del desired["sources"]  # the change of the consumer reports the problem
         changes.append(_plan_stream(desired, _config(found[name]), topology))
         if name == LOG:
             changes += _plan_to_work(topology, source, has_work=found[WORK] is not None)
@@ -91,8 +91,8 @@ async def plan_streams(connection: Connection, topology: Topology) -> list[Chang
 
 
 async def plan_queue(connection: Connection, desired: Config) -> Change:
-    """The consumer of one queue, made as its service would."""
-    # Here, because a producer, which loads this module too, makes no consumer.
+    """Plans the consumer of one queue as its service would create it."""
+    # Imported here, because a producer loads this module and creates no consumer.
     from trellis_jobs.jetstream.work.consumer_setup import incompatible_settings, outdated_settings  # noqa: PLC0415
 
     name = f"{WORK}/{desired['name']}"
@@ -127,19 +127,19 @@ def _plan_stream(desired: Config, found: Config | None, topology: Topology) -> C
             Act.KEPT, name, (*_replica_hint(desired, found), *map(_setting_hint, unknown))
         )
     details = tuple(_explain(key, value, found.get(key)) for key, value in differing.items())
-    # What is found goes back as it came, so that settings this library does not know survive.
+    # Send all found settings back, so that those that this library does not know survive.
     body = {**found, **differing}
     return Change(Act.UPDATED, name, details, f"STREAM.UPDATE.{name}", body)
 
 
 def _plan_to_work(topology: Topology, found: WorkSource, *, has_work: bool) -> list[Change]:
-    """A work queue of a server before 2.14 reads the log without a consumer, and keeps to that."""
+    """A work queue that was created before 2.14 reads the log without a consumer, and is kept."""
     desired = topology.to_work()
     if desired is None or found.is_direct:
         return []
     if found.consumer is None:
         if has_work and found.listens_at is None:
-            return []  # not made by this library: what is wrong is told of the stream
+            return []  # not created by this library: the change of the stream reports the problem
         if has_work:
             return [Change(Act.CREATED, work_source.NAME)]
         body = work_source.consumer_body(topology)
@@ -157,8 +157,11 @@ def _plan_to_work(topology: Topology, found: WorkSource, *, has_work: bool) -> l
 def _move_hint(found: WorkSource) -> tuple[str, ...]:
     if found.delivers_to != FIXED_DELIVERY:
         return ()
-    apply = "`trellis-jobs infra apply` makes it random, when no older version of this library runs"
-    return (f"every service knows its deliver_subject and can slow down job starts: {apply}",)
+    return (
+        "every service knows its deliver_subject and can slow down job starts: "
+        "`trellis-jobs infra apply` makes it random; run it when no older version of this library "
+        "is in use",
+    )
 
 
 def _source_problem(found: WorkSource) -> tuple[str, ...]:
@@ -170,8 +173,8 @@ def _source_problem(found: WorkSource) -> tuple[str, ...]:
         return (f"no job starts: the source of {WORK} does not listen to it",)
     if found.delivers_to == FIXED_DELIVERY:
         return (
-            "deliver_subject should be random, is known to every service; older versions of this "
-            "library do not start any more afterwards",
+            "deliver_subject should be random, is known to every service; after the change older "
+            "versions of this library cannot start",
         )
     return ()
 
@@ -185,9 +188,9 @@ def _foreign_runtime_hint(name: str, found: Config) -> tuple[str, ...]:
     if name != WORK or not any(each["dest"] in subjects.WORK_WITHOUT_IDS for each in transforms):
         return ()
     return (
-        f"{WORK} was made by another Trellis runtime, whose work subjects have no job id. Both can "
-        f"share {WORK} only as this library makes it: stop all workers, let the other runtime not "
-        f"provision any more, delete {WORK} (every job stays in {LOG}), and run "
+        f"{WORK} was created by another Trellis runtime, whose work subjects have no job id. Both "
+        f"can share {WORK} only as this library creates it: stop all workers, disable provisioning "
+        f"in the other runtime, delete {WORK} (every job stays in {LOG}), and run "
         "`trellis-jobs infra apply`. See docs/operate/provisioning.md",
     )
 
@@ -207,14 +210,16 @@ def _same(key: str, desired: Any, found: Any, topology: Topology) -> bool:
     if key == "sources" and isinstance(found, list):
         return _relevant_parts(desired) == _relevant_parts(found)
     if key == "num_replicas" and topology.replicas is None:
-        return True  # growing stops publishes for seconds, shrinking loses safety: only when told
+        # Adding replicas stops publishes for seconds, and removing them loses safety, so both
+        # happen only on request.
+        return True
     if found is _MISSING:
-        return desired is False  # the server leaves false out
+        return desired is False  # the server omits false
     return bool(desired == found)
 
 
 def _relevant_parts(sources: list[Config]) -> list[tuple[str, list[Mapping[str, str]]]]:
-    """Plain sourcing that an older server began with is kept: changing it would replay jobs."""
+    """A source without a consumer, from an older server, is kept: a change would replay jobs."""
     return [(source["name"], source.get("subject_transforms") or []) for source in sources]
 
 
@@ -234,7 +239,9 @@ def _explain(key: str, desired: object, found: object) -> str:
     described = _describe(key, desired, found)
     if key not in _UNKNOWN_BEFORE:
         return described
-    return f"{described} (then no server older than {_UNKNOWN_BEFORE[key]} can hold the stream)"
+    return (
+        f"{described} (afterwards no server older than {_UNKNOWN_BEFORE[key]} can hold the stream)"
+    )
 
 
 def _describe(key: str, desired: object, found: object) -> str:

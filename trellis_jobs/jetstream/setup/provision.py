@@ -1,9 +1,9 @@
-"""Make the server match a topology: idempotent, safe to run from many services at once.
+"""Makes the server match a topology: idempotent, and safe to run from many services at once.
 
-What is missing is made, what is merely behind is brought up to date, and what would endanger
-running jobs (retention, subjects, sources, storage) is refused with an explanation. What is for an
-operator to decide (more replicas, settings that older servers do not know) is left as it is, and
-said. Everything is looked at before anything is changed, so a refusal leaves the server as it was.
+It creates what is missing, updates outdated settings, and refuses changes that would endanger
+running jobs (retention, subjects, sources, storage) with an explanation. It leaves decisions of an
+operator (more replicas, settings that older servers do not know) alone, and logs them. It reads
+everything before it changes anything, so that a refusal leaves the server unchanged.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from trellis_jobs.model.identity import JobAddress
 
 log = logging.getLogger(__name__)
 
-# Somebody else made the same thing in between; theirs is judged like any other.
+# Another process created the same object in between; the next plan compares it like any other.
 _CREATED_BY_ANOTHER: Final = frozenset(
     {api.STREAM_NAME_IN_USE, api.CONSUMER_EXISTS, api.CONSUMER_NAME_IN_USE}
 )
@@ -50,7 +50,7 @@ class ProvisionReport:
 
 
 async def provision(connection: Connection, topology: Topology) -> ProvisionReport:
-    """Look, then change what has to be; look again if somebody else was faster."""
+    """Plan and apply the changes; plan again if another process changed something meanwhile."""
     done: dict[str, Change] = {}
     for attempt in range(_ATTEMPTS):
         try:
@@ -61,23 +61,23 @@ async def provision(connection: Connection, topology: Topology) -> ProvisionRepo
                 raise
     for change in done.values():
         if change.act is Act.KEPT and change.details:
-            log.warning("%s could have more: %s", change.what, "; ".join(change.details))
+            log.warning("%s can be improved: %s", change.what, "; ".join(change.details))
     return ProvisionReport(list(done.values()))
 
 
 async def _apply_plan(connection: Connection, topology: Topology, done: dict[str, Change]) -> bool:
-    """False when the rest of the plan is out of date and has to be made again."""
+    """Returns False when the rest of the plan is out of date."""
     for change in await plan(connection, topology):
         await _apply(connection, change, topology)
         if change.act is not Act.KEPT or change.name not in done:
             done[change.name] = change
         if _changes_the_source(change):
-            return False  # the settings of the work queue are other ones now
+            return False  # the settings of the work queue have changed
     return True
 
 
 async def plan(connection: Connection, topology: Topology) -> list[Change]:
-    """What `provision` would do, in that order; only reads, and refuses what it would refuse."""
+    """Returns what `provision` would do, in order; only reads, and raises the same refusals."""
     planned = await plan_streams(connection, topology)
     for change in planned:
         if change.act is Act.REFUSED:
@@ -108,9 +108,10 @@ def _changes_the_source(change: Change) -> bool:
 
 
 async def _resume_source(connection: Connection, replicas: int) -> None:
-    """A stream that grows stops sourcing until it gets another leader, on every server version.
+    """Step the leader down: a stream that gets replicas stops sourcing until it has a new leader.
 
-    A server of its own has no leader to change, and a stream that shrinks goes on by itself.
+    All server versions do that. A single server has no leader to change, and a stream that loses
+    replicas continues by itself.
     """
     if replicas == 1:
         return
@@ -122,20 +123,22 @@ async def _resume_source(connection: Connection, replicas: int) -> None:
             return
         await asyncio.sleep(_POLL_INTERVAL)
     log.error(
-        "%s has not grown yet and may not source jobs: step its leader down when it has", WORK
+        "the new replicas of %s are not current yet, and it may not source jobs: step its leader "
+        "down when they are",
+        WORK,
     )
 
 
 async def require_log(connection: Connection, service: str) -> None:
-    """Fail unless the log is there, asking no more than what every service may: one read."""
-    any_job = JobAddress(service, "any", "any")  # whether there is one does not matter
+    """Raise unless the log exists, with one read that every service is permitted."""
+    any_job = JobAddress(service, "any", "any")  # it need not exist
     subject = subjects.lifecycle(any_job, EventKind.CREATED)
     for delay in _LEADER_ELECTION_DELAYS:
         try:
             await api.newest(connection, LOG, subject)
             return
         except (ConnectionLost, NotPermitted):
-            return  # nothing was learnt; whatever is wrong will show
+            return  # the state is unknown; a later request will fail if something is wrong
         except NoResponders:
             await asyncio.sleep(delay)
     raise InfrastructureMissing(f"stream {LOG} with direct access")

@@ -1,7 +1,7 @@
 """Consumers of the log and of the work queue that do not belong to the installation itself.
 
-A service may read its own jobs through consumers with names of its choice, and may not delete
-them. So it can leave many behind, or make ones that push: an operator has to see both.
+A service may read its own jobs through consumers with any name, and may not delete them. So it can
+leave many behind, or create push consumers: an operator must see both.
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ _ACTIVITY_FIELDS: Final = ("delivered", "ack_floor")
 
 @dataclass(frozen=True, slots=True)
 class Reader:
-    """`service`: whose jobs it reads. `deliver_subject`: where it pushes; None for a pull consumer.
+    """`service`: whose jobs it reads. `deliver_subject` is None for a pull consumer.
 
-    `is_durable`: somebody gave it a name to come back to. `unused_for`: since it was made, or
-    delivered anything; zero while somebody listens or waits for messages.
+    `unused_for`: the time since it was created or last delivered a message; zero while a client
+    is subscribed or waits for messages.
     """
 
     stream: str
@@ -48,7 +48,7 @@ class Reader:
 
 
 async def list_readers(connection: Connection) -> list[Reader]:
-    """All but `to-work` and the consumers of queues."""
+    """Returns all consumers except `to-work` and those of queues."""
     found = []
     for stream in _STREAMS:
         try:
@@ -62,12 +62,12 @@ async def list_readers(connection: Connection) -> list[Reader]:
 
 
 def push_consumers(readers: Iterable[Reader]) -> list[Reader]:
-    """Neither this library nor its commands make any."""
+    """Returns the push consumers; neither this library nor its commands create any."""
     return [each for each in readers if each.deliver_subject is not None]
 
 
 def count_by_service(readers: Iterable[Reader]) -> Counter[str]:
-    """How many readers of the log each service has."""
+    """Counts the readers of the log of each service."""
     return Counter(each.service for each in readers if each.stream == LOG)
 
 
@@ -85,7 +85,7 @@ def _read(stream: str, info: dict[str, Any]) -> Reader:
 
 
 def _unused_for(info: dict[str, Any]) -> timedelta:
-    """By the server's clock."""
+    """Measured by the server's clock."""
     if info.get("push_bound") or info.get("num_waiting"):
         return timedelta()
     used = [info["created"], *(info.get(each, {}).get("last_active") for each in _ACTIVITY_FIELDS)]
@@ -94,7 +94,7 @@ def _unused_for(info: dict[str, Any]) -> timedelta:
 
 
 async def delete_reader(connection: Connection, reader: Reader) -> None:
-    """One that is gone already is as good as deleted."""
+    """Delete a reader; it is no error if it is gone already."""
     try:
         await api.request(connection, f"CONSUMER.DELETE.{reader.stream}.{reader.name}")
     except RequestRefused as refusal:

@@ -1,4 +1,4 @@
-"""How full the streams and the storage behind them are, as far as the server tells."""
+"""How full the streams and their storage are, as far as the server reports it."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ STREAMS: Final = (LOG, WORK, ADVISORIES, KEYS)
 
 
 async def usages(connection: Connection) -> list[Usage]:
-    """Of everything that has a limit: the streams, and the account's share of the storage."""
+    """Returns the usage of everything with a limit: the streams, and the account's storage."""
     found = await asyncio.gather(
         _request_info(connection, "INFO"),
         *(_request_info(connection, f"STREAM.INFO.{stream}") for stream in STREAMS),
@@ -32,7 +32,7 @@ async def usages(connection: Connection) -> list[Usage]:
 
 
 async def _request_info(connection: Connection, call: str) -> Mapping[str, Any] | None:
-    """None: these credentials may not ask, or it is not there."""
+    """Returns None without the permission, or if the stream does not exist."""
     try:
         return await api.request(connection, call)
     except JobsError:
@@ -40,7 +40,7 @@ async def _request_info(connection: Connection, call: str) -> Mapping[str, Any] 
 
 
 def of_stream(info: Mapping[str, Any]) -> list[Usage]:
-    """Only where a full stream refuses messages: with `discard: old` it drops the oldest."""
+    """Only streams that refuse messages when full: with `discard: old` they drop the oldest."""
     config, state = info["config"], info["state"]
     if config.get("discard") != "new":
         return []
@@ -53,7 +53,7 @@ def of_stream(info: Mapping[str, Any]) -> list[Usage]:
 
 
 def of_account(info: Mapping[str, Any]) -> list[Usage]:
-    """An account may have limits per tier (R1, R3) instead of limits of its own."""
+    """An account may have limits per tier (R1, R3) instead of one limit."""
     tiers: Mapping[str, Any] = info.get("tiers") or {"": info}
     found: list[Usage] = []
     for name, tier in tiers.items():
@@ -75,7 +75,7 @@ def of_account(info: Mapping[str, Any]) -> list[Usage]:
 
 
 def of_server(report: Mapping[str, Any]) -> list[Usage]:
-    """From the server's JSZ report, which only the system account may ask for."""
+    """Reads the server's JSZ report, which only the system account may request."""
     config: Mapping[str, Any] = report.get("config") or {}
     return _limited(
         {

@@ -1,12 +1,12 @@
 """How the work queue reads the log: through the consumer `to-work` and the source of JOBS_WORK.
 
-The consumer delivers to a subject on which the source listens. Any service may aim push consumers
-at a subject that it knows and so slow down every job start, so the subject is random. Servers
-refuse to move a consumer while somebody listens to it, and a source does not notice that its
-subject was changed, so a move takes steps: remove the source, move the consumer, add the source.
+The consumer delivers to a subject on which the source listens. A service that knows the subject
+could point push consumers at it and so slow down every job start, so the subject is random. The
+server refuses to move a consumer that has a subscriber, and a source does not notice a changed
+subject, so a move takes three steps: remove the source, move the consumer, add the source.
 
-The position of the source is kept by the consumer. So a process that dies between two steps loses
-nothing: no job starts until the next provisioning takes the remaining steps.
+The consumer keeps the position of the source, so a process that dies between two steps loses no
+job: no job starts until the next provisioning takes the remaining steps.
 """
 
 from __future__ import annotations
@@ -40,25 +40,25 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-# What the server tells of a stream or consumer, or None when there is no such one.
+# The server's info about a stream or consumer, or None when it does not exist.
 Info = dict[str, Any] | None
 
 NAME: Final = f"{LOG}/{TO_WORK}"
 CREATE: Final = f"CONSUMER.CREATE.{LOG}.{TO_WORK}"
 STREAMS: Final = (LOG, WORK)
-# What makes the consumer another one; everything else is left as an operator set it.
+# The settings that must match; all others are left as an operator set them.
 ESSENTIAL: Final = ("ack_policy", "filter_subjects")
 _INFO: Final = f"CONSUMER.INFO.{LOG}.{TO_WORK}"
 _PAUSE: Final = f"CONSUMER.PAUSE.{LOG}.{TO_WORK}"
-# A source that was just added listens within 0.2 s; after a restart 2.15 takes 4 s.
+# A new source subscribes within 0.2 s; after a restart of the server (2.15) it takes 4 s.
 _BIND_TIMEOUT: Final = 6.0
-# The source confirms what it has stored at each heartbeat of the consumer, every second.
+# The source acknowledges what it has stored at each heartbeat of the consumer, every second.
 _DRAIN_TIMEOUT: Final = 3.0
 _POLL_INTERVAL: Final = 0.05
-# Longer than a move takes. It ends by itself if the process dies.
+# Longer than a move takes. The pause ends by itself if the process dies.
 _PAUSE_DURATION: Final = timedelta(seconds=10)
 _MAX_STEPS: Final = 20
-# Another process took a step in between: the state that it left is read again.
+# Another process took a step in between, so the state is read again.
 _CHANGED_BY_ANOTHER: Final = frozenset(
     {api.CONSUMER_NAME_IN_USE, api.CONSUMER_EXISTS, api.CONSUMER_NOT_FOUND}
 )
@@ -93,23 +93,23 @@ class WorkSource:
 
     @property
     def subject(self) -> str:
-        """The subject in force, or a new random one: services have no way to learn it."""
+        """The current subject, or a new random one that services cannot learn."""
         found = self.delivers_to or self.listens_at
         return found or delivery_subject(secrets.token_hex(16))
 
     @property
     def is_disconnected(self) -> bool:
-        """No job starts: nobody listens where the consumer delivers."""
+        """No job starts, because the source does not listen where the consumer delivers."""
         if self.consumer is None or self.is_direct:
             return False
         return self.listens_at != self.delivers_to
 
 
 def next_step(found: WorkSource, desired: Config, *, by_operator: bool) -> Step | None:
-    """The step that leads from any state nearer to a work queue that reads the log.
+    """Returns the next step towards a work queue that reads the log, or None if it does.
 
-    Only operators move the well-known subject, correct a consumer, and restart a source that does
-    not listen: older versions of this library refuse a subject that they do not know.
+    Only an operator may move the well-known subject, correct a consumer, or restart a source that
+    does not listen: older versions of this library refuse a subject that they do not know.
     """
     if found.consumer is None:
         return Step.CREATE
@@ -132,11 +132,11 @@ def _repair(consumer: Config, desired: Config) -> Step | None:
 
 
 def consumer_body(topology: Topology, *, skipped: int = 0) -> Config:
-    """The request that creates `to-work`.
+    """Returns the request that creates `to-work`.
 
-    Beside a work queue it starts at the first event, and the source skips what it has stored. The
-    source confirms nothing of what it skips, so that 1,000 skipped events would be the last ones
-    that it gets (2.14.6 and 2.15.1): as many may be unconfirmed as can be skipped.
+    If the work queue exists, the consumer starts at the first event, and the source skips what it
+    has stored. The source does not acknowledge skipped events, so after 1,000 of them the consumer
+    would stop (2.14.6 and 2.15.1). max_ack_pending must allow for all of them.
     """
     desired = topology.to_work() or {}
     max_ack_pending = desired["max_ack_pending"] + skipped
@@ -147,9 +147,9 @@ def consumer_body(topology: Topology, *, skipped: int = 0) -> Config:
 async def read_work_source(
     connection: Connection, topology: Topology, streams: Mapping[str, Info] | None = None
 ) -> WorkSource:
-    """`streams`: what the server has just told of them.
+    """Reads both ends; `streams` is info that the caller has just read.
 
-    For an operator a source that does not listen yet gets the time it needs.
+    For an operator it waits for a source that does not listen yet.
     """
     for _ in range(round(_BIND_TIMEOUT / _POLL_INTERVAL)):
         if streams is None:
@@ -182,7 +182,10 @@ def _read(consumer: Info, streams: Mapping[str, Info]) -> WorkSource:
 
 
 async def connect_work(connection: Connection, topology: Topology) -> None:
-    """Take one step after the other, whichever process began, until the log is read."""
+    """Take one step after the other until the work queue reads the log.
+
+    Another process may have taken the first steps.
+    """
     desired = topology.to_work() or {}
     for _ in range(_MAX_STEPS):
         found = await read_work_source(connection, topology)
@@ -200,7 +203,7 @@ async def connect_work(connection: Connection, topology: Topology) -> None:
                 raise
     raise InfrastructureMismatch(
         f"consumer {TO_WORK} of {LOG}",
-        ("it was changed by others again and again: run one `trellis-jobs infra apply` at a time",),
+        ("other processes keep changing it: run one `trellis-jobs infra apply` at a time",),
     )
 
 
@@ -228,9 +231,9 @@ async def _apply_step(
 
 
 async def _wait_until_acknowledged(connection: Connection) -> None:
-    """Stop the consumer for some seconds, so that no event is copied a second time.
+    """Pause the consumer for some seconds, so that no event is copied twice.
 
-    A second copy would do no harm: a worker that gets it finds the job started, and drops it.
+    A second copy is harmless: the worker that gets it sees that the job has started, and drops it.
     """
     info = await api.request(connection, _INFO)
     until = _server_time(info) + _PAUSE_DURATION
@@ -242,7 +245,7 @@ async def _wait_until_acknowledged(connection: Connection) -> None:
 
 
 async def _resume(connection: Connection) -> None:
-    """End the pause of a move; one that an operator asked for lasts longer and is kept."""
+    """End the pause of a move; an operator's pause lasts longer and is kept."""
     info = await api.request(connection, _INFO)
     remaining = timedelta(microseconds=int(info.get("pause_remaining") or 0) // 1000)
     if info.get("paused") and remaining <= _PAUSE_DURATION:

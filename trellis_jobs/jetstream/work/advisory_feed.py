@@ -1,4 +1,4 @@
-"""Advisories of the work queue, one by one, each until somebody says that it is dealt with."""
+"""Delivers the advisories of the work queue one by one, each until it is acknowledged."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _RETRY_LATER: Final = Nak(timedelta(seconds=10))
 
 @dataclass(frozen=True, slots=True)
 class Advisory:
-    """`stored_at` is the server's word; what it says of itself, anybody may have written."""
+    """`stored_at` comes from the server; a client may have forged the rest."""
 
     subject: str
     data: bytes
@@ -42,13 +42,13 @@ class Advisory:
 
 
 class AdvisoryFeed:
-    """All replicas share one durable consumer: each advisory goes to one of them at a time."""
+    """All admin runtimes share one durable consumer; each advisory goes to one at a time."""
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
 
     async def advisories(self) -> AsyncGenerator[Advisory, None]:
-        """Without end, and through any outage; one that is not answered comes again."""
+        """Yields advisories without end, also after outages; unacknowledged ones come again."""
         reading = resume_after_disconnect(
             self._connection, "advisories", self._from_the_consumer, retry_if_missing=lambda: False
         )

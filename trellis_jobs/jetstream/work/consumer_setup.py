@@ -1,4 +1,4 @@
-"""The durable consumer of one queue: created, or found compatible, by the service itself."""
+"""Creates the durable consumer of a queue, or checks that the existing one is compatible."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ _TUNABLE: Final = ("ack_wait", "max_deliver", "max_ack_pending")
 
 
 async def ensure_consumer(connection: Connection, desired: Config) -> Config:
-    """Create the consumer, or attach to a compatible one; returns the settings in force.
+    """Create the consumer, or attach to a compatible one; returns the effective settings.
 
-    Goes by the filtered create API only: no stream-info, no legacy subjects (seed 003).
-    Credentials that may not create attach to what an operator made, and leave it as it is.
+    It uses only the filtered create API, and neither stream info nor legacy subjects. Without
+    permission to create, it attaches to the operator's consumer and does not change it.
     """
     name, call = desired["name"], f"CONSUMER.CREATE.{WORK}.{desired['name']}"
     call = f"{call}.{desired['filter_subject']}"
@@ -64,16 +64,16 @@ def _warn_of_another_contract(desired: Config, found: Config) -> None:
     differences = conflicts(recorded, declared) if declared and recorded else []
     if differences:
         log.warning(
-            "the queue of consumer %s had another contract until now: %s. Workers that still have "
-            "it fail or put back jobs of this one, and the other way round. If no deploy changed "
-            "it, another service has the same name: give one of the two another name",
+            "the queue of consumer %s had another contract until now: %s. Workers with the old "
+            "contract fail or return jobs of the new one, and vice versa. If no deploy changed "
+            "the contract, another service has the same name: rename one of them",
             desired["name"],
             "; ".join(differences),
         )
 
 
 def _raise_unless_exists(name: str, refusal: RequestRefused) -> None:
-    """Raise what a refused create means, unless it only means that the consumer exists."""
+    """Raises the meaning of a refused create, unless the consumer just exists already."""
     if refusal.code == api.STREAM_NOT_FOUND:
         raise InfrastructureMissing(f"stream {WORK}") from refusal
     if refusal.code in api.OVERLAPPING_CONSUMER:
@@ -104,15 +104,15 @@ async def _create(connection: Connection, call: str, action: str, config: Config
 
 
 def incompatible_settings(desired: Config, found: Config) -> list[str]:
-    """What is not changed under running jobs, and must be as it should."""
+    """Returns settings that differ and must not be changed under running jobs."""
     return _differences(_MUST_MATCH, desired, found)
 
 
 def outdated_settings(desired: Config, found: Config) -> list[str]:
-    """What a start of the service brings up to date."""
+    """Returns settings that differ and that a start of the service updates."""
     recorded = found.get("metadata") or {}
     outdated_metadata = [
-        f"{key} is of another version"
+        f"{key} is from another version"
         for key, note in _declared_metadata(desired, found).items()
         if recorded.get(key) != note
     ]
@@ -120,13 +120,13 @@ def outdated_settings(desired: Config, found: Config) -> list[str]:
 
 
 def _updated(desired: Config, found: Config) -> Config:
-    """What is found goes back as it came, so that what others set survives."""
+    """Sends all found settings back, so that those set by others survive."""
     metadata = {**(found.get("metadata") or {}), **_declared_metadata(desired, found)}
     return {**found, **{key: desired[key] for key in _TUNABLE}, "metadata": metadata}
 
 
 def _declared_metadata(desired: Config, found: Config) -> dict[str, str]:
-    """What it should carry."""
+    """Returns the metadata that the consumer should have."""
     return standing_metadata(desired.get("metadata") or {}, found.get("metadata") or {})
 
 

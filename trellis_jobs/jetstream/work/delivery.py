@@ -1,4 +1,4 @@
-"""One delivery of a work message: what it says, and how it is answered."""
+"""One delivery of a work message: its content, and how it is acknowledged."""
 
 from __future__ import annotations
 
@@ -30,15 +30,15 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-# The server counts in nanoseconds, of which 64 bits hold 292 years. A job that is due still later
-# is put back once more when it comes.
+# The server counts nanoseconds in 64 bits, which hold 292 years. A job that is due later than this
+# maximum is delayed once more when it is redelivered.
 _MAX_DELAY: Final = timedelta(days=365)
 
 
 class Delivery:
-    """One delivery of a work message: the event that began the run, and the way to answer.
+    """One delivery of a work message, with the event that began the run.
 
-    `lease`: it is ours for so long from when it came.
+    `lease`: how long the delivery belongs to this worker, from its arrival on.
     """
 
     __slots__ = ("_connection", "_monotonic", "begun", "delivered", "head", "job", "lease", "reply")
@@ -62,9 +62,9 @@ class Delivery:
         self.head = head
 
     async def answer(self, answer: Answer) -> None:
-        """Tell JetStream. A lost answer means one more delivery, which finds the same log.
+        """Acknowledge to JetStream. A lost acknowledgement only causes one more delivery.
 
-        A late NAK is not sent: it would take the message from whoever has it now (design D7).
+        A late NAK is not sent: it would take the message from its current worker (design D7).
         """
         data = answer_bytes(answer)
         if data is None or (isinstance(answer, Nak) and self.lease.has_lapsed(self._monotonic())):
@@ -83,11 +83,11 @@ class Delivery:
 
     @property
     def is_connected(self) -> bool:
-        """Whether a server can be told anything right now."""
+        """Whether an acknowledgement can be sent right now."""
         return self._connection.is_connected
 
     async def renew(self) -> bool:
-        """Ask for another ack_wait; False when the connection is down."""
+        """Extend the lease by another ack_wait; returns False when disconnected."""
         if not self._connection.is_connected:
             return False
         try:
@@ -116,18 +116,18 @@ def answer_bytes(answer: Answer) -> bytes | None:
 def read_delivery(
     connection: Connection, message: Message, ack_wait: float, monotonic: Callable[[], float]
 ) -> Delivery | str:
-    """The delivery in a message that has just come, or why it is none."""
+    """Returns the delivery in a message, or the reason why it is invalid."""
     info, parsed = read_reply(message.reply), subjects.parse(message.subject)
     sequence = h.source_sequence(message.headers)
     if info is None or not isinstance(parsed, subjects.WorkSubject):
-        return "neither subject nor reply are those of a work message"
+        return "its subject or reply is not that of a work message"
     if sequence is None:
-        return "it does not say which event of the log it stems from"
+        return "it does not name the event of the log that it was copied from"
     entry = wire.decode(message.data, expected=parsed.job, sequence=sequence)
     if isinstance(entry, Undecodable):
         return entry.reason
     if not isinstance(entry.event, Begun) or entry.status is None:
-        return f"a {entry.event.kind} event begins no run"
+        return f"a {entry.event.kind} event does not begin a run"
     delivered = DeliveryRef(
         work_identity(info.stream_sequence, info.stored_ns), info.number, entry.status.run
     )

@@ -1,4 +1,4 @@
-"""The messages of the work queue one by one, for those who look after jobs but run none."""
+"""Single messages of the work queue, for maintenance."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 _SERVER_HEADER_PREFIX: Final = "nats-"
-# Subjects are told in pages: on one behind the last, only how many there are.
+# The server lists subjects in pages; a page behind the last one contains only their number.
 _OFFSET_BEYOND_ALL_SUBJECTS: Final = 2**31
 
 
 @dataclass(frozen=True, slots=True)
 class WorkMessage:
-    """A message that stands for one run of one job; `work` is its identity for good."""
+    """A message for one run of one job; `work` is its permanent identity."""
 
     job: JobAddress
     run: int
@@ -47,7 +47,7 @@ class WorkMessage:
 
 @dataclass(frozen=True, slots=True)
 class WorkExtent:
-    """`messages` are in the queue; `not_copied` in the log, and not yet copied into the queue."""
+    """`messages` are in the queue; `not_copied` are in the log but not yet in the queue."""
 
     messages: int
     not_copied: int = 0
@@ -55,7 +55,7 @@ class WorkExtent:
 
 @dataclass(frozen=True, slots=True)
 class InvalidWorkMessage:
-    """A message of the work queue from which nobody can tell what to run."""
+    """A message of the work queue that does not identify a job to run."""
 
     sequence: int
     stored_at: datetime
@@ -67,11 +67,11 @@ class WorkMessages:
         self._connection = connection
 
     async def exists(self, job: JobAddress) -> bool:
-        """Whether any message stands for the job, of whatever run."""
+        """Returns whether the queue has a message for any run of the job."""
         return await self.sequence_of(job) is not None
 
     async def sequence_of(self, job: JobAddress) -> int | None:
-        """Of the newest message that stands for the job, of whatever run."""
+        """Returns the sequence of the newest message for any run of the job."""
         found = await stored_message.newest(self._connection, WORK, subjects.work(job))
         return None if found is None else found.sequence
 
@@ -81,7 +81,7 @@ class WorkMessages:
         return WorkExtent(int(info["state"]["messages"]), sum(lags))
 
     async def count_jobs(self, subject: str) -> int:
-        """Jobs that messages under a subject stand for, told or not yet told to a worker."""
+        """Counts the jobs with a message under a subject, delivered or not."""
         query = {"subjects_filter": subject, "offset": _OFFSET_BEYOND_ALL_SUBJECTS}
         info = await api.request(self._connection, f"STREAM.INFO.{WORK}", query)
         return int(info.get("total", 0))
@@ -93,7 +93,7 @@ class WorkMessages:
     async def delivered(
         self, consumer: QueueConsumer, *, after: int, limit: int
     ) -> list[WorkMessage | InvalidWorkMessage]:
-        """Those that the consumer has delivered at least once and that are still there: a page."""
+        """Returns a page of the messages that the consumer has delivered and that still exist."""
         page: list[WorkMessage | InvalidWorkMessage] = []
         while len(page) < limit:
             found = await stored_message.next_from(
@@ -109,9 +109,9 @@ class WorkMessages:
         await stored_message.delete(self._connection, WORK, message.sequence)
 
     async def put_back(self, job: JobAddress, run: int) -> bool:
-        """Let the run begin once more from its first event; False: a message stands for the job.
+        """Enqueue the run again from its first event; returns False if the job has a message.
 
-        Guarded by the server, so that any number of processes may try (design D18).
+        The server guards the write, so that any number of processes may try (design D18).
         """
         first = await stored_message.at_sequence(self._connection, LOG, run)
         parsed = None if first is None else subjects.parse(first.subject)
@@ -122,8 +122,7 @@ class WorkMessages:
             or parsed.kind not in ENQUEUING
         ):
             log.error(
-                "job %s cannot be put back to work: the event that began its run, %s, is not in "
-                "the log",
+                "cannot enqueue job %s again: the first event of its run, %s, is not in the log",
                 job.job_id,
                 run,
                 extra={"job": job.job_id, "run": run},
@@ -138,7 +137,7 @@ class WorkMessages:
         return await self._publish(subjects.work(job), first.data, headers)
 
     async def _publish(self, subject: str, data: bytes, headers: dict[str, str]) -> bool:
-        """An answer that is lost, or "not now", leaves it to the next look."""
+        """Returns False when the server cannot store it now; the next maintenance pass retries."""
         try:
             message = await self._connection.request(
                 subject, data, headers=headers, timeout=api.TIMEOUT
@@ -161,7 +160,7 @@ def _read(stored: StoredMessage) -> WorkMessage | InvalidWorkMessage:
     if isinstance(entry, Undecodable):
         return InvalidWorkMessage(stored.sequence, stored.stored_at, entry.reason)
     if not isinstance(entry.event, Begun):
-        reason = f"a {entry.event.kind} event begins no run"
+        reason = f"a {entry.event.kind} event does not begin a run"
         return InvalidWorkMessage(stored.sequence, stored.stored_at, reason)
     identity = work_identity(stored.sequence, stored.stored_ns)
     return WorkMessage(parsed.job, run, entry.event, stored.sequence, identity, stored.stored_at)

@@ -1,4 +1,4 @@
-"""The work messages of one queue: asked for as there is room, received, counted."""
+"""Pulls the work messages of one queue, as many as the worker has free slots for."""
 
 from __future__ import annotations
 
@@ -34,17 +34,17 @@ _GONE_DESCRIPTIONS: Final = frozenset({"Consumer Deleted", "Stream Deleted"})
 
 @dataclass(slots=True)
 class _Pull:
-    """One request for deliveries, and how many of them may still come, by our books."""
+    """One pull request, and how many of its deliveries may still come by the client's count."""
 
     outstanding: int
     deadline: float
 
 
 class WorkPuller:
-    """Asks for exactly as many deliveries as it is told there is room for.
+    """Requests exactly as many deliveries as the worker has free slots.
 
-    `receive` gets each delivery, and None when a pull ended or nothing more is owed.
-    `is_gone`: somebody deleted the consumer, or the stream; `open` makes the consumer again.
+    `receive` gets each delivery, and None when a pull ended or no delivery is outstanding.
+    `is_gone`: the consumer or its stream was deleted; `open` creates the consumer again.
     """
 
     def __init__(
@@ -72,7 +72,7 @@ class WorkPuller:
         self._loop = asyncio.get_running_loop()
 
     async def open(self) -> None:
-        """Ensure the consumer; its ack_wait is the one in force, whoever set it."""
+        """Ensure that the consumer exists, and use the ack_wait that the server reports."""
         effective = await ensure_consumer(self._connection, self._config)
         self.is_gone = False
         self.ack_wait = timedelta(microseconds=effective["ack_wait"] / 1000)
@@ -80,11 +80,11 @@ class WorkPuller:
 
     @property
     def contract(self) -> str:
-        """The contract of this worker's queue, as the consumer should carry it."""
+        """The contract of this worker's queue, as the consumer's metadata should have it."""
         return str(self._config["metadata"][CONTRACT])
 
     async def recorded_contract(self) -> str | None:
-        """The one that the consumer carries: of the worker that started last."""
+        """Returns the contract in the consumer's metadata, from the worker that started last."""
         call = f"CONSUMER.INFO.{WORK}.{self._config['name']}"
         info = await api.request(self._connection, call)
         recorded: str | None = (info["config"].get("metadata") or {}).get(CONTRACT)
@@ -100,9 +100,9 @@ class WorkPuller:
             self._subscription = await self._connection.subscribe(subject, self._on_message)
 
     async def unsubscribe(self) -> None:
-        """Without a listener the server drops what was asked for, so nothing comes any more.
+        """Stop receiving: without a subscriber the server drops the pull requests.
 
-        What it had sent by then is still received, and can be handed back.
+        Deliveries in flight are still received, and can be returned.
         """
         subscription, self._subscription = self._subscription, None
         if subscription is not None:
@@ -110,7 +110,7 @@ class WorkPuller:
             self.forget_pulls()
 
     def request(self, count: int) -> None:
-        """For so many deliveries, unless that would take waiting."""
+        """Request `count` deliveries, unless the outbound buffer is full."""
         self._last_token += 1
         token = str(self._last_token)
         body = b'{"batch":%d,"expires":%d}' % (count, int(PULL_SECONDS * 1e9))
@@ -120,17 +120,17 @@ class WorkPuller:
             self.outstanding += count
 
     async def backlog(self) -> int:
-        """Messages nobody has been given yet."""
+        """Returns how many messages were never delivered."""
         info = await api.request(self._connection, f"CONSUMER.INFO.{WORK}.{self._config['name']}")
         return int(info["num_pending"])
 
     def forget_pulls(self) -> None:
-        """After a reconnect: the server has dropped what the old connection asked for."""
+        """Call this after a reconnect: the server has dropped the pulls of the old connection."""
         self._pulls.clear()
         self.outstanding = 0
 
     def forget_overdue_pulls(self) -> None:
-        """A pull that neither delivered nor ended in time was lost on the way."""
+        """Forget pulls that neither delivered nor ended in time: they got lost."""
         now = self._loop.time()
         for token in [token for token, pull in self._pulls.items() if pull.deadline <= now]:
             self._end_pull(token)
@@ -152,7 +152,7 @@ class WorkPuller:
             self._receive(None)
 
     def _end_pull(self, token: str, undelivered: int | None = None) -> None:
-        """What the server says of it counts, and not what is in our books."""
+        """The server's count of undelivered messages wins over the client's own count."""
         pull = self._pulls.pop(token, None)
         expected = 0 if pull is None else pull.outstanding
         self.outstanding -= expected
@@ -160,7 +160,7 @@ class WorkPuller:
             self._count_received(undelivered - expected)
 
     def _count_received(self, count: int) -> None:
-        """A delivery keeps its stored subject, so it names no pull: the oldest is taken for it."""
+        """A delivery does not name its pull, so it is counted for the oldest one."""
         while count and self._pulls:
             token, pull = next(iter(self._pulls.items()))
             received = min(count, pull.outstanding)
@@ -173,22 +173,22 @@ class WorkPuller:
     def _reject(self, message: Message, reason: str) -> None:
         self.malformed += 1
         log.warning(
-            "a work message on %s that is no job was dropped: %s",
+            "dropped an invalid work message on %s: %s",
             message.subject,
             reason,
             extra={"subject": message.subject, "reason": reason, "count": self.malformed},
         )
         answer = answer_bytes(Term(reason))
         if answer is not None and message.reply:
-            # Not sent: it comes once more, and is dropped then.
+            # If this cannot be sent, the message is redelivered and dropped then.
             self._connection.publish_nowait(message.reply, answer)
 
 
 def _is_gone_status(message: Message) -> bool:
-    """Nobody is there to be asked, or the server says so."""
+    """503 means that the consumer or its stream does not exist, or has no leader."""
     return message.status == "503" or message.headers.get("Description") in _GONE_DESCRIPTIONS
 
 
 def _is_too_many_pulls(message: Message) -> bool:
-    """Of pulls that wait (512 of a consumer): whoever asks again at once is told so at once."""
+    """The consumer has 512 waiting pulls; an immediate retry would be refused again."""
     return message.headers.get("Description", "").startswith("Exceeded MaxWaiting")

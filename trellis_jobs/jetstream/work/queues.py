@@ -1,4 +1,4 @@
-"""The queues that the server knows: their consumers, with what is in force and what they carry."""
+"""The queues that exist on the server: their consumers, settings and contracts."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from trellis_jobs.contract.features import Features
     from trellis_jobs.jetstream.client.connection import Connection
 
-# How far ahead a pause ends that is to end now: longer than a request takes.
+# To resume, a pause is set to end this far ahead: longer than a request takes.
 _RESUME_DELAYS: Final = tuple(timedelta(milliseconds=ms) for ms in (50, 250, 1000))
 
 
@@ -45,7 +45,7 @@ class ServerQueue:
         return f"{self.service}/{self.job_type}"
 
     def contract(self) -> JobType[Any, Any] | None:
-        """As its service has told it; raises DeclarationError where it cannot be read."""
+        """The contract that its service recorded; raises DeclarationError if it is unreadable."""
         return read_note(self._metadata, self.service, self.job_type)
 
     @property
@@ -54,11 +54,11 @@ class ServerQueue:
         return keys_bucket(self._metadata)
 
     def manifest_entry(self) -> dict[str, Any] | None:
-        """Its part of a manifest; raises DeclarationError where it cannot be read."""
+        """Its part of a manifest; raises DeclarationError if it is unreadable."""
         return told_entry(self._metadata, self.service, self.job_type)
 
     def settings_drift(self, declared: JobType[Any, Any], *, from_code: bool) -> list[str]:
-        """`from_code`: declared in code, so that what the server was told may be another."""
+        """`from_code`: `declared` comes from code, so the recorded contract may differ too."""
         desired = queue_consumer(self.service, declared)
         if not from_code:
             del desired["metadata"]
@@ -70,7 +70,7 @@ class ServerQueue:
 
 
 async def list_queues(connection: Connection) -> list[ServerQueue]:
-    """All of them, by name; what else consumes the work queue is left out."""
+    """Returns all queues by name, without other consumers of the work queue."""
     try:
         consumers = await QueueConsumers(connection).all()
     except RequestRefused as refusal:
@@ -82,15 +82,15 @@ async def list_queues(connection: Connection) -> list[ServerQueue]:
 
 
 async def find_queue(connection: Connection, service: str, job_type: str) -> ServerQueue | None:
-    """None when no worker of the queue was ever started."""
+    """Returns None when no worker of the queue was ever started."""
     consumer = await QueueConsumers(connection).of(service, job_type)
     queue = None if consumer is None else _read(consumer)
-    # a-b/c and a/b-c would have the same consumer.
+    # The queues a-b/c and a/b-c would have the same consumer name.
     return queue if queue and (queue.service, queue.job_type) == (service, job_type) else None
 
 
 async def oldest_pending(connection: Connection, queue: ServerQueue) -> datetime | None:
-    """When the first that nobody has been given yet came into the work queue."""
+    """Returns when the oldest message that was never delivered was stored."""
     if queue.consumer.pending == 0:
         return None
     work = subjects.work_of_type(queue.service, queue.job_type)
@@ -101,18 +101,18 @@ async def oldest_pending(connection: Connection, queue: ServerQueue) -> datetime
 async def pause(
     connection: Connection, features: Features, queue: ServerQueue, until: datetime
 ) -> None:
-    """No worker gets anything new until then; what runs goes on, and what is created waits."""
+    """Stop new deliveries until then; running jobs continue, and new jobs wait."""
     if not features.consumer_pause:
         raise ServerTooOld("pausing a queue", "2.11", features.version)
     await api.request(connection, _pause_call(queue), {"pause_until": until.isoformat()})
 
 
 async def resume(connection: Connection, features: Features, queue: ServerQueue) -> None:
-    """Ends a pause a moment from now, by the server's clock.
+    """Let the pause end a moment from now, by the server's clock.
 
-    A pause that is taken away leaves pulls that wait asleep until they expire; one that comes to
-    its end wakes them. If the end had passed before the request was handled, the moment is longer
-    the next time.
+    If a pause is removed, the server does not wake waiting pulls until they expire; when a pause
+    reaches its end, it does. If the end had passed before the server handled the request, the next
+    attempt uses a longer delay.
     """
     if not features.consumer_pause:
         raise ServerTooOld("pausing a queue", "2.11", features.version)
@@ -127,7 +127,7 @@ async def resume(connection: Connection, features: Features, queue: ServerQueue)
 
 
 async def note_pause(connection: Connection, queue: ServerQueue, reason: str, by: str) -> None:
-    """Kept with the consumer, for whoever asks why nothing runs."""
+    """Record reason and author in the consumer's metadata, for operators."""
     metadata = {**(queue.config.get("metadata") or {}), PAUSE_REASON: reason, PAUSED_BY: by}
     name, filtered = queue.config["name"], queue.config["filter_subject"]
     body = {
