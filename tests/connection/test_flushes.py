@@ -1,4 +1,4 @@
-"""A flush is answered after everything that was sent before it."""
+"""A flush ends after the server has read everything that was sent before it."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ async def test_a_flush_waits_for_a_socket_that_is_full(server: EmbeddedServer) -
             await asyncio.sleep(0)
         sent = bytearray()
         way.on_bytes(sent.extend)
-        # More than nats-py has room for: some wait for that, too.
+        # More than nats-py's queue holds, so some flushes wait for room in it.
         flushed = asyncio.gather(*(raw.connection.flush() for _ in range(1100)))
         with pytest.raises(TimeoutError):
             await asyncio.wait_for(asyncio.shield(flushed), 0.1)

@@ -1,4 +1,4 @@
-"""What cannot be sent at once is either waited for or not sent, as the sender chose."""
+"""With a full buffer or without a connection, a publish waits or is not sent, as chosen."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from tests.support.lab import probe
 from trellis_jobs.embedded import EmbeddedServer
 
 
-async def test_what_may_not_wait_is_sent_at_once_or_not_at_all(server: EmbeddedServer) -> None:
-    heard: list[bytes] = []
+async def test_publish_nowait_sends_at_once_or_not_at_all(server: EmbeddedServer) -> None:
+    received: list[bytes] = []
     async with (
         fault_proxy(server.url) as way,
         probe(way.url) as sender,
         probe(server.url) as listener,
     ):
-        await listener.connection.subscribe("news", lambda message: heard.append(message.data))
+        await listener.connection.subscribe("news", lambda message: received.append(message.data))
         await listener.connection.flush()
         assert sender.connection.publish_nowait("news", b"first")
-        await until(lambda: heard == [b"first"], "the first is heard")
+        await until(lambda: received == [b"first"], "the first arrives")
         way.refuse()
         await until(lambda: not sender.connection.is_connected, "the connection is lost")
         assert not sender.connection.publish_nowait("news", b"second")
@@ -28,4 +28,4 @@ async def test_what_may_not_wait_is_sent_at_once_or_not_at_all(server: EmbeddedS
         async with asyncio.timeout(20):
             await sender.connection.wait_until_connected()
         assert sender.connection.publish_nowait("news", b"third")
-        await until(lambda: heard == [b"first", b"third"], "the third is heard, the second never")
+        await until(lambda: received == [b"first", b"third"], "the third arrives, the second never")

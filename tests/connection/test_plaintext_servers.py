@@ -1,8 +1,8 @@
-"""A server that offers no TLS, where TLS is required, is sent nothing: no CONNECT, no credentials.
+"""Where TLS is required, a server without TLS gets nothing: no CONNECT, no credentials.
 
-nats-py uses TLS only if the server's INFO says `tls_required`. Before the check, a server whose
-INFO did not say so was sent the password and the signed nonce in clear text, whatever the address
-(`tls://`) and the TLS files said.
+nats-py uses TLS only if the server's INFO contains `tls_required`. Before the check, it sent the
+password and the signed nonce in clear text to a server without it, even with a `tls://` URL or TLS
+files.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ PLAIN_INFO: Final = {
 
 @dataclass
 class Front:
-    """Listens where clients connect: passes them on to a real server, or lies in its place."""
+    """A proxy that passes clients on to a real server, or imitates a server without TLS."""
 
     behind: int | None = None
     lies: bool = False
@@ -144,13 +144,13 @@ def tls_server(authority: trustme.CA, tmp_path: Path) -> Iterator[EmbeddedServer
 
 async def test_a_server_without_tls_gets_no_credentials(files: TlsFiles) -> None:
     async with front() as liar:
-        for access in (
+        for options in (
             ConnectOptions(servers=f"tls://ann:sesame@{liar.address}"),
             ConnectOptions(servers=f"nats://ann:sesame@{liar.address}", tls=files),
             ConnectOptions(servers=f"nats://ann:sesame@{liar.address},tls://127.0.0.1:1"),
         ):
             with pytest.raises(NotEncrypted, match="offers no TLS"):
-                await Connection.open(access, name="test", retry_connect=False)
+                await Connection.open(options, name="test", retry_connect=False)
         assert liar.met >= 3
         assert liar.heard == b""
 
@@ -166,43 +166,45 @@ async def test_a_server_that_drops_tls_later_gets_no_credentials(
     tls_server: EmbeddedServer, files: TlsFiles
 ) -> None:
     async with front(tls_server.port) as way:
-        access = ConnectOptions(servers=f"tls://ann:sesame@{way.address}", tls=files)
-        connection = await Connection.open(access, name="test")
+        options = ConnectOptions(servers=f"tls://ann:sesame@{way.address}", tls=files)
+        connection = await Connection.open(options, name="test")
         assert connection.is_encrypted
         way.lies = True
         way.cut()
-        await until(lambda: way.met >= 3, "it tried to reconnect, more than once")
+        await until(lambda: way.met >= 3, "the client tried to reconnect more than once")
         assert not connection.is_connected
         way.lies = False
-        await until(lambda: connection.is_connected, "it is back once the server encrypts again")
+        await until(
+            lambda: connection.is_connected, "the client reconnects once the server uses TLS again"
+        )
         assert connection.is_encrypted
         assert way.heard == b""
         await connection.close()
 
 
 @pytest.mark.parametrize("scheme", ["tls", "nats"])
-async def test_a_server_that_another_told_of_gets_no_credentials(
+async def test_a_discovered_server_without_tls_gets_no_credentials(
     tls_server: EmbeddedServer, files: TlsFiles, scheme: str
 ) -> None:
     async with front(tls_server.port) as way, front() as liar:
         way.tells_of = [liar.address]
-        access = ConnectOptions(servers=f"{scheme}://ann:sesame@{way.address}", tls=files)
-        connection = await Connection.open(access, name="test")
+        options = ConnectOptions(servers=f"{scheme}://ann:sesame@{way.address}", tls=files)
+        connection = await Connection.open(options, name="test")
         way.lies = True
         way.cut()
-        await until(lambda: liar.met >= 2, "the server that was told of was tried")
+        await until(lambda: liar.met >= 2, "the client tried the discovered server")
         assert liar.heard == way.heard == b""
         assert not connection.is_connected
         await connection.close()
 
 
-async def test_every_further_connection_of_a_worker_keeps_to_it(
+async def test_further_connections_of_a_worker_require_tls_too(
     tls_server: EmbeddedServer, files: TlsFiles
 ) -> None:
-    """The thread that renews leases opens its own."""
+    """The thread that renews leases opens a second connection."""
     async with front(tls_server.port) as way:
-        access = ConnectOptions(servers=f"tls://ann:sesame@{way.address}", tls=files)
-        connection = await Connection.open(access, name="test", timeout=1)
+        options = ConnectOptions(servers=f"tls://ann:sesame@{way.address}", tls=files)
+        connection = await Connection.open(options, name="test", timeout=1)
         way.lies = True
         with pytest.raises(NotEncrypted):
             await connection.open_another()
@@ -210,13 +212,13 @@ async def test_every_further_connection_of_a_worker_keeps_to_it(
         await connection.close()
 
 
-async def test_the_command_keeps_to_it(tmp_path: Path, files: TlsFiles) -> None:
+async def test_commands_require_tls_too(tmp_path: Path, files: TlsFiles) -> None:
     async with front() as liar:
-        for asked, env in (
+        for url, env in (
             (f"tls://ann:sesame@{liar.address}", {}),
             (f"nats://ann:sesame@{liar.address}", {"NATS_CA": files.ca or ""}),
         ):
-            with running(tmp_path, "jobs", "list", "--nats", asked, env=env) as command:
+            with running(tmp_path, "jobs", "list", "--nats", url, env=env) as command:
                 assert await command.until_exit() == 1
                 assert "offers no TLS" in command.said
                 assert "sesame" not in command.said
@@ -227,13 +229,13 @@ async def test_the_command_keeps_to_it(tmp_path: Path, files: TlsFiles) -> None:
 async def test_tls_can_come_before_everything_else(
     tls_server: EmbeddedServer, files: TlsFiles
 ) -> None:
-    """With `handshake_first` the server sends nothing until TLS is there."""
+    """With `handshake_first` the server sends nothing before the TLS handshake."""
     file = tls_server.store / "nats.conf"
     file.write_text(file.read_text().replace("tls {", "tls { handshake_first: true,"))
     os.kill(tls_server.pid, signal.SIGHUP)
-    access = ConnectOptions(servers=tls_server.url, tls=files, user="ann", password="sesame")  # noqa: S106
+    options = ConnectOptions(servers=tls_server.url, tls=files, user="ann", password="sesame")  # noqa: S106
     await until(partial(_sends_nothing, tls_server.port), "the server waits for TLS")
-    connection = await Connection.open(replace(access, tls_first=True), name="test")
+    connection = await Connection.open(replace(options, tls_first=True), name="test")
     assert connection.is_encrypted
     await connection.close()
 

@@ -1,4 +1,4 @@
-"""Whoever wants to know of a reconnect is told, until they no longer want to."""
+"""Reconnects: observers, log lines, and what a connection survives."""
 
 from __future__ import annotations
 
@@ -16,27 +16,29 @@ from trellis_jobs.embedded import EmbeddedServer
 from trellis_jobs.jetstream.client.connection import Connection
 
 
-async def test_who_asked_twice_and_took_one_back_is_told_once(server: EmbeddedServer) -> None:
-    told: list[str] = []
+async def test_an_observer_that_registered_twice_and_left_once_is_called_once(
+    server: EmbeddedServer,
+) -> None:
+    calls: list[str] = []
 
     def observe() -> None:
-        told.append("observer")
+        calls.append("observer")
 
     async with fault_proxy(server.url) as way, probe(way.url) as raw:
         forget = raw.connection.on_reconnect(observe)
         raw.connection.on_reconnect(observe)
-        raw.connection.on_reconnect(lambda: told.append("last"))
+        raw.connection.on_reconnect(lambda: calls.append("last"))
         forget()
         forget()
         way.cut()
-        await until(lambda: "last" in told, "the connection is back")
-        assert told == ["observer", "last"]
+        await until(lambda: "last" in calls, "the connection is back")
+        assert calls == ["observer", "last"]
 
 
 async def test_a_loss_is_one_line_of_the_log_and_so_is_its_end(
     server: EmbeddedServer, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """A loss was two lines with the same reason, for each connection."""
+    """Each connection used to log a disconnect twice, with the same reason."""
     async with probe(server.url) as raw:
         back = asyncio.Event()
         raw.connection.on_reconnect(back.set)
@@ -51,8 +53,8 @@ async def test_a_loss_is_one_line_of_the_log_and_so_is_its_end(
     assert found == f"reconnected to {server.url}"
 
 
-async def test_a_connection_that_was_thrown_out_comes_back_when_it_may() -> None:
-    """Its password changed on the server, and was changed back."""
+async def test_a_connection_reconnects_when_its_revoked_credentials_are_valid_again() -> None:
+    """The password changes on the server, and is changed back."""
     config = "authorization { users: [ { user: ann, password: one }, { user: bob, password: b } ] }"
     with EmbeddedServer.start(config=config) as server:
         file = server.store / "nats.conf"
@@ -64,14 +66,14 @@ async def test_a_connection_that_was_thrown_out_comes_back_when_it_may() -> None
 
         async with probe(server.url.replace("nats://", "nats://ann:one@")) as raw:
             configure(written.replace("password: one", "password: two"))
-            await until(lambda: not raw.connection.is_connected, "it is thrown out")
+            await until(lambda: not raw.connection.is_connected, "the server disconnects it")
             configure(written)
             await until(lambda: raw.connection.is_connected, "it is back")
             await raw.connection.flush()
             assert not raw.connection.is_closed
 
 
-async def test_a_flush_that_somebody_gave_up_costs_no_connection(server: EmbeddedServer) -> None:
+async def test_a_cancelled_flush_does_not_end_the_connection(server: EmbeddedServer) -> None:
     reconnects: list[str] = []
     async with fault_proxy(server.url) as way, probe(way.url) as raw:
         raw.connection.on_reconnect(lambda: reconnects.append("again"))
@@ -86,17 +88,17 @@ async def test_a_flush_that_somebody_gave_up_costs_no_connection(server: Embedde
         assert reconnects == []
 
 
-async def test_who_closes_while_the_connection_breaks_is_not_cancelled(
+async def test_closing_a_connection_while_it_breaks_does_not_cancel_the_caller(
     server: EmbeddedServer,
 ) -> None:
-    """The socket still has something to send, so its end takes a while."""
+    """The socket still has data to send, so closing it takes a while."""
     async with fault_proxy(server.url) as way:
         connection = await Connection.open(way.url, name="leaving")
         way.freeze()
         for _ in range(16):
             connection.publish_nowait("canary", bytes(1 << 19))
             await asyncio.sleep(0)
-        os.kill(server.pid, signal.SIGSTOP)  # it would hang up as well
+        os.kill(server.pid, signal.SIGSTOP)  # it would close the connection too
         try:
             way.hang_up()
             await until(lambda: not connection.is_connected, "the connection broke")

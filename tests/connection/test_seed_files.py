@@ -1,6 +1,6 @@
-"""Damaged files of keys are refused in words: which file, and what is wrong, but not its content.
+"""The error about a damaged seed file names the file and the problem, but not the content.
 
-A damaged seed ended every command with a traceback.
+A damaged seed used to end every command with a traceback.
 """
 
 from __future__ import annotations
@@ -40,8 +40,8 @@ def test_a_whole_seed_and_a_whole_file_are_accepted() -> None:
 
 @given(st.integers(0, len(SEED) - 1), st.sampled_from(b"ABCDEFGHIJKLMNOPQRSTUVWXYZ234567"))
 @example(len(SEED) - 1, ord("Z"))  # it decodes to the same bytes
-def test_one_wrong_character_is_noticed(place: int, letter: int) -> None:
-    changed = SEED[:place] + bytes([letter]) + SEED[place + 1 :]
+def test_one_wrong_character_is_noticed(position: int, letter: int) -> None:
+    changed = SEED[:position] + bytes([letter]) + SEED[position + 1 :]
     assert (seed_fault(changed) is None) == (changed == SEED)
 
 
@@ -66,7 +66,7 @@ def test_a_damaged_file_is_named_and_not_shown(
 
 
 @pytest.mark.parametrize("content", [SEED, b"a diary", CREDENTIALS % (b"no token", SEED)])
-def test_what_is_no_credentials_file_is_said(
+def test_the_error_says_that_a_file_is_not_a_credentials_file(
     server: EmbeddedServer, tmp_path: Path, content: bytes
 ) -> None:
     file = tmp_path / "damaged"

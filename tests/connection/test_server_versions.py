@@ -1,4 +1,4 @@
-"""What a server calls itself, and what it can do by that."""
+"""The version that a server announces, and the features it implies."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from trellis_jobs.jetstream.setup.features import level_of
 
 
 @pytest.mark.parametrize(
-    ("greeting", "version", "level"),
+    ("announced", "version", "level"),
     [
         ("2.10.29", "2.10.29", 0),
         ("2.11.0-dev", "2.11.0", LEVEL_2_11),
@@ -24,8 +24,8 @@ from trellis_jobs.jetstream.setup.features import level_of
         ("our own build", "unknown", 0),
     ],
 )
-def test_previews_and_own_builds_count_as_the_version_they_are_of(
-    greeting: str, version: str, level: int
+def test_previews_and_custom_builds_count_as_the_version_they_are_of(
+    announced: str, version: str, level: int
 ) -> None:
-    assert plain_version(ServerVersion(greeting)) == version
+    assert plain_version(ServerVersion(announced)) == version
     assert level_of(version) == level

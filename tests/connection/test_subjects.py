@@ -1,4 +1,4 @@
-"""No text from a stranger becomes a command to the server, even where nobody checked it before."""
+"""No text from outside becomes a protocol command, even if no earlier check refused it."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ async def publish(connection: Connection, subject: str) -> object:
     return None
 
 
-async def publish_now(connection: Connection, subject: str) -> object:
+async def publish_nowait(connection: Connection, subject: str) -> object:
     return connection.publish_nowait(subject, b"")
 
 
-async def ask(connection: Connection, subject: str) -> object:
+async def request(connection: Connection, subject: str) -> object:
     return await connection.request(subject, timeout=1)
 
 
@@ -33,9 +33,9 @@ async def subscribe(connection: Connection, subject: str) -> object:
     return await connection.subscribe(subject, lambda _: None)
 
 
-@pytest.mark.parametrize("use", [publish, publish_now, ask, subscribe])
+@pytest.mark.parametrize("use", [publish, publish_nowait, request, subscribe])
 @pytest.mark.parametrize("subject", SUBJECTS)
-async def test_a_subject_that_is_none_goes_nowhere(
+async def test_an_invalid_subject_is_never_sent(
     server: EmbeddedServer, use: Callable[[Connection, str], Awaitable[object]], subject: str
 ) -> None:
     connection = await Connection.open(server.url, name="test")

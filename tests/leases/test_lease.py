@@ -1,4 +1,4 @@
-"""When a delivery is renewed: often enough, and never once it may be another's."""
+"""Renewals of a delivery: often enough, and never after another worker may have it."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ async def test_leases_are_renewed_again_after_the_server_refused_the_connection_
 
 
 class EndingLoop(asyncio.SelectorEventLoop):
-    """Of a thread that ends right after somebody has seen that it has not."""
+    """The loop of a thread that ends right after a caller saw that it was still open."""
 
     seen_open = 0
 
@@ -70,7 +70,7 @@ class EndingLoop(asyncio.SelectorEventLoop):
         return super().is_closed() and self.seen_open < 0
 
 
-async def test_a_keeper_can_be_hurried_in_the_moment_in_which_its_thread_ends() -> None:
+async def test_waking_a_keeper_whose_thread_just_ended_raises_nothing() -> None:
     async def connect() -> Connection:
         raise InfrastructureMissing("a server")
 
@@ -82,7 +82,7 @@ async def test_a_keeper_can_be_hurried_in_the_moment_in_which_its_thread_ends() 
     ended.seen_open = 0
 
 
-class PulseThatFailsOnce:
+class HeartbeatsThatFailOnce:
     interval = 0.05
 
     def __init__(self) -> None:
@@ -97,13 +97,13 @@ class PulseThatFailsOnce:
 async def test_an_unexpected_error_does_not_end_the_thread_that_renews_leases(
     server: EmbeddedServer, caplog: pytest.LogCaptureFixture
 ) -> None:
-    pulse = PulseThatFailsOnce()
+    heartbeats = HeartbeatsThatFailOnce()
 
     async def connect() -> Connection:
         return await Connection.open(server.url, name="leases")
 
-    keeper = LeaseKeeper(connect, utc_now, time.monotonic, 0.1, pulse)
+    keeper = LeaseKeeper(connect, utc_now, time.monotonic, 0.1, heartbeats)
     keeper.start()
-    await until(lambda: pulse.beats > 1, "the thread goes on after the error")
+    await until(lambda: heartbeats.beats > 1, "the thread continues after the error")
     await keeper.stop()
     assert "renewing leases failed unexpectedly" in caplog.text

@@ -1,4 +1,4 @@
-"""A handler that blocks the event loop is named: in the log, in the metrics and in heartbeats."""
+"""A handler that blocks the event loop is named in the log, in the metrics and in heartbeats."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ async def test_a_block_is_logged_once_with_its_job_its_place_and_its_whole_lengt
             assert len(begun) == 1
             assert f"by {by}, at " in begun[0]
             assert re.search(r"tests/support/lab\.py:\d+ in _do$", begun[0])
-            # Below it the calls from the handler on, and none of those that led to the handler.
+            # The traceback below it starts at the handler, without the frames that called it.
             below = blocked.output.partition(begun[0])[2].splitlines()
             assert "in record" in below[1]
             assert any("in _do" in line for line in below[2:8])
@@ -39,4 +39,4 @@ async def test_a_block_is_logged_once_with_its_job_its_place_and_its_whole_lengt
                 beat = json.loads((await heartbeat(raw)).data)
                 return int(beat["loopBlockedMs"]) if "loopBlockedMs" in beat else None
 
-            assert await until(blocked_for, "a heartbeat tells of it") > 1_000
+            assert await until(blocked_for, "a heartbeat reports the block") > 1_000

@@ -1,6 +1,6 @@
 """Clocks that differ from the server's are measured and corrected.
 
-A worker ahead by two hours expired a job with an hour left, and nothing said so.
+A worker that was two hours ahead used to expire a job with an hour left, without any warning.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def seconds(number: float) -> timedelta:
 
 @asynccontextmanager
 async def with_clock(url: str, ahead: timedelta, *queues: str) -> AsyncIterator[Bench]:
-    """A service on a machine whose clock is wrong; without queues it only creates jobs."""
+    """Runs a service on a machine with a wrong clock; without queues it only creates jobs."""
     made = bench()
     made.service._runtime.environment = Environment(now=lambda: utc_now() + ahead)
     async with made.service.connect(url, workers=Workers(queues=queues) if queues else False):
@@ -73,7 +73,7 @@ async def test_deadlines_and_delays_are_by_the_servers_time(
 
 
 async def test_a_producer_without_handlers_is_corrected_with_the_rights_of_a_service() -> None:
-    """It may not ask about streams, only about the consumers of its service."""
+    """It may not read the info of streams, only that of the consumers of its service."""
     denied = json.dumps({"deny": ["$JS.API.INFO", "$JS.API.STREAM.INFO.>"]})
     config = f"""authorization {{ users: [
         {{ user: owner, password: pw }}
@@ -91,14 +91,14 @@ async def test_a_producer_without_handlers_is_corrected_with_the_rights_of_a_ser
         assert abs(created.at - utc_now()) < timedelta(minutes=1)
 
 
-async def test_heartbeats_tell_and_operators_see_it(server: EmbeddedServer) -> None:
+async def test_heartbeats_report_the_offset_and_operators_see_it(server: EmbeddedServer) -> None:
     async with with_clock(server.url, HOURS, "work"), probe(server.url) as raw:
 
-        async def told() -> timedelta | None:
-            heard = await newest_heartbeats(raw.connection)
-            return heard[0].beat.clock_ahead if heard else None
+        async def reported() -> timedelta | None:
+            received = await newest_heartbeats(raw.connection)
+            return received[0].beat.clock_ahead if received else None
 
-        offset = await until(told, "the heartbeat has the offset")
+        offset = await until(reported, "the heartbeat has the offset")
         assert abs(offset - HOURS) < seconds(5)
         listed = await asyncio.to_thread(shell, "workers", "list", "--nats", server.url)
         assert "+2 h" in listed.out
@@ -146,7 +146,7 @@ async def test_a_clock_that_is_set_is_corrected_no_more(server: EmbeddedServer) 
         assert abs(clock.now() - utc_now()) < seconds(1)
 
 
-async def test_where_nothing_tells_the_time_the_own_clock_counts(server: EmbeddedServer) -> None:
+async def test_without_the_servers_time_the_machines_clock_is_used(server: EmbeddedServer) -> None:
     async with probe(server.url) as raw:  # there is no stream
         clock = CorrectedClock(lambda: utc_now() + HOURS, ["STREAM.INFO.JOBS"])
         await clock.measure(raw.connection)

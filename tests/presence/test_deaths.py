@@ -1,8 +1,8 @@
-"""Why an attempt was lost is decided by its worker's last heartbeat, not by chance.
+"""The last heartbeat of a worker decides why its attempt was lost, not chance.
 
 Before, three of six workers that were killed with -9 at the defaults were reported as
 `visibility_timeout` and three as `worker_death`: a heartbeat expired 30 s after it was sent, and
-the job came back 30 s after its last renewal, in whatever order.
+the job was redelivered 30 s after its last renewal, in either order.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ async def test_every_worker_that_is_killed_is_reported_as_dead(
 async def test_a_worker_that_is_frozen_until_its_job_is_taken_over_is_reported_as_dead(
     server: EmbeddedServer, tmp_path: Path
 ) -> None:
-    """It sends nothing, as a dead one does; when it wakes up, its attempt is lost."""
+    """Like a dead worker it sends nothing; when it continues, its attempt is lost."""
     async with producer(server.url) as jobs:
         ref = await jobs.work.create(Task(do="hang"))
         with worker_process(server.url, tmp_path, "work") as frozen:
@@ -94,7 +94,7 @@ async def test_a_worker_that_is_frozen_until_its_job_is_taken_over_is_reported_a
 async def test_a_worker_whose_heartbeats_come_while_its_lease_runs_out_is_not_reported_as_dead(
     server: EmbeddedServer, tmp_path: Path
 ) -> None:
-    """Its heartbeats are sent here in its name: alive, and its job comes back all the same."""
+    """The test sends heartbeats in its name: it counts as alive while its job is redelivered."""
     async with producer(server.url) as jobs, probe(server.url) as raw:
         ref = await jobs.work.create(Task(do="hang"))
         with worker_process(server.url, tmp_path, "work") as lost:
@@ -119,7 +119,7 @@ async def keep_beating(raw: Probe, instance: str) -> None:
 async def test_a_worker_is_present_while_a_handler_blocks_its_event_loop(
     server: EmbeddedServer, tmp_path: Path
 ) -> None:
-    """Presence was sent from the event loop: a handler that blocked it made its worker vanish."""
+    """Heartbeats used to come from the event loop, so a blocking handler made the worker vanish."""
     async with producer(server.url) as jobs, probe(server.url) as raw:
         with worker_process(server.url, tmp_path, "work") as blocked:
             await blocked.until_ready()

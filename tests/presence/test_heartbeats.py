@@ -1,4 +1,4 @@
-"""Workers tell that they are here, and what is said about those that no longer do."""
+"""Workers send heartbeats, and workers that stop sending them count as dead."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def subject_of(message: Message) -> str:
     return (message.headers or {})["Nats-Subject"]
 
 
-async def test_a_worker_tells_for_each_queue_who_it_is(server: EmbeddedServer) -> None:
+async def test_a_worker_sends_a_heartbeat_for_each_queue(server: EmbeddedServer) -> None:
     async with worker(server.url, "work", "single"), probe(server.url) as raw:
         beats = [await heartbeat(raw, queue) for queue in ("work", "single")]
     bodies = [json.loads(beat.data) for beat in beats]
@@ -67,13 +67,13 @@ async def test_a_worker_tells_for_each_queue_who_it_is(server: EmbeddedServer) -
     assert abs(decoded.at - datetime.now(UTC)) < timedelta(seconds=20)
 
 
-async def test_a_heartbeat_removes_itself_after_half_a_minute(server: EmbeddedServer) -> None:
+async def test_a_heartbeat_expires_after_half_a_minute(server: EmbeddedServer) -> None:
     async with worker(server.url, "work"), probe(server.url) as raw:
         beat = await heartbeat(raw)
     assert (beat.headers or {})["Nats-TTL"] == "30s"
 
 
-async def test_each_connection_of_a_service_is_an_instance_of_its_own(
+async def test_each_connection_of_a_service_is_a_separate_instance(
     server: EmbeddedServer,
 ) -> None:
     made = bench()
@@ -93,12 +93,14 @@ async def test_each_connection_of_a_service_is_an_instance_of_its_own(
 
 @asynccontextmanager
 async def short_lived(raw: Probe) -> AsyncIterator[tuple[WorkerHost, Presence]]:
-    """A worker whose heartbeats come, and go, more than ten times as fast as usual."""
+    """Runs a worker whose heartbeats are sent, and expire, more than ten times as fast."""
     presence = Presence(raw.connection, raw.features, interval=SHORT)
     handlers = Handlers()
     handlers.register(LabJobs.contract.queues["work"], bench().handle, "the lab's")
-    doors = HostDependencies(raw.connection, raw.events, presence, Telemetry(), Environment())
-    host = WorkerHost("lab", list(handlers), doors)
+    dependencies = HostDependencies(
+        raw.connection, raw.events, presence, Telemetry(), Environment()
+    )
+    host = WorkerHost("lab", list(handlers), dependencies)
     await host.start()
     try:
         yield host, presence
@@ -125,17 +127,17 @@ async def test_a_worker_is_present_while_it_lives_and_gone_soon_after(
             async def is_there() -> bool:
                 return await death(presence, host.instance) is None
 
-            await until(is_there, "a later one is there, as soon as the machine has time for it")
+            await until(is_there, "a later heartbeat is in the log")
         await until(lambda: death(presence, host.instance))
 
         async def none_is_left() -> bool:
             return await newest(raw, OF_WORK) is None
 
-        await until(none_is_left, "the last heartbeat too has removed itself")
+        await until(none_is_left, "the last heartbeat has expired too")
         assert await death(presence, host.instance) == "died: the log holds no heartbeat of it"
 
 
-async def test_a_worker_that_stops_takes_its_leave(server: EmbeddedServer) -> None:
+async def test_a_worker_that_stops_sends_a_last_heartbeat(server: EmbeddedServer) -> None:
     async with probe_of_a_stopped_worker(server.url) as (raw, instance):
         last = await newest(raw, OF_WORK)
         assert last is not None
@@ -149,7 +151,7 @@ async def test_a_worker_that_stops_takes_its_leave(server: EmbeddedServer) -> No
 
 @asynccontextmanager
 async def probe_of_a_stopped_worker(url: str) -> AsyncIterator[tuple[Probe, str]]:
-    """With the heartbeats that it sent still in the log."""
+    """The heartbeats of the stopped worker are still in the log."""
     async with producer(url), probe(url) as raw:
         async with worker(url, "work"):
             instance = subject_of(await heartbeat(raw)).split(".")[5]

@@ -1,7 +1,7 @@
 """Pull requests to a consumer, and the rule by which a pull ends.
 
 The server ends a pull with a status message, which has no reply subject. The statuses are the same
-on 2.10 to 2.15 (`tests/log/test_pulling.py`):
+on 2.10 to 2.15 (`tests.log.test_pull_consumer.py`):
 
     404, 408                            nothing more for now                   End.NOTHING_MORE
     409 Batch Completed, … MaxBytes     a bound of the pull is reached         End.FULL

@@ -1,4 +1,4 @@
-"""A delivery is ours for ack_wait from when it came, not from when somebody got round to it."""
+"""The lease of a delivery lasts ack_wait from its arrival, not from when a worker starts on it."""
 
 from __future__ import annotations
 
@@ -42,6 +42,6 @@ async def test_a_worker_whose_start_was_confirmed_too_late_asks_whether_the_job_
         async with worker(server.url, "work") as other:
             await other.until_running(ref)
             way.thaw()
-            await until(lambda: late.cancelled == [ref.id], "the late one is told to stop")
+            await until(lambda: late.cancelled == [ref.id], "the late worker stops its handler")
             other.go.set()
             assert (await ref.wait(timeout=20)).tries == 2

@@ -1,4 +1,4 @@
-"""Messages take a way past nats-py, and arrive in the order of the socket with all the rest."""
+"""The fast client bypasses nats-py for messages, and keeps their order with all other lines."""
 
 from __future__ import annotations
 
@@ -23,31 +23,31 @@ from trellis_jobs.jetstream.client.message import Message
 MESSAGES = 100
 
 
-class Heard:
-    """What a client is told, in the order in which it is; it takes a while over some of it."""
+class RecordingClient:
+    """Records what the parser passes on, in order; some of its methods yield to the loop."""
 
     def __init__(self) -> None:
-        self.told: list[bytes] = []
+        self.received: list[bytes] = []
         self.receivers = {1: self._receive}
 
     def _receive(self, message: Message) -> None:
-        self.told.append(message.data)
+        self.received.append(message.data)
 
     async def _process_ping(self) -> None:
         await asyncio.sleep(0)
-        self.told.append(b"PING")
+        self.received.append(b"PING")
         await asyncio.sleep(0)
 
     async def _process_pong(self) -> None:
-        self.told.append(b"PONG")
+        self.received.append(b"PONG")
 
     async def _process_info(self, _: object) -> None:
         await asyncio.sleep(0)
-        self.told.append(b"INFO")
+        self.received.append(b"INFO")
 
 
 def line(chance: random.Random, number: int) -> tuple[bytes, bytes]:
-    """One thing that a server says, and what the client is told then."""
+    """Returns one protocol line of a server, and what the client should receive."""
     data = b"%d" % number + b"\r\nPING\r\n" * chance.randrange(3)
     block = b"NATS/1.0\r\n\r\n"
     sizes = b"%d %d" % (len(block), len(block) + len(data))
@@ -58,11 +58,13 @@ def line(chance: random.Random, number: int) -> tuple[bytes, bytes]:
     return chance.choice(messages if chance.random() < 0.7 else others)
 
 
-async def parse_what_comes(said: bytes, chance: random.Random, heard: Heard) -> FastParser:
-    """In pieces, some of which were there before; nats-py reads its part when it gets to it."""
+async def parse_in_pieces(
+    sent: bytes, chance: random.Random, client: RecordingClient
+) -> FastParser:
+    """Some bytes are unread before the parser starts; nats-py reads its part concurrently."""
     early = chance.choice((0, 0, chance.randrange(20)))
-    unread, coming = bytearray(said[:early]), bytearray(said[early:])
-    parser = FastParser(heard, unparsed=len(unread))
+    unread, coming = bytearray(sent[:early]), bytearray(sent[early:])
+    parser = FastParser(client, unparsed=len(unread))
 
     async def read_on() -> None:
         while coming or unread:
@@ -88,10 +90,10 @@ def cut(buffer: bytearray, size: int) -> bytes:
 @settings(max_examples=300, derandomize=True)
 @forall(chance=st.randoms(use_true_random=True))
 async def test_nothing_overtakes_however_a_socket_cuts_it(chance: random.Random) -> None:
-    heard = Heard()
+    client = RecordingClient()
     lines = [line(chance, number) for number in range(chance.randrange(1, 30))]
-    parser = await parse_what_comes(b"".join(said for said, _ in lines), chance, heard)
-    assert heard.told == [told for _, told in lines]
+    parser = await parse_in_pieces(b"".join(sent for sent, _ in lines), chance, client)
+    assert client.received == [expected for _, expected in lines]
     assert parser._unparsed == 0
 
 
@@ -101,39 +103,41 @@ def protocol_of(connection: Connection) -> object:
     return writer.transport.get_protocol()
 
 
-async def hears_all(connection: Connection) -> bool:
-    """In order, with flushes between, of which nats-py has to read the answers."""
-    heard: list[int] = []
-    await connection.subscribe("news", lambda message: heard.append(len(message.data)))
+async def receives_all(connection: Connection) -> bool:
+    """Checks the order, with flushes in between, whose replies nats-py must read."""
+    received: list[int] = []
+    await connection.subscribe("news", lambda message: received.append(len(message.data)))
     for number in range(MESSAGES):
         await connection.publish("news", bytes(number * 100))
         if number % 30 == 0:
             await connection.flush()
     await connection.flush()
-    return heard == [number * 100 for number in range(MESSAGES)]
+    return received == [number * 100 for number in range(MESSAGES)]
 
 
-async def test_every_socket_has_the_shortcut_and_keeps_it(server: EmbeddedServer) -> None:
+async def test_every_socket_uses_the_fast_protocol_also_after_a_reconnect(
+    server: EmbeddedServer,
+) -> None:
     back = asyncio.Event()
     async with fault_proxy(server.url) as way, probe(way.url) as raw:
         raw.connection.on_reconnect(back.set)
         first = protocol_of(raw.connection)
-        assert await hears_all(raw.connection)
+        assert await receives_all(raw.connection)
         way.cut()
         await until(back.is_set, "the connection is back")
         second = protocol_of(raw.connection)
         assert isinstance(first, _FastProtocol)
         assert isinstance(second, _FastProtocol)
         assert first is not second
-        assert await hears_all(raw.connection)
+        assert await receives_all(raw.connection)
         parser = second._parser
-        await until(lambda: parser._unparsed == 0, "nats-py has read what was its own")
+        await until(lambda: parser._unparsed == 0, "nats-py has parsed its part")
 
 
-async def test_where_nobody_tells_what_is_unread_everything_goes_the_ordinary_way(
+async def test_without_access_to_the_read_buffer_nats_py_parses_everything(
     server: EmbeddedServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(fast_client, "_READ_BUFFER", "renamed")
     async with probe(server.url) as raw:
         assert not isinstance(protocol_of(raw.connection), _FastProtocol)
-        assert await hears_all(raw.connection)
+        assert await receives_all(raw.connection)

@@ -1,4 +1,4 @@
-"""Every way a server lets people in, on real servers that ask for it."""
+"""Every way to authenticate, on real servers that require it."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def authority() -> trustme.CA:
 
 @pytest.fixture
 def tls_server(authority: trustme.CA, tmp_path: Path) -> Iterator[EmbeddedServer]:
-    """Shows a certificate, and wants to see one."""
+    """Has a certificate, and requires one of the client."""
     own = authority.issue_cert("127.0.0.1")
     own.private_key_and_cert_chain_pem.write_to_path(tmp_path / "server.pem")
     authority.cert_pem.write_to_path(tmp_path / "ca.pem")
@@ -61,7 +61,7 @@ def client_files(authority: trustme.CA, tmp_path: Path) -> TlsFiles:
     return TlsFiles(ca=str(tmp_path / "authority.pem"), certificate=str(tmp_path / "client.pem"))
 
 
-async def test_a_service_works_over_tls_with_a_certificate_of_its_own(
+async def test_a_service_works_over_tls_with_a_client_certificate(
     tls_server: EmbeddedServer, client_files: TlsFiles
 ) -> None:
     demo = Service(DemoJobs)
@@ -69,8 +69,8 @@ async def test_a_service_works_over_tls_with_a_certificate_of_its_own(
     @demo.jobs.send_email.handle
     async def send(_: object) -> None: ...
 
-    access = ConnectOptions(servers=tls_server.url.replace("nats:", "tls:"), tls=client_files)
-    async with demo.connect(access):
+    options = ConnectOptions(servers=tls_server.url.replace("nats:", "tls:"), tls=client_files)
+    async with demo.connect(options):
         ref = await demo.jobs.send_email.create(MAIL)
         await ref.wait(timeout=10)
 
@@ -87,7 +87,7 @@ async def test_a_command_over_tls_says_nothing_about_tls(
     assert (applied.code, applied.err) == (0, "")
 
 
-async def test_a_server_that_nobody_vouches_for_is_not_talked_to(
+async def test_a_server_with_an_unknown_certificate_authority_is_refused(
     tls_server: EmbeddedServer, client_files: TlsFiles
 ) -> None:
     unknown = TlsFiles(certificate=client_files.certificate)
@@ -107,40 +107,45 @@ async def test_a_worker_does_not_wait_for_a_certificate_that_cannot_be_verified(
             pass
 
 
-async def test_an_nkey_opens_the_door_and_another_does_not(tmp_path: Path) -> None:
+async def test_only_the_right_nkey_is_accepted(tmp_path: Path) -> None:
     seed, public = _new_user()
     _, other = _new_user()
     (tmp_path / "user.nk").write_bytes(seed)
-    access_file = str(tmp_path / "user.nk")
-    for known, lets_in in ((public, True), (other, False)):
+    seed_file = str(tmp_path / "user.nk")
+    for known, is_accepted in ((public, True), (other, False)):
         config = f'authorization {{ users: [ {{ nkey: "{known}" }} ] }}'
         with EmbeddedServer.start(config=config) as server:
-            access = ConnectOptions(servers=server.url, nkey=access_file)
-            if lets_in:
-                connection = await Connection.open(access, name="test")
+            options = ConnectOptions(servers=server.url, nkey=seed_file)
+            if is_accepted:
+                connection = await Connection.open(options, name="test")
                 assert connection.is_connected
                 await connection.close()
             else:
                 with pytest.raises(CredentialsRefused):
-                    await Connection.open(access, name="test", retry_connect=False)
+                    await Connection.open(options, name="test", retry_connect=False)
 
 
 async def test_user_and_password_need_not_be_in_the_address() -> None:
     config = 'authorization { users: [ { user: "ann", password: "o/p?e#n,sesame" } ] }'
     with EmbeddedServer.start(config=config) as server:
-        access = ConnectOptions(servers=server.url, user="ann", password="o/p?e#n,sesame")  # noqa: S106
-        connection = await Connection.open(access, name="test")
+        options = ConnectOptions(servers=server.url, user="ann", password="o/p?e#n,sesame")  # noqa: S106
+        connection = await Connection.open(options, name="test")
         assert connection.is_connected
         await connection.close()
-        assert "sesame" not in repr(access)
+        assert "sesame" not in repr(options)
 
 
-async def test_answers_come_to_the_inbox_that_was_asked_for() -> None:
+async def test_replies_come_to_the_configured_inbox() -> None:
     config = """authorization { users: [ { user: "a", password: "b", permissions: {
         publish: ["$JS.API.>", "trellis.>"], subscribe: ["_INBOX_a.>", "trellis.>"] } } ] }"""
     with EmbeddedServer.start(config=config) as server:
-        access = ConnectOptions(servers=server.url, user="a", password="b", inbox_prefix="_INBOX_a")  # noqa: S106
-        async with Service(DemoJobs).connect(access, workers=False) as demo:
+        options = ConnectOptions(
+            servers=server.url,
+            user="a",
+            password="b",  # noqa: S106
+            inbox_prefix="_INBOX_a",
+        )
+        async with Service(DemoJobs).connect(options, workers=False) as demo:
             await demo.jobs.send_email.create(MAIL)
 
 
@@ -153,10 +158,10 @@ def test_a_prefix_is_words_joined_by_dots(prefix: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("said", "inbox"), [(None, "_INBOX_demo"), ("_INBOX_other", "_INBOX_other")]
+    ("configured", "inbox"), [(None, "_INBOX_demo"), ("_INBOX_other", "_INBOX_other")]
 )
-async def test_a_service_is_answered_in_an_inbox_of_its_own_unless_it_says_another(
-    said: str | None, inbox: str
+async def test_a_service_has_its_own_inbox_unless_another_is_configured(
+    configured: str | None, inbox: str
 ) -> None:
     replies = set[str]()
     with EmbeddedServer.start() as server:
@@ -168,35 +173,35 @@ async def test_a_service_is_answered_in_an_inbox_of_its_own_unless_it_says_anoth
         @demo.jobs.send_email.handle
         async def send(_: object) -> None: ...
 
-        async with demo.connect(ConnectOptions(servers=server.url, inbox_prefix=said)):
+        async with demo.connect(ConnectOptions(servers=server.url, inbox_prefix=configured)):
             await (await demo.jobs.send_email.create(MAIL)).wait(timeout=10)
         await listening.close()
     assert {reply for reply in replies if reply.startswith("_INBOX")} == {inbox}
 
 
 @pytest.mark.parametrize(
-    "access",
+    "options",
     [
         ConnectOptions(servers="nats://127.0.0.1:1", credentials="/no/such.creds"),
         ConnectOptions(servers="nats://127.0.0.1:1", nkey="/no/such.nk"),
         ConnectOptions(servers="nats://127.0.0.1:1", tls=TlsFiles(ca="/no/such.pem")),
     ],
 )
-async def test_a_file_that_cannot_be_read_is_named(access: ConnectOptions) -> None:
+async def test_a_file_that_cannot_be_read_is_named(options: ConnectOptions) -> None:
     with pytest.raises(
         CredentialsUnusable, match=r"/no/such.* cannot be used to connect: .*No such"
     ):
-        await Connection.open(access, name="test")
+        await Connection.open(options, name="test")
 
 
-async def test_a_command_that_somebody_waits_for_does_not_insist() -> None:
-    """Without `insist` it ends long before its timeout, which would end this test as well."""
+async def test_without_retry_connect_an_unreachable_server_fails_before_the_timeout() -> None:
+    """Otherwise the test itself would time out."""
     with pytest.raises(InfrastructureError, match="no NATS server answers"):
         await Connection.open("nats://127.0.0.1:1", name="test", timeout=300, retry_connect=False)
 
 
-def test_the_environment_tells_what_the_commands_read() -> None:
-    told = {
+def test_options_can_be_read_from_the_environment() -> None:
+    variables = {
         "NATS_URL": "tls://a:1,tls://b:2",
         "NATS_CREDS": "",
         "NATS_NKEY": "user.nk",
@@ -204,7 +209,7 @@ def test_the_environment_tells_what_the_commands_read() -> None:
         "NATS_INBOX_PREFIX": "_INBOX_ann",
         "NATS_API_PREFIX": "$JS.PLATFORM.API",
     }
-    assert ConnectOptions.from_environment(told) == ConnectOptions(
+    assert ConnectOptions.from_environment(variables) == ConnectOptions(
         servers="tls://a:1,tls://b:2",
         nkey="user.nk",
         tls=TlsFiles(ca="ca.crt"),

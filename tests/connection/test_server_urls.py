@@ -1,4 +1,4 @@
-"""Where a server is: what is no address is said so, and no password is ever shown."""
+"""Server URLs: malformed ones are refused with a clear error, and no password is ever shown."""
 
 from __future__ import annotations
 
@@ -45,12 +45,12 @@ def test_an_address_is_shown_without_its_password(servers: str, shown: str) -> N
         "nats://a:secret#@127.0.0.1:1",
     ],
 )
-async def test_what_is_no_address_is_told_how_one_reads(servers: str) -> None:
+async def test_the_error_about_a_malformed_url_shows_a_valid_one(servers: str) -> None:
     with pytest.raises(Unreachable, match="a URL is nats://host:port") as refused:
         await Connection.open(servers, name="test", timeout=1)
     assert "secret" not in str(refused.value)
 
 
-async def test_addresses_that_cannot_be_used_together_are_refused_and_the_reason_said() -> None:
+async def test_urls_that_cannot_be_combined_are_refused_with_the_reason() -> None:
     with pytest.raises(Unreachable, match="mixing"):
         await Connection.open("nats://127.0.0.1:1,ws://127.0.0.1:1", name="test", timeout=1)
