@@ -18,8 +18,12 @@ from tests.chaos.notebook import Notebook
 from tests.crash_points.mill import QUEUES, MillJobs, mill
 from tests.keys.work_lab import Done, Errand
 from tests.support.facts import until
+from tests.support.lab import Probe, probe
 from trellis_jobs import Accepted, JobRef, Queue, Replaced, Service, Workers
+from trellis_jobs.contract.topology import LOG, TO_WORK, WORK, Config, Topology
 from trellis_jobs.errors import JobEnded, JobExists
+from trellis_jobs.jetstream.client import api
+from trellis_jobs.jetstream.setup.provision import provision
 from trellis_jobs.model.states import OVER
 
 OFTEN: Final = {
@@ -86,6 +90,60 @@ async def serve_as_provisioned(url: str, folder: Path) -> None:
 async def serve_and_forget(url: str, folder: Path) -> None:
     """Jobs leave as soon as they are over, and what is no event at once."""
     await _serve(config(url, folder, retention=AT_ONCE, archive=folder / ARCHIVE), folder)
+
+
+async def provision_as_operator(url: str, folder: Path) -> None:
+    """As `infra apply` does: it moves and repairs the source of the work queue."""
+    async with probe(url) as raw:
+        await provision(raw.connection, Topology(raw.features, by_operator=True))
+    (folder / "ready").touch()
+
+
+async def repair_the_source(url: str, folder: Path) -> None:
+    """One fault after the other, each as soon as the one before is repaired."""
+    async with probe(url) as raw:
+        topology = Topology(raw.features, by_operator=True)
+        await provision(raw.connection, topology)
+        for cause_fault in FAULTS:
+            await cause_fault(raw)
+            await provision(raw.connection, topology)
+    (folder / "ready").touch()
+
+
+async def have_another_filter(raw: Probe) -> None:
+    config = await _source_consumer(raw)
+    filtered = {"filter_subjects": config["filter_subjects"][:1]}
+    await _make_source_consumer(raw, "update", config | filtered)
+
+
+async def have_another_ack_policy(raw: Probe) -> None:
+    config = await _source_consumer(raw)
+    await have_no_consumer(raw)
+    kept = {key: config[key] for key in config if key != "max_ack_pending"}
+    await _make_source_consumer(raw, "create", kept | {"ack_policy": "none"})
+
+
+async def have_no_consumer(raw: Probe) -> None:
+    await api.request(raw.connection, f"CONSUMER.DELETE.{LOG}.{TO_WORK}")
+
+
+async def have_no_source(raw: Probe) -> None:
+    config = (await api.request(raw.connection, f"STREAM.INFO.{WORK}"))["config"]
+    await api.request(raw.connection, f"STREAM.UPDATE.{WORK}", config | {"sources": []})
+
+
+FAULTS: Final = (have_another_filter, have_another_ack_policy, have_no_consumer, have_no_source)
+
+
+async def _source_consumer(raw: Probe) -> Config:
+    info = await api.request(raw.connection, f"CONSUMER.INFO.{LOG}.{TO_WORK}")
+    config: Config = info["config"]
+    return config
+
+
+async def _make_source_consumer(raw: Probe, action: str, config: Config) -> None:
+    body = {"stream_name": LOG, "action": action, "config": config}
+    await api.request(raw.connection, f"CONSUMER.CREATE.{LOG}.{TO_WORK}", body)
 
 
 async def _serve(config: AdminConfig, folder: Path) -> None:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Coroutine, Mapping
 from typing import Any, Final
 
 from tests.crash_points import admin_scenarios as admin
+from tests.crash_points import source_scenarios as source
 from tests.crash_points import work_scenarios as work
 from tests.crash_points.stage import Stage
 
@@ -39,5 +40,7 @@ SCENARIOS: Final[Mapping[str, Scenario]] = {
         admin.unheard,
         admin.ordering,
         admin.forgetting,
+        source.moving_the_source,
+        source.repairing_the_source,
     )
 }

@@ -14,7 +14,6 @@ _PROVISION: Final = "trellis_jobs.jetstream.setup.provision"
 _RETENTION: Final = "jobs_admin.maintenance.retention.retention:Retention"
 _RECORDS: Final = "trellis_jobs.jetstream.control.records:ControlRecords"
 _PROJECTOR: Final = "jobs_admin.projection.projector:Projector"
-_SOURCE: Final = "trellis_jobs.jetstream.setup.work_source"
 
 # A reason, and the points that it is given for.
 NEVER: Final[Mapping[str, tuple[str, ...]]] = {
@@ -87,31 +86,6 @@ NEVER: Final[Mapping[str, tuple[str, ...]]] = {
         "jobs_admin.projection.ingest:Ingest.forget:read_job",
         f"{_RETENTION}._is_there:self._read",
         f"{_RETENTION}._left:self._histories.messages",
-    ),
-    "an operator moves or repairs the source of the work queue. No process is killed there: "
-    "tests/provisioning/test_work_source.py makes the states after three of the steps by hand": (
-        f"{_PROVISION}:_apply:work_source.connect_work",
-        f"{_SOURCE}:connect_work:read_work_source",
-        f"{_SOURCE}:connect_work:_apply_step",
-        f"{_SOURCE}:connect_work:_resume",
-        f"{_SOURCE}:read_work_source:api.find",
-        f"{_SOURCE}:read_work_source:asyncio.sleep",
-        f"{_SOURCE}:_apply_step:_wait_until_acknowledged",
-        f"{_SOURCE}:_apply_step:_set_sources",
-        f"{_SOURCE}:_apply_step:_set_sources#2",
-        f"{_SOURCE}:_apply_step:_update",
-        f"{_SOURCE}:_apply_step:_update#2",
-        f"{_SOURCE}:_apply_step:api.request",
-        f"{_SOURCE}:_apply_step:api.request#2",
-        f"{_SOURCE}:_update:api.request",
-        f"{_SOURCE}:_set_sources:api.request",
-        f"{_SOURCE}:_set_sources:api.request#2",
-        f"{_SOURCE}:_wait_until_acknowledged:api.request",
-        f"{_SOURCE}:_wait_until_acknowledged:api.request#2",
-        f"{_SOURCE}:_wait_until_acknowledged:api.request#3",
-        f"{_SOURCE}:_wait_until_acknowledged:asyncio.sleep",
-        f"{_SOURCE}:_resume:api.request",
-        f"{_SOURCE}:_resume:api.request#2",
     ),
     "a log that is full, or batches that are refused: nothing is stored meanwhile. What a death "
     "leaves, a reservation in a key or a lease, ends by itself": (

@@ -14,6 +14,7 @@ from typing import Any, Final
 
 import pytest
 
+from tests.crash_points.source_scenarios import install
 from tests.support.facts import until
 from tests.support.lab import Bench, Probe, Task, bench, probe, producer, worker
 from tests.support.servers import NEWEST, start_version
@@ -48,16 +49,6 @@ async def subjects(raw: Probe) -> tuple[str, str | None]:
     sources = (await work(raw))["config"].get("sources") or [{"consumer": {}}]
     delivers_to: str = (await consumer(raw))["config"]["deliver_subject"]
     return delivers_to, sources[0]["consumer"].get("deliver_subject")
-
-
-async def install(raw: Probe) -> None:
-    """As versions did that had a fixed subject."""
-    topology = Topology(raw.features)
-    await api.request(raw.connection, "STREAM.CREATE.JOBS", topology.log())
-    body = {"stream_name": "JOBS", "action": "create", "config": topology.to_work()}
-    await api.request(raw.connection, "CONSUMER.CREATE.JOBS.to-work", body)
-    await api.request(raw.connection, "STREAM.CREATE.JOBS_WORK", topology.work())
-    await until(lambda: listens(raw), "the source listens")
 
 
 async def listens(raw: Probe) -> bool:
