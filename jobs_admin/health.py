@@ -17,7 +17,7 @@ from trellis_jobs.contract.topology import LOG
 from trellis_jobs.environment import own_version
 from trellis_jobs.errors import JobsError
 from trellis_jobs.jetstream.client.stream_info import advisory_backlog, next_in_log, stream_size
-from trellis_jobs.jetstream.setup.storage_info import STREAMS, usages
+from trellis_jobs.jetstream.setup.storage_info import STREAMS, account_usages
 from trellis_jobs.model.usage import Level
 from trellis_jobs.wire.fields import add_present
 
@@ -155,6 +155,7 @@ class Health:
 
     async def _streams(self) -> Check:
         sizes = await asyncio.gather(*(stream_size(self.connection, each) for each in STREAMS))
+        usages = await account_usages(self.connection)
         listed = [
             {
                 "name": size.name,
@@ -169,12 +170,11 @@ class Health:
         ]
         missing = [name for name, size in zip(STREAMS, sizes, strict=True) if size is None]
         problems = [f"not there: {', '.join(missing)}"] if missing else []
-        problems += [
-            problem for size in sizes if size is not None for problem in size.replication.problems
-        ]
-        problems += [
-            str(usage) for usage in await usages(self.connection) if usage.level is not Level.FINE
-        ]
+        for size in sizes:
+            if size is not None:
+                problems += size.replication.problems
+                usages += size.usages
+        problems += [str(usage) for usage in usages if usage.level is not Level.FINE]
         facts: dict[str, Any] = {"streams": listed}
         if problems:
             facts["error"] = "; ".join(problems)

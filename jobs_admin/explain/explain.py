@@ -81,14 +81,15 @@ def _paused(job: Job, facts: Facts) -> Explanation | None:
     paused = facts.queue
     remaining = paused.pause_remaining
     until = None if remaining is None else facts.now + remaining
-    ends = f" until {clock(until)}" if until else ""
+    ends = f" until {clock(until)}" if until else " until an operator resumes it"
     by = f" by {paused.paused_by}" if paused.paused_by else ""
     reason = f": {paused.paused_because}" if paused.paused_because else ""
     told = {"pausedBy": paused.paused_by, "pauseReason": paused.paused_because}
     return Explanation(
         Because.QUEUE_PAUSED,
         f"The queue {queue_of(job)} is paused{by}{ends}{reason}.",
-        "the pause ends, or somebody resumes the queue",
+        f"{'the pause ends, or ' if until else ''}an operator resumes the queue: "
+        f"`trellis-jobs queues resume {queue_of(job)}`",
         since=job.updated_at,
         until=until,
         details={name: value for name, value in told.items() if value is not None},

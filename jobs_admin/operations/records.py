@@ -14,7 +14,7 @@ from trellis_jobs.jetstream.control.records import Record
 from trellis_jobs.model import subjects
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection
+    from collections.abc import Callable, Iterable
 
     from trellis_jobs.jetstream.control.records import ControlRecords
 
@@ -28,6 +28,10 @@ KEPT: Final = timedelta(days=7)
 class Stored:
     operation: Operation
     revision: int
+
+    @property
+    def subject(self) -> str:
+        return subjects.operation(self.operation.id)
 
 
 class OperationRecords:
@@ -44,11 +48,17 @@ class OperationRecords:
         record = await self._records.read(subjects.operation(operation_id))
         return None if record is None else _stored(record)
 
-    async def all(self, *, without: Collection[str] = ()) -> list[Stored]:
-        """The newest first; those in `without` (their ids) are not read."""
-        names = await self._records.subjects(subjects.ALL_OPERATIONS)
-        wanted = [name for name in names if name.rpartition(".")[2] not in without]
-        found = map(_stored, await self._records.read_all(wanted))
+    async def subjects(self) -> set[str]:
+        """Returns the subjects of all records."""
+        return set(await self._records.subjects(subjects.ALL_OPERATIONS))
+
+    async def all(self) -> list[Stored]:
+        """Returns every operation, the newest first."""
+        return await self.read_many(await self.subjects())
+
+    async def read_many(self, names: Iterable[str]) -> list[Stored]:
+        """Returns the operations under these subjects, the newest first."""
+        found = map(_stored, await self._records.read_all(list(names)))
         known = [stored for stored in found if stored is not None]
         return sorted(known, key=lambda stored: stored.operation.created_at, reverse=True)
 

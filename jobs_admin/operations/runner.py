@@ -73,14 +73,18 @@ class Runner:
 
     async def _look(self) -> None:
         try:
-            found = await self._tools.records.all(without=self._over)
+            listed = await self._tools.records.subjects()
+            # The records of finished operations expire: forget those that are gone.
+            self._over &= listed
+            self._seen = {each: seen for each, seen in self._seen.items() if each in listed}
+            found = await self._tools.records.read_many(listed - self._over)
         except (InfrastructureMissing, NotPermitted):
             return  # Whoever starts an operation is told.
         for stored in found:
             operation = stored.operation
             if operation.is_over:
-                self._over.add(operation.id)
-                self._seen.pop(operation.id, None)
+                self._over.add(stored.subject)
+                self._seen.pop(stored.subject, None)
             elif operation.id not in self._running and len(self._running) < AT_ONCE:
                 await self._try_to_claim(stored)
 
@@ -98,7 +102,7 @@ class Runner:
             self._running[written.operation.id] = task
 
     def _is_silent(self, stored: Stored) -> bool:
-        now, name = self._monotonic(), stored.operation.id
+        now, name = self._monotonic(), stored.subject
         revision, since = self._seen.get(name, (0, now))
         if revision != stored.revision:
             since = now

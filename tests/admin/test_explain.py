@@ -106,7 +106,8 @@ def test_who_paused_its_queue_and_why_is_told() -> None:
     noted = {"metadata": {PAUSE_REASON: "the bank is down", PAUSED_BY: "ann"}}
     found = why(queue=replace(QUEUE, is_paused=True, config=noted))
     assert found.sentence == (
-        "The queue documents/render-report is paused by ann: the bank is down."
+        "The queue documents/render-report is paused by ann until an operator resumes it: "
+        "the bank is down."
     )
     assert found.details == {"pausedBy": "ann", "pauseReason": "the bank is down"}
 

@@ -17,9 +17,9 @@ from jobs_admin.loops import Loop
 from tests.admin.admin_lab import AdminLab, daemon_at, stranger_at, time_passes
 from tests.support.facts import until
 from tests.support.fetch_servers import OLDER_VERSIONS
-from tests.support.lab import Task, producer
+from tests.support.lab import Task, probe, producer
 from tests.support.servers import server_binary
-from trellis_jobs.contract.topology import LOG
+from trellis_jobs.contract.topology import ADVISORIES, LOG
 from trellis_jobs.embedded import EmbeddedServer
 from trellis_jobs.jetstream.client import api
 
@@ -59,6 +59,19 @@ async def test_all_is_well(lab: AdminLab) -> None:
     [log, *others] = (await check(lab.client, "streams")).streams
     assert (log.name, log.messages, len(others)) == (LOG, 1, 3)
     assert log.bytes > 100
+
+
+async def test_each_stream_is_asked_for_once(lab: AdminLab) -> None:
+    """How full a stream is and how it is replicated were two requests for the same answer."""
+    asked: list[str] = []
+    async with probe(lab.url) as raw:
+        call = f"$JS.API.STREAM.INFO.{ADVISORIES}"
+        await raw.connection.subscribe(call, lambda message: asked.append(message.subject))
+        await raw.connection.flush()
+        await lab.client.health()
+        await raw.connection.request(call, b"")
+        await until(lambda: len(asked) > 1, "the request of the test itself was seen")
+    assert len(asked) == 2
 
 
 async def test_a_gap_at_the_end_of_the_log_is_no_lag(lab: AdminLab) -> None:

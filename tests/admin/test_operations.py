@@ -321,6 +321,26 @@ async def test_a_record_that_nobody_can_read_stops_no_daemon(lab: AdminLab) -> N
             await lab.client.get_operation("bad")
 
 
+async def test_a_daemon_forgets_operations_whose_records_have_expired(lab: AdminLab) -> None:
+    """It remembered every operation that had ever ended, for as long as it ran."""
+    async with dead_jobs(lab, 1) as raw:
+
+        async def one_operation() -> str:
+            return (await until_over(lab.client, await lab.client.operate(REPLAY))).id
+
+        expired = await one_operation()
+        await one_operation()  # The daemon has seen by now that the first one is over.
+        records = {"filter": subjects.operation(expired)}
+        await api.request(raw.connection, f"STREAM.PURGE.{CONTROL}", records)
+        await one_operation()  # And that its record is gone.
+        request = Request(
+            verb=REPLAY, filter=OperationFilter(), by="ann", reason=None, rate=None, total=0
+        )
+        again = moves.start(expired, request, 1, NOON)
+        await OperationRecords(ControlRecords(raw.connection, supports_ttl=True)).create(again)
+        assert (await until_over(lab.client, again)).state is OperationState.DONE
+
+
 async def test_what_was_taken_up_is_settled_once_and_what_moved_meanwhile_is_refused(
     server: EmbeddedServer, tmp_path: Path
 ) -> None:

@@ -162,6 +162,11 @@ def test_a_pause_without_an_end_lasts_until_it_is_resumed(there: Stage) -> None:
     ended = there.shell("queues", "pause", "lab/slow", "--reason", "for now", "--json")
     assert "pausedUntil" not in ended.json
     assert "paused until it is resumed: for now" in there.shell(*LIST).out
+    created = there.shell("jobs", "create", "lab/slow", "{}", "--json").json
+    why = there.shell("jobs", "explain", created["id"], "--json").json
+    assert "until an operator resumes it: for now" in why["sentence"]
+    assert "`trellis-jobs queues resume lab/slow`" in why["next"]
+    assert "until" not in why
     there.shell("queues", "resume", "lab/slow")
 
 
@@ -236,14 +241,14 @@ def stats(**states: int) -> StatsView:
     ("workers", "changes", "unattended"),
     [
         (None, {}, True),
-        (None, {"asking": 1}, False),
-        (None, {"unanswered": 1}, False),
+        (None, {"waiting_pulls": 1}, False),
+        (None, {"ack_pending": 1}, False),
         (None, {"pending": 0}, False),
-        (0, {"unanswered": 1}, True),
-        (0, {"pending": 0, "unanswered": 1}, True),
-        (0, {"asking": 1}, False),
+        (0, {"ack_pending": 1}, True),
+        (0, {"pending": 0, "ack_pending": 1}, True),
+        (0, {"waiting_pulls": 1}, False),
         (1, {}, True),
-        (1, {"unanswered": 1}, False),
+        (1, {"ack_pending": 1}, False),
         (0, {"is_paused": True}, False),
     ],
 )

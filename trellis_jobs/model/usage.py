@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import Final
+from typing import TYPE_CHECKING, Any, Final
 
 from trellis_jobs.model.values import Value
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 WARN_AT: Final = 0.80
 CRITICAL_AT: Final = 0.95
@@ -36,3 +39,12 @@ class Usage(Value, frozen=True):
 
     def __str__(self) -> str:
         return f"{self.what}: {self.share:.0%} used ({self.used:,} of {self.limit:,})"
+
+
+def limited(found: Mapping[str, tuple[Any, Any]]) -> list[Usage]:
+    """Makes usages of pairs of a used amount and its limit, leaving out those without a limit."""
+    return [
+        Usage(what, int(used), int(limit))
+        for what, (used, limit) in found.items()
+        if limit is not None and int(limit) > 0
+    ]

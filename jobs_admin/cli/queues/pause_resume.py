@@ -12,7 +12,6 @@ from jobs_admin.cli.connection import ConnectionOptions
 from jobs_admin.cli.durations import duration
 from jobs_admin.cli.queue_contract import known_queue
 from jobs_admin.cli.queue_names import QueueArgument, QueueName, queue_name
-from jobs_admin.cli.queues.rows import ENDLESS
 from jobs_admin.cli.render.counts import count
 from jobs_admin.cli.render.output import JsonOutput, Output, print_json, print_text, say
 from jobs_admin.cli.render.times import stamp
@@ -20,6 +19,7 @@ from jobs_admin.cli.run import run
 from trellis_jobs.errors import InfrastructureError
 from trellis_jobs.jetstream.setup.features import detect_features
 from trellis_jobs.jetstream.work import queues as on_server
+from trellis_jobs.jetstream.work.consumer_info import ENDLESS_PAUSE
 from trellis_jobs.model.durations import format_duration
 
 
@@ -35,7 +35,7 @@ def pause_queue(
     by: By = None,
 ) -> None:
     """Let no worker begin jobs of a queue; what runs goes on, and new jobs wait."""
-    length = ENDLESS if lasting is None else duration("--for", lasting)
+    length = ENDLESS_PAUSE if lasting is None else duration("--for", lasting)
     run(_pause(reach, queue_name(queue), length, (reason, person(by) or "operator"), output))
 
 
@@ -63,7 +63,7 @@ async def _pause(
     waiting = queue.consumer.pending
     if output.json:
         told = {"service": name.service, "type": name.job_type, "paused": True, "depth": waiting}
-        print_json(told if length is ENDLESS else {**told, "pausedUntil": stamp(until)})
+        print_json(told if length is ENDLESS_PAUSE else {**told, "pausedUntil": stamp(until)})
         return
     ends = _ends(length, until, output)
     out = count(queue.consumer.ack_pending)
@@ -71,7 +71,7 @@ async def _pause(
 
 
 def _ends(length: timedelta, until: datetime, output: Output) -> str:
-    if length is ENDLESS:
+    if length is ENDLESS_PAUSE:
         return "until it is resumed"
     return f"until {stamp(until)}" if output.absolute else f"for {format_duration(length)}"
 

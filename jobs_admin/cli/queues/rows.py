@@ -14,9 +14,6 @@ from trellis_jobs.errors import DeclarationError
 from trellis_jobs.jetstream.work.queues import ServerQueue
 
 _MILLISECOND: Final = timedelta(milliseconds=1)
-# A pause without an end is one of a hundred years to the server.
-ENDLESS: Final = timedelta(days=36_500)
-_NEARLY_ENDLESS: Final = ENDLESS / 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +70,7 @@ class QueueRow:
     def paused_until(self, now: datetime) -> datetime | None:
         """None if it is not paused, or without an end."""
         remaining = self.queue.consumer.pause_remaining if self.queue else None
-        return None if remaining is None or remaining > _NEARLY_ENDLESS else now + remaining
+        return None if remaining is None else now + remaining
 
     def to_json(self, now: datetime) -> dict[str, Any]:
         told: dict[str, Any] = {"service": self.service, "type": self.job_type}

@@ -9,13 +9,16 @@ from trellis_jobs.contract.topology import ADVISORIES, ADVISORY_CONSUMER, LOG
 from trellis_jobs.jetstream.client import api, stored_message
 from trellis_jobs.jetstream.client.replication import read_replication
 from trellis_jobs.model import subjects
+from trellis_jobs.model.usage import limited
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from datetime import datetime
 
     from trellis_jobs.jetstream.client.connection import Connection
     from trellis_jobs.jetstream.client.replication import Replication
     from trellis_jobs.jetstream.client.stored_message import StoredMessage
+    from trellis_jobs.model.usage import Usage
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +30,7 @@ class StreamSize:
     last_sequence: int
     consumers: int
     replication: Replication
+    usages: list[Usage]
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +53,21 @@ async def stream_size(connection: Connection, name: str) -> StreamSize | None:
         int(state["last_seq"]),
         int(state["consumer_count"]),
         read_replication(info),
+        of_stream(info),
+    )
+
+
+def of_stream(info: Mapping[str, Any]) -> list[Usage]:
+    """Only streams that refuse messages when full: with `discard: old` they drop the oldest."""
+    config, state = info["config"], info["state"]
+    if config.get("discard") != "new":
+        return []
+    name = config["name"]
+    return limited(
+        {
+            f"bytes of stream {name}": (state["bytes"], config.get("max_bytes")),
+            f"messages of stream {name}": (state["messages"], config.get("max_msgs")),
+        }
     )
 
 

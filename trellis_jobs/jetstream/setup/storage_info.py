@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any, Final
 from trellis_jobs.contract.topology import ADVISORIES, KEYS, LOG, WORK
 from trellis_jobs.errors import JobsError
 from trellis_jobs.jetstream.client import api
-from trellis_jobs.model.usage import Usage
+from trellis_jobs.jetstream.client.stream_info import of_stream
+from trellis_jobs.model.usage import Usage, limited
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -20,15 +21,19 @@ STREAMS: Final = (LOG, WORK, ADVISORIES, KEYS)
 
 async def usages(connection: Connection) -> list[Usage]:
     """Returns the usage of everything with a limit: the streams, and the account's storage."""
-    found = await asyncio.gather(
-        _request_info(connection, "INFO"),
-        *(_request_info(connection, f"STREAM.INFO.{stream}") for stream in STREAMS),
+    streams = await asyncio.gather(
+        *(_request_info(connection, f"STREAM.INFO.{stream}") for stream in STREAMS)
     )
-    account, *streams = found
-    listed = [] if account is None else of_account(account)
+    found = await account_usages(connection)
     for info in streams:
-        listed += [] if info is None else of_stream(info)
-    return listed
+        found += [] if info is None else of_stream(info)
+    return found
+
+
+async def account_usages(connection: Connection) -> list[Usage]:
+    """Returns the usage of the account's storage; empty without permission to ask for it."""
+    info = await _request_info(connection, "INFO")
+    return [] if info is None else of_account(info)
 
 
 async def _request_info(connection: Connection, call: str) -> Mapping[str, Any] | None:
@@ -39,19 +44,6 @@ async def _request_info(connection: Connection, call: str) -> Mapping[str, Any] 
         return None
 
 
-def of_stream(info: Mapping[str, Any]) -> list[Usage]:
-    """Only streams that refuse messages when full: with `discard: old` they drop the oldest."""
-    config, state = info["config"], info["state"]
-    if config.get("discard") != "new":
-        return []
-    name = config["name"]
-    limits = {
-        f"bytes of stream {name}": (state["bytes"], config.get("max_bytes")),
-        f"messages of stream {name}": (state["messages"], config.get("max_msgs")),
-    }
-    return _limited(limits)
-
-
 def of_account(info: Mapping[str, Any]) -> list[Usage]:
     """An account may have limits per tier (R1, R3) instead of one limit."""
     tiers: Mapping[str, Any] = info.get("tiers") or {"": info}
@@ -59,7 +51,7 @@ def of_account(info: Mapping[str, Any]) -> list[Usage]:
     for name, tier in tiers.items():
         of_tier = f" ({name})" if name else ""
         limits = tier.get("limits") or {}
-        found += _limited(
+        found += limited(
             {
                 f"JetStream storage of the account{of_tier}": (
                     tier.get("storage", 0),
@@ -77,7 +69,7 @@ def of_account(info: Mapping[str, Any]) -> list[Usage]:
 def of_server(report: Mapping[str, Any]) -> list[Usage]:
     """Reads the server's JSZ report, which only the system account may request."""
     config: Mapping[str, Any] = report.get("config") or {}
-    return _limited(
+    return limited(
         {
             "JetStream storage of the server": (
                 report.get("storage", 0),
@@ -86,11 +78,3 @@ def of_server(report: Mapping[str, Any]) -> list[Usage]:
             "JetStream memory of the server": (report.get("memory", 0), config.get("max_memory")),
         }
     )
-
-
-def _limited(found: Mapping[str, tuple[Any, Any]]) -> list[Usage]:
-    return [
-        Usage(what, int(used), int(limit))
-        for what, (used, limit) in found.items()
-        if limit is not None and int(limit) > 0
-    ]

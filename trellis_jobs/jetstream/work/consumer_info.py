@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 # In the consumer's metadata: why it is paused, and who paused it.
 PAUSE_REASON: Final = "trellis.paused.reason"
 PAUSED_BY: Final = "trellis.paused.by"
+# The server knows no pause without an end, so such a pause lasts a hundred years.
+ENDLESS_PAUSE: Final = timedelta(days=36_500)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,7 +30,8 @@ class QueueConsumer:
 
     `at` is the server's time of the report. `ack_pending` counts unacknowledged deliveries, and
     `waiting_pulls` the pull requests that wait for work, so workers with free slots. `config` are
-    all settings as the server has them.
+    all settings as the server has them. `pause_remaining` is None if the consumer is not paused,
+    and for a pause that lasts until an operator resumes the queue.
     """
 
     name: str
@@ -109,7 +112,7 @@ class QueueConsumers:
 
 def _read(info: dict[str, Any]) -> QueueConsumer:
     config: dict[str, Any] = info["config"]
-    limit, remaining = int(config.get("max_deliver", -1)), info.get("pause_remaining")
+    limit = int(config.get("max_deliver", -1))
     return QueueConsumer(
         name=info["name"],
         at=moment_of(nanoseconds_of(info["ts"])),
@@ -121,9 +124,14 @@ def _read(info: dict[str, Any]) -> QueueConsumer:
         ack_pending=int(info.get("num_ack_pending", 0)),
         waiting_pulls=int(info.get("num_waiting", 0)),
         is_paused=bool(info.get("paused")),
-        pause_remaining=None if remaining is None else _duration(remaining),
+        pause_remaining=_pause_remaining(info.get("pause_remaining")),
         config=config,
     )
+
+
+def _pause_remaining(nanoseconds: int | None) -> timedelta | None:
+    remaining = None if nanoseconds is None else _duration(nanoseconds)
+    return None if remaining is None or remaining > ENDLESS_PAUSE / 2 else remaining
 
 
 def _duration(nanoseconds: int) -> timedelta:
