@@ -1,1 +1,1 @@
-"""Small services to read, run and copy from."""
+"""Small example services to read, run and copy."""

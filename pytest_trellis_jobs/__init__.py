@@ -1,7 +1,7 @@
 """Fixtures for tests of services on trellis-jobs.
 
-A package of its own, with its imports inside: pytest loads it in every project that has
-trellis-jobs installed, and one that uses none of the fixtures pays for nothing.
+pytest loads this package in every project that has trellis-jobs installed. The fixtures import what
+they need, so that a project without them does not load trellis-jobs.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ if TYPE_CHECKING:
 
 @pytest.fixture(scope="session")
 def jobs_accounts() -> Iterator[Accounts]:
-    """A real nats-server for this process; `with jobs_accounts.fresh() as url` is a log of its own.
+    """A real nats-server for this process. `with jobs_accounts.fresh() as url` is a new log.
 
-    For fixtures of a wider scope; a test takes `jobs_server` or `connected_service`.
+    Use it in fixtures of a wider scope. Tests use `jobs_server` or `connected_service`.
     """
     from trellis_jobs.testing import Accounts  # noqa: PLC0415
 
@@ -31,14 +31,14 @@ def jobs_accounts() -> Iterator[Accounts]:
 
 @pytest.fixture
 def jobs_server(jobs_accounts: Accounts) -> Iterator[str]:
-    """The URL of a server that holds nothing but what this test puts into it."""
+    """The URL of an empty server for this test."""
     with jobs_accounts.fresh() as url:
         yield url
 
 
 @pytest.fixture
 def connected_service(jobs_server: str) -> ConnectService:
-    """`async with connected_service(service):` connects a service to this test's own log."""
+    """`async with connected_service(service):` connects a service to this test's log."""
     from trellis_jobs.testing import ConnectService  # noqa: PLC0415
 
     return ConnectService(jobs_server)

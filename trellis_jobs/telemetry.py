@@ -1,4 +1,4 @@
-"""OpenTelemetry, in one place; nothing here costs more than a test when no SDK is configured.
+"""OpenTelemetry spans and metrics. Without an SDK each call costs one comparison.
 
     span                         when                                    kind
     trellis_jobs.create          a job is created                        producer
@@ -10,7 +10,7 @@
     trellis_jobs.created         {job}  jobs created
     trellis_jobs.started         {try}  attempts started
     trellis_jobs.completed       {job}  jobs completed
-    trellis_jobs.failed          {job}  jobs failed: their handler said that no retry would help
+    trellis_jobs.failed          {job}  jobs failed: the error was permanent
     trellis_jobs.dead            {job}  jobs dead: every try was used up
     trellis_jobs.retried         {try}  attempts that will be tried again
     trellis_jobs.duration        s      how long handlers ran
@@ -18,10 +18,10 @@
     trellis_jobs.loop_blocked    s      how long a worker's event loop was blocked, from 1 s
     trellis_jobs.rpc.duration    s      how long the admin runtime took to answer a request
 
-Attributes: trellis_jobs.service, trellis_jobs.queue (on loop_blocked only where the job that
-blocked the loop is known), and on spans trellis_jobs.job_id; on append trellis_jobs.event, and
-trellis_jobs.refused when the job had moved on; on process error.type, with the status of an error,
-when the attempt failed. On rpc: rpc.method, and error.type when the request was refused.
+Attributes: trellis_jobs.service and trellis_jobs.queue (on loop_blocked only if the job that
+blocked the loop is known). On spans also trellis_jobs.job_id. On append also trellis_jobs.event,
+and trellis_jobs.refused if another event came first. On process also error.type, with an error
+status, if the attempt failed. On rpc: rpc.method, and error.type if the request was refused.
 """
 
 from __future__ import annotations
@@ -51,33 +51,33 @@ if TYPE_CHECKING:
     from trellis_jobs.model.job_errors import JobError
 
 _SCOPE: Final = "trellis_jobs"
-# In seconds. OpenTelemetry's own boundaries are made for milliseconds.
-_QUICK_TO_A_DAY: Final = (
+# In seconds. OpenTelemetry's default boundaries are made for milliseconds.
+_DURATION_BUCKETS: Final = (
     *(0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0),
     *(60.0, 300.0, 900.0, 3_600.0, 10_800.0, 43_200.0, 86_400.0),
 )
-_BLOCKS: Final = (1.0, 2.0, 5.0, 10.0, 30.0, 60.0, 300.0)
-_SPAN_NOTHING: Final[AbstractContextManager[None]] = nullcontext()
+_BLOCK_BUCKETS: Final = (1.0, 2.0, 5.0, 10.0, 30.0, 60.0, 300.0)
+_NO_SPAN: Final[AbstractContextManager[None]] = nullcontext()
 
 
 def has_provider() -> bool:
-    """Whether an SDK is set up, for spans or for metrics."""
-    return _tracer() is not None or _measures()
+    """Whether an SDK is configured for spans or metrics."""
+    return _tracer() is not None or _has_metrics()
 
 
 def _tracer() -> trace.Tracer | None:
     provider = trace.get_tracer_provider()
-    listening = not isinstance(provider, trace.ProxyTracerProvider | trace.NoOpTracerProvider)
-    return trace.get_tracer(_SCOPE) if listening else None
+    is_configured = not isinstance(provider, trace.ProxyTracerProvider | trace.NoOpTracerProvider)
+    return trace.get_tracer(_SCOPE) if is_configured else None
 
 
-def _measures() -> bool:
-    """Without an SDK the provider is the API's own, which forgets what it is told."""
+def _has_metrics() -> bool:
+    """Whether an SDK is configured: the API's own provider drops all measurements."""
     return not type(metrics.get_meter_provider()).__module__.startswith(metrics.__name__)
 
 
 class RequestTelemetry:
-    """Of the admin runtime: one span and one measurement for each request."""
+    """Telemetry of the admin runtime: one span and one measurement for each request."""
 
     def __init__(self) -> None:
         self._tracer = _tracer()
@@ -85,20 +85,20 @@ class RequestTelemetry:
             f"{_SCOPE}.rpc.duration",
             "s",
             "how long requests took",
-            explicit_bucket_boundaries_advisory=_QUICK_TO_A_DAY,
+            explicit_bucket_boundaries_advisory=_DURATION_BUCKETS,
         )
 
     def answering(self, method: str) -> AbstractContextManager[object]:
         if self._tracer is None:
-            return _SPAN_NOTHING
+            return _NO_SPAN
         return self._tracer.start_as_current_span(
             f"{_SCOPE}.rpc", kind=SpanKind.SERVER, attributes={"rpc.method": method}
         )
 
-    def answered(self, method: str, seconds: float, refusal: str | None) -> None:
-        """`refusal` is the type of the error that was answered, if one was."""
-        told = {"rpc.method": method} | ({"error.type": refusal} if refusal else {})
-        self._duration.record(seconds, told)
+    def record_answer(self, method: str, seconds: float, refusal: str | None) -> None:
+        """`refusal` is the type of the error in the answer, if there is one."""
+        attributes = {"rpc.method": method} | ({"error.type": refusal} if refusal else {})
+        self._duration.record(seconds, attributes)
         if self._tracer is not None and refusal is not None:
             span = trace.get_current_span()
             span.set_attribute("error.type", refusal)
@@ -106,45 +106,45 @@ class RequestTelemetry:
 
 
 class Telemetry:
-    """Looks once, when a service connects, whether anybody listens to spans and metrics."""
+    """Checks once, when a service connects, whether an SDK is configured."""
 
     def __init__(self) -> None:
         self._tracer = _tracer()
-        self.measures = _measures()
+        self.has_metrics = _has_metrics()
         meter = metrics.get_meter(_SCOPE)
         self._counters: Mapping[EventKind, metrics.Counter] = _counters(meter)
         self._duration = meter.create_histogram(
             f"{_SCOPE}.duration",
             "s",
             "how long handlers ran",
-            explicit_bucket_boundaries_advisory=_QUICK_TO_A_DAY,
+            explicit_bucket_boundaries_advisory=_DURATION_BUCKETS,
         )
         self._queue_wait = meter.create_histogram(
             f"{_SCOPE}.queue_wait",
             "s",
             "from creation to the start of the first attempt",
-            explicit_bucket_boundaries_advisory=_QUICK_TO_A_DAY,
+            explicit_bucket_boundaries_advisory=_DURATION_BUCKETS,
         )
         self._loop_blocked = meter.create_histogram(
             f"{_SCOPE}.loop_blocked",
             "s",
             "how long a worker's event loop was blocked",
-            explicit_bucket_boundaries_advisory=_BLOCKS,
+            explicit_bucket_boundaries_advisory=_BLOCK_BUCKETS,
         )
 
     @property
-    def traces(self) -> bool:
+    def has_tracing(self) -> bool:
         return self._tracer is not None
 
     def creating(self, job: JobAddress) -> AbstractContextManager[object]:
         if self._tracer is None:
-            return _SPAN_NOTHING
+            return _NO_SPAN
         return self._tracer.start_as_current_span(
             f"{_SCOPE}.create", kind=SpanKind.PRODUCER, attributes=_attributes(job)
         )
 
-    def inherited(self, request_id: str) -> JobContext | None:
-        """The context of a job that is created within a span; None where there is none."""
+    def current_context(self, request_id: str) -> JobContext | None:
+        """Returns the context for a new job in the current span. Returns None without a span."""
         span = trace.get_current_span().get_span_context()
         if not span.is_valid:
             return None
@@ -153,10 +153,10 @@ class Telemetry:
 
     def processing(self, job: JobAddress, context: JobContext) -> AbstractContextManager[object]:
         if self._tracer is None:
-            return _SPAN_NOTHING
+            return _NO_SPAN
         return self._tracer.start_as_current_span(
             f"{_SCOPE}.process",
-            context=_remote(context),
+            context=_remote_parent(context),
             kind=SpanKind.CONSUMER,
             attributes=_attributes(job),
             record_exception=False,
@@ -164,24 +164,26 @@ class Telemetry:
 
     def appending(self, event: Event) -> AbstractContextManager[object]:
         if self._tracer is None:
-            return _SPAN_NOTHING
-        within = (
-            None if trace.get_current_span().get_span_context().is_valid else _remote(event.context)
+            return _NO_SPAN
+        parent = (
+            None
+            if trace.get_current_span().get_span_context().is_valid
+            else _remote_parent(event.context)
         )
         return self._tracer.start_as_current_span(
             f"{_SCOPE}.append",
-            context=within,
+            context=parent,
             kind=SpanKind.CLIENT,
             attributes={**_attributes(event.job), f"{_SCOPE}.event": event.kind.value},
         )
 
-    def refused(self) -> None:
-        """The append of the current span was refused: the job had moved on."""
+    def mark_refused(self) -> None:
+        """Marks the current span's append as refused, because another event came first."""
         if self._tracer is not None:
             trace.get_current_span().set_attribute(f"{_SCOPE}.refused", True)
 
-    def failed(self, error: JobError) -> None:
-        """The attempt of the current span failed."""
+    def mark_failed(self, error: JobError) -> None:
+        """Marks the current span's attempt as failed."""
         if self._tracer is not None:
             span = trace.get_current_span()
             span.set_attribute("error.type", error.type)
@@ -189,19 +191,19 @@ class Telemetry:
 
     def count(self, event: Event) -> None:
         counter = self._counters.get(event.kind)
-        if counter is not None and self.measures:
+        if counter is not None and self.has_metrics:
             counter.add(1, _queue_of(event.job))
 
-    def ran(self, job: JobAddress, seconds: float) -> None:
-        if self.measures:
+    def record_run(self, job: JobAddress, seconds: float) -> None:
+        if self.has_metrics:
             self._duration.record(seconds, _queue_of(job))
 
-    def waited(self, job: JobAddress, seconds: float) -> None:
-        if self.measures:
+    def record_wait(self, job: JobAddress, seconds: float) -> None:
+        if self.has_metrics:
             self._queue_wait.record(seconds, _queue_of(job))
 
-    def loop_blocked(self, job: JobAddress | None, seconds: float) -> None:
-        if self.measures:
+    def record_block(self, job: JobAddress | None, seconds: float) -> None:
+        if self.has_metrics:
             self._loop_blocked.record(seconds, None if job is None else _queue_of(job))
 
 
@@ -218,7 +220,7 @@ def _counters(meter: metrics.Meter) -> Mapping[EventKind, metrics.Counter]:
     }
 
 
-def _remote(context: JobContext) -> Context:
+def _remote_parent(context: JobContext) -> Context:
     _, trace_id, span_id, flags = context.traceparent.split("-")
     span = SpanContext(
         int(trace_id, 16),

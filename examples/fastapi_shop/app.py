@@ -1,4 +1,4 @@
-"""A FastAPI application that creates jobs and shows how they are doing."""
+"""A FastAPI application that creates jobs and shows their state."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A Flask application that creates jobs and shows how they are doing."""
+"""A Flask application that creates jobs and shows their state."""
 
 from __future__ import annotations
 
@@ -42,5 +42,5 @@ def not_found(error: JobNotFound) -> ResponseReturnValue:
 
 @app.errorhandler(JobsError)
 def unavailable(error: JobsError) -> ResponseReturnValue:
-    app.logger.exception("no job could be created or read")
+    app.logger.exception("could not create or read a job")
     return {"error": "try again later"}, 503

@@ -27,7 +27,7 @@ service = Service(AccountJobs)
 @service.jobs.send_welcome.handle
 async def send_welcome(job: ActiveJob[Signup]) -> str:
     if "@" not in job.payload.email:
-        raise Fail(f"{job.payload.email} is no address")
+        raise Fail(f"{job.payload.email} is not an email address")
     try:
         message = deliver(job.payload.email)
     except ProviderBusy as busy:

@@ -1,1 +1,1 @@
-"""Reports: long work with progress, a deadline, a cancel, and a file as its result."""
+"""Reports: long jobs with progress, a deadline, cancellation, and a file as the result."""

@@ -1,4 +1,4 @@
-"""`python -m examples.reports`: one is cancelled, one comes too late, one is done."""
+"""`python -m examples.reports`: one job is cancelled, one expires, one completes."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from datetime import UTC, datetime
 
 from examples.reports.app import Request, folder, service
 from examples.reports.report_file import ReportFile
-from examples.stage import on_stage
+from examples.running import running_example
 from trellis_jobs import JobEnded, JobRef
 
 
 async def main() -> None:
-    async with on_stage(service):
+    async with running_example(service):
         build = service.jobs.build
         endless = await build.create(Request(title="everything", months=1200))
         urgent = await build.create(Request(title="urgent", months=3), deadline=0.5)
@@ -32,7 +32,7 @@ async def until_late(ref: JobRef[ReportFile]) -> None:
 
 
 async def follow(ref: JobRef[ReportFile]) -> None:
-    """The job after each event of its log."""
+    """Prints the progress of the job."""
     async for job in ref.watch():
         if job.progress is not None and not job.is_over:
             print(f"sales: {job.progress.current} of {job.progress.total}")

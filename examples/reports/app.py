@@ -19,7 +19,7 @@ class Request(BaseModel):
 
 
 class ReportJobs(Jobs, service="reports"):
-    # One at a time, ten minutes for each; a report that could not begin for an hour is not wanted.
+    # One at a time, ten minutes for each try. A report that cannot start within an hour expires.
     build = job(Request, ReportFile, timeout=600, deadline=3600, max_deliver=2)
 
 
@@ -28,22 +28,22 @@ service = Service(ReportJobs)
 
 @service.jobs.build.handle
 async def build(job: ActiveJob[Request]) -> ReportFile:
-    """The file is named by the job's id: a second try writes the same one, not another."""
-    wanted = job.payload
-    job.log(f"reading {wanted.months} months")
+    """Names the file after the job's id, so that a second try replaces the same file."""
+    request = job.payload
+    job.log(f"reading {request.months} months")
     with writing(folder() / f"{job.id}.csv") as report:
-        async for month, orders in read_orders(wanted.months):
-            report.add(f"{wanted.title},{month},{orders}")
-            job.progress(current=month, total=wanted.months, step=f"month {month}")
+        async for month, orders in read_orders(request.months):
+            report.add(f"{request.title},{month},{orders}")
+            job.progress(current=month, total=request.months, step=f"month {month}")
     return report.finished
 
 
 async def read_orders(months: int) -> AsyncIterator[tuple[int, int]]:
     for month in range(1, months + 1):
-        await asyncio.sleep(0.2)  # a slow query; a cancel arrives at any await
+        await asyncio.sleep(0.2)  # A slow query. A job can be cancelled at any await.
         yield month, 100 * month
 
 
 def folder() -> Path:
-    """Where reports are kept: all workers should see the same place, such as a bucket."""
+    """The folder of the reports. In production, use storage that all workers share."""
     return Path(os.environ.get("REPORTS_DIR", "reports"))

@@ -1,4 +1,4 @@
-"""A file that is there as a whole or not at all, whatever happens to whoever writes it."""
+"""Writes a file completely or not at all, even if the process dies."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pydantic import BaseModel
 
 
 class ReportFile(BaseModel):
-    """What goes into the job's result: a reference, and how to know that it is the right file."""
+    """The job's result: a reference to the file, with a checksum."""
 
     path: Path
     lines: int

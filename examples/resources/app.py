@@ -28,7 +28,7 @@ class LedgerJobs(Jobs, service="ledger"):
 
 
 class Ledger:
-    """What the handlers need. It could as well be a pool of connections or an HTTP client."""
+    """The resource of the handlers. It could also be a connection pool or an HTTP client."""
 
     def __init__(self, path: str) -> None:
         self._database = sqlite3.connect(path, check_same_thread=False)
@@ -36,7 +36,7 @@ class Ledger:
         self._database.execute("CREATE TABLE IF NOT EXISTS entries (job PRIMARY KEY, cents)")
 
     def add(self, cents: int) -> int:
-        """Books once per job, however often it is tried; returns the balance."""
+        """Adds one entry per job, even if the job is tried several times. Returns the balance."""
         with self._lock, self._database:
             entry = (current_job().id, cents)
             self._database.execute("INSERT OR IGNORE INTO entries VALUES (?, ?)", entry)

@@ -1,4 +1,4 @@
-"""Log lines that name their job, and errors of jobs in Sentry."""
+"""Adds the job id to log lines, and reports errors of jobs to Sentry."""
 
 from __future__ import annotations
 
@@ -40,10 +40,10 @@ service = Service(ShopJobs)
 
 
 class JobOfLine(logging.Filter):
-    """Adds the job to every line that is written below a handler, whatever library writes it."""
+    """Adds the job to every log line that a handler, or a library it calls, writes."""
 
     def filter(self, record: logging.LogRecord) -> bool:
-        if not hasattr(record, "job"):  # the worker's own lines have theirs
+        if not hasattr(record, "job"):  # the worker's log lines have it already
             try:
                 record.job = current_job().id
             except NoCurrentJob:
@@ -54,7 +54,7 @@ class JobOfLine(logging.Filter):
 @service.lifespan
 @asynccontextmanager
 async def sentry() -> AsyncIterator[None]:
-    # Errors are reported below, once each: lines of the log are only breadcrumbs.
+    # The middleware below reports each error once, so log lines are only breadcrumbs.
     quiet = LoggingIntegration(event_level=None)
     sentry_sdk.init(dsn=os.environ.get("SENTRY_DSN"), integrations=[quiet])
     try:
@@ -65,7 +65,7 @@ async def sentry() -> AsyncIterator[None]:
 
 @service.around
 async def report_errors(job: ActiveJob[Any], call_next: CallNext) -> Any:
-    """Report what ends a job; an error that is tried again is in the job's history."""
+    """Reports the error that ends a job. Errors of earlier tries are in the job's history."""
     with sentry_sdk.isolation_scope() as scope:
         scope.set_tag("job", job.id)
         scope.set_context("job", {"try": job.tries, "of": job.max_tries, "key": job.key})

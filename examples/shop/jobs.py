@@ -1,4 +1,4 @@
-"""The jobs of a shop: a web application creates them, a worker does them."""
+"""The jobs of a shop. A web application creates them, and a worker runs them."""
 
 from __future__ import annotations
 

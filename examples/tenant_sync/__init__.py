@@ -1,1 +1,1 @@
-"""Sync of many tenants: at most one at a time for each, and no pile of requests."""
+"""Sync of many tenants: one at a time for each tenant, without duplicate requests."""

@@ -1,18 +1,18 @@
-"""`python -m examples.tenant_sync`: many ask at once, for three tenants."""
+"""`python -m examples.tenant_sync`: many requests at once, for a few tenants."""
 
 from __future__ import annotations
 
 import asyncio
 
-from examples.stage import on_stage
+from examples.running import running_example
 from examples.tenant_sync.app import Catalog, Sync, service
 from trellis_jobs import Accepted, Coalesced, JobEnded, JobRef, Rejected, Replaced
 
 jobs = service.jobs
 
 
-async def ask_for_syncs() -> dict[str, JobRef[int]]:
-    """Those that become jobs, by who asked for them."""
+async def request_syncs() -> dict[str, JobRef[int]]:
+    """Returns the created jobs, by the reason of their request."""
     accepted = {}
     for tenant in ("acme", "globex"):
         for because in ("a webhook", "another one", "the hourly run", "a click"):
@@ -28,7 +28,7 @@ async def ask_for_syncs() -> dict[str, JobRef[int]]:
 
 
 async def publish_catalogs() -> dict[int, JobRef[None]]:
-    """By version."""
+    """Returns the created jobs, by catalog version."""
     refs = {}
     for version in range(1, 5):
         match await jobs.publish_catalog.submit(Catalog(tenant="acme", version=version)):
@@ -45,19 +45,19 @@ async def publish_catalogs() -> dict[int, JobRef[None]]:
 
 
 async def until_started(ref: JobRef[None]) -> None:
-    """What runs is never replaced."""
+    """Waits because a running job is never replaced."""
     async for job in ref.watch():
         if job.tries > 0:
             return
 
 
 async def main() -> None:
-    async with on_stage(service):
-        syncs = await ask_for_syncs()
+    async with running_example(service):
+        syncs = await request_syncs()
         catalogs = await publish_catalogs()
         print()
-        for who, sync in syncs.items():
-            print(f"sync {who}: {await sync.wait(timeout=60)} changes")
+        for request, sync in syncs.items():
+            print(f"sync {request}: {await sync.wait(timeout=60)} changes")
         for version, catalog in catalogs.items():
             try:
                 await catalog.wait(timeout=60)

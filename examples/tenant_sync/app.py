@@ -19,8 +19,8 @@ class Catalog(BaseModel):
 
 
 class TenantJobs(Jobs, service="tenants"):
-    # One sync of a tenant runs, one more may wait. Whoever asks then is served by that one: it
-    # begins later than they asked, so it sees what they have changed.
+    # One sync of a tenant runs and one more may wait. Further requests join the waiting one, which
+    # starts later and so includes their changes.
     sync = job(
         Sync,
         int,
@@ -28,7 +28,7 @@ class TenantJobs(Jobs, service="tenants"):
         key=KeyConcurrency(["/tenant"]),
         queue=QueueDepth(max_queued_per_key=1, when_full="coalesce"),
     )
-    # Of the catalogs that wait only the newest is worth publishing.
+    # Only the newest waiting catalog needs to be published.
     publish_catalog = job(
         Catalog,
         concurrency=50,

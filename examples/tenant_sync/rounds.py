@@ -1,7 +1,7 @@
-"""`python -m examples.tenant_sync.rounds`: asks for every tenant's sync, round after round.
+"""`python -m examples.tenant_sync.rounds`: requests a sync of every tenant, again and again.
 
-What a service does beside its workers, at NATS_URL and with the credentials that the environment
-names, until it is told to stop.
+It connects to NATS_URL with the credentials in the environment, runs no workers, and stops on a
+signal.
 """
 
 from __future__ import annotations
@@ -16,20 +16,20 @@ TENANTS = ("acme", "globex", "initech")
 
 
 async def main() -> None:
-    every = float(os.environ.get("SYNC_EVERY", "10"))
-    at = ConnectOptions.from_environment()
-    async with service.connect(at, workers=False), asyncio.TaskGroup() as tasks:
-        asking = tasks.create_task(ask_in_rounds(every))
+    interval = float(os.environ.get("SYNC_EVERY", "10"))
+    options = ConnectOptions.from_environment()
+    async with service.connect(options, workers=False), asyncio.TaskGroup() as tasks:
+        requesting = tasks.create_task(request_in_rounds(interval))
         await service.wait()
-        asking.cancel()
+        requesting.cancel()
 
 
-async def ask_in_rounds(pause: float) -> None:
+async def request_in_rounds(interval: float) -> None:
     while True:
         for tenant in TENANTS:
             outcome = await service.jobs.sync.submit(Sync(tenant=tenant, because="the round"))
             print(f"sync {tenant}: {type(outcome).__name__}", flush=True)
-        await asyncio.sleep(pause)
+        await asyncio.sleep(interval)
 
 
 if __name__ == "__main__":

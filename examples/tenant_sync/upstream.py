@@ -1,4 +1,4 @@
-"""The API that tenants are synced with: slow, and it locks out whoever calls twice at once."""
+"""A slow upstream API that refuses two calls for a tenant at the same time."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Webhook delivery: signed, tried again, and given up when the receiver says so."""
+"""Webhook delivery with signatures and retries, until the receiver unsubscribes."""

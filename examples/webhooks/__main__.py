@@ -6,7 +6,7 @@ import asyncio
 
 from pydantic import HttpUrl
 
-from examples.stage import on_stage
+from examples.running import running_example
 from examples.webhooks.app import Delivery, service
 from examples.webhooks.receiver import ANSWERS, receiving
 from trellis_jobs import JobEnded, JobRef
@@ -21,7 +21,7 @@ async def outcome(ref: JobRef[int]) -> str:
 
 async def main() -> None:
     with receiving() as receiver:
-        async with on_stage(service):
+        async with running_example(service):
             refs = {
                 path: await service.jobs.deliver.create(
                     Delivery(
@@ -31,9 +31,9 @@ async def main() -> None:
                 for path in ANSWERS
             }
             for path, ref in refs.items():
-                said = await outcome(ref)
+                result = await outcome(ref)
                 job = await ref.get()
-                print(f"{path:<8} {said}")
+                print(f"{path:<8} {result}")
                 for error in job.errors:
                     print(f"           try {error.tries}: {error.message}")
 

@@ -26,11 +26,11 @@ class Delivery(BaseModel):
 
 
 class Refused(Exception):
-    """The receiver did not take it; perhaps it will the next time."""
+    """The receiver answered with an error, and may accept the next try."""
 
 
 class WebhookJobs(Jobs, service="webhooks"):
-    # Short delays, so that there is something to see; think of hours and days in production.
+    # Short delays for the demo. Use hours and days in production.
     deliver = job(Delivery, int, concurrency=20, max_deliver=4, backoff=[0.2, 0.4, 0.8], timeout=15)
 
 
@@ -39,17 +39,17 @@ service = Service(WebhookJobs)
 
 @service.jobs.deliver.handle
 def deliver(job: ActiveJob[Delivery]) -> int:
-    """A plain function: it runs in a thread, so it may block. Returns the receiver's status."""
+    """A plain function runs in a thread, so it may block. Returns the receiver's status."""
     body = json.dumps({"type": job.payload.event, "data": job.payload.data}).encode()
-    # The same id at every try: the receiver can tell a repetition from a second event.
+    # Every try has the same id, so that the receiver can detect a repetition.
     headers = sign(body, message_id=job.id, at=int(time.time()), secret=SECRET)
     answer = post(str(job.payload.url), body, headers)
-    judge(answer, datetime.now(UTC))
+    raise_for_status(answer, datetime.now(UTC))
     return answer.status
 
 
-def judge(answer: Answer, now: datetime) -> None:
-    """Returns if it was delivered; otherwise what is raised says what happens next."""
+def raise_for_status(answer: Answer, now: datetime) -> None:
+    """Raises Fail, Retry or Refused if the delivery was not accepted."""
     if answer.is_good:
         return
     if answer.status == GONE:

@@ -1,4 +1,4 @@
-"""One POST with the standard library, and of its answer what matters here."""
+"""Sends a POST request with the standard library."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ class Answer:
 
 
 def post(url: str, body: bytes, headers: Mapping[str, str]) -> Answer:
-    """Follows no redirect: a webhook goes where its owner said, or nowhere."""
-    there = urlsplit(url)
-    kind = HTTPSConnection if there.scheme == "https" else HTTPConnection
-    connection = kind(there.netloc, timeout=TIMEOUT)
+    """Does not follow redirects: a webhook goes only to the URL that its owner gave."""
+    parts = urlsplit(url)
+    kind = HTTPSConnection if parts.scheme == "https" else HTTPConnection
+    connection = kind(parts.netloc, timeout=TIMEOUT)
     try:
-        target = f"{there.path or '/'}{'?' if there.query else ''}{there.query}"
+        target = f"{parts.path or '/'}{'?' if parts.query else ''}{parts.query}"
         connection.request("POST", target, body, {"Content-Type": "application/json", **headers})
         answer = connection.getresponse()
         return Answer(answer.status, answer.headers.get("Retry-After"))

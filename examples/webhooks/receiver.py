@@ -1,4 +1,4 @@
-"""Somebody to deliver to: an HTTP server whose paths answer badly in different ways."""
+"""A receiver for the demo: an HTTP server whose paths fail in different ways."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import ClassVar
 from examples.webhooks.app import SECRET
 from examples.webhooks.signature import is_genuine
 
-# What a path answers, one after the other; the last one for ever.
+# The answers of each path, one after the other. The last one repeats.
 ANSWERS: dict[str, list[tuple[int, dict[str, str]]]] = {
     "/fine": [(200, {})],
     "/flaky": [(502, {}), (502, {}), (200, {})],
@@ -23,7 +23,7 @@ ANSWERS: dict[str, list[tuple[int, dict[str, str]]]] = {
 
 
 class Receiver(BaseHTTPRequestHandler):
-    asked: ClassVar[Counter[str]] = Counter()
+    requests: ClassVar[Counter[str]] = Counter()
 
     def do_POST(self) -> None:
         body = self.rfile.read(int(self.headers["Content-Length"]))
@@ -36,17 +36,17 @@ class Receiver(BaseHTTPRequestHandler):
         self.end_headers()
 
     def log_message(self, *_: object) -> None:
-        """The jobs' history says it all."""
+        """Logs nothing: the history of the jobs has the answers."""
 
     def _answer(self) -> tuple[int, dict[str, str]]:
         answers = ANSWERS[self.path]
-        self.asked[self.path] += 1
-        return answers[min(self.asked[self.path], len(answers)) - 1]
+        self.requests[self.path] += 1
+        return answers[min(self.requests[self.path], len(answers)) - 1]
 
 
 @contextmanager
 def receiving() -> Iterator[str]:
-    Receiver.asked.clear()
+    Receiver.requests.clear()
     with ThreadingHTTPServer(("127.0.0.1", 0), Receiver) as server:
         Thread(target=server.serve_forever, daemon=True).start()
         try:

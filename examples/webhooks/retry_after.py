@@ -1,4 +1,4 @@
-"""The header Retry-After: a number of seconds, or a date."""
+"""Parses the header Retry-After: a number of seconds or a date."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from email.utils import parsedate_to_datetime
 
 
 def seconds_to_wait(header: str | None, now: datetime) -> float | None:
-    """None if there is none, or none that can be read."""
+    """Returns None if the header is missing or invalid."""
     if header is None:
         return None
     if header.strip().isdecimal():

@@ -1,4 +1,4 @@
-"""Signatures as https://www.standardwebhooks.com has them: receivers can check who sent it."""
+"""Signs webhooks as in https://www.standardwebhooks.com, so that receivers can verify them."""
 
 from __future__ import annotations
 

@@ -72,7 +72,7 @@ class Router:
         with self._telemetry.answering(known):
             reply = await self._reply(name, request)
             refusal = reply.headers.get("status") if reply.headers else None
-            self._telemetry.answered(known, time.perf_counter() - begun, refusal)
+            self._telemetry.record_answer(known, time.perf_counter() - begun, refusal)
         return reply
 
     async def _reply(self, name: str, request: Request) -> Reply:

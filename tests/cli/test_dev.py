@@ -207,7 +207,7 @@ async def test_keys_for_another_server_are_not_shown_to_its_own(tmp_path: Path) 
 async def test_it_works_in_a_plain_locale(tmp_path: Path) -> None:
     with running(tmp_path, "dev", *FAST, env={"LC_ALL": "C", "LANG": "C"}) as dev:
         await dev.until_says("jürgen@example.com")
-        await dev.until_says("Unroutable: the mail server takes ASCII addresses only")
+        await dev.until_says("Unroutable: the mail server accepts ASCII addresses only")
         assert "UnicodeEncodeError" not in dev.said
 
 

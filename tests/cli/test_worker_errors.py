@@ -68,7 +68,7 @@ def test_a_module_that_breaks_says_where(tmp_path: Path, source: str, words: str
 @pytest.mark.parametrize(
     ("queue", "words"),
     [
-        ("nosuch", "service 'shop' has no queue 'nosuch', only greet, nap, shrug, unhandled"),
+        ("nosuch", "'shop' has no queue 'nosuch'; its queues are greet, nap, shrug, unhandled"),
         ("unhandled", "queue 'unhandled' has no handler"),
     ],
 )

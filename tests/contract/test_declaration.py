@@ -51,7 +51,7 @@ def queue_with(**options: Any) -> JobType[Any, Any]:
         ({"timeout": 0}, "timeout must be more than 0 seconds"),
         ({"timeout": -1}, "timeout must be more than 0 seconds"),
         ({"deadline": timedelta()}, "deadline must be more than 0 seconds"),
-        ({"retries": 3}, "there is no option 'retries', only ack_wait, backoff, concurrency"),
+        ({"retries": 3}, "unknown option 'retries'; the options are ack_wait, backoff"),
         ({"backoff": 5}, "backoff must be a list, is 5"),
         ({"backoff": "5"}, "backoff must be a list, is '5'"),
         ({"backoff": ["5"]}, "backoff must be seconds or a timedelta, is '5'"),
@@ -188,7 +188,10 @@ def test_a_queue_has_one_handler_and_a_second_one_is_told_about_the_first() -> N
     async def second(_: Any) -> None: ...
 
     service.jobs.sync_tickets.handle(first)
-    with pytest.raises(DeclarationError, match=r"'sync-tickets'.*first already, not by .*second"):
+    with pytest.raises(
+        DeclarationError,
+        match=r"'sync-tickets' already has the handler .*first, not .*second",
+    ):
         service.jobs.sync_tickets.handle(second)
 
 

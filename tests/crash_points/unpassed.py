@@ -174,7 +174,7 @@ BY_CHANCE: Final = frozenset(
         f"{_BUCKET}._get:asyncio.sleep",
         f"{_BUCKET}._apply_moves:asyncio.sleep",
         f"{_BUCKET}.read_cached:self.read",
-        f"{_ADMISSION}._replace_unborn:self._skip",
+        f"{_ADMISSION}._replace_before_created:self._skip",
         "trellis_jobs.worker.attempt:AttemptRunner._settle:self._too_late",
         "trellis_jobs.worker.attempt:AttemptRunner._too_late:self._context.events.append",
         "trellis_jobs.jetstream.work.delivery:Delivery.answer:self._connection.publish",

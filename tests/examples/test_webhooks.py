@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from examples.webhooks.app import LONGEST_WAIT, Refused, judge
+from examples.webhooks.app import LONGEST_WAIT, Refused, raise_for_status
 from examples.webhooks.http_post import Answer
 from examples.webhooks.retry_after import seconds_to_wait
 from examples.webhooks.signature import is_genuine, sign
@@ -32,19 +32,19 @@ def test_retry_after_is_seconds_or_a_date(header: str | None, seconds: float | N
 
 
 def test_what_the_receiver_answers_decides() -> None:
-    judge(Answer(204), NOON)
+    raise_for_status(Answer(204), NOON)
     with pytest.raises(Fail):
-        judge(Answer(410, retry_after="5"), NOON)
+        raise_for_status(Answer(410, retry_after="5"), NOON)
     with pytest.raises(Refused):
-        judge(Answer(500), NOON)
+        raise_for_status(Answer(500), NOON)
     with pytest.raises(Retry) as patient:
-        judge(Answer(503, retry_after="5"), NOON)
+        raise_for_status(Answer(503, retry_after="5"), NOON)
     assert patient.value.after == timedelta(seconds=5)
 
 
 def test_nobody_waits_for_ever() -> None:
     with pytest.raises(Retry) as patient:
-        judge(Answer(429, retry_after="99999999"), NOON)
+        raise_for_status(Answer(429, retry_after="99999999"), NOON)
     assert patient.value.after == timedelta(seconds=LONGEST_WAIT)
 
 

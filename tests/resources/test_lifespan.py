@@ -148,7 +148,7 @@ async def test_a_resource_that_fails_to_close_costs_no_outcome(
         await until(lambda: "start wait" in shop.done)
         shop.go.set()
     assert shop.done == [*OPENED, "start wait", "end wait", *CLOSED], "the others are closed"
-    assert "closing resource 'open_second' failed" in caplog.text
+    assert "resource 'open_second' failed to close" in caplog.text
     assert "OSError: cannot close second of shop" in caplog.text
     async with connected_service(Service(type(shop.service.jobs))) as other:
         assert (await other.jobs.pack.ref(ref.id).get()).state == "completed"

@@ -238,7 +238,7 @@ async def test_the_current_job_is_known_everywhere_below_a_handler() -> None:
 
     run = HandlerRun(service.jobs.grind, "a")
     assert await run.run() == "done"
-    assert len(run.said.logs) == 3, "what is said through current_job() is written down as well"
+    assert len(run.recorded.logs) == 3, "what is said through current_job() is written down as well"
 
 
 def test_outside_a_handler_there_is_no_current_job() -> None:

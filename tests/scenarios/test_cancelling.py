@@ -148,7 +148,7 @@ async def test_a_server_that_is_gone_is_not_waited_for_without_end(
 ) -> None:
     async with producer(server.url) as jobs:
         ref = await jobs.work.create(Task())
-        ref.patience = 0.3
+        ref.request_timeout = 0.3
         server.kill()
         with pytest.raises(NotConfirmed, match=r"within 0\.3 s") as gone:
             await getattr(ref, call)()
@@ -156,7 +156,7 @@ async def test_a_server_that_is_gone_is_not_waited_for_without_end(
 
 
 def test_a_job_has_the_patience_of_its_creation() -> None:
-    assert JobRef.patience == 30.0
+    assert JobRef.request_timeout == 30.0
 
 
 async def test_a_cancel_is_heard_although_the_log_cannot_be_read_for_a_while(

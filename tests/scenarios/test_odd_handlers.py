@@ -256,9 +256,9 @@ async def test_a_service_connects_once_at_a_time(server: EmbeddedServer) -> None
             return str(error)
 
     first, second = await asyncio.gather(connect(), connect())
-    assert "connected already" in second
-    assert "connected already" not in first
-    assert "connected already" not in await connect()
+    assert "already connected" in second
+    assert "already connected" not in first
+    assert "already connected" not in await connect()
 
 
 async def test_a_service_that_still_starts_is_not_connected_yet(server: EmbeddedServer) -> None:

@@ -241,7 +241,7 @@ async def test_a_queue_without_a_handler_is_named_when_the_service_connects(
         return [r.getMessage() for r in caplog.records if "no handler" in r.getMessage()]
 
     [warning] = await warned(True)
-    assert "service shop has no handler for keyed, other" in warning
+    assert "service shop has no handler for the queues keyed, other" in warning
     assert await warned(Workers(concurrency=2)) == [warning]
     assert await warned(Workers(queues=["work"])) == []
     assert await warned(False) == []

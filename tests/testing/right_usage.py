@@ -49,7 +49,7 @@ async def of_handlers() -> None:
     assert_type(run, HandlerRun[Email, str])
     assert_type(await run.run(), str)
     assert_type(run.job, JobSnapshot[str])
-    assert_type(run.said.heartbeats, int)
+    assert_type(run.recorded.heartbeats, int)
     await run_handler(service.jobs.count, 1)
 
 

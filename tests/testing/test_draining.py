@@ -111,7 +111,8 @@ async def test_who_cannot_be_drained_says_what_is_left(connected_service: Connec
     troupe = Troupe()
     async with connected_service(troupe.service):
         await troupe.jobs.play.create(Part(do="hang"), job_id="stuck")
-        with pytest.raises(NotDrained, match=r"1 jobs are not over:\n  play stuck is ") as left:
+        expected = r"1 jobs are not over after 0\.5 s:\n  play stuck is "
+        with pytest.raises(NotDrained, match=expected) as left:
             await drain(troupe.service, timeout=0.5)
         assert [job.id for job in left.value.live] == ["stuck"]
 

@@ -110,7 +110,9 @@ async def test_drain_waits_for_what_other_tasks_have_created() -> None:
 async def test_a_service_is_inline_or_connected_and_only_one_of_them() -> None:
     service = Troupe().service
     async with inline(service):
-        with pytest.raises(DeclarationError, match=r"already: enter `inline\(service\)` before"):
+        with pytest.raises(
+            DeclarationError, match=r"already connected: enter `inline\(service\)` before"
+        ):
             async with inline(service):
                 pass
     with pytest.raises(NotConnected):
@@ -141,7 +143,7 @@ class App:
 
 
 async def test_an_app_whose_lifespan_connects_starts_within() -> None:
-    """Reproduction: `inline(service)` around such an app raised "is connected already"."""
+    """Reproduction: `inline(service)` around such an app raised "is already connected"."""
     troupe = Troupe()
     app = App(troupe.service)
     async with inline(troupe.service):

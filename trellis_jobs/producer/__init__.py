@@ -1,1 +1,1 @@
-"""Creating work, and holding on to it."""
+"""Creates jobs, and reads, follows and cancels them."""

@@ -1,7 +1,7 @@
-"""A job's way into its key: reserved in the bucket, then in the log; or turned away.
+"""Admits a new job to its key: first a reservation in the bucket, then `created` in the log.
 
-The reservation comes first. A process that dies before `created` leaves one that nobody fulfils;
-it is forgotten after a minute by whoever finds the key full.
+A process that dies in between leaves a reservation without a job. After a minute, the next producer
+that finds the key full removes it.
 """
 
 from __future__ import annotations
@@ -40,24 +40,24 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-# A reservation that another producer has just made is in the log in a moment.
-_LOOKS: Final = (0.0, 0.01, 0.05, 0.2, 0.5)
+# Seconds between reads: the producer of a reservation is about to write `created`.
+_CHECK_DELAYS: Final = (0.0, 0.01, 0.05, 0.2, 0.5)
 
 
 _ACCEPTED: Final = QueuePolicy(outcome="accepted")
-_MAKING_WAY: Final = frozenset({JobState.PENDING, JobState.RETRY})
+_REPLACEABLE: Final = frozenset({JobState.PENDING, JobState.RETRY})
 
 
 @dataclass(frozen=True, slots=True)
 class Entered:
-    """In the log; `replaced` is the job that made way."""
+    """The job is in the log. `replaced` is the job that was skipped for it."""
 
     head: Head
     replaced: str | None = None
 
 
 class Admission:
-    """One job that asks for its place in its key; `patience` is that of each append."""
+    """Admits one job. `timeout` limits each append, in seconds."""
 
     def __init__(
         self,
@@ -66,11 +66,11 @@ class Admission:
         key: JobKey,
         created: Created,
         *,
-        witness: FullKeys,
-        patience: float,
+        full_keys: FullKeys,
+        timeout: float,
     ) -> None:
-        self._witness = witness
-        self._patience = patience
+        self._full_keys = full_keys
+        self._timeout = timeout
         self._keys = keys
         self._events = events
         self._key = key
@@ -83,43 +83,45 @@ class Admission:
         )
 
     async def enter(self) -> Entered:
-        """Raises KeyBusy or QueueFull when the queue's policy lets no new job in."""
+        """Raises KeyBusy or QueueFull when the queue's policy admits no new job."""
         while True:
-            asked = await self._keys.admit(self._key, self._waiting)
-            if isinstance(asked, Rejected | CoalescedInto):
-                if await self._witness.evict_what_is_over(self._keys, self._key, asked.state):
+            decision = await self._keys.admit(self._key, self._waiting)
+            if isinstance(decision, Rejected | CoalescedInto):
+                if await self._full_keys.evict_expired(self._keys, self._key, decision.state):
                     continue
-                raise self._turned_away(asked)
+                raise self._not_admitted(decision)
             try:
-                entered = await self._append(asked)
+                entered = await self._append(decision)
             except NotConfirmed:
-                raise  # It may be in the log; if not, the reservation is forgotten in a minute.
+                raise  # The job may be in the log. If not, its reservation expires in a minute.
             except JobsError as error:
-                if not (isinstance(error, JobExists) and await self._is_the_twins()):
-                    await self._take_back(asked.replaced if isinstance(asked, Replaced) else None)
+                if not (isinstance(error, JobExists) and await self._belongs_to_same_job()):
+                    await self._cancel_reservation(
+                        decision.replaced if isinstance(decision, Replaced) else None
+                    )
                 raise
             if entered is not None:
                 return entered
-            # The one that was to make way runs by now: ask again, with nothing reserved.
-            await self._take_back()
+            # The job that was to be replaced has started: start over, without a reservation.
+            await self._cancel_reservation()
 
-    async def _append(self, asked: Admitted | Replaced) -> Entered | None:
-        if isinstance(asked, Admitted):
+    async def _append(self, decision: Admitted | Replaced) -> Entered | None:
+        if isinstance(decision, Admitted):
             return await self._append_alone()
-        victim = replace(self._created.job, job_id=asked.replaced.job_id)
+        victim = replace(self._created.job, job_id=decision.replaced.job_id)
         latest = await self._keys.latest(victim.job_id)
         if latest is None:
-            return await self._replace_unborn(victim)
+            return await self._replace_before_created(victim)
         return await self._replace(latest, victim)
 
     async def _append_alone(self, policy: QueuePolicy = _ACCEPTED) -> Entered:
-        head = await self._events.try_append(None, self._said(policy), timeout=self._patience)
+        head = await self._events.try_append(None, self._with_policy(policy), timeout=self._timeout)
         if isinstance(head, Refused):
             raise JobExists(self._created.job.job_id)
         return Entered(head)
 
     async def _replace(self, latest: Latest, victim: JobAddress) -> Entered | None:
-        """None: the victim has started, so it does not make way."""
+        """Returns None when the victim has started: a running job is never replaced."""
         while not latest.head.status.is_over:
             if latest.head.status.state is JobState.ACTIVE:
                 return None
@@ -131,25 +133,28 @@ class Admission:
             latest = await self._keys.latest(victim.job_id, latest.head.sequence) or latest
         return await self._append_alone()
 
-    async def _replace_unborn(self, victim: JobAddress) -> Entered:
-        """The victim has its place, and is not in the log yet.
+    async def _replace_before_created(self, victim: JobAddress) -> Entered:
+        """Replaces a job that is reserved but not in the log yet.
 
-        Its producer may wait for one that is to make way for it: whoever waited here before being
-        in the log would make others wait in turn.
+        Appends the new job before waiting for the victim: its producer may wait for a victim too,
+        and if each producer waited first, a chain of replacements would deadlock.
         """
         entered = await self._append_alone(_replacing(victim))
-        for pause in _LOOKS:
-            await asyncio.sleep(pause)
+        for delay in _CHECK_DELAYS:
+            await asyncio.sleep(delay)
             latest = await self._keys.latest(victim.job_id)
             if latest is not None:
                 return await self._skip(latest, victim, entered.head)
         return entered
 
     async def _append_both(self, latest: Latest, victim: JobAddress) -> Entered | None:
-        """Both or neither where the log can; else the new one first: one of them must run."""
-        created, skipped = self._said(_replacing(victim)), self._skipped(latest, victim)
+        """Appends both events as one batch. Without batches the new job comes first.
+
+        In that order, a crash in between leaves both jobs, never none.
+        """
+        created, skipped = self._with_policy(_replacing(victim)), self._skipped(latest, victim)
         both = await self._events.try_append_together(
-            [(latest.head, skipped), (None, created)], timeout=self._patience
+            [(latest.head, skipped), (None, created)], timeout=self._timeout
         )
         if both is not None:
             return None if isinstance(both, Refused) else Entered(both[1], victim.job_id)
@@ -157,18 +162,22 @@ class Admission:
         return await self._skip(latest, victim, entered.head)
 
     async def _skip(self, latest: Latest, victim: JobAddress, entered: Head) -> Entered:
-        """A skip that comes too late replaces nobody: both run."""
-        if latest.head.status.state not in _MAKING_WAY:
+        """If the victim has started meanwhile, both jobs run."""
+        if latest.head.status.state not in _REPLACEABLE:
             return Entered(entered)
         skipped = self._skipped(latest, victim)
         try:
-            gone = await self._events.append(
-                latest.head, skipped, timeout=self._patience, shared=self._keys.shared
+            skip = await self._events.append(
+                latest.head, skipped, timeout=self._timeout, shared=self._keys.shared
             )
         except StreamFull as full:
-            log.warning("job %s was not skipped, so both run: %s", victim.job_id, full)
+            log.warning(
+                "could not skip job %s, so it runs as well as the job that replaces it: %s",
+                victim.job_id,
+                full,
+            )
             return Entered(entered)
-        return Entered(entered, victim.job_id if isinstance(gone, Head) else None)
+        return Entered(entered, victim.job_id if isinstance(skip, Head) else None)
 
     def _skipped(self, latest: Latest, victim: JobAddress) -> Skipped:
         return Skipped(
@@ -180,22 +189,24 @@ class Admission:
             reason=f"job {self._created.job.job_id} replaced it in the queue of its key",
         )
 
-    async def _is_the_twins(self) -> bool:
-        """A job of this id was quicker, under the same key: the place that was made is its own."""
+    async def _belongs_to_same_job(self) -> bool:
+        """True if another request created this job id under the same key.
+
+        The reservation then belongs to that job, and must not be cancelled.
+        """
         job = self._created.job
         first, head = await self._events.last(job, EventKind.CREATED), await self._events.head(job)
         if head is None or head.status.is_over or first is None:
             return False
-        said = first.event.concurrency if isinstance(first.event, Created) else None
-        return said is not None and said.key_hash == self._key.hash
+        concurrency = first.event.concurrency if isinstance(first.event, Created) else None
+        return concurrency is not None and concurrency.key_hash == self._key.hash
 
-    async def _take_back(self, replaced: Waiting | None = None) -> None:
+    async def _cancel_reservation(self, replaced: Waiting | None = None) -> None:
         try:
             await self._keys.cancel_reservation(self._key, self._waiting, replaced)
         except JobsError as error:
             log.warning(
-                "the reservation of job %s in key %s was not taken back; it ends by itself in a "
-                "minute: %s",
+                "could not cancel the reservation of job %s in key %s, it expires in a minute: %s",
                 self._waiting.job_id,
                 self._key.display,
                 error,
@@ -206,21 +217,21 @@ class Admission:
                 },
             )
 
-    def _said(self, policy: QueuePolicy) -> Created:
+    def _with_policy(self, policy: QueuePolicy) -> Created:
         return replace(self._created, queue_policy=policy)
 
-    def _turned_away(self, asked: Rejected | CoalescedInto) -> NotAdmitted:
-        state, reason = asked.state, asked.why.reason
+    def _not_admitted(self, decision: Rejected | CoalescedInto) -> NotAdmitted:
+        state, reason = decision.state, decision.why.reason
         full = FullKey(
             key=self._key.display,
             reason=reason.value,
             active=len(state.active),
             queued=len(state.queued),
-            limit=asked.why.limit,
+            limit=decision.why.limit,
             existing_job_id=oldest(state),
         )
         kind = QueueFull if reason is Refusal.QUEUE_DEPTH else KeyBusy
-        return kind(full, coalesced=isinstance(asked, CoalescedInto))
+        return kind(full, coalesced=isinstance(decision, CoalescedInto))
 
 
 def _replacing(victim: JobAddress) -> QueuePolicy:

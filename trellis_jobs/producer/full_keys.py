@@ -1,7 +1,7 @@
-"""What this process has seen of keys that let no job in.
+"""Evicts expired slots of keys that are full.
 
-Where nothing may wait for a key, nobody but those who are refused ever looks at its slots. A slot
-that one of them sees unchanged for as long as its lease lasts is over (design 5).
+If no job may wait for a key, no worker watches its slots. Only the producers that are refused read
+them. A slot that stays unchanged for as long as its lease lasts has expired (design 5).
 """
 
 from __future__ import annotations
@@ -18,27 +18,27 @@ if TYPE_CHECKING:
     from trellis_jobs.model.keys.state import KeyAddress, KeyState
     from trellis_jobs.model.keys.template import JobKey
 
-_KEYS_REMEMBERED: Final = 1_000
+_MAX_KEYS: Final = 1_000
 
 
 class FullKeys:
     def __init__(self, monotonic: Callable[[], float]) -> None:
         self._monotonic = monotonic
-        self._seen: dict[KeyAddress, LeaseObserver] = {}
+        self._observers: dict[KeyAddress, LeaseObserver] = {}
 
-    def forget(self) -> None:
-        """Nobody could renew anything while there was no server: leases count anew from here."""
-        self._seen.clear()
+    def reset(self) -> None:
+        """Observes all leases from the start: holders could not renew them during an outage."""
+        self._observers.clear()
 
-    async def evict_what_is_over(self, keys: KeyCoordinator, key: JobKey, state: KeyState) -> bool:
-        """True if there may be room now."""
+    async def evict_expired(self, keys: KeyCoordinator, key: JobKey, state: KeyState) -> bool:
+        """Returns True if a slot was freed."""
         key_policy, now = keys.key_policy, self._monotonic()
-        seen = self._seen.pop(state.address, LeaseObserver()).observe(state, now)
-        self._seen[state.address] = seen
-        if len(self._seen) > _KEYS_REMEMBERED:
-            del self._seen[next(iter(self._seen))]
+        observer = self._observers.pop(state.address, LeaseObserver()).observe(state, now)
+        self._observers[state.address] = observer
+        if len(self._observers) > _MAX_KEYS:
+            del self._observers[next(iter(self._observers))]
         if key_policy.stale_policy is StalePolicy.BLOCK:
             return False
-        over = seen.expired(key_policy.heartbeat_ttl.total_seconds(), now)
-        freed = [await keys.evict(key, slot) for slot in over]
+        expired_slots = observer.expired(key_policy.heartbeat_ttl.total_seconds(), now)
+        freed = [await keys.evict(key, slot) for slot in expired_slots]
         return any(freed)

@@ -1,4 +1,4 @@
-"""A job somebody created, held by its id: look, wait, cancel, follow."""
+"""A reference to a job by its id: read it, wait for it, cancel it, follow it."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from trellis_jobs.model.job_redaction import SecretPointers, redact_event, redac
 from trellis_jobs.model.states import JobState
 from trellis_jobs.model.values import Value
 from trellis_jobs.producer.job_snapshot import JobSnapshot, read_result
-from trellis_jobs.producer.submission import PATIENCE
+from trellis_jobs.producer.submission import REQUEST_TIMEOUT
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Mapping
@@ -50,11 +50,12 @@ log = logging.getLogger(__name__)
 
 R_co = TypeVar("R_co", covariant=True)
 
-# Hints can be lost, and a hint can overtake its event: look again by oneself as well.
-_SOON: Final = (0.005, 0.02, 0.1)
-_EVENTUALLY: Final = 5.0
+# Seconds between reads after a hint, which may arrive before its event, and without any hint,
+# which may be lost.
+_RECHECK_DELAYS: Final = (0.005, 0.02, 0.1)
+_POLL_INTERVAL: Final = 5.0
 
-_ENDS: Final[Mapping[JobState, type[JobEnded]]] = {
+_ERROR_BY_STATE: Final[Mapping[JobState, type[JobEnded]]] = {
     JobState.FAILED: JobFailed,
     JobState.DEAD: JobDead,
     JobState.CANCELLED: JobCancelled,
@@ -66,7 +67,7 @@ _ENDS: Final[Mapping[JobState, type[JobEnded]]] = {
 
 
 class JobAccess(Value, frozen=True):
-    """What a reference reaches its job through; `keys` if its queue has any."""
+    """What a reference needs to reach its job. `keys` is None on a queue without keys."""
 
     connection: Connection
     events: EventLog
@@ -75,12 +76,12 @@ class JobAccess(Value, frozen=True):
 
 
 class JobRef(Generic[R_co]):
-    """What is returned comes from the log; core copies of events only say when to look.
+    """A job, by its id. All methods read the log.
 
-    `patience`: the seconds that get, events and cancel have.
+    `request_timeout` limits get, events and cancel, in seconds.
     """
 
-    patience: float = PATIENCE
+    request_timeout: float = REQUEST_TIMEOUT
 
     def __init__(
         self,
@@ -104,23 +105,22 @@ class JobRef(Generic[R_co]):
 
     @property
     def since(self) -> int:
-        """The log sequence that reads of this job have to include; 0 if none is known."""
+        """The log sequence that reads of this job must include, or 0 if none is known."""
         return self._since
 
     def __repr__(self) -> str:
         return f"JobRef({self.address.service}/{self.address.job_type}/{self.id})"
 
     async def get(self, *, reveal: bool = False) -> JobSnapshot[R_co]:
-        """The job as it is now, with its whole history folded in.
+        """Reads the job's whole history and returns its current state.
 
-        Secrets in its payload and result are replaced by `[secret]`, unless you ask to `reveal`
-        them.
+        Secrets in the payload and result are replaced by `[secret]`, unless `reveal` is True.
         """
-        async with self._patiently(f"a read of job {self.id}"):
+        async with self._with_timeout(f"a read of job {self.id}"):
             return self._snapshot(await self._folded(), reveal=reveal)
 
     async def wait(self, timeout: float | None = None) -> R_co:
-        """The result once there is one; any other end raises its own JobEnded (JobFailed, …)."""
+        """Waits for the result. A job that ends otherwise raises JobEnded (JobFailed, …)."""
         require_running(self._connection.loop)
         try:
             async with asyncio.timeout(timeout):
@@ -130,8 +130,8 @@ class JobRef(Generic[R_co]):
             raise WaitTimeout(self.id, timeout or 0) from None
 
     async def cancel(self, reason: str | None = None) -> None:
-        """End the job if it is not over; a running handler is told. Twice is no error."""
-        async with self._patiently(f"the end of job {self.id}"):
+        """Cancels the job and its running handler. Cancelling a job twice is no error."""
+        async with self._with_timeout(f"the end of job {self.id}"):
             latest = await self._latest()
             status = latest.head.status
             if status.state is JobState.CANCELLED:
@@ -147,26 +147,26 @@ class JobRef(Generic[R_co]):
                 reason=None if reason is None else bounded(str(reason), MESSAGE_LIMIT),
             )
             answer = await self._events.append(
-                latest.head, cancelled, timeout=self.patience, shared=self._queue.shared
+                latest.head, cancelled, timeout=self.request_timeout, shared=self._queue.shared
             )
             if isinstance(answer, Lost):
-                self._complain(answer)
+                self._raise_if_not_cancelled(answer)
             if self._keys is not None:
-                await self._leave_queue(self._keys)
+                await self._leave_key(self._keys)
 
     async def events(self, *, reveal: bool = False) -> list[Event]:
-        """Every event so far, oldest first; with `[secret]` in place of secrets, as `get`."""
-        async with self._patiently(f"a read of the history of job {self.id}"):
+        """Returns all events so far, oldest first. Replaces secrets as `get` does."""
+        async with self._with_timeout(f"a read of the history of job {self.id}"):
             entries = await self._events.history(self.address, at_least=self._since)
         if reveal:
             return [entry.event for entry in entries]
         return [redact_event(entry.event, self._secrets) for entry in entries]
 
     async def watch(self, *, reveal: bool = False) -> AsyncIterator[JobSnapshot[R_co]]:
-        """The job after each of its events, from the first one until it is over.
+        """Yields the job after each of its events, from the first one until it is over.
 
-        An end that an operator's retry has undone already is not the end. Secrets are replaced by
-        `[secret]`, as by `get`.
+        Does not stop at an end after which an operator has retried the job. Replaces secrets as
+        `get` does.
         """
         require_running(self._connection.loop)
         job, newest = None, (await self._latest()).head.sequence
@@ -177,11 +177,10 @@ class JobRef(Generic[R_co]):
             if job is not None and job.is_over and entry.sequence >= newest:
                 return
 
-    async def _leave_queue(self, keys: KeyCoordinator) -> None:
-        """It waits no more; a slot is released by its worker, once the handler has stopped.
+    async def _leave_key(self, keys: KeyCoordinator) -> None:
+        """Removes a waiting job from its key. A running job's worker releases its slot.
 
-        The job is cancelled whether this succeeds or not: its worker, or the next that asks for
-        the key, finds that out.
+        The job is cancelled even if this fails: then the next job of the key removes it.
         """
         try:
             for kind in (EventKind.RETRIED, EventKind.CREATED):
@@ -191,22 +190,22 @@ class JobRef(Generic[R_co]):
                     return
         except JobsError as error:
             log.warning(
-                "job %s is cancelled but was not removed from its key; the next job of the key "
-                "does that: %s",
+                "could not remove the cancelled job %s from its key; the next job of the key "
+                "removes it: %s",
                 self.id,
                 error,
                 extra={"job": self.id, "error": str(error)},
             )
 
     @asynccontextmanager
-    async def _patiently(self, what: str) -> AsyncIterator[None]:
-        """As long as create() has; a wait has a timeout of its own instead."""
+    async def _with_timeout(self, what: str) -> AsyncIterator[None]:
+        """Raises NotConfirmed after `request_timeout` seconds."""
         require_running(self._connection.loop)
         try:
-            async with asyncio.timeout(self.patience):
+            async with asyncio.timeout(self.request_timeout):
                 yield
         except TimeoutError:
-            raise NotConfirmed(what, self.patience, self.id) from None
+            raise NotConfirmed(what, self.request_timeout, self.id) from None
 
     async def _latest(self) -> Latest:
         latest = await self._events.latest(
@@ -233,20 +232,20 @@ class JobRef(Generic[R_co]):
     async def _until_over(self) -> Head:
         hinted = asyncio.Event()
         subscription = await watch_job(self._connection, self.address, hinted.set)
-        forget = self._connection.on_reconnect(hinted.set)
+        remove_listener = self._connection.on_reconnect(hinted.set)
         try:
-            looks = 0
+            rechecks = 0
             while True:
-                head = await self._head_if_it_can_be_read()
+                head = await self._try_read_head()
                 if head is not None and head.status.is_over:
                     return head
-                looks = await self._pause(hinted, looks)
+                rechecks = await self._wait_for_hint(hinted, rechecks)
         finally:
-            forget()
+            remove_listener()
             await self._connection.unsubscribe(subscription)
 
-    async def _head_if_it_can_be_read(self) -> Head | None:
-        """Whoever waits has a timeout, and has time for an outage until then."""
+    async def _try_read_head(self) -> Head | None:
+        """Returns None during an outage: wait() continues until its own timeout."""
         try:
             return (await self._latest()).head
         except (NotConfirmed, InfrastructureMissing):
@@ -254,14 +253,18 @@ class JobRef(Generic[R_co]):
                 raise
             return None
 
-    async def _pause(self, hinted: asyncio.Event, looks: int) -> int:
-        """Wait for a hint; returns how often to look soon again after it."""
-        patience = _SOON[looks - 1] if 0 < looks <= len(_SOON) else _EVENTUALLY
+    async def _wait_for_hint(self, hinted: asyncio.Event, rechecks: int) -> int:
+        """Waits for a hint or the next read. Returns the number of the next quick recheck, or 0."""
+        request_timeout = (
+            _RECHECK_DELAYS[rechecks - 1]
+            if 0 < rechecks <= len(_RECHECK_DELAYS)
+            else _POLL_INTERVAL
+        )
         try:
-            async with asyncio.timeout(patience):
+            async with asyncio.timeout(request_timeout):
                 await hinted.wait()
         except TimeoutError:
-            return looks + 1 if 0 < looks < len(_SOON) else 0
+            return rechecks + 1 if 0 < rechecks < len(_RECHECK_DELAYS) else 0
         hinted.clear()
         return 1
 
@@ -273,9 +276,9 @@ class JobRef(Generic[R_co]):
         job = await self._folded(head.sequence)
         if job.state is JobState.COMPLETED:
             return read_result(self.id, self._queue.result, job.result)
-        raise _ENDS[job.state](self.id, job.state, job.why)
+        raise _ERROR_BY_STATE[job.state](self.id, job.state, job.why)
 
-    def _complain(self, lost: Lost) -> None:
+    def _raise_if_not_cancelled(self, lost: Lost) -> None:
         if lost.head is None:
             raise JobNotFound(self.id)
         if lost.head.status.state is not JobState.CANCELLED:

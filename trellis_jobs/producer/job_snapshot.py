@@ -1,4 +1,4 @@
-"""A job as it was when it was read from the log."""
+"""The state of a job at the time when it was read from the log."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class JobSnapshot(Generic[R_co]):
     """What `get()` and `watch()` return.
 
     Secrets in `payload` and `result` are replaced by `[secret]`, unless the job was read with
-    `reveal=True`. `job` is all of it, with the earlier runs of a job that was retried.
+    `reveal=True`. `job` has all details, including the earlier runs of a retried job.
     """
 
     __slots__ = ("_is_redacted", "_result_type", "job")
@@ -49,12 +49,12 @@ class JobSnapshot(Generic[R_co]):
 
     @property
     def payload(self) -> Json:
-        """As JSON: an earlier version of the code may have written it."""
+        """The payload as JSON, because an earlier version of the code may have written it."""
         return self.job.payload
 
     @property
     def result(self) -> R_co | None:
-        """The declared result type; None until the job has completed.
+        """The result in its declared type. None until the job has completed.
 
         Raises ResultInvalid if the stored result does not fit that type, or if `[secret]` does not
         fit in place of one of its secrets (a secret number, say).
@@ -88,7 +88,7 @@ class JobSnapshot(Generic[R_co]):
 
     @property
     def next_attempt_at(self) -> datetime | None:
-        """When a job in state `retry` is tried again."""
+        """When the next try of a job in state `retry` is due."""
         return self.job.status.next_attempt_at
 
     @property
@@ -109,7 +109,7 @@ class JobSnapshot(Generic[R_co]):
 
     @property
     def why(self) -> str | None:
-        """In words: why the job ended as it did, or what went wrong last."""
+        """A sentence: why the job ended, or its latest error."""
         return self.job.why
 
     @property
@@ -122,8 +122,8 @@ class JobSnapshot(Generic[R_co]):
 
 
 def read_result(job_id: str, kind: PayloadType[R], stored: Json, *, redacted: bool = False) -> R:
-    """Raises ResultInvalid; `redacted`: the secrets in it are replaced by a placeholder."""
+    """Raises ResultInvalid. `redacted` is True if `[secret]` stands in place of secrets."""
     try:
         return kind.from_json(stored)
-    except TypeMismatch as misfit:
-        raise ResultInvalid(job_id, str(misfit), redacted=redacted) from misfit
+    except TypeMismatch as mismatch:
+        raise ResultInvalid(job_id, str(mismatch), redacted=redacted) from mismatch

@@ -1,4 +1,4 @@
-"""Payload in, job in the log: validate, name, ask its key, append `created`."""
+"""Creates jobs: checks the payload, chooses an id, reserves the key, appends `created`."""
 
 from __future__ import annotations
 
@@ -37,12 +37,12 @@ if TYPE_CHECKING:
 
 P = TypeVar("P")
 
-PATIENCE: Final = 30.0
-_IN_FLIGHT: Final = 256
+REQUEST_TIMEOUT: Final = 30.0
+_MAX_IN_FLIGHT: Final = 256
 
 
 class Request(Value, frozen=True):
-    """One job to be created, its payload already checked."""
+    """One job to create. Its payload is already checked."""
 
     queue: JobType[Any, Any]
     payload: Json
@@ -55,7 +55,10 @@ class Request(Value, frozen=True):
 
 
 class CreatedJob(Value, frozen=True):
-    """`sequence`: its first event is there in the log, or later; no older read is believed."""
+    """`sequence`: the job's first event has this log sequence or a later one.
+
+    A read of the job that does not include this sequence is stale.
+    """
 
     address: JobAddress
     sequence: int
@@ -74,7 +77,7 @@ class Producer:
         self._service = service
         self._events = events
         self._keys = keys
-        self.witness = FullKeys(environment.monotonic)
+        self.full_keys = FullKeys(environment.monotonic)
         self._telemetry = telemetry
         self._environment = environment
 
@@ -86,27 +89,27 @@ class Producer:
         job_id: str | None = None,
         deadline: datetime | None = None,
     ) -> Request:
-        """Check everything that can be checked before anything is sent."""
+        """Checks everything that can be checked before anything is sent."""
         if job_id is not None:
             check_token_argument("job id", job_id)
         try:
-            fitting = queue.payload.to_json(payload)
-        except TypeMismatch as misfit:
-            raise PayloadInvalid(queue.name, str(misfit)) from misfit
-        key = None if queue.key_policy is None else queue.key_policy.template.resolve(fitting)
-        return Request(queue, fitting, job_id, deadline, key)
+            payload_json = queue.payload.to_json(payload)
+        except TypeMismatch as mismatch:
+            raise PayloadInvalid(queue.name, str(mismatch)) from mismatch
+        key = None if queue.key_policy is None else queue.key_policy.template.resolve(payload_json)
+        return Request(queue, payload_json, job_id, deadline, key)
 
     async def create(self, request: Request, since: float | None = None) -> CreatedJob:
-        """Returns once the job is in the log; a lost acknowledgement is repeated, never doubled.
+        """Returns when the job is in the log. Repeating a lost request creates no second job.
 
-        `since`: when the patience began, by the clock of the loop.
+        `since` is when the timeout began, by the clock of the event loop.
         """
-        begun = asyncio.get_running_loop().time() if since is None else since
+        started_at = asyncio.get_running_loop().time() if since is None else since
         job = self._address(request)
         with self._telemetry.creating(job):
             created = self._created(job, self._context(), request)
             with self._telemetry.appending(created):
-                entered = await self._enter(created, request, begun)
+                entered = await self._enter(created, request, started_at)
         self._telemetry.count(created)
         return entered
 
@@ -115,15 +118,15 @@ class Producer:
         return JobAddress(self._service, request.queue.name, job_id)
 
     def _context(self) -> JobContext:
-        """Part of the caller's trace, or the beginning of one."""
+        """Continues the caller's trace, or starts a new one."""
         return next(self._contexts())
 
     def _contexts(self) -> Iterator[JobContext]:
-        """Of jobs that one request creates."""
+        """The contexts of jobs that one request creates. They share its request id."""
         request_id = self._environment.new_id()
-        inherited = self._telemetry.inherited(request_id)
+        current_context = self._telemetry.current_context(request_id)
         while True:
-            yield inherited or JobContext(request_id, self._environment.new_traceparent())
+            yield current_context or JobContext(request_id, self._environment.new_traceparent())
 
     def _created(self, job: JobAddress, context: JobContext, request: Request) -> Created:
         now, queue, key = self._environment.now(), request.queue, request.key
@@ -145,46 +148,53 @@ class Producer:
 
     async def _enter(self, created: Created, request: Request, since: float) -> CreatedJob:
         if request.key is None:
-            sequence = await self._events.append_first(created, timeout=PATIENCE, started_at=since)
+            sequence = await self._events.append_first(
+                created, timeout=REQUEST_TIMEOUT, started_at=since
+            )
             if isinstance(sequence, Refused):
                 raise JobExists(created.job.job_id)
             return CreatedJob(created.job, sequence)
         keys = self._keys[request.queue.name]
         admission = Admission(
-            keys, self._events, request.key, created, witness=self.witness, patience=PATIENCE
+            keys,
+            self._events,
+            request.key,
+            created,
+            full_keys=self.full_keys,
+            timeout=REQUEST_TIMEOUT,
         )
         try:
-            async with asyncio.timeout_at(since + PATIENCE):
+            async with asyncio.timeout_at(since + REQUEST_TIMEOUT):
                 entered = await admission.enter()
         except TimeoutError:
             raise _not_admitted(created.job) from None
         return CreatedJob(created.job, entered.head.sequence, entered.replaced)
 
     async def create_many(self, requests: Sequence[Request]) -> list[CreatedJob]:
-        """Many at once, in order; raises SomeNotCreated, which says which, if not all went in."""
-        if self._telemetry.traces or any(request.key is not None for request in requests):
-            answers = await self._create_side_by_side(requests)
+        """Creates all jobs. Raises SomeNotCreated, with their numbers, if some failed."""
+        if self._telemetry.has_tracing or any(request.key is not None for request in requests):
+            answers = await self._create_concurrently(requests)
         else:
-            answers = await self._create_in_a_row(requests)
+            answers = await self._create_in_batches(requests)
         failed = {n: answer for n, answer in enumerate(answers) if isinstance(answer, JobsError)}
         jobs = {n: answer for n, answer in enumerate(answers) if isinstance(answer, CreatedJob)}
         if failed:
             raise SomeNotCreated({n: job.address.job_id for n, job in jobs.items()}, failed)
         return list(jobs.values())
 
-    async def _create_in_a_row(self, requests: Sequence[Request]) -> list[CreatedJob | JobsError]:
-        """Nobody traces them, and no key has to be asked: they are appended, and that is all."""
+    async def _create_in_batches(self, requests: Sequence[Request]) -> list[CreatedJob | JobsError]:
+        """For jobs without keys and tracing, which need nothing but the append."""
         events: list[Created] = []
 
-        def made_as_they_are_sent() -> Iterator[Created]:
+        def events_to_send() -> Iterator[Created]:
             for request, context in zip(requests, self._contexts(), strict=False):
                 events.append(self._created(self._address(request), context, request))
                 yield events[-1]
 
-        answers = await self._events.append_first_many(made_as_they_are_sent(), timeout=PATIENCE)
-        return [self._told(event, answer) for event, answer in zip(events, answers, strict=True)]
+        answers = await self._events.append_first_many(events_to_send(), timeout=REQUEST_TIMEOUT)
+        return [self._result(event, answer) for event, answer in zip(events, answers, strict=True)]
 
-    def _told(self, event: Created, answer: int | Refused | JobsError) -> CreatedJob | JobsError:
+    def _result(self, event: Created, answer: int | Refused | JobsError) -> CreatedJob | JobsError:
         match answer:
             case int():
                 self._telemetry.count(event)
@@ -194,34 +204,37 @@ class Producer:
             case JobsError():
                 return answer
 
-    async def _create_side_by_side(
+    async def _create_concurrently(
         self, requests: Sequence[Request]
     ) -> list[CreatedJob | JobsError]:
-        """They share their patience, as in a row: an outage costs it once."""
+        """All jobs share one timeout, which restarts with every answer.
+
+        So an outage costs one timeout, not one for each job.
+        """
         answers, waiting = dict[int, CreatedJob | JobsError](), iter(enumerate(requests))
         now = asyncio.get_running_loop().time
-        with_inbox_prefix = now()
+        last_answer_at = now()
 
-        async def create_what_waits() -> None:
-            nonlocal with_inbox_prefix
+        async def create_next() -> None:
+            nonlocal last_answer_at
             for n, request in waiting:
-                if now() >= with_inbox_prefix + PATIENCE:
-                    # Begun now, it would take a place in its key and never come.
+                if now() >= last_answer_at + REQUEST_TIMEOUT:
+                    # Starting it now could leave a reservation in its key and no job.
                     answers[n] = _not_admitted(self._address(request))
                     continue
                 try:
-                    answers[n] = await self.create(request, with_inbox_prefix)
+                    answers[n] = await self.create(request, last_answer_at)
                 except (NotConfirmed, InfrastructureError) as error:
                     answers[n] = error
                     continue
                 except JobsError as error:
                     answers[n] = error
-                with_inbox_prefix = now()
+                last_answer_at = now()
 
-        lanes = min(_IN_FLIGHT, len(requests))
-        await asyncio.gather(*(create_what_waits() for _ in range(lanes)))
+        tasks = min(_MAX_IN_FLIGHT, len(requests))
+        await asyncio.gather(*(create_next() for _ in range(tasks)))
         return [answers[n] for n in range(len(requests))]
 
 
 def _not_admitted(job: JobAddress) -> NotConfirmed:
-    return NotConfirmed("the job's admission", PATIENCE, job.job_id)
+    return NotConfirmed("the job's admission", REQUEST_TIMEOUT, job.job_id)

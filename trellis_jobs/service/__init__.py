@@ -1,1 +1,1 @@
-"""What a service author touches: declarations, queues, the connected service."""
+"""The API for service authors: declarations, queues, the connected service."""

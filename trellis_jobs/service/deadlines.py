@@ -1,4 +1,4 @@
-"""A deadline as callers of the API give it, and the moment that it is."""
+"""Converts a deadline argument of the API to a point in time."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from trellis_jobs.errors import DeadlineInvalid
 Deadline = float | timedelta | datetime
 
 
-def moment_of(given: Deadline, now: datetime) -> datetime:
+def absolute_deadline(given: Deadline, now: datetime) -> datetime:
     """Raises DeadlineInvalid.
 
-    A duration must be positive. A moment may have passed already: its job is created, and expires
-    without having run.
+    A duration must be positive. A point in time may be in the past: the job is created, and expires
+    without running.
     """
     try:
         if isinstance(given, datetime):
             if given.tzinfo is None:
-                raise DeadlineInvalid(given, "it must name its time zone: datetime.now(UTC) + …")
+                raise DeadlineInvalid(given, "it needs a time zone: datetime.now(UTC) + …")
             return given.astimezone(UTC)
         return (now + _duration(given)).astimezone(UTC)
     except (ValueError, OverflowError) as error:

@@ -1,4 +1,4 @@
-"""The class a service author writes: one attribute per job type."""
+"""The declaration of a service: a class with one attribute per job type."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ Duration = float | timedelta
 class JobOptions(TypedDict, total=False):
     """Options of `job(...)`; durations are seconds or timedelta.
 
-    `upgrades` has, for each earlier version, what makes its JSON that of the next.
+    `upgrades` has, for each earlier version, the function that converts its JSON to the next one.
     """
 
     name: str
@@ -60,7 +60,7 @@ class JobOptions(TypedDict, total=False):
 
 
 class job(Generic[P, R]):  # noqa: N801 - reads as a keyword in a declaration
-    """On the class, the declaration; on a service's jobs, its queue."""
+    """Declares a job type. On `service.jobs` the attribute is the queue."""
 
     @overload
     def __init__(
@@ -79,7 +79,7 @@ class job(Generic[P, R]):  # noqa: N801 - reads as a keyword in a declaration
         self._type: JobType[P, R] | None = None
 
     def declare(self, owner: str, attribute: str) -> JobType[P, R]:
-        """Called by the Jobs class: from __set_name__ Python 3.11 lets no error out as it is."""
+        """Called by the Jobs class. Python 3.11 would wrap errors that __set_name__ raises."""
         try:
             _check_known(self._options)
             self._type = self._declare(_name(self._options, attribute))
@@ -153,7 +153,7 @@ class Jobs:
 
 
 def _attributes(cls: type) -> dict[str, object]:
-    """Its own and the inherited ones."""
+    """Returns the attributes of the class, including inherited ones."""
     return {name: value for base in reversed(cls.__mro__) for name, value in vars(base).items()}
 
 
@@ -161,7 +161,7 @@ def _check_known(options: JobOptions) -> None:
     for option in options:
         if option not in JobOptions.__optional_keys__:
             known = ", ".join(sorted(JobOptions.__optional_keys__))
-            raise DeclarationError(f"there is no option {option!r}, only {known}")
+            raise DeclarationError(f"unknown option {option!r}; the options are {known}")
 
 
 def _name(options: JobOptions, attribute: str) -> str:
@@ -182,7 +182,7 @@ def _duration(option: str, value: Duration) -> timedelta:
         return value
     try:
         if isinstance(value, bool):
-            raise TypeError("a boolean is no duration")
+            raise TypeError("a boolean is not a duration")
         return timedelta(seconds=value)
     except (TypeError, ValueError, OverflowError) as error:
         raise DeclarationError(

@@ -1,4 +1,4 @@
-"""What a queue's policy made of a request: `submit` returns one of these four."""
+"""The results of `submit`: one of these four, depending on the queue's policy."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ Ref = TypeVar("Ref")
 
 @dataclass(frozen=True, slots=True)
 class Accepted(Generic[Ref]):
-    """The job is in the log and will be attempted."""
+    """The job was created and will run."""
 
     ref: Ref
 
 
 @dataclass(frozen=True, slots=True)
 class Replaced(Generic[Ref]):
-    """Accepted, in the place of the oldest job that waited for the key, which is skipped."""
+    """The job was created in place of the oldest job waiting for the key, which is skipped."""
 
     ref: Ref
     replaced_job_id: str
@@ -28,7 +28,7 @@ class Replaced(Generic[Ref]):
 
 @dataclass(frozen=True, slots=True)
 class Coalesced(Generic[Ref]):
-    """No new job: `existing` waits for the key already, or runs."""
+    """No job was created, because `existing` already waits for the key or runs."""
 
     existing: Ref
     key: str
@@ -36,4 +36,4 @@ class Coalesced(Generic[Ref]):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rejected(FullKey):
-    """No new job, and why not."""
+    """No job was created. The fields have the reason."""

@@ -1,4 +1,4 @@
-"""One declared job on a service: handle it, create it, find it again."""
+"""One queue of a service: register its handler, create jobs, find them by id."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, overload
 
 from trellis_jobs.key_errors import NotAdmitted
-from trellis_jobs.service.deadlines import Deadline, moment_of
+from trellis_jobs.service.deadlines import Deadline, absolute_deadline
 from trellis_jobs.service.outcomes import Accepted, Coalesced, Rejected, Replaced
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ class Queue(Generic[P, R]):
     @overload
     def handle(self, handler: Callable[[ActiveJob[P]], R], /) -> Callable[[ActiveJob[P]], R]: ...
     def handle(self, handler: Callable[[ActiveJob[P]], Any], /) -> Callable[[ActiveJob[P]], Any]:
-        """Decorate the one function that does this queue's work, async or (in a thread) sync."""
+        """Decorates the queue's only handler. A sync handler runs in a thread."""
         self.runtime.register(self.type, handler)
         return handler
 
@@ -47,14 +47,14 @@ class Queue(Generic[P, R]):
         job_id: str | None = None,
         deadline: Deadline | None = None,
     ) -> JobRef[R]:
-        """Returns once the job is in the log.
+        """Returns when the job is in the log.
 
-        `deadline`: a moment (datetime), or how long from now (seconds or timedelta). A job whose
-        moment has passed already expires without having run.
-        A queue with keys may let no new job in: then this raises KeyBusy or QueueFull.
+        `deadline` is a datetime, or seconds or a timedelta from now. A job whose deadline is in the
+        past expires without running.
+        Raises KeyBusy or QueueFull if the key of the job admits no new job.
         """
         return await self.runtime.create(
-            self.type, payload, job_id=job_id, deadline=self._moment(deadline)
+            self.type, payload, job_id=job_id, deadline=self._absolute(deadline)
         )
 
     async def submit(
@@ -64,10 +64,10 @@ class Queue(Generic[P, R]):
         job_id: str | None = None,
         deadline: Deadline | None = None,
     ) -> Accepted[JobRef[R]] | Replaced[JobRef[R]] | Coalesced[JobRef[R]] | Rejected:
-        """Like create, but tells what the queue's policy made of it instead of raising."""
+        """Like create, but returns a refusal by the queue's policy instead of raising it."""
         try:
             return await self.runtime.submit(
-                self.type, payload, job_id=job_id, deadline=self._moment(deadline)
+                self.type, payload, job_id=job_id, deadline=self._absolute(deadline)
             )
         except NotAdmitted as refusal:
             if refusal.coalesced:
@@ -77,12 +77,14 @@ class Queue(Generic[P, R]):
     async def create_many(
         self, payloads: Iterable[P], *, deadline: Deadline | None = None
     ) -> list[JobRef[R]]:
-        """One job per payload, in order, pipelined; all payloads are checked before any is sent."""
-        return await self.runtime.create_many(self.type, payloads, deadline=self._moment(deadline))
+        """Creates one job per payload, in order. Checks all payloads before it sends any."""
+        return await self.runtime.create_many(
+            self.type, payloads, deadline=self._absolute(deadline)
+        )
 
     def ref(self, job_id: str) -> JobRef[R]:
-        """A job created earlier, perhaps by another process, by its id."""
+        """Returns a reference to a job that any process created earlier."""
         return self.runtime.ref(self.type, job_id)
 
-    def _moment(self, deadline: Deadline | None) -> datetime | None:
-        return None if deadline is None else moment_of(deadline, self.runtime.now())
+    def _absolute(self, deadline: Deadline | None) -> datetime | None:
+        return None if deadline is None else absolute_deadline(deadline, self.runtime.now())

@@ -1,4 +1,4 @@
-"""What handlers need while workers run: opened before the first job, closed after the last."""
+"""Resources of handlers: opened before the first job of a worker, closed after its last."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ Values = dict["Resource[Any]", Any]
 
 log = logging.getLogger(__name__)
 
-# So that a resource which hangs cannot keep a worker from ending.
+# Seconds after which a resource that hangs no longer keeps the worker from stopping.
 CLOSE_TIMEOUT: Final = 10.0
-# Two run_handler() calls at the same time open resources twice; each handler sees its own.
-_VALUES_HERE: Final[ContextVar[Values]] = ContextVar("trellis_jobs_resources")
-_NONE: Final[Values] = {}
+# Concurrent run_handler() calls open the resources once each, and each handler gets its own.
+_CONTEXT_VALUES: Final[ContextVar[Values]] = ContextVar("trellis_jobs_resources")
+_NO_VALUES: Final[Values] = {}
 
 
 class Resource(Generic[T]):
-    """What `@service.lifespan` returns: `get()` is the opened value, typed, wherever it is used."""
+    """What `@service.lifespan` returns. `get()` returns the opened value."""
 
     def __init__(self, name: str, make: Callable[[], AbstractAsyncContextManager[T]]) -> None:
         self.name = name
@@ -41,10 +41,10 @@ class Resource(Generic[T]):
         return f"Resource({self.name})"
 
     def get(self) -> T:
-        """The value, in any thread of this process while workers run; else ResourceUnavailable."""
+        """Returns the value, in any thread. Raises ResourceUnavailable if no workers run."""
         if self._overrides:
             return self._overrides[-1]
-        here = _VALUES_HERE.get(_NONE)
+        here = _CONTEXT_VALUES.get(_NO_VALUES)
         if self in here:
             return cast("T", here[self])
         if self._opened:
@@ -57,7 +57,7 @@ class Resource(Generic[T]):
 
     @contextmanager
     def override(self, value: T) -> Iterator[T]:
-        """In tests: get() returns `value` as long as this lasts, and the resource is not opened."""
+        """For tests: get() returns `value` within this block, and the resource is not opened."""
         self._overrides.append(value)
         try:
             yield value
@@ -69,7 +69,7 @@ class Resource(Generic[T]):
         return bool(self._overrides)
 
     async def open(self, stack: AsyncExitStack, values: Values) -> None:
-        """Enter the context manager; the stack leaves it. An error in closing is only logged."""
+        """Enters the context manager; `stack` exits it. An error while closing is only logged."""
         manager = self._make()
         values[self] = await manager.__aenter__()
         self._opened.append(values)
@@ -83,9 +83,13 @@ class Resource(Generic[T]):
                 await manager.__aexit__(None, None, None)
         except Exception:
             if limit.expired():
-                log.error("resource %r did not close within %g s", self.name, CLOSE_TIMEOUT)
+                log.error(
+                    "resource %r did not close within %g s; the worker stops without it",
+                    self.name,
+                    CLOSE_TIMEOUT,
+                )
             else:
-                log.exception("closing resource %r failed", self.name)
+                log.exception("resource %r failed to close", self.name)
 
 
 class Resources:
@@ -98,9 +102,9 @@ class Resources:
     def declare(
         self, make: Callable[..., AbstractAsyncContextManager[T]], service: object
     ) -> Resource[T]:
-        """`make` takes the service, or nothing."""
+        """`make` takes the service or no argument."""
         name = getattr(make, "__name__", repr(make))
-        if _is_no_async_context_manager(make):
+        if _is_undecorated(make):
             raise DeclarationError(
                 f"lifespan {name} must be an async context manager: put @asynccontextmanager "
                 f"between @service.lifespan and `async def {name}`"
@@ -112,7 +116,7 @@ class Resources:
 
     @asynccontextmanager
     async def opened(self) -> AsyncIterator[Values]:
-        """Open all, in order, and close them in reverse, also when a later one cannot be opened."""
+        """Opens all in order, and closes them in reverse, even if one fails to open."""
         values: Values = {}
         async with AsyncExitStack() as stack:
             for resource in self._declared:
@@ -132,17 +136,17 @@ class Resources:
 
 
 @contextmanager
-def preferred_here(values: Values) -> Iterator[None]:
-    """In this task, and in those it starts, get() returns these before any others."""
-    before = _VALUES_HERE.set(values)
+def prefer_values(values: Values) -> Iterator[None]:
+    """Makes get() return these values in this task and in tasks that it starts."""
+    before = _CONTEXT_VALUES.set(values)
     try:
         yield
     finally:
-        _VALUES_HERE.reset(before)
+        _CONTEXT_VALUES.reset(before)
 
 
-def _is_no_async_context_manager(make: Callable[..., object]) -> bool:
-    """A function without @asynccontextmanager, or with @contextmanager."""
+def _is_undecorated(make: Callable[..., object]) -> bool:
+    """Whether @asynccontextmanager is missing, or @contextmanager was used instead."""
     is_bare = inspect.isasyncgenfunction(make) or inspect.iscoroutinefunction(make)
     return is_bare or inspect.isgeneratorfunction(inspect.unwrap(make))
 

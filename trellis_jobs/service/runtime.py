@@ -1,4 +1,4 @@
-"""What a service's queues stand on: its handlers, and once it is connected its producer and log."""
+"""What the queues of a service use: its handlers and, while connected, its producer and log."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ R = TypeVar("R")
 
 @dataclass(frozen=True, slots=True)
 class Connected:
-    """The parts of a service that exist while it is connected; no host: it only produces."""
+    """The parts of a connected service. `host` is None if it runs no workers."""
 
     connection: Connection
     events: EventLog
@@ -56,7 +56,7 @@ class Connected:
 
 
 class Runtime:
-    """`bound`: the queues that go by other names on the server, by the names they declare."""
+    """`bound` has the queues with another name on the server, by their declared name."""
 
     def __init__(
         self,
@@ -73,7 +73,7 @@ class Runtime:
         self.resources = Resources(service)
         self.live: Connected | None = None
         self.clock: CorrectedClock | None = None
-        self._is_taken = False
+        self._is_in_use = False
         self.is_inline = False
 
     def bound(self, declared: JobType[P, R]) -> JobType[P, R]:
@@ -83,20 +83,20 @@ class Runtime:
     async def connection(
         self, access: ConnectOptions, startup: Startup
     ) -> AsyncIterator[Connection]:
-        with self.taken():
+        with self.exclusive():
             connection = await startup.open(access, name=f"{self.service} jobs")
             try:
-                async with self._corrected_by(connection):
+                async with self._corrected_clock(connection):
                     yield connection
             finally:
                 self.live = None
                 await connection.close()
 
     @asynccontextmanager
-    async def _corrected_by(self, connection: Connection) -> AsyncIterator[None]:
-        """Times of jobs are the server's while we are connected, if the clocks differ notably."""
+    async def _corrected_clock(self, connection: Connection) -> AsyncIterator[None]:
+        """Uses the server's time for jobs while connected, if the machine's clock is wrong."""
         own = self.environment
-        clock = self.clock = CorrectedClock(own.now, self._calls_with_time())
+        clock = self.clock = CorrectedClock(own.now, self._time_requests())
         self.environment = replace(own, now=clock.now, clock_ahead=clock.ahead)
         measuring = asyncio.create_task(clock.keep_measuring(connection))
         try:
@@ -105,10 +105,11 @@ class Runtime:
             measuring.cancel()
             self.environment, self.clock = own, None
 
-    def _calls_with_time(self) -> list[str]:
-        """A service may ask for its own consumers, and perhaps for nothing else (permissions).
+    def _time_requests(self) -> list[str]:
+        """The API requests whose answers contain the server's time, in the order to try them.
 
-        Those of queues without a handler here come last: their consumers may not exist.
+        By its permissions a service may request its own consumers, and perhaps nothing else. Those
+        of queues without a handler here come last, because they may not exist.
         """
         handled = [handler.queue for handler in self.handlers]
         names = {queue.name for queue in handled}
@@ -120,19 +121,19 @@ class Runtime:
         return [*first, f"STREAM.INFO.{LOG}", *last]
 
     @contextmanager
-    def taken(self) -> Iterator[None]:
-        """By one at a time: from before the first await until after the last."""
-        if self._is_taken:
-            raise DeclarationError(f"service {self.service!r} is connected already")
-        self._is_taken = True
+    def exclusive(self) -> Iterator[None]:
+        """Refuses a second connect() from before the first await until after the last."""
+        if self._is_in_use:
+            raise DeclarationError(f"service {self.service!r} is already connected")
+        self._is_in_use = True
         try:
             yield
         finally:
-            self._is_taken = False
+            self._is_in_use = False
 
     @contextmanager
     def inlined(self) -> Iterator[None]:
-        """While this lasts, connecting connects to nothing: a test provides the runtime."""
+        """Makes connect() do nothing within this block, because a test provides the runtime."""
         self.is_inline = True
         try:
             yield
@@ -146,7 +147,7 @@ class Runtime:
         return self.live
 
     def connected_here(self) -> Connected:
-        """Raises WrongEventLoop on any loop but the one that the service connected on."""
+        """Raises WrongEventLoop if the service was connected on another event loop."""
         live = self.connected
         require_running(live.connection.loop)
         return live
@@ -169,7 +170,7 @@ class Runtime:
     async def submit(
         self, queue: JobType[P, R], payload: P, *, job_id: str | None, deadline: datetime | None
     ) -> Accepted[JobRef[R]] | Replaced[JobRef[R]]:
-        """Raises NotAdmitted when there is no new job."""
+        """Raises NotAdmitted if no job was created."""
         producer = self.connected_here().producer
         request = producer.request(queue, payload, job_id=job_id, deadline=deadline)
         created = await producer.create(request)

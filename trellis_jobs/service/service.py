@@ -26,7 +26,7 @@ from trellis_jobs.jetstream.setup.provision import provision, require_log
 from trellis_jobs.producer.submission import Producer
 from trellis_jobs.service.jobs import Jobs
 from trellis_jobs.service.runtime import Connected, Runtime
-from trellis_jobs.service.shared_keys import warn_of_keys_apart
+from trellis_jobs.service.shared_keys import warn_about_separate_keys
 from trellis_jobs.service.sync.bridge import Bridge
 from trellis_jobs.service.sync.client import SyncClient
 from trellis_jobs.worker.dependencies import HostDependencies
@@ -54,16 +54,19 @@ INTERRUPT_GRACE: Final = 1.0
 
 @dataclass(frozen=True, slots=True)
 class Workers:
-    """Which queues this process works on, and how many jobs of each at once (None: as declared)."""
+    """The queues that this process works on, and the concurrency of each.
+
+    None means all queues with a handler, and the declared concurrency.
+    """
 
     queues: Collection[str] | None = None
     concurrency: int | None = None
 
 
 class Service(Generic[J]):
-    """`service.jobs` is the typed Jobs class; `connect` makes it work.
+    """A service: `service.jobs` has its queues, `connect` connects them to a server.
 
-    `bindings` are other names for it and its queues: `contract` has them by those.
+    `bindings` give the service and its queues other names on the server, as in `contract`.
     """
 
     def __init__(
@@ -94,19 +97,19 @@ class Service(Generic[J]):
         self, opens: Callable[[Service[J]], AbstractAsyncContextManager[T]], /
     ) -> Resource[T]: ...
     def lifespan(self, opens: Callable[..., AbstractAsyncContextManager[T]], /) -> Resource[T]:
-        """Decorate an async context manager that opens what handlers need.
+        """Decorates an async context manager that opens a resource for handlers.
 
-        It is entered before workers take their first job and left after their last; with
-        several, in the order of declaration and in reverse. `connect(workers=False)` opens none.
+        It is entered before workers take their first job and exited after their last. Several
+        open in the order of declaration and close in reverse. `connect(workers=False)` opens none.
         """
         self._runtime.require_unconnected("a lifespan must be declared")
         return self._runtime.resources.declare(opens, self)
 
     def around(self, middleware: M, /) -> M:
-        """Decorate `async def middleware(job, call_next)`, which wraps every attempt.
+        """Decorates `async def middleware(job, call_next)`, which wraps every attempt.
 
         `await call_next(job)` runs the handler and returns its result. The first one declared is
-        the outermost. What it returns or raises is what the handler would have returned or raised.
+        the outermost. Its result or exception replaces that of the handler.
         """
         self._runtime.require_unconnected("middleware must be declared")
         self._runtime.handlers.add_middleware(middleware)
@@ -123,15 +126,15 @@ class Service(Generic[J]):
         system_account: str | None = None,
         connect_timeout: float | None = CONNECT_TIMEOUT,
     ) -> AsyncIterator[Service[J]]:
-        """Connect, provision or check, and start a worker for each handled queue.
+        """Connects, sets up the streams, and starts a worker for each queue with a handler.
 
-        `url` may be `ConnectOptions`, with keys and certificates, where an address is not enough.
-        `workers=False` only produces; `Workers(...)` chooses queues. Where these credentials may
-        not provision, an operator has to; then a start without the streams fails at once.
-        New streams get `replicas`, else as many as the cluster can hold if `system_account` (a
-        URL with user and password, or a credentials file) lets us ask, else one.
-        `connect_timeout`: the seconds in which a server, and its JetStream, must be there; None
-        waits for them without end.
+        `url` may be `ConnectOptions`, with keys and certificates. `workers=False` only creates
+        jobs; `Workers(...)` selects queues. If these credentials may not create streams, an
+        operator has to create them first, or this fails at once.
+        New streams get `replicas`. By default that is as many as the cluster supports if
+        `system_account` (a URL with user and password, or a credentials file) is given, else one.
+        `connect_timeout` is how many seconds to wait for a server with JetStream; None waits
+        without a limit.
         """
         if self._runtime.is_inline:
             yield self
@@ -140,51 +143,53 @@ class Service(Generic[J]):
             raise DeclarationError(
                 f"workers must be True, False or Workers(queues=[...]), is {workers!r}"
             )
-        wanted = workers if isinstance(workers, Workers) else Workers()
-        handlers = self._handlers_for(wanted, demanded=workers is not True) if workers else []
+        selection = workers if isinstance(workers, Workers) else Workers()
+        handlers = self._handlers_for(selection, is_required=workers is not True) if workers else []
         detected = 1
-        access = as_connect_options(url, credentials).with_inbox_prefix(inbox_of(self.name))
+        options = as_connect_options(url, credentials).with_inbox_prefix(inbox_of(self.name))
         startup = Startup(connect_timeout)
-        async with self._runtime.connection(access, startup) as connection:
+        async with self._runtime.connection(options, startup) as connection:
             if replicas is None and system_account is not None:
-                detected = await detect_replicas(access, system_account)
+                detected = await detect_replicas(options, system_account)
             prepare = partial(self._prepare, connection, replicas, detected)
             dependencies = await startup.until_ready(prepare)
-            async with self._running(self._wire(dependencies, handlers, wanted)):
+            async with self._running(self._wire(dependencies, handlers, selection)):
                 yield self
 
-    def _handlers_for(self, wanted: Workers, *, demanded: bool) -> list[Handler]:
-        handlers = self._chosen(wanted)
-        if demanded and not handlers:
-            raise DeclarationError(f"service {self.name!r} has no handlers: nothing to work on")
-        if wanted.queues is None:
+    def _handlers_for(self, selection: Workers, *, is_required: bool) -> list[Handler]:
+        handlers = self._select_handlers(selection)
+        if is_required and not handlers:
+            raise DeclarationError(
+                f"service {self.name!r} has no handlers, so it cannot run workers"
+            )
+        if selection.queues is None:
             self._warn_of_unhandled_queues()
         return handlers
 
     def connect_sync(
         self, url: str | ConnectOptions = "nats://127.0.0.1:4222", *, credentials: str | None = None
     ) -> SyncClient:
-        """A client for code without an event loop: views, scripts, sync handlers.
+        """Returns a client for code without an event loop: views, scripts, sync handlers.
 
-        It connects at its first use. The same arguments return the same client, in each process.
+        It connects at its first use. The same arguments return the same client in a process.
         """
-        access = as_connect_options(url, credentials)
-        if (client := self._sync_clients.get(access)) is not None:
+        options = as_connect_options(url, credentials)
+        if (client := self._sync_clients.get(options)) is not None:
             return client
 
         @asynccontextmanager
         async def connect() -> AsyncIterator[Runtime]:
             # This service may be connected on another event loop at the same time.
             twin = Service(type(self.jobs), bindings=self._bindings)
-            async with twin.connect(access, workers=False):
+            async with twin.connect(options, workers=False):
                 yield twin.jobs.runtime
 
-        return self._sync_clients.setdefault(access, SyncClient(Bridge(self._runtime, connect)))
+        return self._sync_clients.setdefault(options, SyncClient(Bridge(self._runtime, connect)))
 
     @asynccontextmanager
     async def _running(self, live: Connected) -> AsyncIterator[None]:
-        """Resources are open from before the first job of the workers until after their last."""
-        # What opens resources may create jobs; there is no worker yet to pause or stop.
+        """Opens resources before the first job of the workers, and closes them after the last."""
+        # Code that opens resources may create jobs, but there is no worker to pause or stop yet.
         self._runtime.live = replace(live, host=None)
         async with AsyncExitStack() as opened:
             if live.host is not None:
@@ -198,12 +203,12 @@ class Service(Generic[J]):
 
     @property
     def is_up(self) -> bool:
-        """A server is there right now; while it is away, the client looks for it again."""
+        """Whether the service is connected now. During an outage it reconnects by itself."""
         live = self._runtime.live
         return live is not None and live.connection.is_connected
 
     async def wait(self) -> None:
-        """Until stop() or a signal: TERM and INT end the service, TSTP and CONT pause it."""
+        """Waits for stop() or a signal: TERM and INT stop, TSTP pauses, CONT resumes."""
         live = self._runtime.connected_here()
 
         def end(grace: float) -> Callable[[], None]:
@@ -221,18 +226,18 @@ class Service(Generic[J]):
             await self._stop(live, self.grace)
 
     async def drain(self) -> None:
-        """Until no queue of this worker has anything left to do, then stop."""
+        """Waits until the queues of this worker are empty, then stops."""
         live = self._runtime.connected_here()
         if live.host is not None:
             await live.host.until_drained()
         await self.stop()
 
     async def stop(self, grace: float | None = None) -> None:
-        """No new work; finish what runs within the grace period, hand back the rest."""
+        """Lets running jobs finish within the grace period, and puts the rest back."""
         await self._stop(self._runtime.connected_here(), self.grace if grace is None else grace)
 
     def quiet(self) -> None:
-        """Take no new work until resume(); what runs goes on."""
+        """Takes no new jobs until resume(). Running jobs continue."""
         host = self._runtime.connected.host
         if host is not None:
             host.quiet()
@@ -242,21 +247,23 @@ class Service(Generic[J]):
         if host is not None:
             host.resume()
 
-    def _chosen(self, wanted: Workers) -> list[Handler]:
-        """A wish that cannot be met is an error before anything starts."""
-        if wanted.concurrency is not None and wanted.concurrency < 1:
-            raise DeclarationError(f"concurrency must be at least 1, is {wanted.concurrency}")
-        if isinstance(wanted.queues, str):
-            raise DeclarationError(f"queues are a list of names: queues=[{wanted.queues!r}]")
-        names = None if wanted.queues is None else set(map(self._name_of, wanted.queues))
+    def _select_handlers(self, selection: Workers) -> list[Handler]:
+        """Raises DeclarationError for a selection that cannot work."""
+        if selection.concurrency is not None and selection.concurrency < 1:
+            raise DeclarationError(f"concurrency must be at least 1, is {selection.concurrency}")
+        if isinstance(selection.queues, str):
+            raise DeclarationError(f"queues must be a list of names: queues=[{selection.queues!r}]")
+        names = None if selection.queues is None else set(map(self._name_of, selection.queues))
         for queue in names or ():
             if queue not in self.contract.queues:
                 known = ", ".join(sorted(self.contract.queues))
                 raise DeclarationError(
-                    f"service {self.name!r} has no queue {queue!r}, only {known}"
+                    f"service {self.name!r} has no queue {queue!r}; its queues are {known}"
                 )
             if queue not in self._runtime.handlers:
-                raise DeclarationError(f"queue {queue!r} has no handler, so no worker can run it")
+                raise DeclarationError(
+                    f"queue {queue!r} has no handler in this service, so its jobs cannot run"
+                )
         return [h for h in self._runtime.handlers if names is None or h.queue.name in names]
 
     def _warn_of_unhandled_queues(self) -> None:
@@ -264,26 +271,25 @@ class Service(Generic[J]):
         unhandled = sorted(self.contract.queues.keys() - handled)
         if unhandled:
             log.warning(
-                "service %s has no handler for %s: this process creates their jobs and runs none. "
-                "If other workers do, name the queues of this one: Workers(queues=[...]), or "
-                "workers=False",
+                "service %s has no handler for the queues %s, so this process runs none of their "
+                "jobs. If other workers run them, pass Workers(queues=[...]) or workers=False",
                 self.name,
                 ", ".join(unhandled),
                 extra={"service": self.name, "queues": unhandled},
             )
 
     def _name_of(self, queue: str) -> str:
-        """On the server, of one that may be named as it is declared."""
+        """Returns the name on the server of a queue, which may be given by its declared name."""
         return self._names.get(queue, queue)
 
     async def _prepare(
         self, connection: Connection, replicas: int | None, detected: int
     ) -> HostDependencies:
-        warn_of_keys_apart(self.contract)
+        warn_about_separate_keys(self.contract)
         features = await detect_features(connection)
         for missing in features.lacks():
             log.warning(
-                "this server (%s) lacks %s",
+                "this server (version %s) lacks %s",
                 features.version,
                 missing,
                 extra={"version": features.version},
@@ -293,12 +299,12 @@ class Service(Generic[J]):
             await provision(connection, Topology(features, replicas, detected, buckets=buckets))
         except NotPermitted as denied:
             log.info(
-                "these credentials may not provision streams, so an operator has to: %s",
+                "these credentials may not create or change streams, so an operator has to: %s",
                 denied,
                 extra={"why": str(denied)},
             )
             await require_log(connection, self.name)
-        # Here, not with the module: a program that only declares jobs need not load OpenTelemetry.
+        # Imported here: a program that only declares jobs does not load OpenTelemetry.
         from trellis_jobs.telemetry import Telemetry  # noqa: PLC0415
 
         events = EventLog(connection, features)
@@ -314,7 +320,7 @@ class Service(Generic[J]):
         )
 
     def _keys(self, bucket: KeyBucket, events: EventLog) -> dict[str, KeyCoordinator]:
-        """Of the queues that have keys; the others never touch the bucket."""
+        """Returns coordinators for the queues with keys."""
         now = self._runtime.environment.now
         return {
             name: KeyCoordinator(self.name, queue, queue.key_policy, bucket, events, now)
@@ -323,13 +329,13 @@ class Service(Generic[J]):
         }
 
     def _wire(
-        self, dependencies: HostDependencies, handlers: list[Handler], wanted: Workers
+        self, dependencies: HostDependencies, handlers: list[Handler], selection: Workers
     ) -> Connected:
         host = None
         if handlers:
             from trellis_jobs.worker.host import WorkerHost  # noqa: PLC0415 - producers need none
 
-            host = WorkerHost(self.name, handlers, dependencies, concurrency=wanted.concurrency)
+            host = WorkerHost(self.name, handlers, dependencies, concurrency=selection.concurrency)
         producer = Producer(
             self.name,
             dependencies.events,
@@ -337,7 +343,7 @@ class Service(Generic[J]):
             dependencies.telemetry,
             dependencies.environment,
         )
-        dependencies.connection.on_reconnect(producer.witness.forget)
+        dependencies.connection.on_reconnect(producer.full_keys.reset)
         return Connected(
             dependencies.connection,
             dependencies.events,
@@ -348,10 +354,10 @@ class Service(Generic[J]):
         )
 
     def _begin_stop(self, live: Connected, grace: float) -> None:
-        """A second signal of any kind ends the patience."""
+        """A second signal ends the grace period."""
         if live.stopped.is_set():
             grace = 0
-        # Before the event: wait() stops with a grace of its own, and the first to ask decides.
+        # Before the event is set: wait() also stops, and the first call decides the grace period.
         self._stopping = asyncio.get_running_loop().create_task(self._stop(live, grace))
         live.stopped.set()
 

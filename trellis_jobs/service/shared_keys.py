@@ -1,4 +1,4 @@
-"""Queues whose keys other runtimes do not see, because these look into another bucket."""
+"""Warns about shared queues whose keys other runtimes keep in another bucket."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 
-def warn_of_keys_apart(contract: ServiceContract) -> None:
+def warn_about_separate_keys(contract: ServiceContract) -> None:
     for name, queue in contract.queues.items():
         if queue.shared and queue.key_policy is not None and queue.key_policy.bucket == KEYS_BUCKET:
             log.warning(

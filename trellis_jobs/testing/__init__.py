@@ -1,4 +1,4 @@
-"""What tests of a service need; the fixtures of pytest are in `pytest_trellis_jobs`."""
+"""Helpers for tests of a service. The pytest fixtures are in `pytest_trellis_jobs`."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""A log of its own for every test: an account of a real server, which no other test ever gets.
+"""Gives every test a separate log: an unused account of a real server.
 
-Accounts see nothing of each other, so whatever a test leaves behind, workers that still run
-included, cannot touch the next. A fresh account costs nothing until streams are made in it.
+Accounts are isolated from each other, so nothing that a test leaves behind, not even a running
+worker, can affect the next one. An account costs nothing until streams are created in it.
 """
 
 from __future__ import annotations
@@ -16,64 +16,64 @@ from trellis_jobs.testing.warm_up import WarmUp
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-# One that was used holds about half a megabyte of the server's memory until the server ends.
-PER_SERVER: Final = 100
-_AHEAD: Final = 10
+# Each used account takes about half a megabyte of the server's memory until the server stops.
+ACCOUNTS_PER_SERVER: Final = 100
+_PREPARED_AHEAD: Final = 10
 
 
 @dataclass(slots=True)
 class _Running:
-    """A server; `given` of its accounts were given away, `in_use` are not back yet."""
+    """A server, of whose accounts `issued` were given to tests and `in_use` still are."""
 
     server: EmbeddedServer
     warm_up: WarmUp
     accounts: int
-    given: int = 0
+    issued: int = 0
     in_use: int = 0
 
     @classmethod
     def start(cls, accounts: int) -> _Running:
         running = cls(EmbeddedServer.start(config=_config(accounts)), WarmUp(), accounts)
-        for number in range(min(_AHEAD, accounts)):
-            running.warm_up.want(running.url(number))
+        for number in range(min(_PREPARED_AHEAD, accounts)):
+            running.warm_up.prepare(running.url(number))
         return running
 
     def url(self, number: int) -> str:
         return f"nats://test-{number}:test-{number}@{HOST}:{self.server.port}"
 
     @property
-    def is_used_up(self) -> bool:
-        return self.given == self.accounts
+    def is_exhausted(self) -> bool:
+        return self.issued == self.accounts
 
-    def give(self) -> str:
-        if self.given + _AHEAD < self.accounts:
-            self.warm_up.want(self.url(self.given + _AHEAD))
-        self.given, self.in_use = self.given + 1, self.in_use + 1
-        return self.url(self.given - 1)
+    def issue(self) -> str:
+        if self.issued + _PREPARED_AHEAD < self.accounts:
+            self.warm_up.prepare(self.url(self.issued + _PREPARED_AHEAD))
+        self.issued, self.in_use = self.issued + 1, self.in_use + 1
+        return self.url(self.issued - 1)
 
     def end(self) -> None:
-        """At once: a goodbye would write all its streams to a disk that is about to be wiped."""
+        """Kills the server: a clean stop would only write streams to a deleted folder."""
         self.warm_up.stop()
         self.server.kill()
         self.server.stop()
 
 
 class Accounts:
-    """Starts a server when the first account is asked for, and another when all are given away."""
+    """Starts a server for the first account, and another one when all accounts are used."""
 
-    def __init__(self, per_server: int = PER_SERVER) -> None:
+    def __init__(self, per_server: int = ACCOUNTS_PER_SERVER) -> None:
         self._per_server = per_server
         self._running: list[_Running] = []
 
     @contextmanager
     def fresh(self) -> Iterator[str]:
-        """The URL of an account that nobody has used."""
-        running = self._with_room()
+        """Yields the URL of an unused account."""
+        running = self._server_with_room()
         try:
-            yield running.give()
+            yield running.issue()
         finally:
             running.in_use -= 1
-            if running.is_used_up and running.in_use == 0 and running in self._running:
+            if running.is_exhausted and running.in_use == 0 and running in self._running:
                 self._running.remove(running)
                 running.end()
 
@@ -81,8 +81,8 @@ class Accounts:
         while self._running:
             self._running.pop().end()
 
-    def _with_room(self) -> _Running:
-        if not self._running or self._running[-1].is_used_up:
+    def _server_with_room(self) -> _Running:
+        if not self._running or self._running[-1].is_exhausted:
             self._running.append(_Running.start(self._per_server))
         return self._running[-1]
 

@@ -1,4 +1,4 @@
-"""A service on a test's own account of a server."""
+"""Connects a service to the account of a test."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ J = TypeVar("J", bound=Jobs)
 
 
 class ConnectService:
-    """`async with connected_service(service):` — without workers, unless asked for."""
+    """`async with connected_service(service):` connects it, by default without workers."""
 
     def __init__(self, url: str) -> None:
         self.url = url

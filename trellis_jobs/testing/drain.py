@@ -1,4 +1,4 @@
-"""Run everything that is in a service's queues, until nothing is left."""
+"""Runs all jobs in the queues of a service."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ if TYPE_CHECKING:
     from trellis_jobs.service.runtime import Runtime
     from trellis_jobs.service.service import Service
 
-# Core copies of events say when to look; one may come before its event is in the log.
-_LOOK: Final = 0.02
-_SHOWN: Final = 10
+# A core copy of an event may arrive before the event is in the log, so the log is also polled.
+_POLL_INTERVAL: Final = 0.02
+_MAX_SHOWN: Final = 10
 
 
 @dataclass(frozen=True, slots=True)
 class Drained:
-    """`jobs` are those that ended meanwhile, in that order; `left` those that nobody handles."""
+    """`jobs` ended during the drain, in this order. `left` are not over: they have no handler."""
 
     jobs: tuple[Job, ...]
     left: tuple[Job, ...]
@@ -45,49 +45,49 @@ class Drained:
 class NotDrained(AssertionError):
     def __init__(self, seconds: float, live: Iterable[Job]) -> None:
         self.live = tuple(live)
-        lines = [f"after {seconds:g} s {len(self.live)} jobs are not over:"]
-        lines += [_described(job) for job in self.live[:_SHOWN]]
+        lines = [f"{len(self.live)} jobs are not over after {seconds:g} s:"]
+        lines += [_described(job) for job in self.live[:_MAX_SHOWN]]
         super().__init__("\n".join(lines))
 
 
 async def drain(service: Service[Any], *, delays: bool = False, timeout: float = 30.0) -> Drained:
-    """Until every job of the queues that are handled is over, those made meanwhile included.
+    """Waits until all jobs of queues with a handler are over, including new ones.
 
-    A service that is connected without workers gets some for as long as this takes; their retries
-    do not wait, unless with `delays`. Workers that run already go on as they are.
+    Starts workers for this time if the service is connected without. Their retries are immediate,
+    unless `delays` is True. Workers that already run are not changed.
     """
     __tracebackhide__ = True
     runtime = service.jobs.runtime
     live = runtime.connected
     log = ServiceLog(live.connection, service.name)
-    await log.read_on()
-    happened: list[Entry] = []
+    await log.read_new()
+    entries_read: list[Entry] = []
     try:
         if _live(log, runtime):
             async with asyncio.timeout(timeout), _working(runtime, delays=delays):
                 async for entries in _until_over(log, runtime):
-                    happened += entries
+                    entries_read += entries
     except TimeoutError:
         raise NotDrained(timeout, _live(log, runtime)) from None
-    ended = {entry.event.job: log.jobs[entry.event.job] for entry in reversed(happened)}
+    ended = {entry.event.job: log.jobs[entry.event.job] for entry in reversed(entries_read)}
     jobs = [job for job in reversed(ended.values()) if job.is_over]
     left = [job for job in log.jobs.values() if not job.is_over]
-    return Drained(tuple(jobs), tuple(left), tuple(entry.event for entry in happened))
+    return Drained(tuple(jobs), tuple(left), tuple(entry.event for entry in entries_read))
 
 
 async def _until_over(log: ServiceLog, runtime: Runtime) -> AsyncIterator[list[Entry]]:
-    connection, news = runtime.connected.connection, asyncio.Event()
+    connection, changed = runtime.connected.connection, asyncio.Event()
     watched = subjects.of_service(runtime.service)
-    subscription = await connection.subscribe(watched, lambda _: news.set())
+    subscription = await connection.subscribe(watched, lambda _: changed.set())
     try:
         while _live(log, runtime):
             try:
-                async with asyncio.timeout(_LOOK):
-                    await news.wait()
+                async with asyncio.timeout(_POLL_INTERVAL):
+                    await changed.wait()
             except TimeoutError:
                 pass
-            news.clear()
-            yield await log.read_on()
+            changed.clear()
+            yield await log.read_new()
     finally:
         await connection.unsubscribe(subscription)
 
@@ -102,7 +102,7 @@ def _live(log: ServiceLog, runtime: Runtime) -> list[Job]:
 
 @asynccontextmanager
 async def _working(runtime: Runtime, *, delays: bool) -> AsyncIterator[None]:
-    """With workers of our own, unless the service has its, or needs none."""
+    """Starts workers, unless the service has some or runs inline."""
     live = runtime.connected
     if live.host is not None or isinstance(live.producer, InlineProducer):
         yield

@@ -1,4 +1,4 @@
-"""A past for a job: tries that failed before the one that a test is about."""
+"""Adds failed tries to a job, before the try that a test is about."""
 
 from __future__ import annotations
 
@@ -18,16 +18,20 @@ async def use_up_tries(dependencies: MemoryDependencies, job: JobAddress, count:
     for number in range(1, count + 1):
         attempt = Attempt(dependencies.environment.new_id(), "earlier", work_identity(1, 1), number)
         now = dependencies.environment.now()
-        error = JobError(type="EarlierTry", message="as the test says", tries=number, at=now)
-        said = await _said(dependencies, job, number)
-        await _append(dependencies, Started(**said, attempt=attempt))
-        await _append(dependencies, RetryScheduled(**said, attempt=attempt, error=error))
+        error = JobError(
+            type="EarlierTry", message="a try before the tested one", tries=number, at=now
+        )
+        fields = await _event_fields(dependencies, job, number)
+        await _append(dependencies, Started(**fields, attempt=attempt))
+        await _append(dependencies, RetryScheduled(**fields, attempt=attempt, error=error))
 
 
-async def _said(dependencies: MemoryDependencies, job: JobAddress, tries: int) -> EventFields:
+async def _event_fields(
+    dependencies: MemoryDependencies, job: JobAddress, tries: int
+) -> EventFields:
     latest = await dependencies.events.latest(job)
     if latest is None:
-        raise LookupError(f"the log in memory holds no job {job.job_id}")
+        raise LookupError(f"the in-memory log has no job {job.job_id}")
     return {
         "job": job,
         "context": latest.context,

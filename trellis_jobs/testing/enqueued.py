@@ -1,4 +1,4 @@
-"""What a service has enqueued, according to its log."""
+"""Checks which jobs a service has created, by its log."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ if TYPE_CHECKING:
 P = TypeVar("P")
 R = TypeVar("R")
 
-# Equal to this payload; or with these fields among its JSON; or such that this says True.
+# A payload to be equal to, fields that its JSON contains, or a function that returns True for it.
 Matching: TypeAlias = P | Mapping[str, object] | Callable[[P], object]
 
 
 @dataclass(frozen=True, slots=True)
 class Enqueued(Generic[P, R]):
-    """A job that was created, whatever became of it since."""
+    """A job that was created, in any state."""
 
     payload: P
     job: Job
@@ -36,37 +36,39 @@ class Enqueued(Generic[P, R]):
 
 
 async def enqueued(queue: Queue[P, R], matching: Matching[P] | None = None) -> list[Enqueued[P, R]]:
-    """The jobs of a queue that were created, first to last; those that match, if asked."""
+    """Returns the created jobs of a queue, oldest first, that match."""
     return _chosen(queue, _of_queue(queue, await _jobs(queue)), matching)
 
 
 async def assert_enqueued(
     queue: Queue[P, R], matching: Matching[P] | None = None, *, count: int | None = None
 ) -> list[Enqueued[P, R]]:
-    """At least one such job was created, or exactly `count`; returns them."""
+    """Asserts that at least one job matches, or exactly `count`. Returns the jobs."""
     __tracebackhide__ = True
     jobs = await _jobs(queue)
     found = _chosen(queue, _of_queue(queue, jobs), matching)
     if len(found) == count or (count is None and found):
         return found
-    wanted = "a job" if count is None else f"{count} jobs"
-    raise AssertionError(f"expected {wanted}{_that(matching)}, {_instead(queue, jobs, len(found))}")
+    expected = "a job" if count is None else f"{count} jobs"
+    raise AssertionError(
+        f"expected {expected}{_condition(matching)}, {_found_instead(queue, jobs, len(found))}"
+    )
 
 
 async def refute_enqueued(queue: Queue[P, R], matching: Matching[P] | None = None) -> None:
-    """No such job was created."""
+    """Asserts that no job matches."""
     __tracebackhide__ = True
     jobs = await _jobs(queue)
     found = _chosen(queue, _of_queue(queue, jobs), matching)
     if found:
-        instead = _instead(queue, jobs, len(found))
-        raise AssertionError(f"expected no job{_that(matching)}, {instead}")
+        instead = _found_instead(queue, jobs, len(found))
+        raise AssertionError(f"expected no job{_condition(matching)}, {instead}")
 
 
 async def _jobs(queue: Queue[P, R]) -> list[Job]:
     live = queue.runtime.connected
     log = ServiceLog(live.connection, queue.runtime.service)
-    await log.read_on()
+    await log.read_new()
     return list(log.jobs.values())
 
 
@@ -84,32 +86,32 @@ def _chosen(
 
 def _matches(queue: Queue[P, R], found: Enqueued[P, R], matching: Matching[P]) -> bool:
     if isinstance(matching, Mapping):
-        return _is_part(matching, found.job.payload)
+        return _contains(matching, found.job.payload)
     if callable(matching):
         return bool(matching(found.payload))
     return queue.type.payload.to_json(matching) == found.job.payload
 
 
-def _is_part(part: object, whole: Json) -> bool:
-    """Of objects the named members count, at any depth; all else must be equal."""
+def _contains(part: object, whole: Json) -> bool:
+    """Whether `whole` has all fields of `part`, at any depth. Other values must be equal."""
     if isinstance(part, Mapping) and isinstance(whole, dict):
-        return all(name in whole and _is_part(value, whole[name]) for name, value in part.items())
+        return all(name in whole and _contains(value, whole[name]) for name, value in part.items())
     return part == whole
 
 
-def _that(matching: object) -> str:
+def _condition(matching: object) -> str:
     if matching is None:
         return ""
     name = getattr(matching, "__qualname__", None)
-    return f" matching {matching!r}" if name is None else f" of which {name} is true"
+    return f" matching {matching!r}" if name is None else f" for which {name} is true"
 
 
 def _shown(job: Job) -> str:
     return json.dumps(redacted(job.payload, job.run.secrets))
 
 
-def _instead(queue: Queue[P, R], jobs: Iterable[Job], found: int) -> str:
-    """What there is, in words: of this queue each job, of the others how many."""
+def _found_instead(queue: Queue[P, R], jobs: Iterable[Job], found: int) -> str:
+    """Lists the jobs of this queue, and counts those of the others."""
     own = _of_queue(queue, jobs)
     lines = [f"found {found} among {len(own)} in queue {queue.type.name!r}:"]
     lines += [f"  {_shown(job)}  {job.state}  {job.id}" for job in own]

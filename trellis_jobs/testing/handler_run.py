@@ -1,4 +1,4 @@
-"""One handler, one try, no server."""
+"""Runs one try of a handler without a server."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from trellis_jobs.model.retry import RetryPolicy
 from trellis_jobs.model.states import JobState
 from trellis_jobs.producer.submission import Producer
 from trellis_jobs.service.queue import Queue
-from trellis_jobs.service.resources import preferred_here
+from trellis_jobs.service.resources import prefer_values
 from trellis_jobs.service.runtime import Connected, Runtime
 from trellis_jobs.telemetry import Telemetry
 from trellis_jobs.testing.earlier_tries import use_up_tries
@@ -38,11 +38,12 @@ P = TypeVar("P")
 R = TypeVar("R")
 
 
-class Circumstances(TypedDict, total=False):
-    """Under which a handler runs; without any it is the first try of a fresh job.
+class HandlerRunOptions(TypedDict, total=False):
+    """Options of a handler run. The default is the first try of a new job.
 
-    `redelivered` is how often the work was delivered before (else: once for each earlier try).
-    `cancel_when` is asked after everything the handler says; the first True cancels the job.
+    `redelivered` is how often the job was delivered before. By default, once for each earlier try.
+    `cancel_when` is called after each progress, log or heartbeat of the handler. The job is
+    cancelled when it first returns True.
     """
 
     tries: int
@@ -52,57 +53,59 @@ class Circumstances(TypedDict, total=False):
     cancel_when: Callable[[RecordedCalls], bool]
 
 
-class FromOlderCode(Circumstances, total=False):
-    """`version`: the payload is JSON, as code of that version wrote it."""
+class OlderPayloadOptions(HandlerRunOptions, total=False):
+    """`version`: the payload is JSON of this older payload version."""
 
     version: Required[int]
 
 
 @overload
 async def run_handler(
-    queue: Queue[P, R], payload: P, **circumstances: Unpack[Circumstances]
+    queue: Queue[P, R], payload: P, **options: Unpack[HandlerRunOptions]
 ) -> R: ...
 @overload
 async def run_handler(
-    queue: Queue[P, R], payload: Any, **circumstances: Unpack[FromOlderCode]
+    queue: Queue[P, R], payload: Any, **options: Unpack[OlderPayloadOptions]
 ) -> R: ...
-async def run_handler(queue: Queue[Any, R], payload: Any, **circumstances: Any) -> R:
-    """Run a queue's handler once: its result, or what it raised; see `HandlerRun`."""
-    return await HandlerRun(queue, payload, **circumstances).run()
+async def run_handler(queue: Queue[Any, R], payload: Any, **options: Any) -> R:
+    """Runs a queue's handler once. Returns its result or raises its exception."""
+    return await HandlerRun(queue, payload, **options).run()
 
 
 class HandlerRun(Generic[P, R]):
-    """`said` is what the handler said; `job`, after the run, what the log would say of the job."""
+    """`recorded` has the calls of the handler. `job` is the job after the run."""
 
     job: JobSnapshot[R]
 
     @overload
     def __init__(
-        self, queue: Queue[P, R], payload: P, **circumstances: Unpack[Circumstances]
+        self, queue: Queue[P, R], payload: P, **options: Unpack[HandlerRunOptions]
     ) -> None: ...
     @overload
     def __init__(
-        self, queue: Queue[P, R], payload: Any, **circumstances: Unpack[FromOlderCode]
+        self, queue: Queue[P, R], payload: Any, **options: Unpack[OlderPayloadOptions]
     ) -> None: ...
-    def __init__(self, queue: Queue[P, R], payload: Any, **circumstances: Any) -> None:
-        self._version: int = circumstances.get("version", queue.type.version)
-        self.said = RecordedCalls()
+    def __init__(self, queue: Queue[P, R], payload: Any, **options: Any) -> None:
+        self._version: int = options.get("version", queue.type.version)
+        self.recorded = RecordedCalls()
         self._runtime = queue.runtime
         self._payload = payload
-        self._tries = circumstances.get("tries", 1)
-        self._redelivered = circumstances.get("redelivered", self._tries - 1)
-        self._deadline = circumstances.get("deadline")
-        self._type: JobType[P, R] = _limited(queue.type, circumstances.get("max_tries"))
-        self._interruptions = Interruptions(self.said, circumstances.get("cancel_when"))
+        self._tries = options.get("tries", 1)
+        self._redelivered = options.get("redelivered", self._tries - 1)
+        self._deadline = options.get("deadline")
+        self._type: JobType[P, R] = _limited(queue.type, options.get("max_tries"))
+        self._interruptions = Interruptions(self.recorded, options.get("cancel_when"))
         self._raised: BaseException | None = None
         if not 1 <= self._tries <= self._type.retry.max_tries:
-            raise ValueError(f"try {self._tries} of {self._type.retry.max_tries} cannot be")
+            raise ValueError(
+                f"tries must be between 1 and {self._type.retry.max_tries}, not {self._tries}"
+            )
 
     async def run(self) -> R:
-        """The result as `wait` would return it, or what the handler raised.
+        """Returns the result as `wait` does, or raises the handler's exception.
 
-        A job that ends otherwise raises as `wait` does: JobCancelled, JobExpired, JobFailed for a
-        result that does not fit. A try that takes longer than its queue's timeout: TimeoutError.
+        Raises JobCancelled, JobExpired, or JobFailed for a result of the wrong type, as `wait`
+        does. Raises TimeoutError for a try that takes longer than the timeout of its queue.
         """
         handler = self._handler()
         async with memory_connection() as connection:
@@ -115,8 +118,8 @@ class HandlerRun(Generic[P, R]):
                 ref = await self._create(dependencies)
                 self._interruptions.begin(ref, worker.running)
                 async with self._runtime.resources.opened() as values:
-                    with preferred_here(values):
-                        # A task, and so a context, of its own, as in a worker.
+                    with prefer_values(values):
+                        # A separate task, and so a separate context, as in a worker.
                         attempt = worker.deliver(ref.address, self._redelivered + 1)
                         await asyncio.create_task(attempt)
                 self.job = await ref.get(reveal=True)
@@ -125,26 +128,26 @@ class HandlerRun(Generic[P, R]):
                 await dependencies.background.close()
 
     async def cancel(self, reason: str | None = None) -> None:
-        """Cancel the job, and tell its handler, which runs."""
+        """Cancels the job and its running handler."""
         await self._interruptions.cancel(reason)
 
     def _handler(self) -> Handler:
         registered = self._runtime.handlers.get(self._type.name)
         if registered is None:
             raise DeclarationError(f"queue {self._type.name!r} has no handler to run")
-        return Handler(self._type, partial(self._witness, registered), registered.name)
+        return Handler(self._type, partial(self._record, registered), registered.name)
 
-    async def _witness(self, handler: Handler, active: ActiveJob[Any]) -> Any:
-        witnessed = RecordingJob(active, self.said, self._interruptions.heard)
-        CURRENT.set(witnessed)
+    async def _record(self, handler: Handler, active: ActiveJob[Any]) -> Any:
+        recording = RecordingJob(active, self.recorded, self._interruptions.on_call)
+        CURRENT.set(recording)
         try:
-            return await handler.call(witnessed)
+            return await handler.call(recording)
         except BaseException as raised:
             self._raised = raised
             raise
 
     async def _create(self, dependencies: MemoryDependencies) -> JobRef[R]:
-        """Through the door that every job takes, so that it is checked like any other."""
+        """Creates the job with the usual producer, so that it gets the usual checks."""
         runtime = Runtime(self._runtime.service, self._runtime.environment)
         of_queue = dependencies.keys(self._type)
         keys = {} if of_queue is None else {self._type.name: of_queue}
@@ -169,7 +172,7 @@ class HandlerRun(Generic[P, R]):
 
 
 def _of_version(declared: JobType[Any, R], version: int) -> JobType[Any, R]:
-    """As older code declared it, of which nothing but its JSON is known."""
+    """Returns the declaration of an older version, whose payload type is unknown."""
     if version == declared.version:
         return declared
     return replace(declared, payload=PayloadType(object), version=version, upgrades={})

@@ -1,4 +1,4 @@
-"""Jobs that run where they are created, at once and without a server."""
+"""Runs jobs when they are created, without a server."""
 
 from __future__ import annotations
 
@@ -27,21 +27,20 @@ J = TypeVar("J", bound=Jobs)
 
 @asynccontextmanager
 async def inline(service: Service[J]) -> AsyncIterator[Service[J]]:
-    """While this lasts, `create` returns when the job is over, with all its tries, and
-    `create_many` when all are.
+    """Within this block, `create` and `create_many` return when their jobs are over.
 
-    Everything else is as with a server: the events and their order, results, typed ends, keys and
-    what they refuse, `wait`, `get`, `events`, `watch`, `cancel`. What is different: retries do not
-    wait, a queue's `concurrency` does not limit, and a job whose key is taken runs once it is free.
-    `service.connect()` connects to nothing, so an app whose lifespan calls it may start within.
+    Everything else is as with a server: the events and their order, results, exceptions, keys and
+    their limits, `wait`, `get`, `events`, `watch`, `cancel`. The differences: retries are
+    immediate, `concurrency` is not limited, and a job whose key is taken runs when the key is free.
+    `service.connect()` does nothing, so an app that calls it at startup can be started here.
     """
     runtime = service.jobs.runtime
     if runtime.live is not None:
         raise DeclarationError(
-            f"service {service.name!r} is connected already: enter `inline(service)` before the "
-            "app that connects it starts"
+            f"service {service.name!r} is already connected: enter `inline(service)` before you "
+            "start the app that connects it"
         )
-    with runtime.taken(), runtime.inlined():
+    with runtime.exclusive(), runtime.inlined():
         async with memory_connection() as connection:
             dependencies = MemoryDependencies.over(connection, service.name, runtime.environment)
             workers = {
@@ -69,7 +68,7 @@ async def inline(service: Service[J]) -> AsyncIterator[Service[J]]:
 
 
 class InlineProducer(Producer):
-    """A job of a queue that nobody handles stays pending, as it would with a server."""
+    """Runs each job that it creates. A job without a handler stays pending."""
 
     def __init__(
         self,
@@ -84,21 +83,21 @@ class InlineProducer(Producer):
 
     async def create(self, request: Request, since: float | None = None) -> CreatedJob:
         created = await super().create(request, since)
-        await self._work_off(request, created)
+        await self._run_job(request, created)
         return created
 
-    async def _create_in_a_row(self, requests: Sequence[Request]) -> list[CreatedJob | JobsError]:
-        answers = await super()._create_in_a_row(requests)
+    async def _create_in_batches(self, requests: Sequence[Request]) -> list[CreatedJob | JobsError]:
+        answers = await super()._create_in_batches(requests)
         await asyncio.gather(
             *(
-                self._work_off(request, answer)
+                self._run_job(request, answer)
                 for request, answer in zip(requests, answers, strict=True)
                 if isinstance(answer, CreatedJob)
             )
         )
         return answers
 
-    async def _work_off(self, request: Request, created: CreatedJob) -> None:
+    async def _run_job(self, request: Request, created: CreatedJob) -> None:
         worker = self._workers.get(request.queue.name)
         if worker is not None:
-            await worker.work_off(created.address)
+            await worker.run_until_over(created.address)

@@ -1,4 +1,4 @@
-"""When a job is cancelled under its handler, on a test's word."""
+"""Cancels a job while its handler runs, when a test wants it."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from trellis_jobs.testing.recording_job import RecordedCalls
 
 
-class _NotedWhen(Noted):
-    """Awaited, it lasts until something is done."""
+class _NotedAfter(Noted):
+    """An awaitable that waits for a task."""
 
     __slots__ = ("_done",)
 
@@ -31,10 +31,12 @@ _NOTED = Noted()
 
 
 class Interruptions:
-    """`when` is asked after each word of the handler, until it says True."""
+    """Calls `when` after each call of the handler, until it returns True."""
 
-    def __init__(self, said: RecordedCalls, when: Callable[[RecordedCalls], bool] | None) -> None:
-        self._said = said
+    def __init__(
+        self, recorded: RecordedCalls, when: Callable[[RecordedCalls], bool] | None
+    ) -> None:
+        self._recorded = recorded
         self._when = when
         self._begun: tuple[JobRef[Any], Mapping[str, RunningJob]] | None = None
 
@@ -42,19 +44,22 @@ class Interruptions:
         self._begun = ref, running
         self._loop = asyncio.get_running_loop()
 
-    def heard(self) -> Noted:
-        """The job is cancelled before the handler goes on: in a thread, or where it awaits this."""
-        if self._when is None or not self._when(self._said):
+    def on_call(self) -> Noted:
+        """Cancels the job, if it is time, before the handler continues.
+
+        An async handler has to await the result for that.
+        """
+        if self._when is None or not self._when(self._recorded):
             return _NOTED
         self._when = None
         if _is_on(self._loop):
-            return _NotedWhen(self._loop.create_task(self.cancel()))
+            return _NotedAfter(self._loop.create_task(self.cancel()))
         asyncio.run_coroutine_threadsafe(self.cancel(), self._loop).result()
         return _NOTED
 
     async def cancel(self, reason: str | None = None) -> None:
         if self._begun is None:
-            raise RuntimeError("there is no job to cancel before run()")
+            raise RuntimeError("cancel() was called before run(): there is no job yet")
         ref, running = self._begun
         await ref.cancel(reason)
         if ref.id in running:

@@ -1,4 +1,4 @@
-"""The connection of a service to a server in memory: nats-py without a network."""
+"""A connection to an in-memory server: nats-py without a network."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from trellis_jobs.jetstream.client.connection import Connection
 from trellis_jobs.jetstream.client.fast_client import FastClient
 from trellis_jobs.jetstream.client.fast_parser import deliver
 from trellis_jobs.jetstream.client.message import Message
-from trellis_jobs.testing.memory_server import MemoryServer, is_under
+from trellis_jobs.testing.memory_server import MemoryServer, matches
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
-# Guarded appends, and no atomic batches: those of one process cannot be cut in two.
+# Guarded appends without atomic batches, which a single process does not need.
 FEATURES: Final = Features("in memory", LEVEL_2_11)
 
 
 class MemoryClient(FastClient):
-    """What is sent is at the server at once; what the server sends arrives a moment later."""
+    """Sends messages to the server at once. Messages from the server arrive asynchronously."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -44,7 +44,7 @@ class MemoryClient(FastClient):
 
     def _arrive(self, to: str, message: Message) -> None:
         for number, subscription in list(self._subs.items()):
-            if is_under(to, subscription.subject):
+            if matches(to, subscription.subject):
                 self._arrived.put_nowait((number, message))
 
     async def _keep_receiving(self) -> None:
@@ -54,10 +54,10 @@ class MemoryClient(FastClient):
                 deliver(receive, message)
 
     async def _send_subscribe(self, sub: object) -> None:
-        """The server looks at the client's own table of subscriptions."""
+        """Nothing to send: the server reads the client's table of subscriptions."""
 
     async def _send_unsubscribe(self, sid: int, limit: int = 0) -> None:
-        """As above."""
+        """Nothing to send, as above."""
 
 
 @asynccontextmanager

@@ -1,8 +1,7 @@
-"""As much of JetStream as one service needs for its log and its keys, in memory.
+"""The part of JetStream that one service needs for its log and its keys, in memory.
 
-It stores a message only if its guard holds, as the server does; so everything above it is the code
-of production: the same events, guards, reads, key states. There is no work queue, no clock and no
-second process here.
+It checks the guard of each message like the real server, so all code above it is the production
+code: events, guards, reads, key states. It has no work queue, no clock and no second process.
 """
 
 from __future__ import annotations
@@ -40,12 +39,12 @@ class _Stored:
 @dataclass(slots=True)
 class _Stream:
     name: str
-    captured: str
+    filter_subject: str
     messages: list[_Stored] = field(default_factory=list)
     newest: dict[str, _Stored] = field(default_factory=dict)
 
     def store(self, subject: str, data: bytes, headers: Mapping[str, str]) -> dict[str, Any]:
-        """The server's answer: a sequence, or a refusal that names the newest one."""
+        """Returns the server's answer: the sequence, or an error with the latest sequence."""
         guard = headers.get(h.EXPECTED_SEQUENCE)
         newest = self.newest.get(headers.get(h.EXPECTED_SUBJECT, subject))
         last = 0 if newest is None else newest.sequence
@@ -58,18 +57,18 @@ class _Stream:
             return {"error": refusal}
         stored = _Stored(len(self.messages) + 1, subject, data, headers)
         self.messages.append(stored)
-        # Nobody asks for the newest of more than one subject, except of all those of one job.
+        # Clients read the latest message of one subject, or of all subjects of one job.
         self.newest[subject] = self.newest[f"{subject.rpartition('.')[0]}.>"] = stored
         return {"stream": self.name, "seq": stored.sequence}
 
 
 @dataclass(slots=True)
-class _Reader:
-    """A consumer: `waiting` is the inbox of a pull that waits for so many more."""
+class _Consumer:
+    """`waiting` is the inbox of an open pull, which still expects `outstanding` messages."""
 
     name: str
     stream: _Stream
-    wanted: str
+    filter_subject: str
     position: int
     delivered: int = 0
     waiting: str | None = None
@@ -77,11 +76,11 @@ class _Reader:
 
     def pending(self) -> list[_Stored]:
         later = self.stream.messages[self.position :]
-        return [stored for stored in later if is_under(stored.subject, self.wanted)]
+        return [stored for stored in later if matches(stored.subject, self.filter_subject)]
 
 
 class MemoryServer:
-    """`receive` is what the client sends; `deliver(to, message)` is for whoever listens to `to`."""
+    """`receive` gets the client's messages. `deliver(to, message)` sends one to subscribers."""
 
     def __init__(self, deliver: Callable[[str, Message], None]) -> None:
         self._deliver = deliver
@@ -89,71 +88,75 @@ class MemoryServer:
             LOG: _Stream(LOG, subjects.ALL_EVENTS),
             KEYS: _Stream(KEYS, f"$KV.{KEYS_BUCKET}.>"),
         }
-        self._readers: dict[str, _Reader] = {}
+        self._consumers: dict[str, _Consumer] = {}
 
     def receive(self, message: Message) -> None:
         subject = message.subject
         if subject.startswith(_DIRECT_GET):
-            stream, _, wanted = subject.removeprefix(_DIRECT_GET).partition(".")
-            self._get(self._streams[stream], wanted, message.reply)
+            stream, _, filter_subject = subject.removeprefix(_DIRECT_GET).partition(".")
+            self._get(self._streams[stream], filter_subject, message.reply)
         elif subject.startswith(_CREATE):
-            stream, name, wanted = subject.removeprefix(_CREATE).split(".", 2)
-            self._answer(message.reply, self._make_reader(stream, name, wanted, message.data))
+            stream, name, filter_subject = subject.removeprefix(_CREATE).split(".", 2)
+            self._answer(
+                message.reply, self._create_consumer(stream, name, filter_subject, message.data)
+            )
         elif subject.startswith(_NEXT):
             self._pull(subject.rpartition(".")[2], json.loads(message.data), message.reply)
         else:
             self._publish(message)
 
     def _publish(self, message: Message) -> None:
-        """Subscribers get a copy whether the stream takes the message or not (design D22)."""
+        """Sends subscribers a copy even if the stream refuses the message (design D22)."""
         for stream in self._streams.values():
-            if is_under(message.subject, stream.captured):
+            if matches(message.subject, stream.filter_subject):
                 answer = stream.store(message.subject, message.data, message.headers)
                 self._answer(message.reply, answer)
         self._deliver(message.subject, message)
-        for reader in self._readers.values():
-            self._feed(reader)
+        for consumer in self._consumers.values():
+            self._feed(consumer)
 
-    def _get(self, stream: _Stream, wanted: str, reply: str) -> None:
-        newest = stream.newest.get(wanted)
+    def _get(self, stream: _Stream, filter_subject: str, reply: str) -> None:
+        newest = stream.newest.get(filter_subject)
         if newest is None:
             self._deliver(reply, Message(reply, block=_NOT_FOUND))
             return
-        said = {**newest.headers, "Nats-Stream": stream.name, "Nats-Subject": newest.subject}
-        said["Nats-Sequence"] = str(newest.sequence)
-        self._deliver(reply, Message(reply, newest.data, block=h.block(said)))
+        headers = {**newest.headers, "Nats-Stream": stream.name, "Nats-Subject": newest.subject}
+        headers["Nats-Sequence"] = str(newest.sequence)
+        self._deliver(reply, Message(reply, newest.data, block=h.block(headers)))
 
-    def _make_reader(self, stream: str, name: str, wanted: str, data: bytes) -> dict[str, Any]:
+    def _create_consumer(
+        self, stream: str, name: str, filter_subject: str, data: bytes
+    ) -> dict[str, Any]:
         first = json.loads(data)["config"].get("opt_start_seq", 1)
-        reader = _Reader(name, self._streams[stream], wanted, first - 1)
-        self._readers[name] = reader
-        return {"name": name, "num_pending": len(reader.pending())}
+        consumer = _Consumer(name, self._streams[stream], filter_subject, first - 1)
+        self._consumers[name] = consumer
+        return {"name": name, "num_pending": len(consumer.pending())}
 
-    def _pull(self, name: str, asked: Mapping[str, Any], inbox: str) -> None:
-        reader = self._readers[name]
-        reader.waiting, reader.outstanding = inbox, asked["batch"]
-        self._feed(reader)
-        if asked.get("no_wait") and reader.outstanding:
-            reader.waiting = None
+    def _pull(self, name: str, request: Mapping[str, Any], inbox: str) -> None:
+        consumer = self._consumers[name]
+        consumer.waiting, consumer.outstanding = inbox, request["batch"]
+        self._feed(consumer)
+        if request.get("no_wait") and consumer.outstanding:
+            consumer.waiting = None
             self._deliver(inbox, Message(inbox, block=_NOT_FOUND))
 
-    def _feed(self, reader: _Reader) -> None:
-        if reader.waiting is None:
+    def _feed(self, consumer: _Consumer) -> None:
+        if consumer.waiting is None:
             return
-        for message in self._deliveries(reader):
-            self._deliver(reader.waiting, message)
-        if reader.outstanding == 0:
-            reader.waiting = None
+        for message in self._deliveries(consumer):
+            self._deliver(consumer.waiting, message)
+        if consumer.outstanding == 0:
+            consumer.waiting = None
         else:
-            reader.position = len(reader.stream.messages)
+            consumer.position = len(consumer.stream.messages)
 
-    def _deliveries(self, reader: _Reader) -> Iterator[Message]:
-        pending = reader.pending()
-        for place, stored in enumerate(pending[: reader.outstanding], 1):
-            reader.position, reader.delivered = stored.sequence, reader.delivered + 1
-            reader.outstanding -= 1
-            numbers = f"1.{stored.sequence}.{reader.delivered}.{time.time_ns()}"
-            reply = f"$JS.ACK.{LOG}.{reader.name}.{numbers}.{len(pending) - place}"
+    def _deliveries(self, consumer: _Consumer) -> Iterator[Message]:
+        pending = consumer.pending()
+        for number, stored in enumerate(pending[: consumer.outstanding], 1):
+            consumer.position, consumer.delivered = stored.sequence, consumer.delivered + 1
+            consumer.outstanding -= 1
+            numbers = f"1.{stored.sequence}.{consumer.delivered}.{time.time_ns()}"
+            reply = f"$JS.ACK.{LOG}.{consumer.name}.{numbers}.{len(pending) - number}"
             block = h.block(dict(stored.headers)) if stored.headers else b""
             yield Message(stored.subject, stored.data, reply, block)
 
@@ -162,9 +165,9 @@ class MemoryServer:
             self._deliver(reply, Message(reply, json.dumps(answer).encode()))
 
 
-def is_under(subject: str, wanted: str) -> bool:
-    """Whether a subject is one of those that a subject with wildcards stands for."""
-    tokens, pattern = subject.split("."), wanted.split(".")
+def matches(subject: str, filter_subject: str) -> bool:
+    """Whether a subject matches a pattern with wildcards."""
+    tokens, pattern = subject.split("."), filter_subject.split(".")
     if pattern[-1] == ">":
         pattern.pop()
         if len(tokens) <= len(pattern):

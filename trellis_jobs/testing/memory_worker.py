@@ -1,4 +1,4 @@
-"""Jobs of a log in memory, attempted as a worker does: claimed, run, settled, one delivery each."""
+"""Runs the jobs of an in-memory log with the worker's code, one delivery after the other."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class MemoryDependencies:
-    """What a service reaches its log and its keys through, while both are in memory."""
+    """What a service needs to reach an in-memory log and its keys."""
 
     service: str
     connection: Connection
@@ -62,7 +62,7 @@ class MemoryDependencies:
 
     def context(self, queue: JobType[Any, Any]) -> WorkerContext:
         environment, lease = self.environment, queue.ack_wait.total_seconds()
-        # Never started: nobody could take a delivery or a slot away from this one process.
+        # Never started: no other process can take a delivery or a slot.
         keeper = LeaseKeeper(
             self.connection.open_another, environment.now, environment.monotonic, lease
         )
@@ -79,7 +79,7 @@ class MemoryDependencies:
 
 
 class MemoryWorker:
-    """Of one queue. There is no limit but that of keys: a handler may create jobs and wait."""
+    """The worker of one queue. It has no concurrency limit: a handler may create jobs and wait."""
 
     def __init__(self, handler: Handler, dependencies: MemoryDependencies) -> None:
         queue, context, keys = (
@@ -101,8 +101,8 @@ class MemoryWorker:
     async def open(self) -> None:
         await self._notices.open()
 
-    async def work_off(self, job: JobAddress) -> None:
-        """Try the job until it is over or waits for its key; then those that waited for it."""
+    async def run_until_over(self, job: JobAddress) -> None:
+        """Runs the job until it is over or waits for its key, and then jobs that waited for it."""
         done = asyncio.Event()
 
         async def work() -> None:
@@ -113,12 +113,12 @@ class MemoryWorker:
             finally:
                 done.set()
 
-        # A task of its own, as in a worker: to stop the handler is not to stop who created the job.
+        # A separate task, so that cancelling the handler does not cancel the creator of the job.
         self._dependencies.background.spawn(work())
         await done.wait()
 
     async def deliver(self, job: JobAddress, number: int) -> WaitForKey | None:
-        """One delivery, which leads to one attempt at most."""
+        """Delivers the job once, which starts at most one attempt."""
         delivery = await self._delivery(job, number)
         claimed = await self._claimer.claim(delivery)
         if isinstance(claimed, Claimed):
@@ -126,7 +126,7 @@ class MemoryWorker:
         return claimed if isinstance(claimed, WaitForKey) else None
 
     async def _try_until_over(self, job: JobAddress) -> bool:
-        """False: it waits for its key."""
+        """Returns False if the job waits for its key."""
         number, seen = 0, 0
         while (head := await self._dependencies.events.head(job)) is not None:
             if head.status.is_over or head.sequence == seen:
@@ -140,7 +140,7 @@ class MemoryWorker:
     async def _delivery(self, job: JobAddress, number: int) -> Delivery:
         entry = await self._dependencies.events.last(job, EventKind.CREATED)
         if entry is None or entry.status is None or not isinstance(entry.event, Begun):
-            raise LookupError(f"the log in memory holds no job {job.job_id}")
+            raise LookupError(f"the in-memory log has no job {job.job_id}")
         head = Head(entry.sequence, entry.status)
         delivered = DeliveryRef(work_identity(entry.sequence, 1), number, entry.status.run)
         connection = self._dependencies.connection

@@ -1,4 +1,4 @@
-"""Handlers whose retries do not wait."""
+"""Makes the retries of a handler immediate."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def without_delays(handler: Handler) -> Handler:
-    """As many tries as declared, one right after the other, whatever a `Retry(after=…)` asks."""
+    """Keeps the number of tries, and ignores `backoff` and `Retry(after=…)`."""
     queue = handler.queue
 
     async def call(active: ActiveJob[Any]) -> Any:

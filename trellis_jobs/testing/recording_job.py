@@ -1,4 +1,4 @@
-"""A running job with somebody who writes down every word of its handler."""
+"""Records the calls that a handler makes on its job."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ P = TypeVar("P")
 
 @dataclass(slots=True)
 class RecordedCalls:
-    """What a handler said about its job, call by call; in the log it is merged, ten a second."""
+    """The calls of a handler, one by one. A real worker merges them, ten times a second."""
 
     progress: list[Progress] = field(default_factory=list)
     logs: list[tuple[LogLevel, str]] = field(default_factory=list)
@@ -24,15 +24,17 @@ class RecordedCalls:
 
 
 class RecordingJob(ActiveJob[P]):
-    """Passes everything on to the job it stands for; `heard` answers each word."""
+    """Passes every call on to `active`, and returns what `on_call` returns."""
 
-    __slots__ = ("_heard",)
+    __slots__ = ("_on_call",)
 
     def __init__(
-        self, active: ActiveJob[P], said: RecordedCalls, heard: Callable[[], Noted]
+        self, active: ActiveJob[P], recorded: RecordedCalls, on_call: Callable[[], Noted]
     ) -> None:
-        super().__init__(_RecordingBackend(active._backend, said), active.payload, active._facts)
-        self._heard = heard
+        super().__init__(
+            _RecordingBackend(active._backend, recorded), active.payload, active._facts
+        )
+        self._on_call = on_call
 
     def progress(
         self,
@@ -43,21 +45,21 @@ class RecordingJob(ActiveJob[P]):
         message: str | None = None,
     ) -> Noted:
         super().progress(current=current, total=total, step=step, message=message)
-        return self._heard()
+        return self._on_call()
 
     def log(self, message: str, level: str | LogLevel = LogLevel.INFO) -> Noted:
         super().log(message, level)
-        return self._heard()
+        return self._on_call()
 
     def heartbeat(self) -> Noted:
         super().heartbeat()
-        return self._heard()
+        return self._on_call()
 
 
 class _RecordingBackend:
-    def __init__(self, backend: AttemptBackend, said: RecordedCalls) -> None:
+    def __init__(self, backend: AttemptBackend, recorded: RecordedCalls) -> None:
         self._backend = backend
-        self._said = said
+        self._recorded = recorded
 
     @property
     def has_ended(self) -> bool:
@@ -71,13 +73,13 @@ class _RecordingBackend:
         return self._backend.scrub(text)
 
     def note_progress(self, progress: Progress) -> None:
-        self._said.progress.append(progress)
+        self._recorded.progress.append(progress)
         self._backend.note_progress(progress)
 
     def note_log(self, level: LogLevel, message: str) -> None:
-        self._said.logs.append((level, message))
+        self._recorded.logs.append((level, message))
         self._backend.note_log(level, message)
 
     def renew_now(self) -> None:
-        self._said.heartbeats += 1
+        self._recorded.heartbeats += 1
         self._backend.renew_now()

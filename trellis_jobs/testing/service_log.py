@@ -1,4 +1,4 @@
-"""All jobs of one service, read from its log."""
+"""Reads all jobs of one service from its log."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _IDLE: Final = timedelta(seconds=1)
 
 
 class ServiceLog:
-    """Each call of `read_on` takes in what was written since the one before."""
+    """Each call of `read_new` reads the events since the previous call."""
 
     def __init__(self, connection: Connection, service: str) -> None:
         self.jobs: dict[JobAddress, Job] = {}
@@ -28,7 +28,7 @@ class ServiceLog:
         self._service = service
         self._position = 0
 
-    async def read_on(self) -> list[Entry]:
+    async def read_new(self) -> list[Entry]:
         wanted = EphemeralConsumer(
             stream=LOG,
             name_prefix="test",

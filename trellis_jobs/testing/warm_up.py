@@ -1,7 +1,7 @@
-"""Streams that are there before a test asks for them.
+"""Creates the streams of accounts before tests need them.
 
-A server takes some 150 ms until a new work queue gets what is in its log. So accounts are
-provisioned ahead of the tests that will get them, as a service does that itself.
+After its creation, a work queue takes about 150 ms until it gets messages from the log. So accounts
+are provisioned ahead of the tests that will use them.
 """
 
 from __future__ import annotations
@@ -20,31 +20,31 @@ from trellis_jobs.jetstream.setup.provision import provision
 
 log = logging.getLogger(__name__)
 
-_LAST_MOMENTS: Final = 5.0
+_JOIN_TIMEOUT: Final = 5.0
 
 
 class WarmUp:
-    """In a thread and a loop of its own: tests bring theirs, or none."""
+    """Uses its own thread and event loop, because tests may have none."""
 
     def __init__(self) -> None:
-        self._wanted: SimpleQueue[str | None] = SimpleQueue()
+        self._urls: SimpleQueue[str | None] = SimpleQueue()
         self._thread = Thread(target=self._run, name="trellis-jobs-warm-up", daemon=True)
         self._thread.start()
 
-    def want(self, url: str) -> None:
-        self._wanted.put(url)
+    def prepare(self, url: str) -> None:
+        self._urls.put(url)
 
     def stop(self) -> None:
-        self._wanted.put(None)
-        self._thread.join(_LAST_MOMENTS)
+        self._urls.put(None)
+        self._thread.join(_JOIN_TIMEOUT)
 
     def _run(self) -> None:
-        while (url := self._wanted.get()) is not None:
+        while (url := self._urls.get()) is not None:
             try:
                 asyncio.run(_provision(url))
             except (JobsError, ConnectionLost) as error:
-                # The test that gets this account provisions it itself, and says what is wrong.
-                log.debug("an account was not prepared: %s", error, extra={"error": str(error)})
+                # The service of the test provisions the account again, and reports the error.
+                log.debug("could not prepare an account: %s", error, extra={"error": str(error)})
 
 
 async def _provision(url: str) -> None:

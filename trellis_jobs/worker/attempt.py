@@ -129,16 +129,16 @@ class AttemptRunner:
 
     async def _invoke(self, running: RunningJob) -> Outcome:
         environment, telemetry = self._context.environment, self._context.telemetry
-        if telemetry.measures and running.attempt_context.tries == 1:
+        if telemetry.has_metrics and running.attempt_context.tries == 1:
             waited = environment.now() - running.delivery.begun.at
-            telemetry.waited(running.attempt_context.job, max(0.0, waited.total_seconds()))
+            telemetry.record_wait(running.attempt_context.job, max(0.0, waited.total_seconds()))
         started = environment.monotonic()
         outcome = await invoke_handler(self._handler, running, environment)
-        telemetry.ran(running.attempt_context.job, environment.monotonic() - started)
+        telemetry.record_run(running.attempt_context.job, environment.monotonic() - started)
         if self._contract_gate is not None and isinstance(outcome, Fatal):
             outcome = await self._contract_gate.reclassify(outcome, running.delivery)
         if isinstance(outcome, (Retryable, Fatal)):
-            telemetry.failed(outcome.error)
+            telemetry.mark_failed(outcome.error)
         return outcome
 
     async def _settle(

@@ -217,7 +217,7 @@ class Claimer:
         with telemetry.appending(event):
             answer = await self._context.events.try_append(head, event)
             if isinstance(answer, Refused):
-                telemetry.refused()
+                telemetry.mark_refused()
         if not isinstance(answer, Refused):
             telemetry.count(event)
         return answer

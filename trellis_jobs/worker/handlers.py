@@ -32,7 +32,7 @@ class Handlers:
         present = self._by_queue.get(queue.name)
         if present is not None:
             raise DeclarationError(
-                f"queue {queue.name!r} already has the handler {present.name}, {name} is a second"
+                f"queue {queue.name!r} already has the handler {present.name}, not {name}"
             )
         self._by_queue[queue.name] = Handler(queue, call, name)
 

@@ -112,7 +112,7 @@ class LoopWatch:
         if found is not None:
             length = time.monotonic() - begun
             self._remember(length)
-            self._telemetry.loop_blocked(found.job, length)
+            self._telemetry.record_block(found.job, length)
             log.warning(
                 "the event loop was blocked for %.1f s by %s. Make the handler a plain def, or use "
                 "asyncio.to_thread for the call",

@@ -104,8 +104,8 @@ class SlotAcquirer:
             await self.keys.forget(self.keys.key_of(delivery.begun), delivery.job.job_id)
         except JobsError as error:
             log.warning(
-                "could not remove job %s, which is over, from its key; the next job of the key "
-                "removes it: %s",
+                "could not remove the ended job %s from its key; the next job of the key removes "
+                "it: %s",
                 delivery.job.job_id,
                 error,
                 extra={"job": delivery.job.job_id, "error": str(error)},

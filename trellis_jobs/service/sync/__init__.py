@@ -1,1 +1,1 @@
-"""Jobs from code without an event loop: one background thread runs the async implementation."""
+"""Jobs for code without an event loop. A background thread runs the async implementation."""

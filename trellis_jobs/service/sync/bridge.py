@@ -1,4 +1,4 @@
-"""One session per process for all its threads: opened at first use, again after fork or close."""
+"""Shares one session among all threads of a process, and reopens it after a fork or a close."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ T = TypeVar("T")
 class Bridge:
     """`run` may be called in any thread that has no running event loop.
 
-    `runtime` is the service's own, which is used instead of a session while it is inline.
+    `runtime` is that of the service. It replaces the session while the service is inline.
     """
 
     def __init__(
@@ -37,7 +37,7 @@ class Bridge:
         _BRIDGES.add(self)
 
     def run(self, use: Callable[[Runtime], Coroutine[Any, Any, T]]) -> T:
-        """Run `use` on the session's event loop and block until it is done."""
+        """Runs `use` on the session's event loop and blocks until it is done."""
         _refuse_in_event_loop()
         if self._runtime.is_inline:
             loop = self._runtime.connected.connection.loop
@@ -55,14 +55,14 @@ class Bridge:
         if session is not None:
             session.close()
 
-    def start_over(self) -> None:
-        """In a forked child, where neither the session's thread nor the lock's owner exists.
+    def reset_after_fork(self) -> None:
+        """Called in a forked child, where the threads of the parent do not exist.
 
-        The parent's connection is kept, unused: closing it here would disturb the parent.
+        Keeps the parent's session referenced: closing its connection would disturb the parent.
         """
         self._lock = threading.Lock()
         if self._session is not None:
-            _SESSIONS_OF_PARENTS.append(self._session)
+            _PARENT_SESSIONS.append(self._session)
         self._session = None
 
     def _opened(self) -> Session:
@@ -73,7 +73,7 @@ class Bridge:
 
 
 _BRIDGES: Final[WeakSet[Bridge]] = WeakSet()
-_SESSIONS_OF_PARENTS: Final[list[Session]] = []
+_PARENT_SESSIONS: Final[list[Session]] = []
 
 
 def _refuse_in_event_loop() -> None:
@@ -82,7 +82,7 @@ def _refuse_in_event_loop() -> None:
     except RuntimeError:
         return
     raise CalledInEventLoop(
-        "a sync client was called in a running event loop, which it would block: use "
+        "a sync client was called in a running event loop, which it would block. Use "
         "`async with service.connect(url):` and `await`, or call it in asyncio.to_thread()"
     )
 
@@ -92,11 +92,11 @@ def _close_all() -> None:
         bridge.close()
 
 
-def _start_over_in_child() -> None:
+def _reset_all_after_fork() -> None:
     for bridge in list(_BRIDGES):
-        bridge.start_over()
+        bridge.reset_after_fork()
 
 
 atexit.register(_close_all)
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_start_over_in_child)
+    os.register_at_fork(after_in_child=_reset_all_after_fork)

@@ -1,4 +1,4 @@
-"""The jobs of a service for web views and scripts: from any thread, without an event loop."""
+"""A client for web views and scripts, for any thread without an event loop."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ R = TypeVar("R")
 
 
 class SyncClient:
-    """Made by `service.connect_sync(url)`; connects at its first use, once in each process.
+    """Created by `service.connect_sync(url)`. Connects at its first use, once in each process.
 
-    `with` connects at once and closes at the end (of the last such block, if several overlap).
-    Without `with` it is closed when the program ends. After a close, the next use connects again.
+    `with` connects at once and closes at the end of the block, or of the last of several that
+    overlap. Without `with` it is closed when the program ends. After that, a use connects again.
     """
 
     def __init__(self, bridge: Bridge) -> None:
@@ -31,7 +31,7 @@ class SyncClient:
         self._blocks: list[None] = []
 
     def queue(self, queue: Queue[P, R], /) -> SyncQueue[P, R]:
-        """`client.queue(service.jobs.send_email)`: the queue with blocking methods, typed alike."""
+        """Returns the queue with blocking methods: `client.queue(service.jobs.send_email)`."""
         if queue.runtime.service != self._bridge.service:
             raise DeclarationError(
                 f"queue {queue.type.name!r} belongs to service {queue.runtime.service!r}, "
@@ -54,4 +54,4 @@ class SyncClient:
 
 
 async def _connect(_: Runtime) -> None:
-    """Being run is all it takes."""
+    """Does nothing: the session connects before it runs any call."""

@@ -1,4 +1,4 @@
-"""A job held by its id, with blocking methods; each runs the method of `JobRef` of that name."""
+"""A reference to a job with blocking methods, which run those of `JobRef`."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ R_co = TypeVar("R_co", covariant=True)
 
 
 class SyncJobRef(Generic[R_co]):
-    """Belongs to no connection: it may be used in any thread, and in a process forked later."""
+    """May be used in any thread, and in a process that is forked later."""
 
     def __init__(
         self, job_id: str, queue: JobType[Any, R_co], bridge: Bridge, *, since: int = 0
@@ -34,39 +34,39 @@ class SyncJobRef(Generic[R_co]):
         return f"SyncJobRef({self._queue.name}/{self.id})"
 
     def get(self, *, reveal: bool = False) -> JobSnapshot[R_co]:
-        """The job as it is now, with its whole history folded in; see `JobRef.get`."""
+        """Returns the job's current state; see `JobRef.get`."""
         return self._bridge.run(lambda runtime: self._on(runtime).get(reveal=reveal))
 
     def wait(self, timeout: float | None = None) -> R_co:
-        """The result once there is one; any other end raises its own JobEnded (JobFailed, …).
+        """Waits for the result. A job that ends otherwise raises JobEnded (JobFailed, …).
 
-        Ctrl-C ends the waiting, not the job.
+        Ctrl-C ends the wait, not the job.
         """
         return self._bridge.run(lambda runtime: self._on(runtime).wait(timeout))
 
     def cancel(self, reason: str | None = None) -> None:
-        """End the job if it is not over; a running handler is told. Twice is no error."""
+        """Cancels the job and its running handler. Cancelling a job twice is no error."""
         self._bridge.run(lambda runtime: self._on(runtime).cancel(reason))
 
     def events(self, *, reveal: bool = False) -> list[Event]:
-        """Every event so far, oldest first; see `JobRef.events`."""
+        """Returns all events so far, oldest first; see `JobRef.events`."""
         return self._bridge.run(lambda runtime: self._on(runtime).events(reveal=reveal))
 
     def watch(self, *, reveal: bool = False) -> Iterator[JobSnapshot[R_co]]:
-        """The job after each of its events, from the first one until it is over.
+        """Yields the job after each of its events, from the first one until it is over.
 
-        Raises NotConnected if the client is closed meanwhile, and in a process forked meanwhile.
+        Raises NotConnected if the client is closed or the process forks in between.
         """
 
-        async def begin(runtime: Runtime) -> tuple[Runtime, AsyncIterator[JobSnapshot[R_co]]]:
+        async def start(runtime: Runtime) -> tuple[Runtime, AsyncIterator[JobSnapshot[R_co]]]:
             return runtime, self._on(runtime).watch(reveal=reveal)
 
         async def advance(runtime: Runtime) -> JobSnapshot[R_co] | None:
-            if runtime is not began_on:
+            if runtime is not first_runtime:
                 raise NotConnected(self._bridge.service)
-            return await anext(seen, None)
+            return await anext(snapshots, None)
 
-        began_on, seen = self._bridge.run(begin)
+        first_runtime, snapshots = self._bridge.run(start)
         while (job := self._bridge.run(advance)) is not None:
             yield job
 

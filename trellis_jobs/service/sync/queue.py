@@ -1,4 +1,4 @@
-"""A queue with blocking methods; each runs the method of `Queue` with the same name."""
+"""A queue with blocking methods, which run those of `Queue`."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ R = TypeVar("R")
 
 
 class SyncQueue(Generic[P, R]):
-    """Made by `client.queue(…)`; may be kept for as long as the program runs."""
+    """Created by `client.queue(…)`. May be kept as a global variable."""
 
     def __init__(self, declared: JobType[P, R], bridge: Bridge) -> None:
         self.type = declared
@@ -35,7 +35,7 @@ class SyncQueue(Generic[P, R]):
         job_id: str | None = None,
         deadline: Deadline | None = None,
     ) -> SyncJobRef[R]:
-        """Returns once the job is in the log, as `Queue.create` does."""
+        """Returns when the job is in the log; see `Queue.create`."""
         return self._sync(
             self._bridge.run(
                 lambda runtime: self._on(runtime).create(payload, job_id=job_id, deadline=deadline)
@@ -49,7 +49,7 @@ class SyncQueue(Generic[P, R]):
         job_id: str | None = None,
         deadline: Deadline | None = None,
     ) -> Accepted[SyncJobRef[R]] | Replaced[SyncJobRef[R]] | Coalesced[SyncJobRef[R]] | Rejected:
-        """Like create, but returns what the queue's policy made of it instead of raising."""
+        """Like create, but returns a refusal by the queue's policy instead of raising it."""
         answer = self._bridge.run(
             lambda runtime: self._on(runtime).submit(payload, job_id=job_id, deadline=deadline)
         )
@@ -66,8 +66,8 @@ class SyncQueue(Generic[P, R]):
     def create_many(
         self, payloads: Iterable[P], *, deadline: Deadline | None = None
     ) -> list[SyncJobRef[R]]:
-        """One job per payload, in order, pipelined; all payloads are checked before any is sent."""
-        # Here, not on the event loop: a generator may block.
+        """Creates one job per payload, in order. Checks all payloads before it sends any."""
+        # A generator may block, so it must not run on the event loop.
         listed = list(payloads)
         created = self._bridge.run(
             lambda runtime: self._on(runtime).create_many(listed, deadline=deadline)
@@ -75,7 +75,7 @@ class SyncQueue(Generic[P, R]):
         return [self._sync(ref) for ref in created]
 
     def ref(self, job_id: str) -> SyncJobRef[R]:
-        """A job created earlier, perhaps by another process, by its id."""
+        """Returns a reference to a job that any process created earlier."""
         return SyncJobRef(job_id, self.type, self._bridge)
 
     def _on(self, runtime: Runtime) -> Queue[P, R]:

@@ -26,7 +26,7 @@ CLOSE_TIMEOUT: Final = 5.0
 
 
 class Session:
-    """Connects at the first use. The thread is a daemon: a program may end without closing it."""
+    """Connects at the first use. Its daemon thread does not keep the program alive."""
 
     def __init__(
         self, service: str, connect: Callable[[], AbstractAsyncContextManager[Runtime]]
@@ -35,7 +35,7 @@ class Session:
         self._connect = connect
         self._connecting: asyncio.Task[Runtime] | None = None
         self._connection = AsyncExitStack()
-        self._gate = threading.Lock()
+        self._lock = threading.Lock()
         self._is_closed = False
         self._started = threading.Event()
         self._thread = threading.Thread(
@@ -45,31 +45,31 @@ class Session:
         self._started.wait()
 
     def run(self, use: Callable[[Runtime], Coroutine[Any, Any, T]]) -> T:
-        """Blocks the calling thread until `use` is done; an exception in it is raised here.
+        """Blocks the calling thread until `use` is done, and raises its exceptions.
 
-        `use` has the context variables of the caller, so a job belongs to the caller's trace.
+        `use` gets the caller's context variables, so that a job belongs to the caller's trace.
         """
-        with self._gate:
+        with self._lock:
             if self._is_closed:
                 raise NotConnected(self._service)
             future = asyncio.run_coroutine_threadsafe(self._use(use), self._loop)
         return outcome_of(future, self._service)
 
     def close(self) -> None:
-        """Calls in other threads end with NotConfirmed, or NotConnected if they asked for nothing.
+        """Calls in other threads raise NotConfirmed, or NotConnected if they sent nothing.
 
-        A loop that hangs is left behind.
+        Gives up on an event loop that hangs.
         """
-        with self._gate:
+        with self._lock:
             if self._is_closed:
                 return
-            # What was scheduled before this still begins; after it nothing may be.
+            # Calls that were scheduled before this still start. Later calls are refused.
             self._is_closed = True
             self._loop.call_soon_threadsafe(self._closing.set)
         self._thread.join(CLOSE_TIMEOUT)
         if self._thread.is_alive():
             log.error(
-                "the sync client of service %r did not close within %g s",
+                "the sync client of service %r did not close within %g s; its thread still runs",
                 self._service,
                 CLOSE_TIMEOUT,
             )
@@ -88,14 +88,14 @@ class Session:
         return await use(await self._connected())
 
     async def _connected(self) -> Runtime:
-        """The first call connects, the others wait for it; after a failure the next tries again."""
+        """Connects at the first call. Others wait for it. After a failure the next retries."""
         if self._connecting is None:
-            # An empty context: the connection must not keep alive what belongs to one request.
+            # An empty context, so that the connection keeps no values of one request alive.
             connecting = self._connection.enter_async_context(self._connect())
             self._connecting = self._loop.create_task(connecting, context=Context())
         connecting_now = self._connecting
         try:
-            # Shielded: a caller that stops waiting does not stop the others' connection.
+            # Shielded, so that a caller that stops waiting does not cancel it for the others.
             return await asyncio.shield(connecting_now)
         except Exception:
             if self._connecting is connecting_now:
@@ -104,7 +104,7 @@ class Session:
 
 
 def outcome_of(future: Future[T], service: str) -> T:
-    """Block until it is done; Ctrl-C ends the waiting, and with it what was waited for."""
+    """Blocks until the future is done. Ctrl-C cancels it."""
     try:
         return future.result()
     except CancelledError:

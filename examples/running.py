@@ -1,4 +1,4 @@
-"""Where an example runs: beside a server of its own, or at NATS_URL, where workers run already."""
+"""Runs an example with an embedded server, or at NATS_URL, where its workers already run."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from trellis_jobs.embedded import EmbeddedServer
 
 
 @asynccontextmanager
-async def on_stage(service: Service[Any]) -> AsyncIterator[None]:
-    """With a server of its own it works as well; at NATS_URL it only creates jobs."""
-    # The examples print what their jobs go through. Without this the worker's warnings and errors
-    # would appear on stderr between those lines.
+async def running_example(service: Service[Any]) -> AsyncIterator[None]:
+    """With an embedded server this process also runs workers. At NATS_URL it only creates jobs."""
+    # Without this, the worker's warnings and errors would appear on stderr between the lines that
+    # the example prints.
     logging.getLogger("trellis_jobs").setLevel(logging.CRITICAL)
     if "NATS_URL" in os.environ:
         async with service.connect(ConnectOptions.from_environment(), workers=False):
