@@ -20,6 +20,7 @@ CHECKED: Final = (
     "docs/explain/design.md",
     "docs/explain/glossary.md",
     "docs/explain/guarantees.md",
+    "docs/explain/life-of-a-job.md",
     "docs/explain/nats-behaviours.md",
     "docs/explain/the-guard.md",
     "docs/guides/contracts.md",

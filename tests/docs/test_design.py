@@ -44,3 +44,13 @@ def test_every_citation_of_the_design_resolves() -> None:
 def test_the_forms_of_a_citation_are_known() -> None:
     text = "… (design D4, D6). And (D7); design 5 too."
     assert list(cited(text)) == ["D4", "D6", "D7", "5"]
+
+
+_PATH: Final = re.compile(r"`((?:trellis_jobs|jobs_admin|tests|tools)/[\w/.]+)`")
+
+
+def test_every_file_that_the_map_names_exists() -> None:
+    page = (ROOT / "docs/explain/life-of-a-job.md").read_text(encoding="utf-8")
+    named = set(_PATH.findall(page))
+    assert len(named) > 50
+    assert sorted(path for path in named if not (ROOT / path).exists()) == []
