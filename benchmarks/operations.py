@@ -22,7 +22,7 @@ from jobs_admin.api.views.operations import OperationVerb, OperationView
 from jobs_admin.cli.run import collect_rarely
 from jobs_admin.config import AdminConfig
 from jobs_admin.daemon import serving
-from jobs_admin.operations.page_work import AT_ONCE
+from jobs_admin.operations.page_work import MAX_CONCURRENT
 from jobs_admin.projection.rebuild import rebuild
 from trellis_jobs.contract.topology import Topology
 from trellis_jobs.jetstream.client.connection import Connection
@@ -79,7 +79,7 @@ async def _measure(url: str, size: Size, say: Say) -> Report:
 
 async def _die(events: EventLog, service: str, jobs: int) -> list[tuple[e.Retried, Head]]:
     """In the log as if they had run; what would replay each, and where it stands."""
-    free = asyncio.Semaphore(AT_ONCE)
+    free = asyncio.Semaphore(MAX_CONCURRENT)
 
     async def one(number: int) -> tuple[e.Retried, Head]:
         async with free:
@@ -125,7 +125,7 @@ def _retried(service: str, number: int) -> e.Retried:
 
 async def _bare(events: EventLog, dead: Sequence[tuple[e.Retried, Head]]) -> float:
     """As many appends at once, each with its guard at hand."""
-    free = asyncio.Semaphore(AT_ONCE)
+    free = asyncio.Semaphore(MAX_CONCURRENT)
 
     async def one(retried: e.Retried, head: Head) -> None:
         async with free:

@@ -153,9 +153,9 @@ async def _project(feed: LogFeed, folder: Path) -> int:
     """As the daemon does that was down for a while: into a file that is being read."""
     events, extent = 0, await feed.extent()
     async with Projection.open(folder / "jobs.sqlite") as projection:
-        intake = Ingest(projection, LogPosition(created=extent.created))
-        async for batch in feed.up_to(intake.place, extent.last_sequence):
-            await intake.take_in(batch)
+        ingest = Ingest(projection, LogPosition(created=extent.created))
+        async for batch in feed.up_to(ingest.place, extent.last_sequence):
+            await ingest.apply(batch)
             events += len(batch)
     return events
 

@@ -1,1 +1,1 @@
-"""The operators' side of trellis-jobs: what watches and steers the jobs of all services."""
+"""What operators run: the admin runtime, the command line and the client."""

@@ -1,4 +1,4 @@
-"""What the admin runtime is told by flags and environment, as one value."""
+"""The settings of the admin runtime, from flags and the environment, as one value."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from trellis_jobs.jetstream.client.connection import CONNECT_TIMEOUT
 if TYPE_CHECKING:
     from trellis_jobs.jetstream.client.connect_options import ConnectOptions
 
-# As it is called in answers, and where replicas share the requests.
+# The service name in replies, and the queue group in which replicas share requests.
 SERVICE_NAME: Final = "jobs-admin"
 SYSTEM_PATH: Final = Path("/var/lib/trellis/jobs.sqlite")
 PATH_VARIABLE: Final = "TRELLIS_JOBS_DB_PATH"
@@ -29,26 +29,26 @@ class AdminConfig:
     mode: Mode = Mode.FULL
     janitor_interval: timedelta = timedelta(seconds=5)
     reconcile_interval: timedelta = timedelta(seconds=30)
-    # A job that has just been created, or handed back, is in the work queue in a moment.
+    # The work message of a job that was just created or released may take a moment to appear.
     reconcile_grace: timedelta = timedelta(seconds=10)
-    # An operation whose record did not change for so long is taken over by another daemon.
+    # Another daemon takes over an operation whose record has not changed for this long.
     operation_lease: timedelta = timedelta(seconds=10)
     retention_interval: timedelta = timedelta(minutes=5)
     retention: RetentionPolicy = field(default_factory=standard)
     archive: Path | None = None
     health_port: int | None = None
     health_host: str = LOOPBACK
-    # Of the threads that read the log: above 0 they yield to work on the same machine.
+    # Niceness of the threads that read the log; above 0 they yield to work on the same machine.
     nice: int = 0
     provision: bool = False
     connect_timeout: float | None = CONNECT_TIMEOUT
 
 
 def default_path() -> Path:
-    """As the environment says; else the system's place if it can be written, else the user's."""
-    said = os.environ.get(PATH_VARIABLE)
-    if said:
-        return Path(said)
+    """Return the path from the environment, else the system path if writable, else a user path."""
+    configured = os.environ.get(PATH_VARIABLE)
+    if configured:
+        return Path(configured)
     folder = SYSTEM_PATH.parent
     nearest = next(parent for parent in (folder, *folder.parents) if parent.exists())
     if os.access(nearest, os.W_OK) and (folder.exists() or os.access(nearest, os.X_OK)):

@@ -1,4 +1,4 @@
-"""The composition root of the admin runtime: one task group of named loops, and the requests."""
+"""The composition root of the admin runtime: background loops and the RPC server."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ from jobs_admin.file_lock import only_writer
 from jobs_admin.health import PROJECTOR, Health
 from jobs_admin.http.probes import Probes
 from jobs_admin.loops import Loops
-from jobs_admin.maintenance.maintenance import Upkeep
+from jobs_admin.maintenance.maintenance import Maintenance
 from jobs_admin.maintenance.retention.archive import FolderArchive, NoArchive
 from jobs_admin.maintenance.retention.junk import JunkRemoval
 from jobs_admin.maintenance.retention.retention import Retention, RetentionDependencies
 from jobs_admin.operations.records import OperationRecords
 from jobs_admin.operations.run import RunContext
-from jobs_admin.operations.runner import BEATS_A_LEASE, LONGEST_BEAT, Runner
+from jobs_admin.operations.runner import MAX_WRITE_INTERVAL, WRITES_PER_LEASE, Runner
 from jobs_admin.projection.projector import Projector
 from jobs_admin.reads.position import FilePosition, position
 from jobs_admin.reads.read_your_writes import LogProgress
@@ -40,7 +40,7 @@ from jobs_admin.rpc.key_methods import KeyMethods
 from jobs_admin.rpc.operation_methods import OperationMethods
 from jobs_admin.rpc.router import Router
 from jobs_admin.rpc.service_methods import ServiceMethods
-from jobs_admin.rpc.startup import until_of_use
+from jobs_admin.rpc.startup import until_readable
 from trellis_jobs.contract.permissions.grants import inbox_of
 from trellis_jobs.contract.topology import Topology
 from trellis_jobs.environment import Environment
@@ -73,14 +73,12 @@ log = logging.getLogger(__name__)
 RETENTION: Final = "retention"
 JUNK: Final = "junk"
 OPERATIONS: Final = "operations"
-_REMEDY: Final = (
-    "start one service with rights to provision, or run `trellis-jobs admin serve --provision`"
-)
+_REMEDY: Final = "start a service that may provision, or run `trellis-jobs admin serve --provision`"
 
 
 @dataclass(frozen=True, slots=True)
 class Daemon:
-    """A running admin runtime; `running` ends only when something is badly wrong."""
+    """A running admin runtime; the task `running` ends only after an internal error."""
 
     connection: Connection
     events: EventLog
@@ -95,10 +93,10 @@ class Daemon:
 
 @dataclass(frozen=True, slots=True)
 class _Parts:
-    """What methods and loops are made of."""
+    """The parts that RPC methods and loops are built from."""
 
     config: AdminConfig
-    around: Environment
+    environment: Environment
     connection: Connection
     clock: ServerClock
     keys: JobKeys
@@ -116,15 +114,15 @@ class _Parts:
 async def serving(
     config: AdminConfig, environment: Environment | None = None
 ) -> AsyncIterator[Daemon]:
-    """Runs, and answers, until the block is left; requests under way are answered before."""
-    around = environment or Environment()
+    """Run the admin runtime within the block; pending requests are answered before it closes."""
+    environment = environment or Environment()
     async with AsyncExitStack() as opened:
         access = as_connect_options(config.nats).with_inbox_prefix(inbox_of(SERVICE_NAME))
         startup = Startup(config.connect_timeout)
         connection = await startup.open(access, name="jobs admin")
         opened.push_async_callback(connection.close)
         features = await startup.until_ready(partial(_prepare, connection, make=config.provision))
-        parts = await _assemble(opened, config, around, connection, features)
+        parts = await _assemble(opened, config, environment, connection, features)
         port = None
         if config.health_port is not None:
             probes = Probes(parts.health.report).open(config.health_port, config.health_host)
@@ -132,12 +130,12 @@ async def serving(
         runner = _runner(parts)
         running = asyncio.create_task(_run(_loops(parts, runner)))
         opened.push_async_callback(_end, running)
-        router = Router(_methods(parts, runner), around.new_id, lambda: connection.max_payload)
+        router = Router(_methods(parts, runner), environment.new_id, lambda: connection.max_payload)
         if parts.projector is not None:
-            await until_of_use(connection, parts.projector)
-        desk = RpcServer(connection, router.answer, router.refuse)
-        await desk.open(subjects.rpc("Jobs.*"), group=SERVICE_NAME)
-        opened.push_async_callback(desk.close)
+            await until_readable(connection, parts.projector)
+        rpc_server = RpcServer(connection, router.answer, router.refuse)
+        await rpc_server.open(subjects.rpc("Jobs.*"), group=SERVICE_NAME)
+        opened.push_async_callback(rpc_server.close)
         yield Daemon(
             connection,
             parts.events,
@@ -154,19 +152,19 @@ async def serving(
 def _methods(parts: _Parts, runner: Runner) -> Mapping[str, Method]:
     readers, progress, keys = parts.readers, parts.progress, parts.keys
 
-    def largest_answer() -> int:
+    def max_reply_bytes() -> int:
         return parts.connection.max_payload
 
     return {
-        **JobMethods(readers, progress, parts.actions, largest_answer).table(),
+        **JobMethods(readers, progress, parts.actions, max_reply_bytes).table(),
         **OperationMethods(
             readers=readers,
             progress=progress,
             records=parts.operations,
             runner=runner,
-            new_id=parts.around.new_id,
-            now=parts.around.now,
-            largest_answer=largest_answer,
+            new_id=parts.environment.new_id,
+            now=parts.environment.now,
+            max_reply_bytes=max_reply_bytes,
         ).table(),
         **KeyMethods(
             readers=readers,
@@ -174,9 +172,9 @@ def _methods(parts: _Parts, runner: Runner) -> Mapping[str, Method]:
             keys=keys,
             names=KeyNames(parts.connection),
             clock=parts.clock,
-            largest_answer=largest_answer,
+            max_reply_bytes=max_reply_bytes,
         ).table(),
-        **ServiceMethods(readers, progress, parts.clock, largest_answer).table(),
+        **ServiceMethods(readers, progress, parts.clock, max_reply_bytes).table(),
         **InsightMethods(
             connection=parts.connection,
             readers=readers,
@@ -189,23 +187,23 @@ def _methods(parts: _Parts, runner: Runner) -> Mapping[str, Method]:
 
 
 def _loops(parts: _Parts, runner: Runner) -> Mapping[str, Coroutine[Any, Any, None]]:
-    """By name; with `--mode rpc-only` there are none."""
+    """Return the loops by name; `--mode rpc-only` has none."""
     if parts.projector is None:
         return {}
     every = parts.config.retention_interval
-    upkeep = Upkeep(
+    maintenance = Maintenance(
         connection=parts.connection,
         events=parts.events,
         readers=parts.readers,
         keys=parts.keys,
         clock=parts.clock,
-        around=parts.around,
+        environment=parts.environment,
         progress=parts.progress,
     )
     return {
-        **upkeep.loops(parts.loops, parts.config),
-        PROJECTOR: parts.loops.keep(PROJECTOR, parts.projector.run),
-        OPERATIONS: parts.loops.keep(OPERATIONS, runner.run),
+        **maintenance.loops(parts.loops, parts.config),
+        PROJECTOR: parts.loops.keep_running(PROJECTOR, parts.projector.run),
+        OPERATIONS: parts.loops.keep_running(OPERATIONS, runner.run),
         RETENTION: parts.loops.repeat(RETENTION, every, _retention(parts, parts.projector)),
         JUNK: parts.loops.repeat(JUNK, every, _junk(parts, parts.projector)),
     }
@@ -214,38 +212,40 @@ def _loops(parts: _Parts, runner: Runner) -> Mapping[str, Coroutine[Any, Any, No
 def _junk(parts: _Parts, projector: Projector) -> Callable[[], Awaitable[object]]:
     return JunkRemoval(
         age=parts.config.retention.junk,
-        doors=RetentionDependencies(parts.connection, parts.readers, projector),
+        dependencies=RetentionDependencies(parts.connection, parts.readers, projector),
         now=parts.clock.now,
-        went_on=partial(parts.loops.went_on, JUNK),
+        report_progress=partial(parts.loops.report_progress, JUNK),
     ).sweep
 
 
 def _runner(parts: _Parts) -> Runner:
-    around, lease = parts.around, parts.config.operation_lease
-    tools = RunContext(
+    environment, lease = parts.environment, parts.config.operation_lease
+    context = RunContext(
         records=parts.operations,
         actions=parts.actions,
         readers=parts.readers,
         progress=parts.progress.progress,
-        now=around.now,
-        beat=min(LONGEST_BEAT, lease.total_seconds() / BEATS_A_LEASE),
+        now=environment.now,
+        write_interval=min(MAX_WRITE_INTERVAL, lease.total_seconds() / WRITES_PER_LEASE),
     )
-    possible = parts.loops.until_possible
-    return Runner(tools, around.new_id(), lease, around.monotonic, possible)
+    until_ready = parts.loops.until_ready
+    return Runner(context, environment.new_id(), lease, environment.monotonic, until_ready)
 
 
 def _retention(parts: _Parts, projector: Projector) -> Callable[[], Awaitable[object]]:
     config = parts.config
     archive = NoArchive() if config.archive is None else FolderArchive(config.archive)
-    doors = RetentionDependencies(parts.connection, parts.readers, projector)
-    went_on = partial(parts.loops.went_on, RETENTION)
-    return Retention(config.retention, archive, doors, parts.clock.now, went_on).sweep
+    dependencies = RetentionDependencies(parts.connection, parts.readers, projector)
+    report_progress = partial(parts.loops.report_progress, RETENTION)
+    return Retention(
+        config.retention, archive, dependencies, parts.clock.now, report_progress
+    ).sweep
 
 
 async def _assemble(
     opened: AsyncExitStack,
     config: AdminConfig,
-    around: Environment,
+    environment: Environment,
     connection: Connection,
     features: Features,
 ) -> _Parts:
@@ -255,24 +255,25 @@ async def _assemble(
     readers = await opened.enter_async_context(Readers.open(config.path, projector))
     if projector is None:
         await _require_file(config.path, readers)
-    # Of its own: questions that take long keep all others busy, and nobody waits so for a probe.
+    # A separate connection, so that slow queries cannot make health probes time out.
     for_health = await opened.enter_async_context(Readers.open(config.path, projector, count=1))
-    loops = Loops(around.now, projector.until_open if projector else None)
+    loops = Loops(environment.now, projector.until_open if projector else None)
     events = EventLog(connection, features, Histories(connection, deletes_consumers=True))
-    clock = ServerClock(connection, around.monotonic)
+    clock = ServerClock(connection, environment.monotonic)
     await clock.now()
-    leases, buckets = Leases(clock, around.monotonic), KeyBuckets(connection, around.monotonic)
-    keys = JobKeys(connection, events, leases, buckets, around.now)
+    leases = Leases(clock, environment.monotonic)
+    buckets = KeyBuckets(connection, environment.monotonic)
+    keys = JobKeys(connection, events, leases, buckets, environment.now)
     return _Parts(
         config=config,
-        around=around,
+        environment=environment,
         connection=connection,
         clock=clock,
         keys=keys,
         events=events,
         readers=readers,
         progress=LogProgress(projector or FilePosition(readers), connection),
-        actions=Actions(connection, events, keys, around.now),
+        actions=Actions(connection, events, keys, environment.now),
         operations=OperationRecords(ControlRecords(connection, supports_ttl=features.message_ttl)),
         projector=projector,
         loops=loops,
@@ -283,13 +284,13 @@ async def _assemble(
             loops=loops,
             mode=config.mode,
             clock=clock,
-            now=around.now,
+            now=environment.now,
         ),
     )
 
 
 async def _own_projector(opened: AsyncExitStack, config: AdminConfig, feed: LogFeed) -> Projector:
-    """A file that does not fit the log is rebuilt by its loop: requests are answered meanwhile."""
+    """Open the projector; its loop rebuilds a file that does not belong to this log."""
     try:
         opened.enter_context(only_writer(config.path))
         opening = Projector.open(feed, config.path, nice=config.nice)
@@ -299,7 +300,7 @@ async def _own_projector(opened: AsyncExitStack, config: AdminConfig, feed: LogF
 
 
 async def _require_file(path: Path, readers: Readers) -> None:
-    """Of who makes none himself."""
+    """Raise if there is no usable file, because this process does not create one."""
     if not await asyncio.to_thread(path.exists):
         raise ProjectionMissing(path)
     try:
@@ -315,9 +316,9 @@ async def _prepare(connection: Connection, *, make: bool) -> Features:
 
 
 async def _require_streams(connection: Connection, features: Features, *, make: bool) -> None:
-    """All of them, and as they must be: later trouble with one shows in Jobs.Health."""
+    """Require all streams at startup; Jobs.Health reports later problems with them."""
     for lack in features.lacks():
-        log.warning("this server lacks %s", lack, extra={"feature": lack})
+        log.warning("the NATS server lacks %s", lack, extra={"feature": lack})
     topology = Topology(features)
     if make:
         await provision(connection, topology)
@@ -325,7 +326,7 @@ async def _require_streams(connection: Connection, features: Features, *, make: 
     planned = await plan(connection, replace(topology, with_control=False))
     missing = [each.name for each in planned if each.act is Act.CREATED]
     if missing:
-        what = f"what jobs need on the server ({', '.join(missing)})"
+        what = f"streams or buckets that jobs need ({', '.join(missing)})"
         raise InfrastructureMissing(what, _REMEDY)
 
 

@@ -1,4 +1,4 @@
-"""One process at a time: two that project into one file would count every job twice."""
+"""A lock for the writer of a projection: two writers of one file would count every job twice."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import sys
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from jobs_admin.api.errors import ProjectionTaken
+from jobs_admin.api.errors import ProjectionLocked
 from jobs_admin.private_files import make_folder, open_lock
 
 if sys.platform != "win32":
@@ -20,9 +20,10 @@ if TYPE_CHECKING:
 
 @contextmanager
 def only_writer(path: Path) -> Iterator[None]:
-    """Held until the block is left or the process ends, however it ends.
+    """Hold the lock until the block is left or the process ends, even if it is killed.
 
-    The lock is a file beside the projection: that one is replaced by rebuilds.
+    The lock is a separate file beside the projection, because a rebuild replaces the projection.
+    Raises ProjectionLocked when another process holds the lock.
     """
     make_folder(path.parent)
     with os.fdopen(open_lock(path.with_name(f"{path.name}.lock")), "r+b") as lock:
@@ -30,5 +31,5 @@ def only_writer(path: Path) -> Iterator[None]:
             try:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
-                raise ProjectionTaken(path) from None
+                raise ProjectionLocked(path) from None
         yield

@@ -1,4 +1,4 @@
-"""How the admin runtime fares: what `Jobs.Health` answers and the probes ask."""
+"""The health of the admin runtime: the reply to `Jobs.Health` and to HTTP readiness probes."""
 
 from __future__ import annotations
 
@@ -36,23 +36,24 @@ log = logging.getLogger(__name__)
 
 PROJECTOR: Final = "projector"
 CONTRACTS: Final = "contracts"
-PATIENCE: Final = 4.0
-# Events come in all the time: only one that has waited for so long means falling behind.
-LAG_ALLOWED: Final = timedelta(seconds=10)
-ADVISORY_ALLOWED: Final = timedelta(minutes=5)
+CHECK_TIMEOUT: Final = 4.0
+# New events arrive all the time, so the projection is behind only if one has waited this long.
+MAX_PROJECTION_LAG: Final = timedelta(seconds=10)
+MAX_ADVISORY_AGE: Final = timedelta(minutes=5)
 
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """`matters` to readiness: who has to answer requests can do without the others.
+    """One check. `affects_readiness` is False for checks that do not matter for serving requests.
 
-    Were a replica taken out because retention fails, so would all of them be, and nobody answered.
+    If a failing retention loop made a replica unready, it would make all of them unready, and
+    nothing would serve requests.
     """
 
     name: str
     status: HealthStatus
     facts: dict[str, Any]
-    matters: bool = True
+    affects_readiness: bool = True
 
     def to_json(self) -> dict[str, Any]:
         return {"name": self.name, "status": self.status, **self.facts}
@@ -70,7 +71,8 @@ class Report:
 
     @property
     def is_ready(self) -> bool:
-        return _worst(tuple(check for check in self.checks if check.matters)) is HealthStatus.OK
+        checks = tuple(check for check in self.checks if check.affects_readiness)
+        return _worst(checks) is HealthStatus.OK
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -94,19 +96,19 @@ class Health:
     now: Callable[[], datetime]
 
     async def report(self) -> Report:
-        """Never fails: what cannot be learnt is a check that says so."""
+        """Never raises: a check that cannot be carried out reports its error."""
         server = self._server()
-        asked: list[Check] = []
+        checks: list[Check] = []
         if server.status is HealthStatus.OK:
-            asked += await asyncio.gather(
-                self._ask("projection", self._projection),
-                self._ask("streams", self._streams),
-                self._ask("advisories", self._advisories),
-                self._ask(CONTRACTS, self._contracts),
+            checks += await asyncio.gather(
+                self._run("projection", self._projection),
+                self._run("streams", self._streams),
+                self._run("advisories", self._advisories),
+                self._run(CONTRACTS, self._contracts),
             )
         at = self.now()
         loops = [_loop(loop, at) for loop in self.loops.all.values()]
-        return Report(at, self.mode, (server, *asked, *loops))
+        return Report(at, self.mode, (server, *checks, *loops))
 
     def _server(self) -> Check:
         connected = self.connection.is_connected
@@ -115,12 +117,12 @@ class Health:
             facts["lacks"] = lacks
         return Check("server", HealthStatus.OK if connected else HealthStatus.DEGRADED, facts)
 
-    async def _ask(self, name: str, check: Callable[[], Awaitable[Check]]) -> Check:
+    async def _run(self, name: str, check: Callable[[], Awaitable[Check]]) -> Check:
         try:
-            async with asyncio.timeout(PATIENCE):
+            async with asyncio.timeout(CHECK_TIMEOUT):
                 return await check()
         except TimeoutError:
-            problem = f"nothing was learnt within {PATIENCE:g} s"
+            problem = f"the check did not finish within {CHECK_TIMEOUT:g} s"
         except JobsError as error:
             problem = str(error)
         except Exception as error:
@@ -129,7 +131,7 @@ class Health:
         return Check(name, HealthStatus.DEGRADED, {"error": problem})
 
     async def _projection(self) -> Check:
-        """The lag is real: of the log's gaps, which purges and expired heartbeats leave, none."""
+        """Count only messages that exist: purges and expired heartbeats leave gaps in the log."""
         try:
             reached = await position(self.readers)
         except ProjectionRebuilding as rebuilding:
@@ -139,7 +141,7 @@ class Health:
         )
         if log is None:
             return Check(
-                "projection", HealthStatus.DEGRADED, {"error": f"stream {LOG} is not there"}
+                "projection", HealthStatus.DEGRADED, {"error": f"stream {LOG} does not exist"}
             )
         behind, waited = 0, timedelta(0)
         if following is not None:
@@ -151,7 +153,7 @@ class Health:
             "lagEvents": behind,
             "lagSeconds": round(waited.total_seconds(), 3),
         }
-        return Check("projection", _ok_if(waited <= LAG_ALLOWED), facts)
+        return Check("projection", _ok_if(waited <= MAX_PROJECTION_LAG), facts)
 
     async def _streams(self) -> Check:
         sizes = await asyncio.gather(*(stream_size(self.connection, each) for each in STREAMS))
@@ -169,7 +171,7 @@ class Health:
             if size is not None
         ]
         missing = [name for name, size in zip(STREAMS, sizes, strict=True) if size is None]
-        problems = [f"not there: {', '.join(missing)}"] if missing else []
+        problems = [f"missing streams: {', '.join(missing)}"] if missing else []
         for size in sizes:
             if size is not None:
                 problems += size.replication.problems
@@ -178,34 +180,35 @@ class Health:
         facts: dict[str, Any] = {"streams": listed}
         if problems:
             facts["error"] = "; ".join(problems)
-        return Check("streams", _ok_if(not problems), facts, matters=False)
+        return Check("streams", _ok_if(not problems), facts, affects_readiness=False)
 
     async def _advisories(self) -> Check:
-        """By the age of the oldest: each is dealt with at once, if anybody does."""
+        """Judge by the age of the oldest advisory: a running admin runtime handles each at once."""
         backlog = await advisory_backlog(self.connection)
         if backlog is None:
-            return Check("advisories", HealthStatus.OK, {}, matters=False)
+            return Check("advisories", HealthStatus.OK, {}, affects_readiness=False)
         facts: dict[str, Any] = {"backlog": backlog.count}
         waited = timedelta(0)
         if backlog.oldest_at is not None:
             waited = max(waited, await self.clock.now() - backlog.oldest_at)
             facts["oldestSeconds"] = round(waited.total_seconds(), 3)
-        return Check("advisories", _ok_if(waited <= ADVISORY_ALLOWED), facts, matters=False)
+        is_ok = waited <= MAX_ADVISORY_AGE
+        return Check("advisories", _ok_if(is_ok), facts, affects_readiness=False)
 
     async def _contracts(self) -> Check:
-        """For a while it is so in every deploy that changes a contract."""
+        """Report workers of one queue with different contracts, which is normal during a deploy."""
         try:
             found = await contract_conflicts(self.readers, now=await self.clock.now())
         except ProjectionRebuilding:
             found = []
         facts = {"error": "; ".join(found)} if found else {}
-        return Check(CONTRACTS, _ok_if(not found), facts, matters=False)
+        return Check(CONTRACTS, _ok_if(not found), facts, affects_readiness=False)
 
 
-def _rebuilding(how_far: ProjectionRebuilding) -> Check:
+def _rebuilding(progress: ProjectionRebuilding) -> Check:
     facts = {
-        "error": str(how_far),
-        "rebuilding": {"messages": how_far.done, "of": how_far.total},
+        "error": str(progress),
+        "rebuilding": {"messages": progress.done, "of": progress.total},
     }
     return Check("projection", HealthStatus.DEGRADED, facts)
 
@@ -219,12 +222,12 @@ def _loop(loop: Loop, now: datetime) -> Check:
         lastError=loop.last_error,
         lastFailure=loop.last_failure,
     )
-    is_well, matters = state is not LoopState.FAILING, loop.name == PROJECTOR
-    return Check(f"loop:{loop.name}", _ok_if(is_well), facts, matters=matters)
+    is_ok, is_projector = state is not LoopState.FAILING, loop.name == PROJECTOR
+    return Check(f"loop:{loop.name}", _ok_if(is_ok), facts, affects_readiness=is_projector)
 
 
-def _ok_if(well: bool) -> HealthStatus:
-    return HealthStatus.OK if well else HealthStatus.DEGRADED
+def _ok_if(is_ok: bool) -> HealthStatus:
+    return HealthStatus.OK if is_ok else HealthStatus.DEGRADED
 
 
 def _worst(checks: tuple[Check, ...]) -> HealthStatus:

@@ -1,4 +1,4 @@
-"""The daemon's loops by name: each starts itself again after an error, and says how it fares."""
+"""The daemon's background loops by name: each restarts after an error and reports its state."""
 
 from __future__ import annotations
 
@@ -19,19 +19,19 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-FIRST_PAUSE: Final = 0.5
-LONGEST_PAUSE: Final = 30.0
-_LONGEST_REST: Final = timedelta(minutes=10)
-# A loop that runs for so long after its last error has recovered from it.
-_SETTLED: Final = timedelta(seconds=10)
+FIRST_RETRY_DELAY: Final = 0.5
+MAX_RETRY_DELAY: Final = 30.0
+_STUCK_AFTER: Final = timedelta(minutes=10)
+# A loop that has run for this long after its last error counts as recovered.
+_RECOVERED_AFTER: Final = timedelta(seconds=10)
 
 
 @dataclass(slots=True)
 class Loop:
-    """`last_success` and `moved_at` are of loops that work in turns.
+    """The state of one loop. `last_success` and `progressed_at` are set by loops that sweep.
 
-    A turn that began long ago, and has got nowhere since, counts as a failure: what it waits for
-    may never come.
+    A sweep that has made no progress for ten minutes counts as failing: what it waits for may
+    never happen.
     """
 
     name: str
@@ -40,40 +40,40 @@ class Loop:
     last_failure: datetime | None = None
     failures: int = 0
     is_down: bool = False
-    moved_at: datetime | None = None
+    progressed_at: datetime | None = None
 
     def state(self, now: datetime) -> LoopState:
-        is_stuck = self.moved_at is not None and now - self.moved_at > _LONGEST_REST
+        is_stuck = self.progressed_at is not None and now - self.progressed_at > _STUCK_AFTER
         if self.is_down or is_stuck:
             return LoopState.FAILING
-        if self.last_failure is not None and now - self.last_failure < _SETTLED:
+        if self.last_failure is not None and now - self.last_failure < _RECOVERED_AFTER:
             return LoopState.RECOVERING
         return LoopState.RUNNING
 
 
 class LoopEnded(AdminError):
     def __init__(self, name: str) -> None:
-        super().__init__(f"{name} ended, though it should go on for ever")
+        super().__init__(f"{name} ended, but it should run until the daemon stops")
 
 
-def pause_after(ran_for: float, last: float) -> float:
-    """Longer each time, unless it ran for a good while in between; all in seconds."""
-    if last == 0 or ran_for > LONGEST_PAUSE:
-        return FIRST_PAUSE
-    return min(2 * last, LONGEST_PAUSE)
+def retry_delay(ran_for: float, last: float) -> float:
+    """Double the last delay, or start over if the loop ran for a while; all in seconds."""
+    if last == 0 or ran_for > MAX_RETRY_DELAY:
+        return FIRST_RETRY_DELAY
+    return min(2 * last, MAX_RETRY_DELAY)
 
 
 @dataclass(slots=True)
 class Loops:
-    """`until_possible`: turns are begun only when it returns."""
+    """`until_ready`: a sweep starts only after this returns."""
 
     now: Callable[[], datetime]
-    until_possible: Callable[[], Awaitable[None]] | None = None
+    until_ready: Callable[[], Awaitable[None]] | None = None
     all: dict[str, Loop] = field(default_factory=dict)
 
-    async def keep(self, name: str, work: Callable[[], Awaitable[None]]) -> None:
-        """Run `work`, which should not end; when it does, or fails, again, a little later."""
-        loop, pause = self._new(name), 0.0
+    async def keep_running(self, name: str, work: Callable[[], Awaitable[None]]) -> None:
+        """Run `work`, which should not return, and restart it after a delay when it ends."""
+        loop, delay = self._new(name), 0.0
         while True:
             began = asyncio.get_running_loop().time()
             loop.is_down = False
@@ -82,33 +82,33 @@ class Loops:
                 raise LoopEnded(name)
             except Exception as error:
                 self._failed(loop, error)
-            pause = pause_after(asyncio.get_running_loop().time() - began, pause)
-            await asyncio.sleep(pause)
+            delay = retry_delay(asyncio.get_running_loop().time() - began, delay)
+            await asyncio.sleep(delay)
 
     async def repeat(
         self, name: str, every: timedelta, work: Callable[[], Awaitable[object]]
     ) -> None:
-        """Run `work` again and again; after an error sooner than usual, if that is long."""
-        loop, pause = self._new(name), 0.0
+        """Run `work` at an interval; after an error, sooner if the interval is long."""
+        loop, delay = self._new(name), 0.0
         while True:
-            if self.until_possible is not None:
-                await self.until_possible()
-            loop.moved_at = self.now()
+            if self.until_ready is not None:
+                await self.until_ready()
+            loop.progressed_at = self.now()
             try:
                 await work()
             except Exception as error:
                 self._failed(loop, error)
-                pause = pause_after(0, pause)
-                rest = min(pause, every.total_seconds())
+                delay = retry_delay(0, delay)
+                pause = min(delay, every.total_seconds())
             else:
                 loop.last_success, loop.is_down = self.now(), False
-                rest, pause = every.total_seconds(), 0.0
-            loop.moved_at = None
-            await asyncio.sleep(rest)
+                pause, delay = every.total_seconds(), 0.0
+            loop.progressed_at = None
+            await asyncio.sleep(pause)
 
-    def went_on(self, name: str) -> None:
-        """The turn of this loop that is under way has got somewhere."""
-        self.all[name].moved_at = self.now()
+    def report_progress(self, name: str) -> None:
+        """Record that the current sweep of this loop has made progress."""
+        self.all[name].progressed_at = self.now()
 
     def _new(self, name: str) -> Loop:
         loop = self.all[name] = Loop(name)
@@ -119,11 +119,11 @@ class Loops:
         loop.is_down = True
         loop.last_failure = self.now()
         loop.last_error = f"{type(error).__name__}: {error}"
-        # Trouble with the server passes; anything else is a mistake that a person must look at.
+        # Problems with the server pass; anything else is a bug that a person must fix.
         is_expected = isinstance(error, JobsError | ConnectionLost | NoResponders)
         log.log(
             logging.WARNING if is_expected else logging.ERROR,
-            "the %s of the admin runtime failed (%s in a row) and is started again: %s",
+            "the %s loop failed (%s times in a row) and will be restarted: %s",
             loop.name,
             loop.failures,
             loop.last_error,

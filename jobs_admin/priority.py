@@ -95,7 +95,7 @@ class Throttle:
                 return
 
     def __enter__(self) -> None:
-        """A request waits for the projection: no rest within the block."""
+        """Do not rest within the block, because a request waits for the projection."""
         self._waiting += 1
         self._is_awaited.set()
 

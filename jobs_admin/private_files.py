@@ -1,4 +1,4 @@
-"""Files and folders that only their owner may read: payloads and errors of jobs are in them."""
+"""Files and folders that only their owner may read, as they contain payloads and errors."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ OWNER_ONLY_FOLDER: Final = 0o700
 
 
 def make_folder(folder: Path) -> None:
-    """Makes the folder and its missing parents; those that exist keep their permissions."""
+    """Create the folder and its missing parents; existing ones keep their permissions."""
     if not folder.is_dir():
         make_folder(folder.parent)
         folder.mkdir(mode=OWNER_ONLY_FOLDER, exist_ok=True)
 
 
 def make_file(path: Path) -> None:
-    """Makes an empty file with its folder; a file that exists keeps its permissions."""
+    """Create an empty file and its folder; an existing file keeps its permissions."""
     make_folder(path.parent)
     path.touch(mode=OWNER_ONLY_FILE)
 
@@ -32,15 +32,15 @@ def owner_only(path: str, flags: int) -> int:
 
 
 def open_lock(path: Path) -> int:
-    """A descriptor of the file, which is made if it is missing and never emptied.
+    """Open the file, creating it if it is missing, without truncating it.
 
-    Raises OSError for a symbolic link: someone else could have made it point to any file.
+    Raises OSError for a symbolic link, because another user could let it point to any file.
     """
     flags = os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0)
     try:
         return os.open(path, flags, OWNER_ONLY_FILE)
     except OSError as error:
         if error.errno == errno.ELOOP:
-            why = "the lock file is a symbolic link, which is not followed; remove it"
+            why = "the lock file is a symbolic link and is not followed; remove it"
             raise OSError(errno.ELOOP, why, str(path)) from None
         raise

@@ -1,4 +1,4 @@
-"""How long jobs are kept after their end: by state, and never for less than an hour."""
+"""How long jobs are kept after they end: by state, and at least an hour."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from datetime import datetime
 
-# Whoever waits for a job, or looks it up after a failure, must find it.
-SHORTEST: Final = timedelta(hours=1)
-LONGEST: Final = timedelta(days=36_500)
+# Callers that wait for a job, or look it up after a failure, must still find it.
+MIN_AGE: Final = timedelta(hours=1)
+MAX_AGE: Final = timedelta(days=36_500)
 KEEP_ALL: Final = "keep-all"
 _OTHERS: Final = "others"
 _JUNK: Final = "junk"
@@ -33,11 +33,10 @@ _SHOWN_IN: Final = "dhms"
 
 @dataclass(frozen=True, slots=True)
 class RetentionPolicy:
-    """`ages` names every state in which a job is over; None keeps its jobs for ever.
+    """`ages` has every end state; None keeps its jobs forever.
 
-    `junk`: how long messages are kept that are under the log's subjects and are no events.
-
-    As a string it is what parse() takes.
+    `junk` is how long messages are kept that are in the log but are not events. `str(policy)` can
+    be parsed again.
     """
 
     ages: Mapping[JobState, timedelta | None]
@@ -48,7 +47,7 @@ class RetentionPolicy:
         return age is not None and now - ended_at >= age
 
     def limits(self, now: datetime) -> list[tuple[JobState, datetime]]:
-        """For each state, the end before which its jobs are due."""
+        """For each state, the end time before which its jobs are removed."""
         return [(state, now - age) for state, age in self.ages.items() if age is not None]
 
     def __str__(self) -> str:
@@ -71,9 +70,9 @@ def standard() -> RetentionPolicy:
 
 
 def parse(text: str) -> RetentionPolicy:
-    """`keep-all`, or `completed=7d,failed=30d,others=12h,junk=1d`.
+    """Parse `keep-all`, or a list such as `completed=7d,failed=30d,others=12h,junk=1d`.
 
-    What is not named keeps its default; `others` are the other states.
+    States that are not named keep their default; `others` sets all other states.
     """
     if text.strip() == KEEP_ALL:
         return RetentionPolicy(dict.fromkeys(sorted(OVER)), junk=None)
@@ -82,7 +81,7 @@ def parse(text: str) -> RetentionPolicy:
     for part in filter(None, (part.strip() for part in text.split(","))):
         name, _, value = (each.strip() for each in part.partition("="))
         if name in named:
-            raise ConfigError(f"retention {part!r}: {name!r} is named twice")
+            raise ConfigError(f"retention {part!r}: {name!r} is set twice")
         named[name if name in (_OTHERS, _JUNK) else _state(part, name)] = _age(part, value)
     junk = named.pop(_JUNK, _DEFAULT)
     if _OTHERS in named:
@@ -93,9 +92,7 @@ def parse(text: str) -> RetentionPolicy:
 def _state(part: str, name: str) -> JobState:
     if name not in OVER:
         known = ", ".join([*sorted(OVER), _OTHERS, _JUNK])
-        raise ConfigError(
-            f"retention {part!r}: {name!r} is no state in which a job is over; {known}"
-        )
+        raise ConfigError(f"retention {part!r}: {name!r} is not an end state; choose from {known}")
     return JobState(name)
 
 
@@ -104,15 +101,17 @@ def _age(part: str, value: str) -> timedelta | None:
         return None
     found = _AGE.fullmatch(value)
     if found is None:
-        raise ConfigError(f"retention {part!r}: an age is a number and s, m, h, d or w, or 'keep'")
+        raise ConfigError(
+            f"retention {part!r}: use a number followed by s, m, h, d or w, or 'keep'"
+        )
     try:
         age = timedelta(**{_UNITS[found[2]]: int(found[1])})
     except (OverflowError, ValueError):
         age = timedelta.max
-    if age > LONGEST:
-        raise ConfigError(f"retention {part[:40]!r}: more than a hundred years is 'keep'")
-    if age < SHORTEST:
-        raise ConfigError(f"retention {part!r}: jobs are kept for at least an hour after their end")
+    if age > MAX_AGE:
+        raise ConfigError(f"retention {part[:40]!r}: for more than a hundred years use 'keep'")
+    if age < MIN_AGE:
+        raise ConfigError(f"retention {part!r}: the minimum is one hour after a job's end")
     return age
 
 

@@ -1,1 +1,1 @@
-"""What operators and maintenance do to jobs and keys: guarded changes of the log and the bucket."""
+"""Changes to jobs and keys by operators and maintenance, each guarded against races."""

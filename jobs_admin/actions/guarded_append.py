@@ -1,7 +1,7 @@
-"""Events that nobody asked for: decided where the job stands, and only if it stands there.
+"""Appends events that maintenance decides on, guarded by the job's last sequence.
 
-What the projection says is tried as it is. If the job has moved on, the server refuses, and the
-log itself is asked: so a projection that lags behind decides nothing.
+The first attempt relies on the projection. If the job has changed since, the server refuses the
+append, and the decision is made again from the log. So a projection that is behind does no harm.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from jobs_admin.actions.job_follower import PATIENCE, JobFollower
+from jobs_admin.actions.job_follower import FOLLOW_TIMEOUT, JobFollower
 from trellis_jobs.contract.topology import LOG
 from trellis_jobs.jetstream.client import stored_message
 from trellis_jobs.jetstream.log.event_log import Latest, Refused
@@ -29,8 +29,8 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
-    """What was appended, and where the job stood before."""
+class Appended:
+    """The job's head after the append, and its state before."""
 
     head: Head
     before: Latest
@@ -38,51 +38,52 @@ class Verdict:
 
 class GuardedAppender:
     def __init__(
-        self, connection: Connection, events: EventLog, *, patience: float = PATIENCE
+        self, connection: Connection, events: EventLog, *, timeout: float = FOLLOW_TIMEOUT
     ) -> None:
         self._connection = connection
         self._events = events
-        self._patience = patience
+        self._timeout = timeout
 
     async def append(
         self, job: JobAddress, seen: Latest, plan: Callable[[Latest], e.Event | None]
-    ) -> Verdict | None:
-        """What the plan makes of the job, decided again whenever it has moved; None: nothing.
+    ) -> Appended | None:
+        """Append the planned event, and plan again whenever the job has changed.
 
-        Raises JobKeepsMoving when it moves so often that nothing can be appended.
+        Returns None when the plan is to append nothing, or the job is gone. Raises JobContention
+        when the job changes so often that every append is refused.
         """
-        chase = self._chase(job)
+        follower = self._follower(job)
         while (event := plan(seen)) is not None:
-            answer = await self._events.try_append(seen.head, event, timeout=self._patience)
+            answer = await self._events.try_append(seen.head, event, timeout=self._timeout)
             if not isinstance(answer, Refused):
-                return Verdict(answer, seen)
-            moved = await chase.after(answer)
+                return Appended(answer, seen)
+            moved = await follower.after(answer)
             if moved is None:
                 return None
             seen = moved.latest
         return None
 
     async def current(self, job: JobAddress) -> Latest | None:
-        """Where the job stands, as the stream's leader has it; None when it is not in the log."""
-        known = await self._chase(job).read()
+        """Read the job's state from the stream leader; None when it is not in the log."""
+        known = await self._follower(job).read()
         return None if known is None else known.latest
 
     async def unmoved(self, job: JobAddress, seen: Latest, known_up_to: int) -> Latest | None:
-        """Where a job stands that has no event newer than `seen`; None when it has moved.
+        """Return the job's state if it has no event newer than `seen`, else None.
 
-        `known_up_to`: up to there the projection knew the log. A newer message is an event that it
-        has not read yet. An older one that it does not count is not an event, so the job is read.
+        `known_up_to` is how far the projection had read the log. A newer message is an event that
+        it has not read yet. An older message that it ignored is not an event, so the job is read.
         """
-        newest = await self._chase(job).newest()
+        newest = await self._follower(job).newest()
         if newest == seen.head.sequence:
             return seen
         return await self.current(job) if 0 < newest <= known_up_to else None
 
-    def _chase(self, job: JobAddress) -> JobFollower:
-        return JobFollower(self._connection, self._events, job, patience=self._patience)
+    def _follower(self, job: JobAddress) -> JobFollower:
+        return JobFollower(self._connection, self._events, job, timeout=self._timeout)
 
     async def started(self, job: JobAddress) -> tuple[e.Started, datetime] | None:
-        """The job's newest `started`, and when the server stored it."""
+        """Return the job's newest `started` event, and when the server stored it."""
         subject = subjects.lifecycle(job, e.EventKind.STARTED)
         newest = await stored_message.newest(self._connection, LOG, subject)
         if newest is None:
@@ -93,7 +94,7 @@ class GuardedAppender:
         return read.event, newest.stored_at
 
 
-def said_of(job: JobAddress, latest: Latest, at: datetime) -> e.EventFields:
+def event_fields(job: JobAddress, latest: Latest, at: datetime) -> e.EventFields:
     return {
         "job": job,
         "context": latest.context,

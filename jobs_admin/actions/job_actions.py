@@ -1,11 +1,11 @@
-"""What operators do to jobs: each is one guarded event in the log, and never a change of a row."""
+"""The actions of operators on jobs: each appends one guarded event to the log."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
-from jobs_admin.actions.job_follower import PATIENCE, JobFollower
+from jobs_admin.actions.job_follower import FOLLOW_TIMEOUT, JobFollower
 from trellis_jobs.contract.topology import LOG
 from trellis_jobs.infrastructure_errors import StreamFull
 from trellis_jobs.jetstream.client import stored_message
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ActionRequest:
-    """Who wants it, why, and with which request."""
+    """Who requested the action, why, and the id of the request."""
 
     by: str
     reason: str | None = None
@@ -46,7 +46,7 @@ class Done:
 
 @dataclass(frozen=True, slots=True)
 class NotLegal:
-    """The job is in a state from which this leads nowhere; `raced`: since a moment ago."""
+    """The action is not legal in the job's state; `raced`: it was legal a moment ago."""
 
     job: Job
     legal_from: tuple[str, ...]
@@ -59,33 +59,33 @@ class NoSuchJob:
 
 
 class Plan(Protocol):
-    """The event that an order means for a job."""
+    """Makes the event of an action on a job."""
 
-    def __call__(self, job: Job, order: ActionRequest, at: datetime) -> e.Event: ...
-
-
-def cancel(job: Job, order: ActionRequest, at: datetime) -> e.Event:
-    return e.Cancelled(**_said(job, at), **_asked(order))
+    def __call__(self, job: Job, action: ActionRequest, at: datetime) -> e.Event: ...
 
 
-def dismiss(job: Job, order: ActionRequest, at: datetime) -> e.Event:
-    return e.Dismissed(**_said(job, at), **_asked(order))
+def cancel(job: Job, action: ActionRequest, at: datetime) -> e.Event:
+    return e.Cancelled(**_event_fields(job, at), **_decided_fields(action))
 
 
-def retry(job: Job, order: ActionRequest, at: datetime) -> e.Event:
-    """A fresh run of the same job, with all its tries; a deadline that has passed is not kept."""
-    said = _said(job, at)
-    said["tries"] = 0
+def dismiss(job: Job, action: ActionRequest, at: datetime) -> e.Event:
+    return e.Dismissed(**_event_fields(job, at), **_decided_fields(action))
+
+
+def retry(job: Job, action: ActionRequest, at: datetime) -> e.Event:
+    """Start a new run of the same job, with all its tries and without a deadline that passed."""
+    fields = _event_fields(job, at)
+    fields["tries"] = 0
     held = job.run.concurrency
     return e.Retried(
-        **said,
+        **fields,
         payload=job.payload,
         version=job.run.version,
         secrets=job.run.secrets,
         max_tries=job.max_tries,
         deadline=_still_ahead(job.deadline, at),
         concurrency=None if held is None else _only_the_key(held),
-        **_asked(order),
+        **_decided_fields(action),
     )
 
 
@@ -97,79 +97,79 @@ class Actions:
         keys: JobKeys,
         now: Callable[[], datetime],
         *,
-        patience: float = PATIENCE,
+        timeout: float = FOLLOW_TIMEOUT,
     ) -> None:
         self._connection = connection
         self._events = events
         self._keys = keys
         self._now = now
-        self._patience = patience
+        self._timeout = timeout
 
     async def carry_out(
         self,
         plan: Plan,
         address: JobAddress,
-        order: ActionRequest,
+        action: ActionRequest,
         *,
         legal_from: frozenset[JobState],
         known: Known | None = None,
     ) -> Done | NotLegal | NoSuchJob:
-        """Decided on the whole history, and again whenever the job has moved meanwhile.
+        """Append the event of the action; decide again whenever the job has changed.
 
-        `known` saves the read: if the job is not there any more, the guard of the append refuses.
-        Then only the run that was known is changed, and not a later one. Raises JobKeepsMoving
-        and NotConfirmed when that cannot be done in time.
+        `known` saves reading the job: if it has changed since, the server refuses the append. With
+        `known`, only that run is changed and not a later one. Raises JobContention or NotConfirmed
+        when the event cannot be appended in time.
         """
-        chase = JobFollower(self._connection, self._events, address, patience=self._patience)
+        follower = JobFollower(self._connection, self._events, address, timeout=self._timeout)
         raced = False
         run = None if known is None else known.job.status.run
-        known = known or await chase.read()
+        known = known or await follower.read()
         while known is not None:
             job = known.job
             if job.state not in legal_from or run not in (None, job.status.run):
                 await self._leave_key(job, job.state)
                 return NotLegal(job, tuple(sorted(legal_from)), raced)
-            event = plan(job, order, self._now())
+            event = plan(job, action, self._now())
             if isinstance(event, e.Retried):
-                await self._keys.let_in_again(event)
+                await self._keys.requeue(event)
             try:
-                appended = await self._events.try_append(known.head, event, timeout=self._patience)
+                appended = await self._events.try_append(known.head, event, timeout=self._timeout)
             except StreamFull:
-                await self._leave_key(job, job.state)  # the place that a retry has taken in its key
+                await self._leave_key(job, job.state)  # a retry has queued the job under its key
                 raise
             if isinstance(appended, Head):
                 await self._leave_key(job, appended.status.state)
                 return Done(appended)
-            raced, known = True, await chase.after(appended)
+            raced, known = True, await follower.after(appended)
         return NoSuchJob()
 
-    async def did(self, address: JobAddress, kind: e.EventKind, order: ActionRequest) -> bool:
-        """Whether the job's newest event of that kind is of this order, by the leader's word."""
+    async def has_done(self, address: JobAddress, kind: e.EventKind, action: ActionRequest) -> bool:
+        """Whether the job's newest event of that kind is from this action; reads the leader."""
         subject = subjects.lifecycle(address, kind)
         newest = await stored_message.newest(self._connection, LOG, subject)
         if newest is None:
             return False
         read = wire.read(newest.subject, newest.sequence, newest.data, newest.headers)
         event = read.event if isinstance(read, Entry) else None
-        return isinstance(event, e.Decided | e.Retried) and event.request == order.request
+        return isinstance(event, e.Decided | e.Retried) and event.request == action.request
 
     async def _leave_key(self, job: Job, became: JobState) -> None:
-        """A job that is over waits for nothing; the slot of one that ran is left to its worker."""
+        """Remove an ended job from its key's queue; a running job's worker frees its slot."""
         if became in OVER and job.state is not JobState.ACTIVE:
             await self._keys.withdraw(job.address, job.run.concurrency)
 
 
 def legal_from(kind: e.EventKind) -> frozenset[JobState]:
-    """Where an event may begin, by the one reducer; a job that is not there is another matter."""
+    """The states in which an event is legal, from the reducer's rules."""
     return frozenset(state for state in RULES[kind].legal_from if state is not None)
 
 
-def _said(job: Job, at: datetime) -> e.EventFields:
+def _event_fields(job: Job, at: datetime) -> e.EventFields:
     return {"job": job.address, "context": job.context, "at": at, "tries": job.tries}
 
 
-def _asked(order: ActionRequest) -> e.DecidedFields:
-    return {"by": order.by, "reason": order.reason, "request": order.request}
+def _decided_fields(action: ActionRequest) -> e.DecidedFields:
+    return {"by": action.by, "reason": action.reason, "request": action.request}
 
 
 def _still_ahead(deadline: datetime | None, at: datetime) -> datetime | None:

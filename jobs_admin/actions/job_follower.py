@@ -1,7 +1,7 @@
-"""One job that may move at any time, read whole once and from then on only by what came since.
+"""Follows one job that may change at any time: reads it fully once, then only newer events.
 
-A handler may add a note every 100 ms (design D23). Who read a long history from its beginning
-after each refusal would always come too late.
+A handler may append a note every 100 ms (design D23). Reading a long history from its beginning
+after each refused append would always be too late.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from jobs_admin.api.errors import JobKeepsMoving
+from jobs_admin.api.errors import JobContention
 from trellis_jobs.contract.topology import LOG
 from trellis_jobs.jetstream.client import stored_message
 from trellis_jobs.jetstream.log.event_log import Latest
@@ -27,12 +27,12 @@ if TYPE_CHECKING:
     from trellis_jobs.model.identity import JobAddress
     from trellis_jobs.model.job import Job
 
-PATIENCE: Final = 5.0
+FOLLOW_TIMEOUT: Final = 5.0
 
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """A job up to a sequence, which is of its newest message: what is no event moves it too."""
+    """A job up to a sequence, that of its newest message, whether an event or not."""
 
     job: Job
     up_to: int
@@ -47,9 +47,9 @@ class Known:
 
 
 class JobFollower:
-    """`patience`: how long, in seconds, a job is followed that has been read once.
+    """`timeout`: how many seconds to follow a job after it was first read.
 
-    Reads raise NotConfirmed when they are answered by a replica that lags too far behind.
+    Reads raise NotConfirmed when a replica that is too far behind answers them.
     """
 
     def __init__(
@@ -58,46 +58,46 @@ class JobFollower:
         events: EventLog,
         job: JobAddress,
         *,
-        patience: float = PATIENCE,
+        timeout: float = FOLLOW_TIMEOUT,
     ) -> None:
         self._connection = connection
         self._events = events
         self._address = job
-        self._patience = patience
+        self._timeout = timeout
         self._known: Known | None = None
         self._began = 0.0
 
     async def read(self) -> Known | None:
-        """As it is now by the leader's word; None: the log holds nothing of it."""
+        """Read the job up to what the stream leader has; None when it is not in the log."""
         newest = await self.newest()
         return None if newest == 0 else await self._whole(newest)
 
     async def newest(self) -> int:
-        """The sequence of its newest message; 0: there is none."""
+        """The sequence of the job's newest message; 0 when it has none."""
         history = subjects.history(self._address)
         found = await stored_message.newest(self._connection, LOG, history)
         return 0 if found is None else found.sequence
 
     async def after(self, refusal: Refused) -> Known | None:
-        """Where the job stands since an append was refused; None: the log holds nothing of it.
+        """Read what is new after a refused append; None when the job is not in the log.
 
-        Raises JobKeepsMoving when this has gone on for too long.
+        Raises JobContention when appends have been refused for longer than the timeout.
         """
         newest, known = refusal.last_sequence, self._known
         if newest == 0:
             return None
         if known is None or newest <= known.up_to:
             return await self._whole(newest)
-        if time.monotonic() - self._began >= self._patience:
-            raise JobKeepsMoving(self._address.job_id, self._patience)
+        if time.monotonic() - self._began >= self._timeout:
+            raise JobContention(self._address.job_id, self._timeout)
         tail = await self._stretch(known.up_to, newest)
         if any(isinstance(entry.event, Created) for entry in tail.entries):
-            return await self._whole(newest)  # it was purged, and its id is used again
+            return await self._whole(newest)  # the job was purged, and its id is used again
         self._known = Known(fold(tail.entries, known.job) or known.job, tail.newest)
         return self._known
 
     async def _whole(self, at_least: int) -> Known | None:
-        """All events: foreign runtimes may write into this queue too (design D25)."""
+        """Read all events, because other runtimes may write to this queue too (design D25)."""
         read = await self._stretch(0, at_least)
         job = fold(read.entries)
         self._known = None if job is None else Known(job, read.newest)

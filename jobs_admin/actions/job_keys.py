@@ -1,7 +1,7 @@
-"""The keys of jobs, changed by operators and by those who look after jobs.
+"""Changes to the keys of jobs by operators and maintenance.
 
-The limits of a key are in its declaration, which nobody here knows: those that were last written
-into its state are kept.
+The limits of a key are part of its declaration, which the admin runtime does not have, so it keeps
+the limits that are in the key's state.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from jobs_admin.actions.guarded_append import GuardedAppender, said_of
+from jobs_admin.actions.guarded_append import GuardedAppender, event_fields
 from jobs_admin.actions.key_buckets import KeyBucketNotPermitted
 from trellis_jobs.errors import JobsError, NotPermitted
 from trellis_jobs.jetstream.keys.bucket import KeyBucket
@@ -46,7 +46,7 @@ _HASH: Final = re.compile(r"[0-9a-f]{64}")
 
 @dataclass(frozen=True, slots=True)
 class Released:
-    """`head` is None when the log holds nothing of the job, so nothing could be recorded."""
+    """`head` is None when the job is not in the log, so that no event was recorded."""
 
     head: Head | None
     slot: Slot
@@ -59,7 +59,7 @@ class NoSlot:
 
 @dataclass(frozen=True, slots=True)
 class StillRenewed:
-    """The slot's holder lives, as far as its lease says: for so long, unless it is renewed."""
+    """The lease of the slot has not expired; `left` is how long it lasts unless renewed."""
 
     slot: Slot
     left: timedelta
@@ -78,13 +78,13 @@ class JobKeys:
         self.buckets = buckets
         self._connection = connection
         self._bucket = KeyBucket(connection, now)
-        self._verdicts = GuardedAppender(connection, events)
+        self._appender = GuardedAppender(connection, events)
         self._now = now
 
     async def key_of(self, job: JobAddress, held: Concurrency | None) -> KeyAddress | None:
-        """The key under which the job was let in, if it was under any.
+        """Return the job's key, or None if it has none.
 
-        Where nothing says which bucket the queue uses, it is taken to be the usual one.
+        If nothing names the bucket of the queue, this assumes the default one.
         """
         if held is None or not is_key_hash(held.key_hash):
             return None
@@ -92,20 +92,20 @@ class JobKeys:
         return KeyAddress(job.service, job.job_type, held.key_hash, bucket)
 
     async def read(self, key: KeyAddress) -> KeyState | None:
-        """As it is in the bucket, under the limits that are written there."""
+        """Read a key's state from the bucket, with the limits that are stored there."""
         stored = await self._stored(key)
         return None if stored is None else stored.state
 
-    async def look(self, key: KeyAddress) -> HeldKey | None:
-        """The same, and whose lease is over."""
+    async def read_leases(self, key: KeyAddress) -> HeldKey | None:
+        """Read a key's state, and which leases have expired."""
         stored = await self._stored(key)
-        return None if stored is None else await self.leases.look(stored)
+        return None if stored is None else await self.leases.observe(stored)
 
     async def withdraw(self, job: JobAddress, held: Concurrency | None) -> None:
-        """A job that is over waits for its key no more.
+        """Remove an ended job from its key's queue.
 
-        Its slot, if it has one, is left to its worker: the handler may still be tidying up. What
-        a dead worker leaves is dropped once its lease is over.
+        Its slot, if it has one, is freed by its worker, because the handler may still be cleaning
+        up. Key repair frees the slot of a dead worker once its lease has expired.
         """
         try:
             key = await self.key_of(job, held)
@@ -113,17 +113,17 @@ class JobKeys:
                 await self._apply(key, lambda state: key_slots.withdraw(state, job.job_id))
         except JobsError as error:
             log.warning(
-                "job %s is over but was not removed from its key; key repair does that: %s",
+                "job %s has ended but could not be removed from its key; key repair will do it: %s",
                 job.job_id,
                 error,
                 extra={"job": job.job_id, "error": str(error)},
             )
 
-    async def let_in_again(self, retried: e.Retried) -> None:
-        """Before the event, and beyond the key's depth if need be: an operator wants it.
+    async def requeue(self, retried: e.Retried) -> None:
+        """Queue the job under its key before its event, even if the queue is full.
 
-        A key without a state has nobody to wait for, and its limits are not known. Without its
-        place a job may still run, so trouble with the key does not stop it.
+        A key without a state is free, and its limits are unknown, so nothing is written. A job
+        can run without an entry in the queue, so an error here does not stop the retry.
         """
         waiting = Waiting(
             job_id=retried.job.job_id,
@@ -134,58 +134,60 @@ class JobKeys:
         try:
             key = await self.key_of(retried.job, retried.concurrency)
             if key is not None:
-                await self._apply(key, lambda state: key_slots.Removed(_wait_anew(state, waiting)))
+                await self._apply(key, lambda state: key_slots.Removed(_requeued(state, waiting)))
         except JobsError as error:
             log.warning(
-                "job %s could not be added to its key, and runs without a place in its queue: %s",
+                "job %s could not be queued under its key, and will run without an entry there: %s",
                 waiting.job_id,
                 error,
                 extra={"job": waiting.job_id, "error": str(error)},
             )
 
     async def forget(self, key: KeyAddress, seen: KeyState, *job_ids: str) -> None:
-        """Remove jobs that are over; of their slots only those in `seen`."""
+        """Remove ended jobs from a key, and those of their slots that are in `seen`."""
         await self._apply(key, lambda state: key_slots.forget(state, *job_ids, seen=seen))
 
     async def release(
         self, key: KeyAddress, job_id: str, because: str
     ) -> Released | NoSlot | StillRenewed:
-        """Free a slot whose lease is over: told to the log first, then dropped (design 5).
+        """Free a slot whose lease has expired: record it in the log first, then drop it (design 5).
 
-        `because` says who wants it, and why.
+        `because` says who requested it, and why.
         """
-        held = await self.look(key)
+        held = await self.read_leases(key)
         slot = None if held is None else held.state.slot_of(job_id)
         if held is None or slot is None:
             return NoSlot()
         state = held.state
-        if slot.token not in held.over:
-            return StillRenewed(slot, held.left[slot.token])
+        if slot.token not in held.expired:
+            return StillRenewed(slot, held.remaining[slot.token])
         job = JobAddress(key.service, key.job_type, job_id)
-        latest = await self._verdicts.current(job)
-        told = None
+        latest = await self._appender.current(job)
+        appended = None
         if latest is not None:
-            told = await self._verdicts.append(
+            appended = await self._appender.append(
                 job, latest, lambda newest: self._fencing(newest, job, state, slot, because)
             )
-        stale = told is not None and isinstance(_verdict_on(told.before, slot), EndAsStale)
+        stale = appended is not None and isinstance(
+            _fence_decision(appended.before, slot), EndAsStale
+        )
         await self._apply(key, lambda now: key_slots.drop(now, slot.token, counted=stale))
-        return Released(told.head if told else None, slot)
+        return Released(appended.head if appended else None, slot)
 
     def _fencing(
         self, latest: Latest, job: JobAddress, state: KeyState, slot: Slot, because: str
     ) -> e.Event:
-        """Ends the job if it runs under the slot; else a note, so that it is known who did it."""
+        """End the job if it runs in the slot; otherwise add a note that says who released it."""
         at, status = self._now(), latest.head.status
         reason = (
             f"{because}; worker {slot.instance} had not renewed its slot of key {state.display!r} "
             f"since {slot.heartbeat_at:%Y-%m-%d %H:%M:%S} UTC"
         )
-        said = said_of(job, latest, at)
-        if not isinstance(_verdict_on(latest, slot), EndAsStale):
-            return e.StaleCompletionIgnored(**said, lost_attempt=slot.token, reason=reason)
+        fields = event_fields(job, latest, at)
+        if not isinstance(_fence_decision(latest, slot), EndAsStale):
+            return e.StaleCompletionIgnored(**fields, lost_attempt=slot.token, reason=reason)
         return e.Stale(
-            **said,
+            **fields,
             attempt=status.owner,
             error=JobError(type=Interruption.LEASE_OVER, message=reason, tries=status.tries, at=at),
             concurrency=Concurrency(
@@ -217,10 +219,10 @@ def is_key_hash(text: str) -> bool:
     return _HASH.fullmatch(text) is not None
 
 
-def _wait_anew(state: KeyState, waiting: Waiting) -> KeyState:
-    """A run that begins anew waits anew: what an earlier one left in the queue does not count."""
+def _requeued(state: KeyState, waiting: Waiting) -> KeyState:
+    """Queue the new run at the end, and drop the entry of an earlier run."""
     return key_slots.enqueue(key_slots.withdraw(state, waiting.job_id).state, waiting)
 
 
-def _verdict_on(latest: Latest, slot: Slot) -> object:
+def _fence_decision(latest: Latest, slot: Slot) -> object:
     return fence(latest.head.status, slot.token)

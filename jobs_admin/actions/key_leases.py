@@ -1,8 +1,8 @@
-"""Whose lease of a key is over: clocks of other machines decide nothing (design 5).
+"""Finds out which leases of a key have expired, without the clocks of other machines (design 5).
 
-A slot that nobody has renewed is known by either of two signs. The server has stored nothing under
-the key for as long as the lease lasts: that holds however short we have looked. Or others write
-under the key, and this slot has not changed before our own eyes for so long.
+A lease has expired in either of two cases. The server has stored nothing under the key for the
+length of the lease; this needs no observation. Or other jobs write under the key, and this process
+has observed the slot unchanged for the length of the lease.
 """
 
 from __future__ import annotations
@@ -23,39 +23,41 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class HeldKey:
-    """`left`: for how long the lease of each slot lasts, by its token, unless it is renewed."""
+    """`remaining`: how long the lease of each slot lasts unless it is renewed, by its token."""
 
     state: KeyState
-    left: Mapping[str, timedelta]
+    remaining: Mapping[str, timedelta]
 
     @property
-    def over(self) -> frozenset[str]:
-        return frozenset(token for token, left in self.left.items() if left <= timedelta(0))
+    def expired(self) -> frozenset[str]:
+        return frozenset(
+            token for token, remaining in self.remaining.items() if remaining <= timedelta(0)
+        )
 
 
 class Leases:
     def __init__(self, clock: ServerClock, monotonic: Callable[[], float]) -> None:
         self._clock = clock
         self._monotonic = monotonic
-        self._sightings: dict[KeyAddress, LeaseObserver] = {}
+        self._observers: dict[KeyAddress, LeaseObserver] = {}
 
-    def look_at_all(self, busy: Mapping[KeyAddress, KeyState]) -> None:
-        """These are all keys in which somebody is: what was seen of others is forgotten."""
-        for key in self._sightings.keys() - busy.keys():
-            del self._sightings[key]
+    def observe_all(self, busy: Mapping[KeyAddress, KeyState]) -> None:
+        """Observe all keys that have jobs, and drop the observations of other keys."""
+        for key in self._observers.keys() - busy.keys():
+            del self._observers[key]
         for key, state in busy.items():
-            self._look(key, state)
+            self._observe(key, state)
 
-    def over(self, key: KeyAddress) -> frozenset[str]:
-        """The slots that were not renewed before our eyes."""
-        now, seen = self._monotonic(), self._sightings.get(key, LeaseObserver()).seen
+    def expired(self, key: KeyAddress) -> frozenset[str]:
+        """The slots that this process has observed unchanged for the length of their lease."""
+        now, seen = self._monotonic(), self._observers.get(key, LeaseObserver()).seen
         return frozenset(each.slot.token for each in seen if now - each.since >= lease(each.slot))
 
-    async def look(self, stored: StoredKey) -> HeldKey:
+    async def observe(self, stored: StoredKey) -> HeldKey:
         key, now = stored.state.address, self._monotonic()
-        self._look(key, stored.state)
+        self._observe(key, stored.state)
         unchanged = (await self._clock.now() - stored.at).total_seconds()
-        seen = self._sightings.get(key, LeaseObserver()).seen
+        seen = self._observers.get(key, LeaseObserver()).seen
         return HeldKey(
             stored.state,
             {
@@ -66,14 +68,14 @@ class Leases:
             },
         )
 
-    def _look(self, key: KeyAddress, state: KeyState) -> None:
+    def _observe(self, key: KeyAddress, state: KeyState) -> None:
         if state.active:
-            known = self._sightings.get(key, LeaseObserver())
-            self._sightings[key] = known.observe(state, self._monotonic())
+            known = self._observers.get(key, LeaseObserver())
+            self._observers[key] = known.observe(state, self._monotonic())
         else:
-            self._sightings.pop(key, None)
+            self._observers.pop(key, None)
 
 
 def lease(slot: Slot) -> float:
-    """How long it lasts from a renewal on, in seconds; both times are of its holder's clock."""
+    """The length of the lease in seconds; both times are from its holder's clock."""
     return (slot.expires_at - slot.heartbeat_at).total_seconds()

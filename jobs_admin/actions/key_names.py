@@ -1,4 +1,4 @@
-"""Keys by the names that people see, as the bucket has them: also those whose jobs are gone."""
+"""Looks up keys by their text in the buckets, including keys whose jobs have left the log."""
 
 from __future__ import annotations
 
@@ -30,15 +30,15 @@ class KeyNames:
 
 
 class _NamesInBucket:
-    """The first look is at the whole bucket, later ones only at what has changed since."""
+    """The first lookup reads the whole bucket, later ones only what has changed since."""
 
     def __init__(self, changes: KeyChanges) -> None:
         self._changes = changes
         self._names: dict[KeyAddress, str] = {}
-        self._looking = asyncio.Lock()
+        self._lock = asyncio.Lock()
 
     async def current(self) -> dict[KeyAddress, str]:
-        async with self._looking:
+        async with self._lock:
             are_all, changed = await self._changes.since_last()
             if are_all:
                 self._names.clear()

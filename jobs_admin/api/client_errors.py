@@ -1,4 +1,4 @@
-"""From the error envelope of a refused request to the error that the client raises."""
+"""Turns the error envelope of a refused request into the exception that the client raises."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ from jobs_admin.api.errors import (
 )
 
 
-def _or_nothing(value: Any, read: Any) -> Any:
+def _none_if_invalid(value: Any, read: Any) -> Any:
     try:
         return read(value)
     except ValueError:
         return None
 
 
-_IF_IT_IS_ONE: Final = WrapValidator(_or_nothing)
+_OPTIONAL: Final = WrapValidator(_none_if_invalid)
 
 
 class _Issue(BaseModel):
@@ -47,28 +47,28 @@ class _Envelope(BaseModel):
     issues: list[_Issue] = []
     expected: list[str] = []
     actual: str | None = None
-    since: Annotated[datetime | None, _IF_IT_IS_ONE] = None
-    by: Annotated[str | None, _IF_IT_IS_ONE] = None
-    raced: Annotated[bool | None, _IF_IT_IS_ONE] = None
-    stream: Annotated[str | None, _IF_IT_IS_ONE] = None
-    limit: Annotated[str | None, _IF_IT_IS_ONE] = None
+    since: Annotated[datetime | None, _OPTIONAL] = None
+    by: Annotated[str | None, _OPTIONAL] = None
+    raced: Annotated[bool | None, _OPTIONAL] = None
+    stream: Annotated[str | None, _OPTIONAL] = None
+    limit: Annotated[str | None, _OPTIONAL] = None
     context: _Context = _Context()
 
 
-def refusal(data: bytes) -> RequestFailed:
-    """What another runtime answers may differ in all but type and message."""
+def error_from(data: bytes) -> RequestFailed:
+    """Other runtimes' envelopes may lack every field except type and message."""
     try:
-        told = _Envelope.model_validate_json(data)
+        envelope = _Envelope.model_validate_json(data)
     except ValidationError:
-        return Unexpected(f"the request was refused, and not said why: {data[:200]!r}")
-    make = _BY_TYPE.get(told.type, Unexpected)
-    error = make(told.message, error_id=told.id, request_id=told.context.requestId)
+        return Unexpected(f"the request was refused with an unreadable error: {data[:200]!r}")
+    make = _BY_TYPE.get(envelope.type, Unexpected)
+    error = make(envelope.message, error_id=envelope.id, request_id=envelope.context.requestId)
     if isinstance(error, Invalid):
-        error.issues = tuple(Issue(issue.path, issue.message) for issue in told.issues)
-        error.expected, error.actual = tuple(told.expected), told.actual
-        error.since, error.by, error.raced = told.since, told.by, bool(told.raced)
+        error.issues = tuple(Issue(issue.path, issue.message) for issue in envelope.issues)
+        error.expected, error.actual = tuple(envelope.expected), envelope.actual
+        error.since, error.by, error.raced = envelope.since, envelope.by, bool(envelope.raced)
     elif isinstance(error, LogFull):
-        error.stream, error.limit = told.stream or "", told.limit or ""
+        error.stream, error.limit = envelope.stream or "", envelope.limit or ""
     return error
 
 

@@ -1,7 +1,7 @@
-"""`trellis.jobs@v1`: every request with its input, its output, its errors and who may ask it.
+"""`trellis.jobs@v1`: every RPC with its input, output, errors and required capability.
 
-The only list of requests: contracts/trellis.jobs@v1.json is made from it, and the router's methods
-are checked against it.
+This is the only list of RPCs: contracts/trellis.jobs@v1.json is generated from it, and the router
+takes each method's input from it.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 from pydantic.json_schema import models_json_schema
 
 from jobs_admin.api import inputs
+from jobs_admin.api.views.base import Page
 from jobs_admin.api.views.dead_groups import DeadGroups
 from jobs_admin.api.views.health import HealthView
 from jobs_admin.api.views.jobs import (
@@ -26,7 +27,6 @@ from jobs_admin.api.views.jobs import (
 from jobs_admin.api.views.keys import BusyKeyView, KeyView
 from jobs_admin.api.views.operations import OneOperation, Operated, OperationView
 from jobs_admin.api.views.services import IgnoredView, ServiceView, StatsView
-from jobs_admin.api.views.shape import Page
 from trellis_jobs.model import subjects
 
 if TYPE_CHECKING:
@@ -59,16 +59,16 @@ class Rpc:
         return (*missing, "ValidationError", *full, "BusyError", "UnexpectedError")
 
 
-def _reads(asked: type[BaseModel], told: type[BaseModel]) -> Rpc:
-    return Rpc(asked, told)
+def _reads(input_type: type[BaseModel], output: type[BaseModel]) -> Rpc:
+    return Rpc(input_type, output)
 
 
-def _finds(asked: type[BaseModel], told: type[BaseModel]) -> Rpc:
-    return Rpc(asked, told, may_miss=True)
+def _finds(input_type: type[BaseModel], output: type[BaseModel]) -> Rpc:
+    return Rpc(input_type, output, may_miss=True)
 
 
-def _changes(asked: type[BaseModel], told: type[BaseModel]) -> Rpc:
-    return Rpc(asked, told, Capability.MUTATE, may_miss=True)
+def _changes(input_type: type[BaseModel], output: type[BaseModel]) -> Rpc:
+    return Rpc(input_type, output, Capability.MUTATE, may_miss=True)
 
 
 RPCS: Final[Mapping[str, Rpc]] = {
@@ -101,7 +101,7 @@ _ISSUE: Final = {
     "properties": {"path": {"type": "string"}, "message": {"type": "string"}},
     "required": ["path", "message"],
 }
-# What each error carries besides `id`, `type`, `message` and `context`.
+# The fields of each error besides `id`, `type`, `message` and `context`.
 _ERRORS: Final[Mapping[str, Mapping[str, Any]]] = {
     "NotFoundError": {"resource": {"type": "string"}, "jobId": {"type": "string"}},
     "ValidationError": {
@@ -126,11 +126,11 @@ _ALWAYS: Final[Mapping[str, tuple[str, ...]]] = {
 
 
 def contract() -> dict[str, Any]:
-    """As it is in the file: JSON Schemas by name, and requests that refer to them."""
-    wanted = [(rpc.input, "validation") for rpc in RPCS.values()]
-    told = [(rpc.output, "serialization") for rpc in RPCS.values()]
+    """Build the content of the contract file: JSON Schemas by name, and RPCs that refer to them."""
+    input_models = [(rpc.input, "validation") for rpc in RPCS.values()]
+    outputs = [(rpc.output, "serialization") for rpc in RPCS.values()]
     names, shared = models_json_schema(
-        [*wanted, *told],  # type: ignore[list-item]
+        [*input_models, *outputs],  # type: ignore[list-item]
         by_alias=True,
         ref_template=_SCHEMAS,
     )

@@ -1,4 +1,4 @@
-"""What a request is refused with: the error envelope of the original runtimes."""
+"""The errors that an RPC is refused with, in the error envelope of the original runtimes."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ if TYPE_CHECKING:
 
     from trellis_jobs.infrastructure_errors import StreamFull
 
-_MOST_ISSUES: Final = 10
-_LONGEST_PART: Final = 100
+_MAX_ISSUES: Final = 10
+_MAX_PATH_PART: Final = 100
 
 
 class Fault(Exception):
-    """A refusal that the caller is told, with the fields that its type declares."""
+    """A refusal that is sent to the caller, with the fields that its type declares."""
 
     type = "UnexpectedError"
 
@@ -27,19 +27,19 @@ class Fault(Exception):
 
 
 class Busy(Fault):
-    """Nothing was done about the request."""
+    """The request was not processed."""
 
     type = "BusyError"
 
     def __init__(self) -> None:
         super().__init__(
-            "this admin runtime has as many requests to answer as it takes; nothing was done "
-            "about this one: ask again in a moment"
+            "the admin runtime has too many requests at once; this one was not processed: "
+            "try again in a moment"
         )
 
 
 class Full(Fault):
-    """Nothing was changed: the event that would have changed it does not fit into the log."""
+    """Nothing was changed, because the log has no space for the event."""
 
     type = "StreamFullError"
 
@@ -56,20 +56,20 @@ class NotFound(Fault):
 
 
 class Invalid(Fault):
-    """A request that cannot be served as it is; `expected` and `actual` where that helps."""
+    """The request cannot be processed as it is; some carry `expected` and `actual`."""
 
     type = "ValidationError"
 
     def __init__(self, message: str, issues: list[Issue], **fields: Any) -> None:
-        told = [{"path": issue.path, "message": issue.message} for issue in issues]
-        super().__init__(message, issues=told, **fields)
+        fields["issues"] = [{"path": issue.path, "message": issue.message} for issue in issues]
+        super().__init__(message, **fields)
 
     @classmethod
     def of(cls, error: PydanticError) -> Invalid:
         found = error.errors(include_url=False, include_context=False, include_input=False)
         issues = [
-            Issue("/" + "/".join(str(part)[:_LONGEST_PART] for part in each["loc"]), each["msg"])
-            for each in found[:_MOST_ISSUES]
+            Issue("/" + "/".join(str(part)[:_MAX_PATH_PART] for part in each["loc"]), each["msg"])
+            for each in found[:_MAX_ISSUES]
         ]
-        said = "; ".join(f"{issue.path}: {issue.message}" for issue in issues)
-        return cls(f"the request is not valid: {said}", issues)
+        problems = "; ".join(f"{issue.path}: {issue.message}" for issue in issues)
+        return cls(f"the request is not valid: {problems}", issues)

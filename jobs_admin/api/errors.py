@@ -1,23 +1,23 @@
-"""Everything the admin runtime raises on purpose.
+"""All errors that the admin runtime and its client raise on purpose.
 
 AdminError
-├── ConfigError             a setting makes no sense
+├── ConfigError             a setting is invalid
 ├── ProjectionOutdated      the projection's file has another schema: rebuild it
-├── ProjectionMissing       there is no projection to read, and this process makes none
-├── ProjectionUnusable      the projection's file cannot be opened or is none
-├── ProjectionUnavailable   the projection cannot be read right now: it is made again
-│   └── ProjectionRebuilding  and this is how far that is
-├── ProjectionTaken         another process projects into this file
-├── PortTaken               the probes' port is in use
-├── QuestionTooLong         a read would take too long: narrow it
-├── JobKeepsMoving          a job got new events faster than one could be added
+├── ProjectionMissing       there is no projection to read, and this process does not create one
+├── ProjectionUnusable      the projection's file cannot be opened, or is not a projection
+├── ProjectionUnavailable   the projection cannot be read right now, because it is being recreated
+│   └── ProjectionRebuilding  the same, with the progress of the rebuild
+├── ProjectionLocked        another process writes this projection
+├── PortUnavailable         the port for health probes cannot be opened
+├── QueryTimeout            a read would take too long: use a narrower filter
+├── JobContention           a job received new events faster than one could be appended
 └── RequestFailed           the admin runtime refused a request; raised by its client
-    ├── NotFound            there is no such job, or key
-    ├── Invalid             the request, or the job's state, does not allow this
-    ├── Denied              the caller may not do this
-    └── Unexpected          the admin runtime met a mistake, or could not do it in time
-        ├── LogFull         a stream takes no more messages: nothing was changed
-        └── Busy            too many ask it: nothing was done, ask again in a moment
+    ├── NotFound            there is no such job or key
+    ├── Invalid             the request is invalid, or the job's state does not allow it
+    ├── Denied              the caller lacks the permission
+    └── Unexpected          the admin runtime failed, or could not do it in time
+        ├── LogFull         a stream accepts no more messages: nothing was changed
+        └── Busy            too many requests at once: nothing was done, try again
 """
 
 from __future__ import annotations
@@ -32,16 +32,16 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
-# How an admin runtime begins its refusal of a method that only newer ones have.
+# An admin runtime's refusal of an unknown method begins so; clients recognise older runtimes by it.
 NO_METHOD: Final = "there is no method"
 
 
 class AdminError(JobsError):
-    """Base of every error raised on purpose."""
+    """Base of all errors of the admin runtime."""
 
 
 class ConfigError(AdminError):
-    """A setting makes no sense; the message names it."""
+    """A setting is invalid; the message names it."""
 
 
 class ProjectionOutdated(AdminError):
@@ -58,7 +58,7 @@ class ProjectionMissing(AdminError):
     def __init__(self, path: Path) -> None:
         super().__init__(
             f"there is no projection at {path}: start `trellis-jobs admin serve --db {path}` "
-            "first, which makes it; `--mode rpc-only` only answers from it"
+            "first, which creates it; `--mode rpc-only` only answers from it"
         )
         self.path = path
 
@@ -70,11 +70,11 @@ class ProjectionUnusable(AdminError):
 
 
 class ProjectionUnavailable(AdminError):
-    """It is made again from the log, by whoever fills it."""
+    """The process that writes the projection is recreating it from the log."""
 
 
 class ProjectionRebuilding(ProjectionUnavailable):
-    """`done` of `total` messages of the log are taken in."""
+    """`done` of `total` messages of the log have been projected."""
 
     def __init__(self, done: int, total: int) -> None:
         super().__init__(f"the projection is being rebuilt: {done:,} of {total:,} messages")
@@ -82,48 +82,48 @@ class ProjectionRebuilding(ProjectionUnavailable):
         self.total = total
 
 
-class ProjectionTaken(AdminError):
+class ProjectionLocked(AdminError):
     def __init__(self, path: Path) -> None:
         super().__init__(
-            f"another process projects into {path}: give this one a --db of its own, "
+            f"another process writes the projection {path}: choose another --db for this one, "
             "or start it with --mode rpc-only"
         )
         self.path = path
 
 
-class PortTaken(AdminError):
+class PortUnavailable(AdminError):
     def __init__(self, host: str, port: int, why: str) -> None:
         super().__init__(f"--health-port {port} cannot be opened on {host}: {why}")
         self.port = port
 
 
-class QuestionTooLong(AdminError):
+class QueryTimeout(AdminError):
     def __init__(self, seconds: float) -> None:
         super().__init__(
-            f"the projection did not answer this within {seconds:g} s, because the filter has too "
-            "many jobs to look at: name a service and a type, or a shorter time"
+            f"the query took longer than {seconds:g} s, because too many jobs match the filter: "
+            "add a service and a type, or a shorter time range"
         )
 
 
-class JobKeepsMoving(AdminError):
+class JobContention(AdminError):
     def __init__(self, job_id: str, seconds: float) -> None:
         super().__init__(
-            f"job {job_id} got new events all the time, and for {seconds:g} s none could be added "
-            "before the next one came; nothing was changed, ask again"
+            f"job {job_id} received new events for {seconds:g} s, and each append was refused; "
+            "nothing was changed, try again"
         )
         self.job_id = job_id
 
 
 @dataclass(frozen=True, slots=True)
 class Issue:
-    """What is wrong with a request; `path` leads to the field."""
+    """One problem with a request; `path` is the JSON pointer of the field."""
 
     path: str
     message: str
 
 
 class RequestFailed(AdminError):
-    """`error_id` and `request_id` are in the log of the admin runtime that refused."""
+    """`error_id` and `request_id` are also in the log of the admin runtime that refused."""
 
     def __init__(self, message: str, *, error_id: str = "", request_id: str = "") -> None:
         super().__init__(message)
@@ -133,13 +133,14 @@ class RequestFailed(AdminError):
 
 
 class NotFound(RequestFailed):
-    """There is no such job, or key: it never was, or retention removed it."""
+    """There is no such job or key: it never existed, or retention removed it."""
 
 
 class Invalid(RequestFailed):
-    """`expected` and `actual` are the states in which it is legal, and the one the job is in.
+    """`expected` are the states in which the action is legal; `actual` is the job's state.
 
-    `since` when, and `by` whom if somebody ended it. `raced`: it was in a legal state a moment ago.
+    `since` is when the job entered it, and `by` who ended the job, if a person did. `raced` is True
+    if the job was in a legal state a moment ago.
     """
 
     issues: tuple[Issue, ...] = ()
@@ -151,11 +152,11 @@ class Invalid(RequestFailed):
 
 
 class Denied(RequestFailed):
-    """The caller may not do this."""
+    """The caller lacks the permission."""
 
 
 class Unexpected(RequestFailed):
-    """Nobody's request was wrong; the message says what happened."""
+    """The request was valid but failed; the message says why."""
 
 
 class LogFull(Unexpected):
@@ -166,4 +167,4 @@ class LogFull(Unexpected):
 
 
 class Busy(Unexpected):
-    """Too many requests wait for an answer; nothing was done about this one."""
+    """Too many requests are waiting for an answer; this one was not processed."""

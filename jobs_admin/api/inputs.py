@@ -1,4 +1,4 @@
-"""What requests may say: checked before anything is looked up."""
+"""The inputs of all RPCs, validated before anything is read."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ from jobs_admin.api.views.jobs import JobPlace
 from jobs_admin.api.views.operations import OperationVerb
 from trellis_jobs.model.states import JobState
 
-MOST_ENTRIES = 500
-_ONE_TOKEN = r"^[A-Za-z0-9_-]{1,128}$"  # noqa: S105 - of a subject
-_LARGEST_SEQUENCE = 2**63 - 1
+MAX_PAGE_SIZE = 500
+_TOKEN_PATTERN = r"^[A-Za-z0-9_-]{1,128}$"  # noqa: S105 - a token of a subject
+_MAX_SEQUENCE = 2**63 - 1
 
-Token = Annotated[str, Field(pattern=_ONE_TOKEN)]
+Token = Annotated[str, Field(pattern=_TOKEN_PATTERN)]
 Text = Annotated[str, Field(min_length=1, max_length=500)]
-# As jobs make them of their payloads; one that is longer still is asked for by its hash.
+# Keys are made from payloads; a key that is longer than this can be named by its hash.
 Key = Annotated[str, Field(min_length=1, max_length=32_000)]
 
 
@@ -33,14 +33,14 @@ def _in_utc(moment: datetime) -> datetime:
     try:
         return moment.astimezone(UTC)
     except OverflowError:
-        raise ValueError("this is not within the years 1 to 9999, in UTC") from None
+        raise ValueError("the time is not within the years 1 to 9999 in UTC") from None
 
 
 Moment = Annotated[AwareDatetime, AfterValidator(_in_utc)]
 
 
 def _as_in_events(value: int) -> int | float:
-    """Numbers beyond 64 bits are floats once an event was read."""
+    """Numbers beyond 64 bits become floats when an event is decoded."""
     return value if -(2**63) <= value < 2**64 else float(value)
 
 
@@ -49,42 +49,42 @@ PayloadValue = str | bool | Number | float
 
 
 class Nothing(BaseModel):
-    """A field that is not known is an error: a filter misspelt must not match everything."""
+    """Unknown fields are errors: a misspelt filter must not match every job."""
 
     model_config = ConfigDict(extra="forbid", strict=False)
 
 
 class ReadInput(Nothing):
-    """`minSeq`: answer only once the projection has taken in the log up to there (design D17)."""
+    """`minSeq`: wait until the projection has reached this log sequence (design D17)."""
 
-    min_seq: Annotated[int, Field(alias="minSeq", ge=0, le=_LARGEST_SEQUENCE)] = 0
+    min_seq: Annotated[int, Field(alias="minSeq", ge=0, le=_MAX_SEQUENCE)] = 0
 
 
 class PageInput(ReadInput):
     offset: Annotated[int, Field(ge=0, le=10_000_000)] = 0
-    limit: Annotated[int, Field(ge=1, le=MOST_ENTRIES)]
+    limit: Annotated[int, Field(ge=1, le=MAX_PAGE_SIZE)]
 
 
 class Before(Nothing):
-    """A job's place in lists: with it a page begins after that job, whatever became of it."""
+    """A job's place in lists: the page begins after that job, even if it has been removed."""
 
     created_at: Annotated[Moment, Field(alias="createdAt")]
-    first_seq: Annotated[int, Field(alias="firstSeq", ge=0, le=_LARGEST_SEQUENCE)]
+    first_seq: Annotated[int, Field(alias="firstSeq", ge=0, le=_MAX_SEQUENCE)]
 
 
-class WhichJobs(ReadInput):
-    """Filters; what is left out does not narrow."""
+class JobFilterInput(ReadInput):
+    """Selects jobs; a field that is None does not restrict the selection."""
 
     service: Token | None = None
     type: Token | None = None
     since: Moment | None = None
     until: Moment | None = None
     key: Key | None = None
-    id_prefix: Annotated[str | None, Field(alias="idPrefix", pattern=_ONE_TOKEN)] = None
+    id_prefix: Annotated[str | None, Field(alias="idPrefix", pattern=_TOKEN_PATTERN)] = None
     error: Text | None = None
     payload: Annotated[dict[Text, PayloadValue] | None, Field(max_length=8)] = None
 
-    def wanted(self, states: list[JobState] | None) -> JobFilter:
+    def to_filter(self, states: list[JobState] | None) -> JobFilter:
         return JobFilter(
             service=self.service,
             type=self.type,
@@ -98,8 +98,8 @@ class WhichJobs(ReadInput):
         )
 
 
-class FilterInput(WhichJobs, PageInput):
-    """A page of the jobs that the filters leave."""
+class FilterInput(JobFilterInput, PageInput):
+    """A page of the jobs that match."""
 
 
 class DeadInput(FilterInput):
@@ -108,13 +108,15 @@ class DeadInput(FilterInput):
     @model_validator(mode="after")
     def _one_way_to_page(self) -> DeadInput:
         if self.before is not None and self.offset:
-            raise ValueError("a page begins at an offset or before a place, not both")
+            raise ValueError("use either `offset` or `before`, not both")
         return self
 
     @property
     def place(self) -> JobPlace | None:
-        told = self.before
-        return JobPlace(created_at=told.created_at, first_seq=told.first_seq) if told else None
+        before = self.before
+        return (
+            JobPlace(created_at=before.created_at, first_seq=before.first_seq) if before else None
+        )
 
 
 class ListInput(DeadInput):
@@ -122,7 +124,7 @@ class ListInput(DeadInput):
 
 
 class JobInput(ReadInput):
-    """`service` and `type` are needed only where several queues have a job with the same id."""
+    """`service` and `type` are needed only when several queues have a job with this id."""
 
     id: Token
     service: Token | None = None
@@ -130,7 +132,7 @@ class JobInput(ReadInput):
 
 
 class StatsInput(ReadInput):
-    """`windowMinutes`: the rates are of so many whole minutes before this one."""
+    """`windowMinutes`: rates are computed over this many whole minutes before the current one."""
 
     service: Token | None = None
     type: Token | None = None
@@ -139,11 +141,11 @@ class StatsInput(ReadInput):
 
 class EventsInput(JobInput):
     offset: Annotated[int, Field(ge=0, le=10_000_000)] = 0
-    limit: Annotated[int, Field(ge=1, le=MOST_ENTRIES)] = 100
+    limit: Annotated[int, Field(ge=1, le=MAX_PAGE_SIZE)] = 100
 
 
 class ActionInput(JobInput):
-    """Who does it and why is recorded in the event."""
+    """The event records who acted, and why."""
 
     by: Text | None = None
     reason: Annotated[str | None, Field(max_length=4_000)] = None
@@ -156,20 +158,20 @@ class KeyInput(ReadInput):
 
 
 class QueuePageInput(PageInput):
-    """Of all queues, or only those of a service, or of a type."""
+    """A page over all queues, or only those of a service or a type."""
 
     service: Token | None = None
     type: Token | None = None
 
 
 class ReleaseInput(KeyInput):
-    job_id: Annotated[str, Field(alias="jobId", pattern=_ONE_TOKEN)]
+    job_id: Annotated[str, Field(alias="jobId", pattern=_TOKEN_PATTERN)]
     by: Text | None = None
     reason: Annotated[str | None, Field(max_length=4_000)] = None
 
 
-class OperateInput(WhichJobs):
-    """`rate`: at most so many jobs a second. `dryRun`: only tell what would be changed."""
+class OperateInput(JobFilterInput):
+    """`rate` is the maximum number of jobs per second. `dryRun` only counts what would change."""
 
     verb: OperationVerb
     state: Annotated[list[JobState] | None, Field(max_length=len(JobState))] = None

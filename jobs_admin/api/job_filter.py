@@ -1,4 +1,4 @@
-"""Which jobs a request is about."""
+"""The filter that selects jobs in lists and bulk operations."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ Scalar = str | int | float | bool
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobFilter:
-    """What is left out does not narrow.
+    """A field that is None does not restrict the selection.
 
-    `since` and `until` are about the last change: jobs that changed since then, and jobs of which
-    everything happened before. A number, true or false of a payload is found as text too: who
-    looks for one may not know which it is. Text is only text.
+    `since` and `until` compare with the time of the job's last change. A number or boolean in
+    `payload` also matches the same value stored as text, because a caller may not know the type;
+    text matches only text.
     """
 
     service: str | None = None
@@ -35,17 +35,19 @@ class JobFilter:
 
     @property
     def is_impossible(self) -> bool:
-        is_no_time = self.since is not None and self.until is not None and self.since >= self.until
-        return is_no_time or (self.states is not None and not self.states)
+        is_empty_range = (
+            self.since is not None and self.until is not None and self.since >= self.until
+        )
+        return is_empty_range or (self.states is not None and not self.states)
 
     @property
     def is_counted(self) -> bool:
-        """Only service, type, state and error: those are counted as jobs move."""
+        """True if only service, type, state and error are set: the projection counts by them."""
         return not (self.since or self.until or self._is_looked_up)
 
     @property
     def is_counted_by_change(self) -> bool:
-        """Beside service, type and state only when they last changed, which is counted too."""
+        """True if only service, type, state and the time of the last change are set."""
         return self.error is None and not self._is_looked_up
 
     @property

@@ -1,4 +1,4 @@
-"""Why a job is in its state, as codes."""
+"""Codes for why a job is in its state."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from enum import StrEnum
 
 
 class Because(StrEnum):
-    """What scripts may rely on; the sentences are for people, and change."""
+    """Stable codes for scripts; the sentences beside them are for people and may change."""
 
     PAST_DEADLINE = "past-deadline"
     RETRY_LATER = "retry-later"

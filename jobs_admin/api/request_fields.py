@@ -1,4 +1,4 @@
-"""Parts of requests that several methods have."""
+"""Fields that the requests of several methods share."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 def page_fields(
     *, offset: int, before: JobPlace | None, limit: int, min_seq: int
 ) -> dict[str, Any]:
-    """Which entries of a list."""
+    """The fields that select a page of a list."""
     place = place_fields(before) if before else None
     return {"offset": offset, "before": place, "limit": limit, "minSeq": min_seq}
 
@@ -23,7 +23,7 @@ def place_fields(place: JobPlace) -> dict[str, Any]:
 
 
 def job_fields(job: str | JobAddress) -> dict[str, str]:
-    """Which job."""
+    """The fields that select a job."""
     if isinstance(job, JobAddress):
         return {"id": job.job_id, "service": job.service, "type": job.job_type}
     return {"id": job}

@@ -10,7 +10,7 @@ from typing import Annotated, Any, Final
 
 import typer
 
-from jobs_admin.api.client import TIMEOUT, AdminClient
+from jobs_admin.api.client import REQUEST_TIMEOUT, AdminClient
 from jobs_admin.cli import nats_contexts
 from jobs_admin.cli.exit_codes import Misused
 from trellis_jobs.errors import Unreachable
@@ -208,7 +208,7 @@ class AdminConnectionOptions(ConnectionOptions):
             "--timeout",
             envvar="TRELLIS_JOBS_TIMEOUT",
             help=f"Seconds to wait for an answer of the admin runtime. Default: {PATIENCE:g}, and "
-            f"{TIMEOUT:g} for what changes something.",
+            f"{REQUEST_TIMEOUT:g} for what changes something.",
             min=0.1,
             metavar="SECONDS",
             rich_help_panel=_PANEL,
@@ -222,8 +222,8 @@ class AdminConnectionOptions(ConnectionOptions):
 
     def asking(self, connection: Connection, by: str | None = None) -> AdminClient:
         """A read is asked twice within the timeout: the daemon that took the first may be gone."""
-        timeout, patience = self.timeout or TIMEOUT, self.timeout or PATIENCE
-        return AdminClient(connection, by=by, timeout=timeout, patience=patience / 2)
+        timeout, patience = self.timeout or REQUEST_TIMEOUT, self.timeout or PATIENCE
+        return AdminClient(connection, by=by, timeout=timeout, read_timeout=patience / 2)
 
 
 def _check_addresses(servers: str) -> None:

@@ -1,4 +1,4 @@
-"""How a job ended, in words."""
+"""Explains how a job ended."""
 
 from __future__ import annotations
 
@@ -6,7 +6,13 @@ from typing import TYPE_CHECKING, Any
 
 from jobs_admin.api.reasons import Because
 from jobs_admin.explain.explanation import Explanation
-from jobs_admin.explain.words import by_whom, last_error, newest_errors, why
+from jobs_admin.explain.words import (
+    ended_because,
+    ended_by,
+    format_time,
+    last_error,
+    newest_errors,
+)
 from trellis_jobs.model.durations import format_duration
 from trellis_jobs.model.job_errors import Interruption
 from trellis_jobs.model.states import JobState
@@ -17,7 +23,7 @@ if TYPE_CHECKING:
 
 def explain_end(job: Job) -> Explanation:
     because, sentence = _ENDS[job.state](job)
-    then = _AFTERWARDS.get(job.state, "nothing: it is over").format(id=job.id)
+    then = _AFTERWARDS.get(job.state, "nothing: it has ended").format(id=job.id)
     details: dict[str, Any] = {"by": job.run.ended_by, "reason": job.run.ended_because}
     if job.errors:
         details["errors"] = newest_errors(job)
@@ -32,40 +38,42 @@ def _completed(job: Job) -> tuple[Because, str]:
 
 
 def _failed(job: Job) -> tuple[Because, str]:
-    return Because.FAILED, f"It failed for good on try {job.tries}: {last_error(job)}."
+    problem = last_error(job)
+    return Because.FAILED, f"It failed on try {job.tries} and will not be retried: {problem}."
 
 
 def _cancelled(job: Job) -> tuple[Because, str]:
-    return Because.CANCELLED, f"It was cancelled{by_whom(job)}{why(job)}."
+    return Because.CANCELLED, f"It was cancelled{ended_by(job)}{ended_because(job)}."
 
 
 def _expired(job: Job) -> tuple[Because, str]:
-    at = f" of {job.deadline.isoformat()}" if job.deadline else ""
-    return Because.EXPIRED, f"Its deadline{at} passed before it was done{why(job)}."
+    at = f" ({format_time(job.deadline)})" if job.deadline else ""
+    when = "finished" if job.run.started_at else "started"
+    return Because.EXPIRED, f"Its deadline{at} passed before it {when}."
 
 
 def _skipped(job: Job) -> tuple[Because, str]:
-    return Because.REPLACED, f"It never ran: its queue's policy dropped it{why(job)}."
+    return Because.REPLACED, f"It never ran: its queue's policy dropped it{ended_because(job)}."
 
 
 def _stale(job: Job) -> tuple[Because, str]:
-    return Because.LEASE_LOST, f"It lost its key while it ran: {last_error(job)}."
+    return Because.LEASE_LOST, f"It lost its key while it was running: {last_error(job)}."
 
 
 def _dead(job: Job) -> tuple[Because, str]:
-    """With tries left a job dies only of its delivery limit, whatever its last error was."""
+    """A job that dies with tries left has reached its delivery limit, whatever its last error."""
     tries = f"{job.tries} of {job.max_tries} tries"
     is_exhausted = job.last_error and job.last_error.type == Interruption.DELIVERIES_EXHAUSTED
     if is_exhausted or job.tries < job.max_tries:
         return Because.DELIVERIES_EXHAUSTED, (
-            f"It is dead: its deliveries were used up after {tries}; "
-            f"the last error: {last_error(job)}."
+            f"It is dead: it reached its delivery limit after {tries}; "
+            f"the last error was {last_error(job)}."
         )
-    return Because.OUT_OF_TRIES, f"It is dead after {tries}; the last error: {last_error(job)}."
+    return Because.OUT_OF_TRIES, f"It is dead after {tries}; the last error was {last_error(job)}."
 
 
 def _dismissed(job: Job) -> tuple[Because, str]:
-    return Because.DISMISSED, f"It died, and was dismissed{by_whom(job)}{why(job)}."
+    return Because.DISMISSED, f"It died and was dismissed{ended_by(job)}{ended_because(job)}."
 
 
 _ENDS = {
@@ -80,6 +88,6 @@ _ENDS = {
 }
 _AFTERWARDS = {
     JobState.FAILED: "nothing, unless an operator retries it: `trellis-jobs jobs retry {id}`",
-    JobState.DEAD: "an operator runs it again, or leaves it at that: "
-    "`trellis-jobs dlq replay {id}`, or `dismiss`",
+    JobState.DEAD: "an operator replays or dismisses it: "
+    "`trellis-jobs dlq replay {id}` or `trellis-jobs dlq dismiss {id}`",
 }

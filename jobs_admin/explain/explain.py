@@ -1,4 +1,4 @@
-"""Why a job is in the state it is in, and what must happen next: from facts to words, no more."""
+"""Explains why a job is in its state, and what must happen next, from facts alone."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from jobs_admin.explain.explanation import Explanation, Facts
 from jobs_admin.explain.key_waits import key_taken
 from jobs_admin.explain.words import (
     ago,
-    clock,
     due_in,
+    format_time,
     last_error,
     newest_errors,
     queue_of,
@@ -37,7 +37,7 @@ def explain(job: Job, facts: Facts) -> Explanation:
 
 
 def _waiting(job: Job, facts: Facts) -> Explanation:
-    """The first thing that would keep it from starting, were everything else all right."""
+    """Name the first of several reasons that keep the job from starting."""
     found = (
         _past_deadline(job, facts.now)
         or _retry_later(job, facts.now)
@@ -46,7 +46,7 @@ def _waiting(job: Job, facts: Facts) -> Explanation:
         or _newer_than_workers(job, facts)
         or key_taken(job, facts)
     )
-    return found or _in_line(job, facts)
+    return found or _queued(job, facts)
 
 
 def _past_deadline(job: Job, now: datetime) -> Explanation | None:
@@ -54,8 +54,8 @@ def _past_deadline(job: Job, now: datetime) -> Explanation | None:
         return None
     return Explanation(
         Because.PAST_DEADLINE,
-        f"Its deadline passed {ago(job.deadline, now)}, so it will not start any more.",
-        "the janitor, or the next worker that meets it, records that it expired",
+        f"Its deadline passed {ago(job.deadline, now)}, so it will not start.",
+        "the janitor or a worker records that it expired",
         since=job.deadline,
     )
 
@@ -66,9 +66,9 @@ def _retry_later(job: Job, now: datetime) -> Explanation | None:
         return None
     return Explanation(
         Because.RETRY_LATER,
-        f"Try {job.tries} of {job.max_tries} did not succeed ({last_error(job)}); "
-        f"the next is due {due_in(at, now)}.",
-        f"its time comes at {clock(at)}, then a worker tries it again",
+        f"Try {job.tries} of {job.max_tries} failed ({last_error(job)}); "
+        f"the next try is due {due_in(at, now)}.",
+        f"a worker tries it again at {format_time(at)}",
         since=job.updated_at,
         until=at,
         details={"errors": newest_errors(job)},
@@ -81,10 +81,10 @@ def _paused(job: Job, facts: Facts) -> Explanation | None:
     paused = facts.queue
     remaining = paused.pause_remaining
     until = None if remaining is None else facts.now + remaining
-    ends = f" until {clock(until)}" if until else " until an operator resumes it"
+    ends = f" until {format_time(until)}" if until else " until an operator resumes it"
     by = f" by {paused.paused_by}" if paused.paused_by else ""
     reason = f": {paused.paused_because}" if paused.paused_because else ""
-    told = {"pausedBy": paused.paused_by, "pauseReason": paused.paused_because}
+    details = {"pausedBy": paused.paused_by, "pauseReason": paused.paused_because}
     return Explanation(
         Because.QUEUE_PAUSED,
         f"The queue {queue_of(job)} is paused{by}{ends}{reason}.",
@@ -92,19 +92,19 @@ def _paused(job: Job, facts: Facts) -> Explanation | None:
         f"`trellis-jobs queues resume {queue_of(job)}`",
         since=job.updated_at,
         until=until,
-        details={name: value for name, value in told.items() if value is not None},
+        details={name: value for name, value in details.items() if value is not None},
     )
 
 
 def _no_worker(job: Job, facts: Facts) -> Explanation | None:
-    """A worker that died is heard of for a while; that nobody asks for work is seen at once."""
+    """The projection keeps a dead worker for a while, but it does not pull any more."""
     if facts.workers and not (facts.queue and facts.queue.has_no_worker):
         return None
-    never = "; none ever was" if facts.queue is None else ""
-    silent = ", and none asks for its work: those heard of lately stopped, or are quiet"
+    never = ", and there never was one" if facts.queue is None else ""
+    silent = ": those seen recently have stopped or are quiet, and none pulls work"
     return Explanation(
         Because.NO_WORKER,
-        f"No worker is there for the queue {queue_of(job)}{silent if facts.workers else never}.",
+        f"No worker serves the queue {queue_of(job)}{silent if facts.workers else never}.",
         f"a worker of service {job.address.service} that handles {job.address.job_type} starts",
         since=job.updated_at,
     )
@@ -115,35 +115,35 @@ def _newer_than_workers(job: Job, facts: Facts) -> Explanation | None:
         return None
     return Explanation(
         Because.NEWER_VERSION,
-        f"Its payload is of version {job.run.version}, and the workers of {queue_of(job)} know "
-        f"version {facts.known_version} at most: they put it back.",
-        "a worker of the newer code starts",
+        f"Its payload has version {job.run.version}, and the workers of {queue_of(job)} support "
+        f"at most version {facts.known_version}, so they return it to the queue.",
+        "a worker with newer code starts",
         since=job.updated_at,
         details={"payloadVersion": job.run.version, "knownVersion": facts.known_version},
     )
 
 
-def _in_line(job: Job, facts: Facts) -> Explanation:
-    places = sum(worker.places for worker in facts.workers)
+def _queued(job: Job, facts: Facts) -> Explanation:
+    slots = sum(worker.slots for worker in facts.workers)
     details = {
         "workers": len(facts.workers),
-        "places": places,
+        "places": slots,
         "running": facts.running,
         "queued": facts.queue.pending if facts.queue else None,
     }
     if facts.has_work is False:
         return Explanation(
             Because.WORK_LOST,
-            "No message stands for it in the work queue, so no worker will hear of it.",
-            "the admin runtime's reconciliation puts it back to work",
+            "It has no message in the work queue, so no worker will receive it.",
+            "the admin runtime's reconciliation puts it back into the work queue",
             since=job.updated_at,
             details=details,
         )
-    if facts.running >= places:
+    if facts.running >= slots:
         return Explanation(
             Because.WORKERS_BUSY,
-            f"All {places} places of the {len(facts.workers)} workers of {queue_of(job)} are taken "
-            f"by other jobs.",
+            f"Other jobs use all {slots} slots of the {len(facts.workers)} workers of "
+            f"{queue_of(job)}.",
             "a running job ends, or another worker starts",
             since=job.updated_at,
             details=details,
@@ -152,22 +152,22 @@ def _in_line(job: Job, facts: Facts) -> Explanation:
         return _may_be_given_up(job, facts.queue, details)
     return Explanation(
         Because.ABOUT_TO_START,
-        f"A worker of {queue_of(job)} has a free place and takes it in its turn.",
-        "the jobs before it are taken, then it starts",
+        f"A worker of {queue_of(job)} has a free slot and will take it in order.",
+        "it starts after the jobs before it",
         since=job.updated_at,
         details=details,
     )
 
 
 def _may_be_given_up(job: Job, queue: QueueConsumer, details: dict[str, Any]) -> Explanation:
-    """The server does not say how often it has delivered a message."""
+    """Hedge, because the server does not say how often it has delivered a message."""
     limit = queue.delivery_limit
     return Explanation(
         Because.MAY_BE_GIVEN_UP,
-        f"A worker of {queue_of(job)} has had it before and did not bring it to an end; the queue "
-        f"delivers a job {limit} times, and these may be used up.",
-        f"it is delivered again within {format_duration(queue.ack_wait)}, or the admin runtime "
-        "finds that it will not be, and declares it dead",
+        f"A worker of {queue_of(job)} received it before and did not finish it; the queue "
+        f"delivers a job at most {limit} times, and that limit may be reached.",
+        f"the server delivers it again within {format_duration(queue.ack_wait)}, or the admin "
+        "runtime marks it dead",
         since=job.updated_at,
         details={**details, "deliveryLimit": limit},
     )
@@ -176,44 +176,44 @@ def _may_be_given_up(job: Job, queue: QueueConsumer, details: dict[str, Any]) ->
 def _running(job: Job, facts: Facts) -> Explanation:
     owner, began = job.status.owner, job.run.started_at
     where = f" on {owner.instance}" if owner else ""
-    since = f" since {clock(began)}" if began else ""
+    since = f" since {format_time(began)}" if began else ""
     details: dict[str, Any] = {
         "instance": owner.instance if owner else None,
         "lastSeen": facts.owner_seen_at,
     }
-    sentence = f"Try {job.tries} of {job.max_tries} runs{where}{since}"
+    runs = "has been running" if began else "is running"
+    sentence = f"Try {job.tries} of {job.max_tries} {runs}{where}{since}"
     if owner is not None and not facts.owner_is_present:
         seen = facts.owner_seen_at
-        heard = f"was last heard of {ago(seen, facts.now)}" if seen else "is not there"
-        return _left_alone(f"{sentence}, but that worker {heard}", facts, began, details)
+        gone = f"was last seen {ago(seen, facts.now)}" if seen else "has never been seen"
+        return _worker_gone(f"{sentence}, but that worker {gone}", facts, began, details)
     if job.deadline is not None and job.deadline <= facts.now:
         return Explanation(
             Because.PAST_DEADLINE,
             f"{sentence}, but its deadline passed {ago(job.deadline, facts.now)}.",
-            "the janitor records that it expired, and its handler is told to stop",
+            "the janitor records that it expired, and its worker stops the handler",
             since=job.deadline,
             details=details,
         )
     return Explanation(
         Because.RUNNING,
         f"{sentence}.",
-        "its handler ends",
+        "its handler returns",
         since=began,
         until=job.deadline,
         details=details,
     )
 
 
-def _left_alone(
+def _worker_gone(
     sentence: str, facts: Facts, since: datetime | None, details: dict[str, Any]
 ) -> Explanation:
-    """By a worker that is gone."""
     if facts.has_work is False:
         return Explanation(
             Because.WORK_LOST,
-            f"{sentence}, and no message stands for it in the work queue.",
-            "the admin runtime's reconciliation puts it back to work, or declares it dead if that "
-            "was its last try",
+            f"{sentence}, and it has no message in the work queue.",
+            "the admin runtime's reconciliation puts it back into the work queue, or marks it dead "
+            "if that was its last try",
             since=since,
             details=details,
         )
@@ -221,7 +221,7 @@ def _left_alone(
     return Explanation(
         Because.WORKER_GONE,
         f"{sentence}.",
-        f"its message is delivered again{within}, and another worker takes the job over",
+        f"the server delivers its message again{within}, and another worker takes the job over",
         since=since,
         details=details,
     )

@@ -1,4 +1,4 @@
-"""Why a job is in the state it is in, and what must happen next: the facts, and the answer."""
+"""The facts that an explanation is made from, and the explanation."""
 
 from __future__ import annotations
 
@@ -16,21 +16,21 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Worker:
-    """One that works on the job's queue, and when it was heard of last."""
+    """A worker of the job's queue, and when its last heartbeat was stored."""
 
     instance: str
     seen_at: datetime
-    places: int
+    slots: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Facts:
-    """`workers` are those heard of lately; `running` counts the queue's active jobs.
+    """`workers` are those seen recently; `running` is the number of the queue's active jobs.
 
-    `now` is the server's time. `owner_seen_at` is of the worker that runs the job. `expired` are
-    the tokens of the key's slots whose lease is over. `has_work` is None where it was not asked;
-    `was_delivered`: a worker has had the message before, whatever it did with it.
-    `known_version`: the newest version of payloads that a worker of the queue ever knew, if told.
+    `now` is the server's time. `owner_seen_at` is when the worker that runs the job was last seen.
+    `expired` are the tokens of the key's slots whose lease has expired. `has_work` is None when it
+    was not checked. `was_delivered`: a worker has received the work message before.
+    `known_version`: the newest payload version that the queue's workers support, if known.
     """
 
     now: datetime
@@ -48,7 +48,7 @@ class Facts:
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """One plain sentence, what must happen next, and both as data."""
+    """A sentence, what must happen next, and both as data."""
 
     because: Because
     sentence: str

@@ -1,4 +1,4 @@
-"""A job that waits because others have its key, in words."""
+"""Explains a job that waits for its key."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from jobs_admin.api.reasons import Because
 from jobs_admin.explain.explanation import Explanation
-from jobs_admin.explain.words import ago, clock
+from jobs_admin.explain.words import ago, format_time
 
 if TYPE_CHECKING:
     from jobs_admin.explain.explanation import Facts
@@ -30,17 +30,18 @@ def key_taken(job: Job, facts: Facts) -> Explanation | None:
     if all(slot.token in facts.expired for slot in key.active):
         return Explanation(
             Because.KEY_BLOCKED,
-            f"Its key {held.key} is held by {holder}, whose lease ended "
+            f"Its key {held.key} is held by {holder}, whose lease expired "
             f"{ago(first.expires_at, facts.now)}.",
-            "a waiting worker takes the key over, or an operator releases it",
+            "a waiting worker takes over the key, or an operator releases it",
             since=first.expires_at,
             details=details,
         )
-    in_line = f"; it is number {place} of {len(key.queued)} that wait" if place else ""
+    in_queue = f"; it is number {place} of {len(key.queued)} waiting jobs" if place else ""
     return Explanation(
         Because.WAITING_FOR_KEY,
-        f"Its key {held.key} is held by {holder} since {clock(first.started_at)}{in_line}.",
-        f"that job ends, or its lease does at {clock(first.expires_at)} unless it is renewed",
+        f"Its key {held.key} has been held by {holder} since {format_time(first.started_at)}"
+        f"{in_queue}.",
+        f"that job ends, or its lease expires at {format_time(first.expires_at)} without renewal",
         since=job.updated_at,
         until=first.expires_at,
         details=details,

@@ -20,12 +20,12 @@ if TYPE_CHECKING:
     from trellis_jobs.model.job import Job
 
 
-def told_log(stored: Sequence[LogMessage]) -> list[dict[str, Any]]:
-    """Every message with its sequence; `event` is as it may be shown, `ignored` why not counted."""
+def log_json(stored: Sequence[LogMessage]) -> list[dict[str, Any]]:
+    """List all messages with the state after each; `event` has no secrets."""
     job: Job | None = None
-    told = []
+    entries = []
     for message in stored:
-        entry, read = told_message(message)
+        entry, read = message_json(message)
         if isinstance(read, Entry):
             reduced = reduce(job, read)
             job = reduced.job
@@ -33,33 +33,33 @@ def told_log(stored: Sequence[LogMessage]) -> list[dict[str, Any]]:
                 entry["ignored"] = reduced.reason
             else:
                 entry["state"] = reduced.job.state
-        told.append(entry)
-    return told
+        entries.append(entry)
+    return entries
 
 
-def told_message(message: LogMessage) -> tuple[dict[str, Any], Entry | Undecodable]:
-    """One message by itself, and the event that was read from it."""
-    told: dict[str, Any] = {
+def message_json(message: LogMessage) -> tuple[dict[str, Any], Entry | Undecodable]:
+    """Convert one message, and return the event that was decoded from it."""
+    body: dict[str, Any] = {
         "seq": message.sequence,
         "subject": message.subject,
         "storedAt": message.stored_at,
     }
     read = wire.read(message.subject, message.sequence, message.data, message.headers)
     if isinstance(read, Entry):
-        told["event"] = redact(_told(message.data))
-        return told, read
+        body["event"] = redact(_without_deep_values(message.data))
+        return body, read
     if not isinstance(read, Undecodable):
-        read = Undecodable(message.sequence, "a worker's heartbeat, and no event of a job")
-    return {**told, "undecodable": read.reason}, read
+        read = Undecodable(message.sequence, "a worker's heartbeat, not an event of a job")
+    return {**body, "undecodable": read.reason}, read
 
 
-def _told(event: bytes) -> dict[str, Any]:
-    """Without what is nested deeper than an answer can be: nothing of ours is."""
+def _without_deep_values(event: bytes) -> dict[str, Any]:
+    """Drop values that are nested too deeply for a reply; our own events have none."""
     body = orjson.loads(event)
     return {name: value for name, value in body.items() if not is_too_deep(value)}
 
 
-def told_explanation(job: Job, explanation: Explanation) -> dict[str, Any]:
+def explanation_json(job: Job, explanation: Explanation) -> dict[str, Any]:
     body: dict[str, Any] = {
         "id": job.id,
         "service": job.address.service,

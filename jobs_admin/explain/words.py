@@ -1,4 +1,4 @@
-"""Words for explanations: times as people say them, and what a job says about itself."""
+"""Phrases for explanations: times, errors, and who ended a job."""
 
 from __future__ import annotations
 
@@ -13,24 +13,24 @@ if TYPE_CHECKING:
     from trellis_jobs.model.job import Job
 
 
-_LONGEST: Final = 200
+_MAX_LENGTH: Final = 200
 
 
 def newest_errors(job: Job) -> list[dict[str, Any]]:
-    """The newest first, without tracebacks: Jobs.Get has those."""
-    told = ("type", "message", "tries", "timestamp")
-    return [{k: job_errors.to_json(e)[k] for k in told} for e in reversed(job.errors)][:5]
+    """The five newest errors without tracebacks, which Jobs.Get has."""
+    fields = ("type", "message", "tries", "timestamp")
+    return [{k: job_errors.to_json(e)[k] for k in fields} for e in reversed(job.errors)][:5]
 
 
 def last_error(job: Job) -> str:
     return _line(job_errors.text(job.last_error)) if job.last_error else "no error was recorded"
 
 
-def by_whom(job: Job) -> str:
+def ended_by(job: Job) -> str:
     return f" by {job.run.ended_by}" if job.run.ended_by else ""
 
 
-def why(job: Job) -> str:
+def ended_because(job: Job) -> str:
     return f": {_line(job.run.ended_because)}" if job.run.ended_because else ""
 
 
@@ -38,7 +38,7 @@ def queue_of(job: Job) -> str:
     return f"{job.address.service}/{job.address.job_type}"
 
 
-def clock(at: datetime) -> str:
+def format_time(at: datetime) -> str:
     return at.isoformat(timespec="seconds").replace("+00:00", "Z")
 
 
@@ -51,6 +51,6 @@ def due_in(at: datetime, now: datetime) -> str:
 
 
 def _line(text: str) -> str:
-    """In one line, and not a long one: the whole of it is in the details."""
+    """Shorten to one line; the details have the full text."""
     line = " ".join(text.split())
-    return line if len(line) <= _LONGEST else f"{line[:_LONGEST]}…"
+    return line if len(line) <= _MAX_LENGTH else f"{line[:_MAX_LENGTH]}…"

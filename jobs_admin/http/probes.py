@@ -1,4 +1,4 @@
-"""`/live` and `/ready` over HTTP, for whatever restarts processes and routes requests to them."""
+"""`/live` and `/ready` over HTTP, for orchestrators and load balancers."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
-from jobs_admin.api.errors import PortTaken
+from jobs_admin.api.errors import PortUnavailable
 from trellis_jobs.wire.fields import dumps
 
 if TYPE_CHECKING:
@@ -17,13 +17,13 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable
 
 LOOPBACK: Final = "127.0.0.1"
-PATIENCE: Final = 10.0
-_LONGEST_REQUEST: Final = 8 * 1024
-_MOST_AT_ONCE: Final = 32
+REQUEST_TIMEOUT: Final = 10.0
+_MAX_REQUEST_BYTES: Final = 8 * 1024
+_MAX_CONNECTIONS: Final = 32
 
 
 class Report(Protocol):
-    """What an admin runtime or a worker tells of itself."""
+    """The health report of an admin runtime or a worker."""
 
     @property
     def is_ready(self) -> bool: ...
@@ -32,20 +32,20 @@ class Report(Protocol):
 
 
 class Probes:
-    """`/live`: this process answers. `/ready`: what it reports is good."""
+    """`/live` is OK while this process answers; `/ready` is OK while its report is."""
 
     def __init__(self, report: Callable[[], Awaitable[Report]]) -> None:
         self._report = report
-        self._at_once = 0
+        self._open_connections = 0
 
     @asynccontextmanager
     async def open(self, port: int, host: str = LOOPBACK) -> AsyncIterator[int]:
-        """Port 0 takes a free one. Probes from outside need another host than the default."""
+        """Listen on a port, 0 for any free one. Remote probes need another host."""
         try:
             listening = _listen(host, port)
         except (OSError, OverflowError) as error:
-            raise PortTaken(host, port, str(error)) from error
-        server = await asyncio.start_server(self._receive, sock=listening, limit=_LONGEST_REQUEST)
+            raise PortUnavailable(host, port, str(error)) from error
+        server = await asyncio.start_server(self._receive, sock=listening, limit=_MAX_REQUEST_BYTES)
         try:
             yield int(server.sockets[0].getsockname()[1])
         finally:
@@ -53,18 +53,18 @@ class Probes:
             await server.wait_closed()
 
     async def _receive(self, reader: StreamReader, writer: StreamWriter) -> None:
-        """One request, then the connection is closed; who says nothing is not waited for."""
-        self._at_once += 1
+        """Answer one request and close the connection; drop a client that sends nothing."""
+        self._open_connections += 1
         try:
-            if self._at_once <= _MOST_AT_ONCE:
-                async with asyncio.timeout(PATIENCE):
+            if self._open_connections <= _MAX_CONNECTIONS:
+                async with asyncio.timeout(REQUEST_TIMEOUT):
                     status, body = await self._answer(await reader.readuntil(b"\r\n\r\n"))
                     writer.write(_response(status, body))
                     await writer.drain()
         except (TimeoutError, OSError, asyncio.IncompleteReadError, asyncio.LimitOverrunError):
             pass
         finally:
-            self._at_once -= 1
+            self._open_connections -= 1
             writer.close()
             with contextlib.suppress(OSError):
                 await writer.wait_closed()
@@ -73,18 +73,18 @@ class Probes:
         method, _, rest = request.partition(b" ")
         path = rest.partition(b" ")[0].partition(b"?")[0]
         if method != b"GET":
-            return HTTPStatus.METHOD_NOT_ALLOWED, {"error": "only GET"}
+            return HTTPStatus.METHOD_NOT_ALLOWED, {"error": "use GET"}
         if path == b"/live":
             return HTTPStatus.OK, {"status": "ok"}
         if path == b"/ready":
             report = await self._report()
             status = HTTPStatus.OK if report.is_ready else HTTPStatus.SERVICE_UNAVAILABLE
             return status, report.to_json()
-        return HTTPStatus.NOT_FOUND, {"error": "there are /live and /ready"}
+        return HTTPStatus.NOT_FOUND, {"error": "use /live or /ready"}
 
 
 def _listen(host: str, port: int) -> socket.socket:
-    """`::` is IPv4 as well, where the machine has both."""
+    """`::` also listens on IPv4 if the machine has both."""
     [(family, _, _, _, address), *_] = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
     is_dual = host == "::" and socket.has_dualstack_ipv6()
     return socket.create_server(address[:2], family=family, dualstack_ipv6=is_dual)

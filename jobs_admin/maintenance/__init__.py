@@ -1,1 +1,1 @@
-"""What looks after jobs by itself: deadlines, exhausted deliveries, lost work, keys left behind."""
+"""Automatic maintenance: deadlines, delivery limits, lost work, leftover keys, retention."""

@@ -1,4 +1,4 @@
-"""Jobs whose work message is delivered no more: dead, with the reason, and the message gone."""
+"""Marks jobs dead whose work message has reached its delivery limit, and deletes the message."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import logging
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from jobs_admin.actions.guarded_append import said_of
+from jobs_admin.actions.guarded_append import event_fields
 from trellis_jobs.jetstream.work.messages import InvalidWorkMessage, WorkMessage
 from trellis_jobs.model import events as e
 from trellis_jobs.model.job_errors import Interruption, JobError
@@ -26,8 +26,8 @@ log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class Exhausted:
-    """`at`: since when, by the server's time; a job that was started after that is none of it."""
+class DeliveryLimitReached:
+    """`at` is the server's time; a job that was started after it is not affected."""
 
     consumer: str
     deliveries: int
@@ -35,7 +35,7 @@ class Exhausted:
 
 
 def stands_for(message: WorkMessage, status: JobStatus) -> bool:
-    """Whether the job would still be run from this message, if it were delivered."""
+    """Whether a worker that receives this message would still run the job."""
     if status.is_over or status.run != message.run:
         return False
     runs_from = status.owner.work if status.owner is not None else None
@@ -43,9 +43,9 @@ def stands_for(message: WorkMessage, status: JobStatus) -> bool:
 
 
 def plan_death(
-    message: WorkMessage, exhausted: Exhausted, latest: Latest, now: datetime
+    message: WorkMessage, exhausted: DeliveryLimitReached, latest: Latest, now: datetime
 ) -> e.Dead | None:
-    """In the name of the attempt that owns the job, if one does: that is the one that is lost."""
+    """End the attempt that owns the job, if there is one, because it is lost."""
     status = latest.head.status
     if not stands_for(message, status):
         return None
@@ -54,31 +54,38 @@ def plan_death(
         type=Interruption.DELIVERIES_EXHAUSTED,
         message=(
             f"consumer {exhausted.consumer} delivered the job {exhausted.deliveries} times"
-            f"{last}, and no worker brought it to an end"
+            f"{last}, and no worker finished it"
         ),
         tries=status.tries,
         at=now,
     )
-    return e.Dead(**said_of(message.job, latest, now), attempt=status.owner, error=error)
+    return e.Dead(**event_fields(message.job, latest, now), attempt=status.owner, error=error)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Burials:
-    verdicts: GuardedAppender
+class ExhaustedJobs:
+    appender: GuardedAppender
     work: WorkMessages
     keys: JobKeys
     now: Callable[[], datetime]
 
-    async def bury(self, message: WorkMessage | InvalidWorkMessage, exhausted: Exhausted) -> None:
-        """The job first, then its place in its key, then the message: safe to repeat anywhere."""
+    async def mark_dead(
+        self, message: WorkMessage | InvalidWorkMessage, exhausted: DeliveryLimitReached
+    ) -> None:
+        """End the job, then remove it from its key, then delete the message.
+
+        Each step may be repeated, so a crash in between is harmless.
+        """
         if isinstance(message, WorkMessage):
-            latest = await self.verdicts.current(message.job)
+            latest = await self.appender.current(message.job)
             if latest is not None and not await self._end(message, exhausted, latest):
                 return
         await self.work.delete(message)
 
-    async def _end(self, message: WorkMessage, exhausted: Exhausted, latest: Latest) -> bool:
-        """False: the job runs again by now, so the message is needed."""
+    async def _end(
+        self, message: WorkMessage, exhausted: DeliveryLimitReached, latest: Latest
+    ) -> bool:
+        """Return False if the job is running again, so that the message is still needed."""
         owner = latest.head.status.owner
         if await self._has_begun_since(message, owner, exhausted.at):
             return False
@@ -89,10 +96,10 @@ class Burials:
             is_needed = newest.head.status.owner not in (None, owner)
             return None if is_needed else plan_death(message, exhausted, newest, self.now())
 
-        dead = await self.verdicts.append(message.job, latest, plan)
+        dead = await self.appender.append(message.job, latest, plan)
         if dead is not None:
             log.error(
-                "job %s of %s/%s died: consumer %s delivered it %s times, which is its limit",
+                "job %s of %s/%s died: consumer %s reached its limit of %s deliveries",
                 message.job.job_id,
                 message.job.service,
                 message.job.job_type,
@@ -106,13 +113,14 @@ class Burials:
     async def _has_begun_since(
         self, message: WorkMessage, owner: Attempt | None, at: datetime
     ) -> bool:
-        """A consumer that was made anew delivers exhausted messages from the beginning.
+        """Whether the attempt began after the limit was reached.
 
-        By the server's time alone: the worker's clock may be wrong.
+        A recreated consumer delivers exhausted messages again. This compares server times only,
+        because a worker's clock may be wrong.
         """
         if owner is None or owner.work != message.work:
             return False
-        started = await self.verdicts.started(message.job)
+        started = await self.appender.started(message.job)
         if started is None:
             return False
         event, stored_at = started

@@ -1,4 +1,4 @@
-"""Many small errands at once, none of which spoils the others."""
+"""Runs many small tasks with limited concurrency."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 R = TypeVar("R")
 
-AT_ONCE: Final = 16
+MAX_CONCURRENT: Final = 16
 
 
-async def abreast(work: Callable[[T], Awaitable[R]], items: Sequence[T]) -> list[R]:
-    """What each came to. Every item has its turn before the first error is raised."""
-    free = asyncio.Semaphore(AT_ONCE)
+async def gather_limited(work: Callable[[T], Awaitable[R]], items: Sequence[T]) -> list[R]:
+    """Return the results in order. Every item is tried before the first error is raised."""
+    free = asyncio.Semaphore(MAX_CONCURRENT)
 
     async def one(item: T) -> R:
         async with free:

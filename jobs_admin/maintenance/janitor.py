@@ -1,4 +1,4 @@
-"""Ends jobs whose deadline has passed. A running handler is told by the event itself."""
+"""Expires jobs whose deadline has passed. The worker of a running job sees the event."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ import logging
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
-from jobs_admin.actions.guarded_append import said_of
-from jobs_admin.api.errors import JobKeepsMoving
-from jobs_admin.maintenance.gather_limited import abreast
+from jobs_admin.actions.guarded_append import event_fields
+from jobs_admin.api.errors import JobContention
+from jobs_admin.maintenance.gather_limited import gather_limited
 from jobs_admin.reads import candidates
 from jobs_admin.reads.candidates import Candidate, PageEnd
 from trellis_jobs.model import events as e
@@ -27,53 +27,53 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-PAGE: Final = 500
+PAGE_SIZE: Final = 500
 
 
 def plan_expiry(job: JobAddress, latest: Latest, now: datetime) -> e.Expired | None:
-    """By the deadline of the run that the job is in: an operator's retry may have dropped it."""
+    """Use the deadline of the current run, because an operator's retry may have dropped it."""
     status = latest.head.status
     if status.is_over or status.deadline is None or status.deadline > now:
         return None
-    return e.Expired(**said_of(job, latest, now), by="janitor", reason="the deadline passed")
+    return e.Expired(**event_fields(job, latest, now), by="janitor", reason="the deadline passed")
 
 
 class Janitor:
     def __init__(
         self,
         readers: Readers,
-        verdicts: GuardedAppender,
+        appender: GuardedAppender,
         keys: JobKeys,
         clock: ServerClock,
-        went_on: Callable[[], None],
+        report_progress: Callable[[], None],
     ) -> None:
         self._readers = readers
-        self._verdicts = verdicts
+        self._appender = appender
         self._keys = keys
         self._clock = clock
-        self._went_on = went_on
+        self._went_on = report_progress
 
     async def sweep(self) -> None:
-        """All that are late, page by page; any number of replicas may do so at once.
+        """Expire all overdue jobs, page by page; any number of replicas may do so at once.
 
-        By the server's time: our own clock may be wrong.
+        This uses the server's time, because the clock of this machine may be wrong.
         """
         now, after = await self._clock.now(), PageEnd()
         while True:
-            late = await candidates.overdue(self._readers, now, after=after, limit=PAGE)
-            await abreast(partial(self._expire, now=now), late)
+            late = await candidates.overdue(self._readers, now, after=after, limit=PAGE_SIZE)
+            await gather_limited(partial(self._expire, now=now), late)
             self._went_on()
-            if len(late) < PAGE:
+            if len(late) < PAGE_SIZE:
                 return
             after = late[-1].place
 
     async def _expire(self, late: Candidate, now: datetime) -> None:
         job = late.job
         try:
-            ended = await self._verdicts.append(
+            ended = await self._appender.append(
                 job, late.seen, lambda latest: plan_expiry(job, latest, now)
             )
-        except JobKeepsMoving as busy:
+        except JobContention as busy:
             log.warning(
                 "job %s is past its deadline but could not be expired yet: %s",
                 job.job_id,

@@ -1,6 +1,6 @@
-"""Takes jobs out of keys in which nothing of them should be left: those that are over or unknown.
+"""Removes ended and unknown jobs from keys.
 
-Whoever meets such an entry removes it; but a key that nobody asks for meets nobody.
+Workers remove such entries from the keys that they use. This repairs keys that no worker uses.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-# A job that an operator retries waits for its key a moment before the log says so.
+# A retried job is queued under its key a moment before its event is in the log.
 _RETRY_GRACE: Final = timedelta(seconds=10)
 
 
 @dataclass(frozen=True, slots=True)
 class Leftovers:
-    """`slots`: of these only the ones whose lease is over."""
+    """`slots` are those of the jobs whose lease has expired."""
 
     jobs: frozenset[str]
     slots: tuple[Slot, ...]
@@ -48,9 +48,9 @@ def plan_repair(
     expired: frozenset[str],
     now: datetime,
 ) -> Leftovers | None:
-    """`statuses`: of the jobs that are to be judged; `expired`: slots whose lease is over.
+    """Decide which of the jobs in `statuses` to remove; `expired` are slots by token.
 
-    A slot whose lease is not over may belong to a handler that is tidying up.
+    A slot whose lease has not expired may belong to a handler that is cleaning up.
     """
 
     def is_left_over(job_id: str, entered_at: datetime, grace: timedelta) -> bool:
@@ -75,8 +75,8 @@ def plan_repair(
     return Leftovers(frozenset(jobs), slots) if jobs else None
 
 
-def judgeable(state: KeyState, expired: frozenset[str], now: datetime) -> frozenset[str]:
-    """Jobs of the key that `plan_repair` could remove, whatever the log says of them."""
+def removable(state: KeyState, expired: frozenset[str], now: datetime) -> frozenset[str]:
+    """Jobs of the key that `plan_repair` may remove, if the log confirms that they have ended."""
     slots = {slot.job_id for slot in state.active if slot.token in expired}
     waiting = {each.job_id for each in state.queued if now - each.created_at >= _RETRY_GRACE}
     return frozenset(slots | waiting)
@@ -87,7 +87,7 @@ class KeyRepair:
     """`is_caught_up`: whether the projection has every event that the log holds at the call."""
 
     readers: Readers
-    verdicts: GuardedAppender
+    appender: GuardedAppender
     keys: JobKeys
     occupied: OccupiedKeys
     now: Callable[[], datetime]
@@ -96,13 +96,13 @@ class KeyRepair:
     _doubtful: frozenset[JobAddress] = frozenset()
 
     async def sweep(self) -> None:
-        """Repairs the keys in which a job stood at two sweeps that the projection knows to be over.
+        """Repair keys in which two sweeps in a row found a job that has ended.
 
-        Once means nothing: a job leaves its key a moment after its end. So while work runs, the log
-        is asked only about jobs that stay.
+        A job leaves its key a moment after its end, so finding it once means nothing. This way the
+        log is read only for jobs that stay.
         """
         await self.occupied.update()
-        self.keys.leases.look_at_all(self.occupied.states)
+        self.keys.leases.observe_all(self.occupied.states)
         doubtful = frozenset(await self._not_live())
         lasting = doubtful & self._doubtful
         self._doubtful = doubtful
@@ -114,18 +114,18 @@ class KeyRepair:
         await self.pace.each(self._repair, list(keys.items()))
 
     async def _not_live(self) -> set[JobAddress]:
-        """Jobs that the projection knows to be over, or that it lacks though it is caught up."""
+        """Jobs that have ended, or that a projection that is caught up does not know."""
         queues: dict[tuple[str, str], set[str]] = {}
         for key, state in self.occupied.states.items():
             queue = queues.setdefault((key.service, key.job_type), set())
-            queue |= judgeable(state, self.keys.leases.over(key), self.now())
+            queue |= removable(state, self.keys.leases.expired(key), self.now())
         knows_all = any(queues.values()) and await self.is_caught_up()
         found: set[JobAddress] = set()
         for (service, job_type), ids in queues.items():
             known = await states_of(self.readers, service, job_type, ids)
-            over = {each for each in known if known[each] not in LIVE}
+            ended = {each for each in known if known[each] not in LIVE}
             unknown = ids - known.keys() if knows_all else set()
-            found |= {JobAddress(service, job_type, each) for each in over | unknown}
+            found |= {JobAddress(service, job_type, each) for each in ended | unknown}
         return found
 
     async def _repair(self, doubted: tuple[KeyAddress, list[JobAddress]]) -> None:
@@ -133,12 +133,12 @@ class KeyRepair:
         state = self.occupied.states[key]
         statuses: dict[str, JobStatus | None] = {}
         for job in jobs:
-            latest = await self.verdicts.current(job)
+            latest = await self.appender.current(job)
             statuses[job.job_id] = None if latest is None else latest.head.status
-        left = plan_repair(state, statuses, self.keys.leases.over(key), self.now())
+        left = plan_repair(state, statuses, self.keys.leases.expired(key), self.now())
         if left is not None:
             log.warning(
-                "key repair: removing jobs that are over from key %s",
+                "key repair: removing ended jobs from key %s",
                 state.display,
                 extra={"key": state.display, "jobs": sorted(left.jobs)},
             )

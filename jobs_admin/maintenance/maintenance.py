@@ -1,6 +1,6 @@
-"""Everything that looks after jobs by itself, put together. All replicas may do all of it at once.
+"""Assembles all maintenance loops. All replicas may run all of them at the same time.
 
-Each action is a guarded append, a guarded put-back or a compare-and-set (design D19).
+Each action is a guarded append, a guarded republish or a compare-and-set (design D19).
 """
 
 from __future__ import annotations
@@ -13,14 +13,14 @@ from jobs_admin.actions.guarded_append import GuardedAppender
 from jobs_admin.maintenance import abandoned_readers
 from jobs_admin.maintenance.abandoned_readers import AbandonedReaders
 from jobs_admin.maintenance.advisories import Advisories
-from jobs_admin.maintenance.exhausted_jobs import Burials
+from jobs_admin.maintenance.exhausted_jobs import ExhaustedJobs
 from jobs_admin.maintenance.janitor import Janitor
 from jobs_admin.maintenance.key_repair import KeyRepair
 from jobs_admin.maintenance.occupied_keys import OccupiedKeys
 from jobs_admin.maintenance.pace import Pace
 from jobs_admin.maintenance.reconciliation import Reconciliation
 from jobs_admin.maintenance.stuck_messages import StuckMessages
-from jobs_admin.maintenance.worker_liveness import Absences
+from jobs_admin.maintenance.worker_liveness import WorkerLiveness
 from trellis_jobs.jetstream.log.presence import Presence
 from trellis_jobs.jetstream.work.advisory_feed import AdvisoryFeed
 from trellis_jobs.jetstream.work.consumer_info import QueueConsumers
@@ -44,49 +44,53 @@ READERS: Final = "abandoned readers"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Upkeep:
+class Maintenance:
     connection: Connection
     events: EventLog
     readers: Readers
     keys: JobKeys
     clock: ServerClock
-    around: Environment
+    environment: Environment
     progress: LogProgress
 
     def loops(self, loops: Loops, config: AdminConfig) -> Mapping[str, Coroutine[Any, Any, None]]:
-        """By name, ready to be run."""
-        verdicts = GuardedAppender(self.connection, self.events)
+        """Return the loops by name, ready to run."""
+        appender = GuardedAppender(self.connection, self.events)
         work = WorkMessages(self.connection)
         consumers = QueueConsumers(self.connection)
-        absences = Absences(Presence(self.connection, self.events.features), self.around.monotonic)
-        burials = Burials(verdicts=verdicts, work=work, keys=self.keys, now=self.around.now)
-        advisories = Advisories(AdvisoryFeed(self.connection), consumers, work, burials)
+        liveness = WorkerLiveness(
+            Presence(self.connection, self.events.features), self.environment.monotonic
+        )
+        exhausted_jobs = ExhaustedJobs(
+            appender=appender, work=work, keys=self.keys, now=self.environment.now
+        )
+        advisories = Advisories(AdvisoryFeed(self.connection), consumers, work, exhausted_jobs)
         janitor = Janitor(
-            self.readers, verdicts, self.keys, self.clock, partial(loops.went_on, "janitor")
+            self.readers, appender, self.keys, self.clock, partial(loops.report_progress, "janitor")
         )
         sweeps = {
             "reconciliation": Reconciliation(
                 readers=self.readers,
-                verdicts=verdicts,
+                appender=appender,
                 work=work,
                 consumers=consumers,
-                absences=absences,
+                liveness=liveness,
                 clock=self.clock,
-                now=self.around.now,
+                now=self.environment.now,
                 grace=config.reconcile_grace,
-                is_caught_up=self.progress.is_at_the_end,
+                is_caught_up=self.progress.is_caught_up,
                 position=self._position,
                 pace=Pace(self._position),
-                went_on=partial(loops.went_on, "reconciliation"),
+                report_progress=partial(loops.report_progress, "reconciliation"),
             ).sweep,
-            "stuck messages": self._stuck_messages(verdicts, work, burials, absences).sweep,
-            "key repair": self._key_repair(verdicts).sweep,
+            "stuck messages": self._stuck_messages(appender, work, exhausted_jobs, liveness).sweep,
+            "key repair": self._key_repair(appender).sweep,
         }
-        abandoned = AbandonedReaders(self.connection, partial(loops.went_on, READERS))
+        abandoned = AbandonedReaders(self.connection, partial(loops.report_progress, READERS))
         return {
             READERS: loops.repeat(READERS, abandoned_readers.INTERVAL, abandoned.sweep),
             "janitor": loops.repeat("janitor", config.janitor_interval, janitor.sweep),
-            "advisories": loops.keep("advisories", advisories.run),
+            "advisories": loops.keep_running("advisories", advisories.run),
             **{
                 name: loops.repeat(name, config.reconcile_interval, sweep)
                 for name, sweep in sweeps.items()
@@ -94,26 +98,30 @@ class Upkeep:
         }
 
     def _stuck_messages(
-        self, verdicts: GuardedAppender, work: WorkMessages, burials: Burials, absences: Absences
+        self,
+        appender: GuardedAppender,
+        work: WorkMessages,
+        exhausted_jobs: ExhaustedJobs,
+        liveness: WorkerLiveness,
     ) -> StuckMessages:
         return StuckMessages(
-            verdicts=verdicts,
+            appender=appender,
             work=work,
             consumers=QueueConsumers(self.connection),
             keys=self.keys,
-            burials=burials,
-            absences=absences,
-            monotonic=self.around.monotonic,
+            exhausted_jobs=exhausted_jobs,
+            liveness=liveness,
+            monotonic=self.environment.monotonic,
         )
 
-    def _key_repair(self, verdicts: GuardedAppender) -> KeyRepair:
+    def _key_repair(self, appender: GuardedAppender) -> KeyRepair:
         return KeyRepair(
             readers=self.readers,
-            verdicts=verdicts,
+            appender=appender,
             keys=self.keys,
             occupied=OccupiedKeys(self.connection, self.keys.buckets),
-            now=self.around.now,
-            is_caught_up=self.progress.is_at_the_end,
+            now=self.environment.now,
+            is_caught_up=self.progress.is_caught_up,
             pace=Pace(self._position),
         )
 

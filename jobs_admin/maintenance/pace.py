@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from math import inf
 from typing import TYPE_CHECKING, Final, TypeVar
 
-from jobs_admin.maintenance.gather_limited import AT_ONCE, abreast
+from jobs_admin.maintenance.gather_limited import MAX_CONCURRENT, gather_limited
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 R = TypeVar("R")
 
-# After each group of requests, as a multiple of the time that the server took to answer them.
+# The pause after each group of requests, as a multiple of the time that they took.
 REST: Final = 9.0
 # The log counts as busy for this long after it grew.
 BUSY_SECONDS: Final = 1.0
@@ -36,18 +36,18 @@ class Pace:
         self,
         work: Callable[[T], Awaitable[R]],
         items: Sequence[T],
-        went_on: Callable[[], None] = lambda: None,
+        report_progress: Callable[[], None] = lambda: None,
     ) -> list[R]:
-        """The results in order; every item is tried before the first error of its group is raised.
+        """Return the results in order; a group is finished before its first error is raised.
 
-        While the log grows, pauses take nine tenths of the time: a busy server answers slowly, and
-        is asked less often.
+        While the log grows, pauses take nine tenths of the time, so a busy server, which answers
+        slowly, gets fewer requests.
         """
         results: list[R] = []
-        for start in range(0, len(items), AT_ONCE):
+        for start in range(0, len(items), MAX_CONCURRENT):
             began = self.monotonic()
-            results += await abreast(work, items[start : start + AT_ONCE])
-            went_on()
+            results += await gather_limited(work, items[start : start + MAX_CONCURRENT])
+            report_progress()
             if self._is_log_busy():
                 await self.sleep(REST * (self.monotonic() - began))
         return results

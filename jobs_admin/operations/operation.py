@@ -1,4 +1,4 @@
-"""One change of many jobs: its states, and the moves between them. Pure.
+"""A bulk operation: its states and the transitions between them. Pure.
 
 start → running ─ advance ─ … ─ finish → done
            │ stop                fail   → failed
@@ -23,17 +23,17 @@ if TYPE_CHECKING:
 
     from jobs_admin.api.views.operations import OperationFilter, OperationVerb
 
-EXAMPLES: Final = 20
+MAX_EXAMPLES: Final = 20
 _ALIVE: Final = (OperationState.RUNNING, OperationState.STOPPING)
 
 
 class Operation(OperationView):
-    """A record: what operators see, and how far it is.
+    """The stored record: what operators see, and the progress.
 
-    `bound`: a position of the log. Jobs that came into their state after it are not meant.
-    `cursor`: jobs are taken newest first; up to this place all are taken up. `page`: the numbers of
-    those that were taken up and may not be settled. `beat` counts the writes of an owner, so that
-    a record that stays the same has none.
+    `bound` is a position in the log; jobs that entered their state after it are not changed.
+    `cursor` is the place of the last job that was taken; jobs are taken newest first. `page` are
+    the numbers of jobs that were taken and may not be settled. `beat` counts the owner's writes,
+    so an unchanged record means that its owner is gone.
     """
 
     bound: int
@@ -43,8 +43,8 @@ class Operation(OperationView):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Request:
-    """What an operator asked for; `total` is how many jobs match now."""
+class OperationRequest:
+    """What an operator requested; `total` is how many jobs match now."""
 
     verb: OperationVerb
     filter: OperationFilter
@@ -56,7 +56,7 @@ class Request:
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """How far the owner is: what is settled so far, in all, and what is taken up."""
+    """The owner's progress: what is settled in total, and which jobs are taken."""
 
     cursor: JobPlace | None
     page: tuple[int, ...]
@@ -65,8 +65,8 @@ class Progress:
     refusals: tuple[RefusalView, ...]
 
 
-def start(operation_id: str, request: Request, bound: int, now: datetime) -> Operation:
-    """No daemon owns it yet."""
+def start(operation_id: str, request: OperationRequest, bound: int, now: datetime) -> Operation:
+    """Make a new operation, which no daemon owns yet."""
     return Operation(
         id=operation_id,
         verb=request.verb,
@@ -84,18 +84,18 @@ def start(operation_id: str, request: Request, bound: int, now: datetime) -> Ope
 
 
 def claim(
-    operation: Operation, owner: str, now: datetime, *, lease_is_over: bool
+    operation: Operation, owner: str, now: datetime, *, lease_expired: bool
 ) -> Operation | None:
-    """The operation under a new owner, or None when it is over or its owner lives."""
+    """Return the operation with a new owner, or None if it has ended or its owner is alive."""
     if operation.state not in _ALIVE:
         return None
-    if operation.owner is not None and not lease_is_over:
+    if operation.owner is not None and not lease_expired:
         return None
     return _moved(operation, now, owner=owner)
 
 
 def advance(operation: Operation, progress: Progress, now: datetime) -> Operation:
-    """The same progress may be written again, as when an answer got lost: only owners count."""
+    """Write the progress; the owner may repeat this when it received no reply."""
     return _moved(
         operation,
         now,
@@ -103,12 +103,12 @@ def advance(operation: Operation, progress: Progress, now: datetime) -> Operatio
         page=progress.page,
         done=progress.done,
         refused=dict(progress.refused),
-        refusals=progress.refusals[:EXAMPLES],
+        refusals=progress.refusals[:MAX_EXAMPLES],
     )
 
 
 def stop(operation: Operation, by: str, now: datetime) -> Operation | None:
-    """None when it is over. The owner of a running one ends it at its next write."""
+    """Return None if the operation has ended. The owner of a running one ends it later."""
     if operation.state not in _ALIVE:
         return None
     if operation.owner is None:
@@ -117,9 +117,9 @@ def stop(operation: Operation, by: str, now: datetime) -> Operation | None:
 
 
 def finish(operation: Operation, now: datetime) -> Operation:
-    """There is no job left, or it was asked to stop."""
-    is_asked_to = operation.state is OperationState.STOPPING
-    return _ended(operation, OperationState.STOPPED if is_asked_to else OperationState.DONE, now)
+    """End the operation because no job is left, or a stop was requested."""
+    is_stopping = operation.state is OperationState.STOPPING
+    return _ended(operation, OperationState.STOPPED if is_stopping else OperationState.DONE, now)
 
 
 def fail(operation: Operation, error: str, now: datetime) -> Operation:
@@ -127,7 +127,7 @@ def fail(operation: Operation, error: str, now: datetime) -> Operation:
 
 
 def release(operation: Operation, now: datetime) -> Operation:
-    """Its owner leaves: another daemon may go on at once."""
+    """Remove the owner, so that another daemon may continue at once."""
     return _moved(operation, now, owner=None)
 
 

@@ -1,4 +1,4 @@
-"""No more than so many a second, evenly."""
+"""An even rate limit."""
 
 from __future__ import annotations
 
@@ -6,25 +6,25 @@ import asyncio
 from contextlib import suppress
 from typing import Final
 
-# Timers are late by a little: that much may be made up for, and no more, so that nothing bursts.
+# Timers fire a little late. This much delay is made up for, and no more, to avoid bursts.
 _SLACK: Final = 0.1
 
 
 class Pace:
-    """`rate` is per second; without one there is no delay."""
+    """`rate` is per second; None means no limit."""
 
     def __init__(self, rate: float | None) -> None:
         self._between = 0.0 if rate is None else 1 / rate
         self._next = 0.0
 
     def next_at(self, now: float) -> float:
-        """When the next one may go; that may be past."""
+        """Return when the next item may start; this may be in the past."""
         due = max(self._next, now - _SLACK)
         self._next = due + self._between
         return due
 
     async def turn(self, stop: asyncio.Event) -> None:
-        """Returns when it is time for the next one, or `stop` is set."""
+        """Wait until the next item may start, or `stop` is set."""
         now = asyncio.get_running_loop().time()
         due = self.next_at(now)
         if due > now:

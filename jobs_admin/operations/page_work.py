@@ -1,8 +1,8 @@
-"""Change the jobs of one page: many at once, no faster than asked, each at most once.
+"""Changes the jobs of one page: concurrently, at a limited rate, each at most once.
 
-The projection's row is the guard of the append. If the job has moved since, the server refuses, and
-only then its history is read. A job that this operation changed before (its daemon died before it
-could say so) carries the operation's id in its newest event, and counts as done.
+The projection's row guards the append. If the job has changed since, the server refuses, and only
+then is its history read. If an earlier owner of the operation changed a job and died before it
+could record that, the job's newest event has the operation's id, and the job counts as done.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 from jobs_admin.actions.job_actions import ActionRequest, Done, NoSuchJob, NotLegal
 from jobs_admin.api.views.operations import RefusalView
-from jobs_admin.operations.operation import EXAMPLES
+from jobs_admin.operations.operation import MAX_EXAMPLES
 from jobs_admin.operations.verbs import CHANGES
 from trellis_jobs.errors import InfrastructureError, JobsError, NotConfirmed
 
@@ -27,18 +27,18 @@ if TYPE_CHECKING:
     from trellis_jobs.model.identity import JobAddress
     from trellis_jobs.model.job import Job
 
-AT_ONCE: Final = 200
+MAX_CONCURRENT: Final = 200
 NOT_FOUND: Final = "not found"
-# Messages of errors may name their job: so many reasons are told apart, as all are in one record.
-MOST_REASONS: Final = 20
+# Error messages may name their job, and all reasons are in one record, so their number is limited.
+MAX_REASONS: Final = 20
 OTHER_REASONS: Final = "other reasons"
-_LONGEST_REASON: Final = 200
+_MAX_REASON_LENGTH: Final = 200
 
 
 class Settled:
-    """What has become of the operation's jobs so far; of those that refused, some examples.
+    """The results of the operation so far, with some examples of refused jobs.
 
-    `last_sequence` is of the newest event that this process appended.
+    `last_sequence` is that of the newest event that this process appended.
     """
 
     def __init__(self, before: Operation) -> None:
@@ -48,16 +48,16 @@ class Settled:
         self.refusals = list(before.refusals)
 
     def refuse(self, job: JobAddress | None, reason: str) -> None:
-        is_counted = reason in self.refused or len(self.refused) < MOST_REASONS
+        is_counted = reason in self.refused or len(self.refused) < MAX_REASONS
         self.refused[reason if is_counted else OTHER_REASONS] += 1
-        if job is not None and len(self.refusals) < EXAMPLES:
+        if job is not None and len(self.refusals) < MAX_EXAMPLES:
             self.refusals.append(
                 RefusalView(id=job.job_id, service=job.service, type=job.job_type, reason=reason)
             )
 
 
 class PageWork:
-    """`pending` are the numbers of jobs that were taken up and are not settled."""
+    """`pending` are the numbers of jobs that were taken and are not settled."""
 
     def __init__(
         self,
@@ -70,17 +70,17 @@ class PageWork:
         self.settled = Settled(operation)
         self._operation = operation
         self._change = CHANGES[operation.verb]
-        self._order = ActionRequest(by=operation.by, reason=operation.reason, request=operation.id)
+        self._action = ActionRequest(by=operation.by, reason=operation.reason, request=operation.id)
         self._actions = actions
         self._pace = pace
         self._stop = stop
 
     async def do(self, targets: Iterable[Target]) -> None:
-        """Returns when each is settled, or it is time to stop.
+        """Change the jobs; return when each is settled or a stop was requested.
 
-        An outage is raised once all that were begun have ended; they stay pending.
+        An outage is raised after all started changes have ended; their jobs stay pending.
         """
-        free = asyncio.Semaphore(AT_ONCE)
+        free = asyncio.Semaphore(MAX_CONCURRENT)
         begun: list[asyncio.Task[None]] = []
 
         async def settle(target: Target) -> None:
@@ -104,8 +104,8 @@ class PageWork:
             if isinstance(outcome, BaseException):
                 raise outcome
 
-    def give_up(self, numbers: Iterable[int]) -> None:
-        """Jobs that were taken up and that the projection has no more."""
+    def drop_missing(self, numbers: Iterable[int]) -> None:
+        """Refuse jobs that were taken and are no longer in the projection."""
         for number in numbers:
             self.pending.discard(number)
             self.settled.refuse(None, NOT_FOUND)
@@ -113,26 +113,26 @@ class PageWork:
     async def _settle(self, target: Target) -> None:
         job = target.known.job.address
         try:
-            reason = await self._why_not(target)
+            reason = await self._change_job(target)
         except (NotConfirmed, InfrastructureError):
             raise
         except JobsError as error:
-            reason = str(error)[:_LONGEST_REASON]
+            reason = str(error)[:_MAX_REASON_LENGTH]
         if reason is None:
             self.settled.done += 1
         else:
             self.settled.refuse(job, reason)
         self.pending.discard(target.place.first_seq)
 
-    async def _why_not(self, target: Target) -> str | None:
-        """Changes the job. None: it is changed."""
+    async def _change_job(self, target: Target) -> str | None:
+        """Change the job; return None if it was changed, otherwise why not."""
         known, change, job = target.known, self._change, target.known.job.address
-        if change.is_meant(known.job, known.up_to, self._operation.bound):
-            # The projection has no secrets: a payload with some is read from the log.
+        if change.is_included(known.job, known.up_to, self._operation.bound):
+            # The projection has no secrets, so a job whose payload has some is read from the log.
             outcome = await self._actions.carry_out(
                 change.plan,
                 job,
-                self._order,
+                self._action,
                 legal_from=change.legal_from,
                 known=None if known.job.run.secrets else known,
             )
@@ -147,11 +147,11 @@ class PageWork:
             case NotLegal():
                 return (
                     None
-                    if await self._actions.did(job, change.kind, self._order)
+                    if await self._actions.has_done(job, change.kind, self._action)
                     else (self._moved(outcome.job))
                 )
 
     def _moved(self, job: Job) -> str:
         if job.state in self._change.legal_from:
-            return "ran again meanwhile"
+            return "started again in the meantime"
         return f"already {job.state.value}"

@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-# Operations that are over can be looked at for so long.
-KEPT: Final = timedelta(days=7)
+# How long finished operations are kept.
+RETENTION: Final = timedelta(days=7)
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,17 +87,17 @@ class OperationRecords:
     async def _write(self, operation: Operation, revision: int) -> Stored | None:
         data = operation.model_dump_json(by_alias=True, exclude_none=True).encode()
         record = Record(subjects.operation(operation.id), revision, data)
-        written = await self._records.write(record, ttl=KEPT if operation.is_over else None)
+        written = await self._records.write(record, ttl=RETENTION if operation.is_over else None)
         return None if written is None else Stored(operation, written)
 
 
 def _stored(record: Record) -> Stored | None:
-    """None for a record that this version cannot read."""
+    """Return None for a record that this version cannot read."""
     try:
         return Stored(Operation.model_validate_json(record.data), record.revision)
     except ValidationError as error:
         log.warning(
-            "cannot read the record %s of an operation: %s",
+            "cannot read the operation record %s: %s",
             record.subject,
             error,
             extra={"subject": record.subject, "reason": str(error)},

@@ -1,4 +1,4 @@
-"""One operation that this daemon owns, from where its record is to its end."""
+"""Runs one operation that this daemon owns, from where its record stands to its end."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from jobs_admin.operations.operation import Operation, Progress
 from jobs_admin.operations.pace import Pace
 from jobs_admin.operations.page_work import PageWork
 from jobs_admin.operations.verbs import CHANGES
-from jobs_admin.reads.targets import targets, those
+from jobs_admin.reads.targets import load_targets, targets
 from trellis_jobs.errors import JobsError
 from trellis_jobs.jetstream.client.connection import ConnectionLost, NoResponders
 
@@ -30,24 +30,24 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-PAGE: Final = 1_000
-SHOWN_WITHIN: Final = 5.0
+PAGE_SIZE: Final = 1_000
+PROJECTION_TIMEOUT: Final = 5.0
 OUTAGES: Final = (JobsError, ConnectionLost, NoResponders)
 
 
 @dataclass(frozen=True, slots=True)
 class RunContext:
-    """What every run works with; `beat` is how often a record is written, in seconds."""
+    """The dependencies of a run; `write_interval` is how often it writes its record, in s."""
 
     records: OperationRecords
     actions: Actions
     readers: Readers
     progress: ProjectionProgress
     now: Callable[[], datetime]
-    beat: float
+    write_interval: float
 
 
-def wanted(verb: OperationVerb, of: OperationFilter) -> JobFilter:
+def job_filter(verb: OperationVerb, of: OperationFilter) -> JobFilter:
     return JobFilter(
         service=of.service,
         type=of.type,
@@ -62,40 +62,40 @@ def wanted(verb: OperationVerb, of: OperationFilter) -> JobFilter:
 
 
 class Run:
-    def __init__(self, claimed: Stored, tools: RunContext) -> None:
+    def __init__(self, claimed: Stored, context: RunContext) -> None:
         self._stored = claimed
-        self._tools = tools
+        self._context = context
         self._owner = claimed.operation.owner
         self._cursor = claimed.operation.cursor
         self._stop = asyncio.Event()
         self._writing = asyncio.Lock()
         self._is_lost = False
-        self._trouble: Exception | None = None
+        self._outage: Exception | None = None
         operation = claimed.operation
-        self._work = PageWork(operation, tools.actions, Pace(operation.rate), self._stop)
+        self._work = PageWork(operation, context.actions, Pace(operation.rate), self._stop)
         self._work.pending.update(operation.page)
 
     @property
     def operation(self) -> Operation:
         return self._stored.operation
 
-    async def go(self) -> None:
-        """Returns when it is over, or another daemon has taken it over.
+    async def execute(self) -> None:
+        """Return when the operation has ended, or another daemon has taken it over.
 
-        Raises what is in the way, such as an outage; then it can be claimed and gone on with.
+        Raises outages; then the operation can be claimed and continued later.
         """
-        beating = asyncio.create_task(self._beat())
+        heartbeat = asyncio.create_task(self._write_periodically())
         try:
-            await self._tools.progress.reached(self.operation.bound)
-            await self._settle_what_was_taken_up()
+            await self._context.progress.wait_for(self.operation.bound)
+            await self._finish_previous_page()
             while not self._stop.is_set():
                 if not await self._next_page():
                     break
         finally:
-            beating.cancel()
-            await asyncio.gather(beating, return_exceptions=True)
-        if self._trouble is not None:
-            raise self._trouble
+            heartbeat.cancel()
+            await asyncio.gather(heartbeat, return_exceptions=True)
+        if self._outage is not None:
+            raise self._outage
         await self._until_shown()
         await self._write(moves.finish)
 
@@ -106,66 +106,68 @@ class Run:
         await self._write(lambda operation, now: moves.fail(operation, error, now))
 
     async def _until_shown(self) -> None:
-        """An operation that is over can be seen in the projection, unless that lags far behind."""
+        """Wait until the projection shows the changes, unless it is far behind."""
         with suppress(TimeoutError):
-            async with asyncio.timeout(SHOWN_WITHIN):
-                await self._tools.progress.reached(self._work.settled.last_sequence)
+            async with asyncio.timeout(PROJECTION_TIMEOUT):
+                await self._context.progress.wait_for(self._work.settled.last_sequence)
 
-    async def _settle_what_was_taken_up(self) -> None:
-        """By this operation's owner before us, who may have changed some of them."""
+    async def _finish_previous_page(self) -> None:
+        """Settle the jobs that an earlier owner took; it may have changed some of them."""
         while self._work.pending and not self._stop.is_set():
             some = sorted(self._work.pending, reverse=True)
-            found = await those(self._tools.readers, some)
+            found = await load_targets(self._context.readers, some)
             numbers = {target.place.first_seq for target in found}
-            # Of those up to the last one that was found, the others are gone.
+            # Jobs before the last one that was found, and that were not found, are gone.
             last = min(numbers, default=0)
-            self._work.give_up(number for number in some if number > last and number not in numbers)
+            self._work.drop_missing(
+                number for number in some if number > last and number not in numbers
+            )
             await self._work.do(found)
 
     async def _next_page(self) -> bool:
-        """False when there are no more jobs."""
+        """Return False when there are no more jobs."""
         operation = self.operation
         found = await targets(
-            self._tools.readers,
-            wanted(operation.verb, operation.filter),
+            self._context.readers,
+            job_filter(operation.verb, operation.filter),
             before=self._cursor,
             limit=self._page_size(),
         )
         if not found:
             return False
         change, place = CHANGES[operation.verb], found[-1].place
-        meant = [
+        included = [
             target
             for target in found
-            if change.is_meant(target.known.job, target.known.up_to, operation.bound)
+            if change.is_included(target.known.job, target.known.up_to, operation.bound)
         ]
-        self._work.pending.update(target.place.first_seq for target in meant)
+        self._work.pending.update(target.place.first_seq for target in included)
         self._cursor = place
         await self._write()
-        await self._work.do(meant)
+        await self._work.do(included)
         return True
 
     def _page_size(self) -> int:
-        """Few where it is paced: a page is over in about a second, so it stops and beats soon."""
+        """With a rate limit, as many jobs as take a second, so that a stop takes effect soon."""
         rate = self.operation.rate
-        return PAGE if rate is None else max(1, min(PAGE, round(rate)))
+        return PAGE_SIZE if rate is None else max(1, min(PAGE_SIZE, round(rate)))
 
-    async def _beat(self) -> None:
-        """So that others see that it is owned, how far it is, and so that a stop is seen."""
+    async def _write_periodically(self) -> None:
+        """Keep the lease, show the progress, and notice a requested stop."""
         try:
             while True:
-                await asyncio.sleep(self._tools.beat)
+                await asyncio.sleep(self._context.write_interval)
                 await self._write()
         except OUTAGES as error:
-            self._trouble = error
+            self._outage = error
             self._stop.set()
 
     async def _write(self, move: Callable[[Operation, datetime], Operation] | None = None) -> None:
-        """Everything that was settled, then the move; nothing once the operation is another's."""
+        """Write the progress and apply the move; do nothing if another daemon took over."""
         async with self._writing:
             if self._is_lost:
                 return
-            now, progress = self._tools.now(), self._progress()
+            now, progress = self._context.now(), self._progress()
 
             def advanced(operation: Operation) -> Operation | None:
                 if operation.owner != self._owner:
@@ -173,7 +175,7 @@ class Run:
                 further = moves.advance(operation, progress, now)
                 return further if move is None else move(further, now)
 
-            written = await self._tools.records.change(self._stored, advanced)
+            written = await self._context.records.change(self._stored, advanced)
             if written is None:
                 self._is_lost = True
                 self._stop.set()
@@ -186,7 +188,7 @@ class Run:
                 self._stop.set()
 
     def _progress(self) -> Progress:
-        """What was settled and what is pending, at one moment."""
+        """Return what is settled and what is pending, at one moment."""
         settled, pending = self._work.settled, tuple(sorted(self._work.pending))
         return Progress(
             cursor=self._cursor,

@@ -1,4 +1,4 @@
-"""Which operations this daemon runs: those that no daemon owns, or whose owner has gone silent."""
+"""Claims and runs operations that no daemon owns, or whose owner's lease has expired."""
 
 from __future__ import annotations
 
@@ -22,30 +22,30 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 POLL_INTERVAL: Final = 2.0
-# How often an owner writes its record: several times within the lease, and often enough to watch.
-BEATS_A_LEASE: Final = 5
-LONGEST_BEAT: Final = 1.0
-AT_ONCE: Final = 4
-# A daemon that stops waits no longer than this, in seconds, for a server that does not answer.
+# An owner writes its record several times within the lease, and often enough to show progress.
+WRITES_PER_LEASE: Final = 5
+MAX_WRITE_INTERVAL: Final = 1.0
+MAX_CONCURRENT: Final = 4
+# How many seconds a stopping daemon waits for a server that does not answer.
 RELEASE_TIMEOUT: Final = 2.0
 
 
 class Runner:
-    """`instance` is this daemon's name in the records; `lease`: after so long without a change of
-    a record, by this process's own clock, its owner has lost the operation. `until_possible`:
-    nothing is claimed before it returns, as while the projection is rebuilt.
+    """`instance` is this daemon's name in the records. An owner loses an operation when its record
+    has not changed for the time of `lease`, by this process's own clock. Nothing is claimed before
+    `until_ready` returns, for example while the projection is being rebuilt.
     """
 
     def __init__(
         self,
-        tools: RunContext,
+        context: RunContext,
         instance: str,
         lease: timedelta,
         monotonic: Callable[[], float],
-        until_possible: Callable[[], Awaitable[None]] | None = None,
+        until_ready: Callable[[], Awaitable[None]] | None = None,
     ) -> None:
-        self._tools = tools
-        self._until_possible = until_possible
+        self._context = context
+        self._until_possible = until_ready
         self._instance = instance
         self._lease = lease.total_seconds()
         self._monotonic = monotonic
@@ -54,8 +54,8 @@ class Runner:
         self._over: set[str] = set()
         self._seen: dict[str, tuple[int, float]] = {}
 
-    def look_now(self) -> None:
-        """An operation was started: it need not wait for the next look."""
+    def wake(self) -> None:
+        """Check for operations at once, because one was started."""
         self._started.set()
 
     async def run(self) -> None:
@@ -64,44 +64,44 @@ class Runner:
                 if self._until_possible is not None:
                     await self._until_possible()
                 self._started.clear()
-                await self._look()
+                await self._claim_available()
                 with suppress(TimeoutError):
                     async with asyncio.timeout(min(POLL_INTERVAL, self._lease)):
                         await self._started.wait()
         finally:
-            await self._leave()
+            await self._stop_all()
 
-    async def _look(self) -> None:
+    async def _claim_available(self) -> None:
         try:
-            listed = await self._tools.records.subjects()
+            listed = await self._context.records.subjects()
             # The records of finished operations expire: forget those that are gone.
             self._over &= listed
             self._seen = {each: seen for each, seen in self._seen.items() if each in listed}
-            found = await self._tools.records.read_many(listed - self._over)
+            found = await self._context.records.read_many(listed - self._over)
         except (InfrastructureMissing, NotPermitted):
-            return  # Whoever starts an operation is told.
+            return  # The request that starts an operation reports this.
         for stored in found:
             operation = stored.operation
             if operation.is_over:
                 self._over.add(stored.subject)
                 self._seen.pop(stored.subject, None)
-            elif operation.id not in self._running and len(self._running) < AT_ONCE:
+            elif operation.id not in self._running and len(self._running) < MAX_CONCURRENT:
                 await self._try_to_claim(stored)
 
     async def _try_to_claim(self, stored: Stored) -> None:
         claimed = moves.claim(
             stored.operation,
             self._instance,
-            self._tools.now(),
-            lease_is_over=self._is_silent(stored),
+            self._context.now(),
+            lease_expired=self._lease_expired(stored),
         )
-        written = None if claimed is None else await self._tools.records.write(claimed, stored)
+        written = None if claimed is None else await self._context.records.write(claimed, stored)
         if written is not None:
-            _tell("runs", written.operation)
-            task = asyncio.create_task(self._carry_out(Run(written, self._tools)))
+            _log_state("is running", written.operation)
+            task = asyncio.create_task(self._carry_out(Run(written, self._context)))
             self._running[written.operation.id] = task
 
-    def _is_silent(self, stored: Stored) -> bool:
+    def _lease_expired(self, stored: Stored) -> bool:
         now, name = self._monotonic(), stored.subject
         revision, since = self._seen.get(name, (0, now))
         if revision != stored.revision:
@@ -111,16 +111,18 @@ class Runner:
 
     async def _carry_out(self, run: Run) -> None:
         try:
-            await run.go()
-            _tell(f"is {run.operation.state.value}:", run.operation)
+            await run.execute()
+            _log_state(f"is {run.operation.state.value}", run.operation)
         except asyncio.CancelledError:
-            # Without a server the record stays as it is: another daemon claims it after the lease.
+            # Without a server the record stays, and another daemon claims it after the lease.
             with suppress(TimeoutError, *OUTAGES):
                 async with asyncio.timeout(RELEASE_TIMEOUT):
                     await run.release()
             raise
         except OUTAGES as error:
-            log.warning("operation %s pauses: %s", run.operation.id, error)
+            log.warning(
+                "operation %s is interrupted and will be retried: %s", run.operation.id, error
+            )
             with suppress(*OUTAGES):
                 await run.release()
         except Exception as error:
@@ -129,19 +131,19 @@ class Runner:
         finally:
             del self._running[run.operation.id]
 
-    async def _leave(self) -> None:
+    async def _stop_all(self) -> None:
         for task in (running := list(self._running.values())):
             task.cancel()
         await asyncio.gather(*running, return_exceptions=True)
 
 
-def _tell(what: str, operation: Operation) -> None:
+def _log_state(what: str, operation: Operation) -> None:
     log.info(
-        "operation %s %s %s by %s, %d of %d jobs done",
+        "operation %s (%s, by %s) %s: %d of %d jobs done",
         operation.id,
-        what,
         operation.verb.value,
         operation.by,
+        what,
         operation.done,
         operation.total,
         extra={"operation": operation.id, "by": operation.by, "reason": operation.reason},

@@ -1,4 +1,4 @@
-"""What an operation does to each of its jobs."""
+"""What each verb of an operation does to a job, and in which states it is legal."""
 
 from __future__ import annotations
 
@@ -18,36 +18,43 @@ if TYPE_CHECKING:
     from trellis_jobs.model.job import Job
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Change:
-    """`kind` is the event that `plan` makes; it is legal from these states."""
+    """`kind` is the event that `plan` makes, which is legal from these states.
+
+    `participle` is the verb in messages: "only dead jobs can be replayed".
+    """
 
     plan: Plan
     kind: EventKind
     legal_from: frozenset[JobState]
+    participle: str
 
     @property
     def states(self) -> list[JobState]:
         return [state for state in JobState if state in self.legal_from]
 
-    def is_meant(self, job: Job, last_sequence: int, bound: int) -> bool:
-        """Whether the job was in its state when the log ended at `bound`.
+    def is_included(self, job: Job, last_sequence: int, bound: int) -> bool:
+        """Whether the job was already in its state when the log ended at `bound`.
 
-        A job that runs has new events all the time: of such, the run must have begun by then.
+        A live job gets new events all the time; it is included if its run began before `bound`.
         """
         began = job.status.run if job.state in LIVE else last_sequence
         return began <= bound
 
 
+def _change(plan: Plan, kind: EventKind, participle: str) -> Change:
+    return Change(plan=plan, kind=kind, legal_from=legal_from(kind), participle=participle)
+
+
 CHANGES: Final[Mapping[OperationVerb, Change]] = {
-    OperationVerb.RETRY: Change(
-        job_actions.retry, EventKind.RETRIED, legal_from(EventKind.RETRIED)
+    OperationVerb.RETRY: _change(job_actions.retry, EventKind.RETRIED, "retried"),
+    OperationVerb.REPLAY: Change(
+        plan=job_actions.retry,
+        kind=EventKind.RETRIED,
+        legal_from=frozenset({JobState.DEAD}),
+        participle="replayed",
     ),
-    OperationVerb.REPLAY: Change(job_actions.retry, EventKind.RETRIED, frozenset({JobState.DEAD})),
-    OperationVerb.CANCEL: Change(
-        job_actions.cancel, EventKind.CANCELLED, legal_from(EventKind.CANCELLED)
-    ),
-    OperationVerb.DISMISS: Change(
-        job_actions.dismiss, EventKind.DISMISSED, legal_from(EventKind.DISMISSED)
-    ),
+    OperationVerb.CANCEL: _change(job_actions.cancel, EventKind.CANCELLED, "cancelled"),
+    OperationVerb.DISMISS: _change(job_actions.dismiss, EventKind.DISMISSED, "dismissed"),
 }

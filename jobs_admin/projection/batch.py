@@ -55,7 +55,7 @@ class NumberedLine:
 
 
 @dataclass(frozen=True, slots=True)
-class Sighted:
+class SeenWorker:
     """A heartbeat, and when the server stored it."""
 
     beat: WorkerHeartbeat
@@ -63,7 +63,7 @@ class Sighted:
 
 
 @dataclass(frozen=True, slots=True)
-class Aside:
+class UndecodableRow:
     """A message that is no event, kept for people to look at."""
 
     sequence: int
@@ -73,7 +73,7 @@ class Aside:
 
 
 @dataclass(frozen=True, slots=True)
-class Readings:
+class DecodedBatch:
     """What messages of the log say, up to a place; `events` by the job they are about."""
 
     place: LogPosition
@@ -93,13 +93,13 @@ class Changes:
     jobs: dict[JobAddress, JobRow] = field(default_factory=dict)
     begun: list[tuple[int, Json]] = field(default_factory=list)
     lines: list[NumberedLine] = field(default_factory=list)
-    presence: dict[tuple[str, str, str], Sighted] = field(default_factory=dict)
+    presence: dict[tuple[str, str, str], SeenWorker] = field(default_factory=dict)
     ignored: list[tuple[int, Event, str]] = field(default_factory=list)
-    aside: list[Aside] = field(default_factory=list)
+    aside: list[UndecodableRow] = field(default_factory=list)
     activity: Counter[tuple[int, str, str, EventKind]] = field(default_factory=Counter)
 
 
-def read(messages: Sequence[LogMessage]) -> Readings:
+def read(messages: Sequence[LogMessage]) -> DecodedBatch:
     """Of at least one message."""
     events: defaultdict[JobAddress, list[tuple[LogMessage, Entry]]] = defaultdict(list)
     beats, undecodable = [], []
@@ -112,10 +112,10 @@ def read(messages: Sequence[LogMessage]) -> Readings:
         else:
             undecodable.append((message, read))
     last = messages[-1]
-    return Readings(LogPosition(last.sequence, last.stored_ns), events, beats, undecodable)
+    return DecodedBatch(LogPosition(last.sequence, last.stored_ns), events, beats, undecodable)
 
 
-def project(readings: Readings, rows: Mapping[JobAddress, JobRow]) -> Changes:
+def project(readings: DecodedBatch, rows: Mapping[JobAddress, JobRow]) -> Changes:
     """`rows`: of the jobs in the batch those that exist; they are changed in place."""
     changes = Changes(readings.place)
     for address, events in readings.events.items():
@@ -124,10 +124,10 @@ def project(readings: Readings, rows: Mapping[JobAddress, JobRow]) -> Changes:
             changes.jobs[address] = row
     for message, beat in readings.beats:
         worker = (beat.service, beat.job_type, beat.instance)
-        changes.presence[worker] = Sighted(beat, message.stored_ns)
+        changes.presence[worker] = SeenWorker(beat, message.stored_ns)
     for message, read in readings.undecodable:
         changes.aside.append(
-            Aside(message.sequence, message.subject, read.reason, len(message.data))
+            UndecodableRow(message.sequence, message.subject, read.reason, len(message.data))
         )
     return changes
 

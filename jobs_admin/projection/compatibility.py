@@ -10,7 +10,7 @@ import aiosqlite
 
 from jobs_admin.api.errors import ProjectionOutdated, ProjectionUnusable
 from jobs_admin.projection.files import FileDamaged, FileLocked, file_id, read_only
-from jobs_admin.projection.metadata import metadata, place_of
+from jobs_admin.projection.metadata import metadata, position_of
 from jobs_admin.projection.schema import SCHEMA_VERSION, lacking
 from trellis_jobs.jetstream.log.feed import LogReplaced, check_log
 
@@ -33,9 +33,9 @@ async def why_incompatible(path: Path, feed: LogFeed) -> str | None:
     """
     if file_id(path) is None:
         return "there is no file"
-    with naming_trouble():
+    with translate_sqlite_errors():
         try:
-            place = await fit_place(path)
+            place = await compatible_position(path)
         except ProjectionOutdated as outdated:
             return str(outdated)
     if place is None:
@@ -47,7 +47,7 @@ async def why_incompatible(path: Path, feed: LogFeed) -> str | None:
     return None
 
 
-async def fit_place(path: Path) -> LogPosition | None:
+async def compatible_position(path: Path) -> LogPosition | None:
     """How far a projection is, and in which log; None when it is not even begun.
 
     Raises ProjectionOutdated, FileDamaged when somebody has taken tables or indexes out of it,
@@ -56,7 +56,7 @@ async def fit_place(path: Path) -> LogPosition | None:
     async with aiosqlite.connect(read_only(path), uri=True) as database:
         tables = list(await database.execute_fetchall("SELECT name FROM sqlite_master LIMIT 1"))
         version = await schema_version(database)
-        place = await place_of(database)
+        place = await position_of(database)
         gone = await lacking(database)
     if not tables:
         return None
@@ -64,7 +64,7 @@ async def fit_place(path: Path) -> LogPosition | None:
         raise ProjectionUnusable(path, "it is a database, and no projection")
     if version != str(SCHEMA_VERSION):
         raise ProjectionOutdated(path, version, SCHEMA_VERSION)
-    require_whole(gone)
+    require_complete(gone)
     return place if place.created is not None else None
 
 
@@ -73,9 +73,9 @@ async def schema_version(database: aiosqlite.Connection) -> str | None:
     return (await metadata(database)).get("schema_version")
 
 
-async def check_sound(path: Path) -> None:
+async def check_integrity(path: Path) -> None:
     """Looks at every page. Raises FileDamaged, also when it is no projection any more."""
-    with naming_trouble():
+    with translate_sqlite_errors():
         async with aiosqlite.connect(read_only(path), uri=True) as database:
             rows = list(await database.execute_fetchall("PRAGMA quick_check(1)"))
             version = await schema_version(database)
@@ -84,16 +84,16 @@ async def check_sound(path: Path) -> None:
         raise FileDamaged(f"the file is damaged: {rows[0][0]}")
     if version is None:
         raise FileDamaged("the file is no projection any more")
-    require_whole(gone)
+    require_complete(gone)
 
 
-def require_whole(gone: list[str]) -> None:
+def require_complete(gone: list[str]) -> None:
     if gone:
         raise FileDamaged(f"not there, or changed by somebody else: {', '.join(gone)}")
 
 
 @contextmanager
-def naming_trouble() -> Iterator[None]:
+def translate_sqlite_errors() -> Iterator[None]:
     """Raises FileDamaged and FileLocked; other troubles, such as a full disk, pass."""
     try:
         yield

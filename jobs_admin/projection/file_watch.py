@@ -6,7 +6,7 @@ import asyncio
 from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
-from jobs_admin.projection.compatibility import check_sound
+from jobs_admin.projection.compatibility import check_integrity
 from jobs_admin.projection.files import FileDamaged, FileReplaced, file_id, stamp
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ class FileWatch:
         self._damage = self._damage or damage
         self._called.set()
 
-    async def until_trouble(self) -> NoReturn:
+    async def watch(self) -> NoReturn:
         """Raises FileReplaced or FileDamaged."""
         while True:
             self._called.clear()
@@ -56,5 +56,5 @@ class FileWatch:
         if self._damage is not None:
             raise self._damage
         if self._seen not in (None, now):
-            await check_sound(self._path)
+            await check_integrity(self._path)
         self._seen = now

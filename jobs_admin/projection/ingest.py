@@ -44,7 +44,7 @@ class Ingest:
     def bytes_known(self) -> int:
         return self._rows.bytes
 
-    async def take_in(self, batch: list[LogMessage]) -> CpuTime:
+    async def apply(self, batch: list[LogMessage]) -> CpuTime:
         async with self._writing:
             return await self._projection.do(self._take_in_measured, batch)
 

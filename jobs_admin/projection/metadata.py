@@ -26,11 +26,11 @@ async def metadata(database: aiosqlite.Connection) -> dict[str, str]:
     return {str(name): str(value) for name, value in rows}
 
 
-async def place_of(database: aiosqlite.Connection) -> LogPosition:
-    return place_in(await metadata(database))
+async def position_of(database: aiosqlite.Connection) -> LogPosition:
+    return position_in(await metadata(database))
 
 
-def place_in(said: Mapping[str, str]) -> LogPosition:
+def position_in(said: Mapping[str, str]) -> LogPosition:
     """How far a projection is, and in which log; None before it belongs to one."""
     return LogPosition(
         int(said.get("position", 0)),
@@ -39,6 +39,6 @@ def place_in(said: Mapping[str, str]) -> LogPosition:
     )
 
 
-def place_rows(place: LogPosition) -> list[tuple[str, str]]:
+def position_rows(place: LogPosition) -> list[tuple[str, str]]:
     """Which log that is has been said before."""
     return [("position", str(place.sequence)), ("position_stored_ns", str(place.stored_ns))]

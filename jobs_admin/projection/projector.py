@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from jobs_admin.api.errors import ProjectionRebuilding
 from jobs_admin.priority import Throttle
-from jobs_admin.projection.compatibility import naming_trouble, why_incompatible
+from jobs_admin.projection.compatibility import translate_sqlite_errors, why_incompatible
 from jobs_admin.projection.file_watch import FileWatch
 from jobs_admin.projection.files import FileDamaged, FileReplaced, beside, file_id
 from jobs_admin.projection.ingest import Ingest
@@ -34,7 +34,7 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class _OpenFile:
-    intake: Ingest
+    ingest: Ingest
     watch: FileWatch
 
 
@@ -78,7 +78,7 @@ class Projector:
         """Returns once there is a file to be read, and to go on with."""
         await self._is_open.wait()
 
-    async def reached(self, sequence: int) -> None:
+    async def wait_for(self, sequence: int) -> None:
         """Returns once the projection has taken in everything up to there (design D17).
 
         Raises ProjectionRebuilding rather than wait for that.
@@ -87,14 +87,14 @@ class Projector:
             return
         with self._throttle:
             while self.position < sequence:
-                self.refuse_while_rebuilding()
+                self.raise_if_rebuilding()
                 await self._moved.wait()
 
-    def refuse_while_rebuilding(self) -> None:
+    def raise_if_rebuilding(self) -> None:
         if self.rebuilding is not None:
             raise ProjectionRebuilding(self.rebuilding.done, self.rebuilding.total)
 
-    def look_at_file(self, damage: FileDamaged | None = None) -> None:
+    def check_file(self, damage: FileDamaged | None = None) -> None:
         """Somebody who reads the file could not."""
         if self._file is not None:
             self._file.watch.look(damage)
@@ -104,7 +104,7 @@ class Projector:
         file = self._file
         if file is not None:
             file.watch.wrote()
-            await file.intake.forget(up_to, read_job)
+            await file.ingest.forget(up_to, read_job)
             file.watch.wrote()
 
     async def forget_undecodable(self, sequences: Sequence[int]) -> None:
@@ -112,15 +112,15 @@ class Projector:
         file = self._file
         if file is not None and sequences:
             file.watch.wrote()
-            await file.intake.forget_undecodable(sequences)
+            await file.ingest.forget_undecodable(sequences)
             file.watch.wrote()
 
     async def _run(self, until: int | None) -> bool:
         """Whether that was all; else the file or the log is another now."""
         file = self._file or await self._open()
         try:
-            with naming_trouble():
-                await _first_of(self._follow(file, until), file.watch.until_trouble())
+            with translate_sqlite_errors():
+                await _first_of(self._follow(file, until), file.watch.watch())
         except FileReplaced as replaced:
             await self._close()
             log.info(
@@ -142,10 +142,10 @@ class Projector:
     async def _follow(self, file: _OpenFile, until: int | None) -> None:
         if until is not None and self.position >= until:
             return
-        async with aclosing(self._feed.batches(file.intake.place)) as batches:
+        async with aclosing(self._feed.batches(file.ingest.place)) as batches:
             async for batch in batches:
                 file.watch.wrote()
-                used = await file.intake.take_in(batch)
+                used = await file.ingest.apply(batch)
                 file.watch.wrote()
                 self._announce(batch[-1].sequence)
                 if until is not None and self.position >= until:
@@ -164,15 +164,15 @@ class Projector:
 
     async def _open(self) -> _OpenFile:
         await self._make_fit()
-        with naming_trouble():
+        with translate_sqlite_errors():
             opening = Projection.open(self._path, nice=self._throttle.nice)
             projection = await self._opened.enter_async_context(opening)
-            intake = Ingest(projection, await projection.do(Writer.place))
-        file = self._file = _OpenFile(intake, FileWatch(self._path))
+            ingest = Ingest(projection, await projection.do(Writer.place))
+        file = self._file = _OpenFile(ingest, FileWatch(self._path))
         self.rebuilding = None
         self._was_open = True
         self._is_open.set()
-        self._announce(intake.place.sequence)
+        self._announce(ingest.place.sequence)
         return file
 
     async def _close(self) -> None:

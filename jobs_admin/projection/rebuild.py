@@ -16,12 +16,12 @@ from typing import TYPE_CHECKING, Final
 
 import aiosqlite
 
-from jobs_admin.api.errors import AdminError, ProjectionTaken
+from jobs_admin.api.errors import AdminError, ProjectionLocked
 from jobs_admin.file_lock import only_writer
-from jobs_admin.projection.compatibility import naming_trouble
+from jobs_admin.projection.compatibility import translate_sqlite_errors
 from jobs_admin.projection.files import FileDamaged, beside, file_id, put_in_place, remove
 from jobs_admin.projection.ingest import Ingest
-from jobs_admin.projection.metadata import place_of
+from jobs_admin.projection.metadata import position_of
 from jobs_admin.projection.store import Projection
 from jobs_admin.projection.writer import Writer
 from trellis_jobs.jetstream.log.feed import LogPosition
@@ -36,14 +36,14 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 # Called with how many messages are done, and how many there are in all.
-TellProgress = Callable[[int, int], None]
+ReportProgress = Callable[[int, int], None]
 
 _PATIENCE: Final = 30.0
 _HEAP: Final = 5_000
 _HEAP_BYTES: Final = 32 * 1024 * 1024
 
 
-class RebuildUnderWay(AdminError):
+class RebuildInProgress(AdminError):
     def __init__(self, path: Path) -> None:
         super().__init__(f"{path} is being rebuilt by another process already")
         self.path = path
@@ -71,20 +71,20 @@ class Filled:
 async def rebuild(
     path: Path,
     feed: LogFeed,
-    tell: TellProgress | None = None,
+    tell: ReportProgress | None = None,
     *,
     keep_old_as: Path | None = None,
     patience: float = _PATIENCE,
     throttle: Throttle | None = None,
 ) -> Filled:
-    """Raises RebuildUnderWay when another process does the same for this file, and CopyFailed.
+    """Raises RebuildInProgress when another process does the same for this file, and CopyFailed.
 
     FileLocked: somebody who writes into the old file does not let go of it for so many seconds.
     """
-    with beside_it(path, "rebuilding") as fresh:
+    with temporary_file(path, "rebuilding") as fresh:
         filled = await fill(fresh, feed, tell, throttle=throttle)
         async with _held(path, patience) as shown:
-            await fill_up(fresh, feed, shown, throttle=throttle)
+            await catch_up(fresh, feed, shown, throttle=throttle)
             await asyncio.to_thread(put_in_place, fresh, path, keep_old_as=keep_old_as)
     log.info(
         "the projection %s was rebuilt from %s messages, up to position %s",
@@ -97,10 +97,10 @@ async def rebuild(
 
 
 @contextmanager
-def beside_it(path: Path, what: str) -> Iterator[Path]:
+def temporary_file(path: Path, what: str) -> Iterator[Path]:
     """A place beside a file for one process at a time; nothing stays there.
 
-    Raises RebuildUnderWay, and CopyFailed for what a full disk does to the block, and the like.
+    Raises RebuildInProgress, and CopyFailed for what a full disk does to the block, and the like.
     """
     place = beside(path, what)
     try:
@@ -110,8 +110,8 @@ def beside_it(path: Path, what: str) -> Iterator[Path]:
                 yield place
             finally:
                 remove(place)
-    except ProjectionTaken:
-        raise RebuildUnderWay(path) from None
+    except ProjectionLocked:
+        raise RebuildInProgress(path) from None
     except (aiosqlite.OperationalError, OSError) as error:
         raise CopyFailed(path, error) from error
 
@@ -119,7 +119,7 @@ def beside_it(path: Path, what: str) -> Iterator[Path]:
 async def fill(
     fresh: Path,
     feed: LogFeed,
-    tell: TellProgress | None = None,
+    tell: ReportProgress | None = None,
     *,
     throttle: Throttle | None = None,
 ) -> Filled:
@@ -130,33 +130,33 @@ async def fill(
     async with Projection.open(
         fresh, bulk=True, nice=throttle.nice if throttle else 0
     ) as projection:
-        intake = Ingest(projection, LogPosition(created=extent.created))
+        ingest = Ingest(projection, LogPosition(created=extent.created))
         done = 0
-        async for batch in _heaped(feed.up_to(intake.place, extent.last_sequence)):
-            used = await intake.take_in(batch)
+        async for batch in _heaped(feed.up_to(ingest.place, extent.last_sequence)):
+            used = await ingest.apply(batch)
             done += len(batch)
             if tell is not None:
                 tell(done, done + batch[-1].pending)
             if throttle is not None:
                 await throttle.rest(used, pending=batch[-1].pending)
-        await intake.complete(extent.last_sequence)
+        await ingest.complete(extent.last_sequence)
         await projection.do(Writer.add_indexes)
     return Filled(extent.last_sequence, done)
 
 
-async def fill_up(
+async def catch_up(
     fresh: Path, feed: LogFeed, shown: LogPosition, *, throttle: Throttle | None = None
 ) -> None:
     """Take in what another projection of the same log has shown meanwhile."""
     async with Projection.open(
         fresh, bulk=True, nice=throttle.nice if throttle else 0
     ) as projection:
-        intake = Ingest(projection, await projection.do(Writer.place))
-        begin = intake.place
+        ingest = Ingest(projection, await projection.do(Writer.place))
+        begin = ingest.place
         if shown.created == begin.created and shown.sequence > begin.sequence:
             async for batch in feed.up_to(begin, shown.sequence):
-                await intake.take_in(batch)
-            await intake.complete(shown.sequence)
+                await ingest.apply(batch)
+            await ingest.complete(shown.sequence)
         await projection.do(Writer.seal)
 
 
@@ -188,9 +188,9 @@ async def _held(path: Path, patience: float) -> AsyncIterator[LogPosition]:
         return
     async with aiosqlite.connect(path, isolation_level=None, timeout=patience) as database:
         try:
-            with naming_trouble():
+            with translate_sqlite_errors():
                 await database.execute("BEGIN IMMEDIATE")
-                place = await place_of(database)
+                place = await position_of(database)
         except (aiosqlite.DatabaseError, FileDamaged) as error:
             log.warning(
                 "the old projection cannot be read, so the log is read from its start: %s",

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any, Final
 import aiosqlite
 
 from jobs_admin.api.errors import ProjectionUnusable
-from jobs_admin.projection.compatibility import naming_trouble, why_incompatible
+from jobs_admin.projection.compatibility import translate_sqlite_errors, why_incompatible
 from jobs_admin.projection.files import FileDamaged, file_id, read_only
-from jobs_admin.projection.metadata import metadata, place_in
+from jobs_admin.projection.metadata import metadata, position_in
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -49,12 +49,12 @@ class FileStatus:
         return body
 
 
-async def look(path: Path, feed: LogFeed) -> FileStatus:
+async def read_status(path: Path, feed: LogFeed) -> FileStatus:
     facts: dict[str, Any] = {}
     try:
         unfit = await why_incompatible(path, feed)
         if file_id(path) is not None:
-            with naming_trouble():
+            with translate_sqlite_errors():
                 facts = await _facts(path)
     except (FileDamaged, ProjectionUnusable) as error:
         unfit = str(error)
@@ -66,7 +66,7 @@ async def _facts(path: Path) -> dict[str, Any]:
     facts: dict[str, Any] = {}
     async with aiosqlite.connect(read_only(path), uri=True) as database:
         said = await metadata(database)
-        facts["schema"], facts["position"] = said.get("schema_version"), place_in(said).sequence
+        facts["schema"], facts["position"] = said.get("schema_version"), position_in(said).sequence
         for name, query in _COUNTS.items():
             try:
                 [(count,)] = await database.execute_fetchall(query)

@@ -14,13 +14,13 @@ from typing import TYPE_CHECKING, Any, Final
 import aiosqlite
 
 from jobs_admin.api.errors import ProjectionMissing
-from jobs_admin.projection.compatibility import fit_place, naming_trouble
+from jobs_admin.projection.compatibility import compatible_position, translate_sqlite_errors
 from jobs_admin.projection.files import file_id, read_only
-from jobs_admin.projection.metadata import place_of
-from jobs_admin.projection.rebuild import beside_it, fill, fill_up
+from jobs_admin.projection.metadata import position_of
+from jobs_admin.projection.rebuild import catch_up, fill, temporary_file
 from jobs_admin.projection.rows import minute
 from jobs_admin.projection.tables import ACTIVITY, PRESENCE, TABLES
-from jobs_admin.retention_policy import SHORTEST
+from jobs_admin.retention_policy import MIN_AGE
 from trellis_jobs.jetstream.log.feed import check_log
 
 if TYPE_CHECKING:
@@ -28,13 +28,13 @@ if TYPE_CHECKING:
     from datetime import datetime
     from pathlib import Path
 
-    from jobs_admin.projection.rebuild import TellProgress
+    from jobs_admin.projection.rebuild import ReportProgress
     from jobs_admin.projection.tables import Table
     from trellis_jobs.jetstream.log.feed import LogFeed
 
 EXAMPLES: Final = 20
 # Retention leaves a job alone as long after its newest event was stored.
-_NOTHING_PURGED: Final = SHORTEST // timedelta(minutes=1)
+_NOTHING_PURGED: Final = MIN_AGE // timedelta(minutes=1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,21 +87,21 @@ class Findings:
 
 
 async def verify(
-    path: Path, feed: LogFeed, now: datetime, tell: TellProgress | None = None
+    path: Path, feed: LogFeed, now: datetime, tell: ReportProgress | None = None
 ) -> Findings:
     """Others may read the projection and fill it meanwhile.
 
-    Raises LogReplaced when it is of another log, and what fit_place and beside_it do.
+    Raises LogReplaced when the projection belongs to another log.
     """
     if file_id(path) is None:
         raise ProjectionMissing(path)
-    with beside_it(path, "verifying") as fresh, naming_trouble():
-        await fit_place(path)
+    with temporary_file(path, "verifying") as fresh, translate_sqlite_errors():
+        await compatible_position(path)
         filled = await fill(fresh, feed, tell)
         async with _seen_now(path) as database:
-            shown = await place_of(database)
+            shown = await position_of(database)
             check_log(shown, await feed.extent())
-            await fill_up(fresh, feed, shown)
+            await catch_up(fresh, feed, shown)
             await database.execute("ATTACH ? AS fresh", (read_only(fresh),))
             comparison = _Comparison(database, Traces(database, feed), now)
             tables = [await comparison.compare(table) for table in TABLES]

@@ -10,7 +10,7 @@ from jobs_admin.api.errors import ProjectionOutdated
 from jobs_admin.projection import statements as sql
 from jobs_admin.projection.counters import TALLIES
 from jobs_admin.projection.files import FileDamaged, FileReplaced, file_id
-from jobs_admin.projection.metadata import ALL_METADATA, place_in, place_rows
+from jobs_admin.projection.metadata import ALL_METADATA, position_in, position_rows
 from jobs_admin.projection.rows import (
     activity_rows,
     counted,
@@ -68,12 +68,12 @@ class Writer:
         self._check_file()
 
     def place(self) -> LogPosition:
-        return place_in(self._metadata())
+        return position_in(self._metadata())
 
     def set_place(self, place: LogPosition) -> None:
         """Without a batch: the log has nothing more to take in up to there."""
         log = [("stream_created", place.created)] if place.created else []
-        sql.SET_METADATA.execute(self._database, place_rows(place) + log)
+        sql.SET_METADATA.execute(self._database, position_rows(place) + log)
 
     def load(self, addresses: Collection[JobAddress]) -> dict[JobAddress, JobRow]:
         """Those of the jobs that there are."""
@@ -186,7 +186,7 @@ class Writer:
         sql.COUNT_HOURS.execute(database, hourly_rows(changes))
         database.execute(sql.FORGET_ACTIVITY, (ACTIVITY_MINUTES,))
         database.execute(sql.FORGET_HOURS, (ACTIVITY_MINUTES,))
-        sql.SET_METADATA.execute(database, place_rows(changes.place))
+        sql.SET_METADATA.execute(database, position_rows(changes.place))
         return jobs
 
     def _count(self, before: Sequence[Columns], after: Sequence[Columns]) -> None:

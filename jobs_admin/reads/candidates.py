@@ -30,7 +30,7 @@ OVERDUE: Final = (
 )
 # By when the server stored the newest event, and how long after it the next try is to be: a
 # producer's or a worker's clock may be wrong.
-QUIET: Final = (
+RESTING: Final = (
     "SELECT last_stored_at, job, last_sequence, document "
     "FROM jobs_projection INDEXED BY jobs_by_rest "
     "WHERE state = ?1 AND state IN ('pending', 'retry', 'active') "
@@ -44,11 +44,11 @@ DUE: Final = (
     "WHERE state = ? AND ended_at <= ? AND last_stored_at <= ? AND (ended_at, job) > (?, ?) "
     "ORDER BY ended_at, job LIMIT ?"
 )
-HOW_MANY_REST: Final = (
+COUNT_RESTING: Final = (
     "SELECT count(*) FROM jobs_projection INDEXED BY jobs_by_rest "
     "WHERE state IN ('pending', 'retry', 'active') AND last_stored_at <= ?"
 )
-HOW_MANY_DUE: Final = (
+COUNT_ENDED: Final = (
     "SELECT count(*) FROM jobs_projection WHERE state = ? AND ended_at <= ? AND last_stored_at <= ?"
 )
 _MOST_IDS: Final = 500
@@ -83,7 +83,7 @@ async def overdue(
     return [_candidate(row) async for row in readers.each(OVERDUE, values)]
 
 
-async def quiet(
+async def resting(
     readers: Readers, state: JobState, since: datetime, *, after: PageEnd, limit: int
 ) -> list[Candidate]:
     """Those in a state that have not moved since then, and whose next try was due by then.
@@ -91,12 +91,12 @@ async def quiet(
     `since` is the server's time.
     """
     values = (state.value, microseconds(since), after.at, after.job, limit)
-    return [_candidate(row) async for row in readers.each(QUIET, values)]
+    return [_candidate(row) async for row in readers.each(RESTING, values)]
 
 
-async def how_many_rest(readers: Readers, since: datetime) -> int:
+async def count_resting(readers: Readers, since: datetime) -> int:
     """Not over, and not moved since then, which is the server's time."""
-    row = await readers.row(HOW_MANY_REST, (microseconds(since),))
+    row = await readers.row(COUNT_RESTING, (microseconds(since),))
     return int(row[0]) if row else 0
 
 
@@ -114,9 +114,9 @@ async def due(
     return {JobAddress(*address): number for _, number, *address in rows}, place
 
 
-async def how_many_due(readers: Readers, state: JobState, before: datetime) -> int:
+async def count_ended(readers: Readers, state: JobState, before: datetime) -> int:
     micros = microseconds(before)
-    row = await readers.row(HOW_MANY_DUE, (state.value, micros, micros))
+    row = await readers.row(COUNT_ENDED, (state.value, micros, micros))
     return int(row[0]) if row else 0
 
 

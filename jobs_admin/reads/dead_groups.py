@@ -21,7 +21,7 @@ from jobs_admin.projection.error_patterns import pattern_of
 from jobs_admin.projection.rows import microseconds, moment_of
 from jobs_admin.reads.job_counts import begin_of_slot, slot_of
 from jobs_admin.reads.job_filter import Conditions, narrowest, of_queue, status
-from jobs_admin.reads.readers import LONGEST_QUESTION
+from jobs_admin.reads.readers import QUERY_TIMEOUT
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -98,7 +98,7 @@ async def dead_groups(
     """The most frequent first. Raises QuestionTooLong."""
     if wanted.is_impossible:
         return DeadGroups([], 0, 0)
-    async with readers.snapshot(within=LONGEST_QUESTION) as database:
+    async with readers.snapshot(within=QUERY_TIMEOUT) as database:
         if wanted.is_counted and wanted.error is None:
             counted = await _in_order(database, of_queue(wanted), offset, limit)
             ranked = await _with_ends(database, wanted, counted)

@@ -20,7 +20,7 @@ from jobs_admin.reads.job_filter import (
     narrowest,
     status,
 )
-from jobs_admin.reads.readers import LONGEST_QUESTION
+from jobs_admin.reads.readers import QUERY_TIMEOUT
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -126,7 +126,7 @@ async def page(
     """
     if wanted.is_impossible:
         return FoundJobs([], 0, offset, limit, [], is_last=True)
-    async with readers.snapshot(within=LONGEST_QUESTION) as database:
+    async with readers.snapshot(within=QUERY_TIMEOUT) as database:
         found = await count(database, wanted)
         rows: list[Any] = []
         if found > offset:

@@ -24,7 +24,7 @@ class FilePosition:
         self.position = 0
         self._readers = readers
 
-    async def reached(self, sequence: int) -> None:
+    async def wait_for(self, sequence: int) -> None:
         """Looks at least once, so that `position` is not of long ago."""
         self.position = await position(self._readers)
         while self.position < sequence:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from trellis_jobs.jetstream.client.connection import Connection
 
-PATIENCE: Final = 5.0
+POSITION_TIMEOUT: Final = 5.0
 _A_MOMENT: Final = 1.0
 
 
@@ -28,7 +28,7 @@ class ProjectionProgress(Protocol):
     @property
     def position(self) -> int: ...
 
-    async def reached(self, sequence: int) -> None:
+    async def wait_for(self, sequence: int) -> None:
         """Returns once the projection has taken in everything up to there."""
 
 
@@ -43,15 +43,15 @@ class LogProgress:
     def position(self) -> int:
         return self.progress.position
 
-    async def reached(self, sequence: int) -> None:
+    async def wait_for(self, sequence: int) -> None:
         if sequence > self.position:
             end = await self._end()
             if sequence > end:
                 problem = f"the log ends at {end}, so there is no {sequence} to wait for"
                 raise Invalid(problem, [Issue("/minSeq", problem)])
-        await self.progress.reached(sequence)
+        await self.progress.wait_for(sequence)
 
-    async def reached_the_end(self) -> int | None:
+    async def wait_for_end(self) -> int | None:
         """Of the log as it is now; else where that is, if it was not reached within a moment.
 
         At its end there may be gaps, so that the last sequence is never reached.
@@ -61,37 +61,37 @@ class LogProgress:
         end = await self._end()
         try:
             async with asyncio.timeout(_A_MOMENT):
-                await self.progress.reached(end)
+                await self.progress.wait_for(end)
         except TimeoutError:
             missed = await next_in_log(self.connection, self.position)
             return end if missed is not None and missed.sequence <= end else None
         return None
 
-    async def is_at_the_end(self) -> bool:
+    async def is_caught_up(self) -> bool:
         """Whether the projection has, within a moment, all that the log holds at this call."""
-        return await self.reached_the_end() is None
+        return await self.wait_for_end() is None
 
     async def _end(self) -> int:
         size = await stream_size(self.connection, LOG)
         return size.last_sequence if size else 0
 
 
-async def caught_up(progress: ProjectionProgress, sequence: int) -> None:
+async def wait_for_position(progress: ProjectionProgress, sequence: int) -> None:
     """Returns once the projection has taken in the log up to there."""
     try:
-        async with asyncio.timeout(PATIENCE):
-            await progress.reached(sequence)
+        async with asyncio.timeout(POSITION_TIMEOUT):
+            await progress.wait_for(sequence)
     except TimeoutError:
         raise Fault(
             f"the projection is at {progress.position}, and was not at {sequence} after "
-            f"{PATIENCE:g} s",
+            f"{POSITION_TIMEOUT:g} s",
             seq=sequence,
             position=progress.position,
         ) from None
 
 
 @contextmanager
-def showing_what_was_done(sequence: int) -> Iterator[None]:
+def mention_recorded_event(sequence: int) -> Iterator[None]:
     """Whatever is in the way of it, who changed something learns that it is in the log.
 
     0: a job that is not in the log, so that nothing could be recorded.

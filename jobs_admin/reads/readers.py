@@ -12,8 +12,12 @@ from typing import TYPE_CHECKING, Any, Final
 
 import aiosqlite
 
-from jobs_admin.api.errors import ProjectionOutdated, ProjectionUnavailable, QuestionTooLong
-from jobs_admin.projection.compatibility import naming_trouble, require_whole, schema_version
+from jobs_admin.api.errors import ProjectionOutdated, ProjectionUnavailable, QueryTimeout
+from jobs_admin.projection.compatibility import (
+    require_complete,
+    schema_version,
+    translate_sqlite_errors,
+)
 from jobs_admin.projection.files import FileDamaged, FileMissing, file_id, read_only
 from jobs_admin.projection.schema import SCHEMA_VERSION, lacking
 
@@ -26,7 +30,7 @@ if TYPE_CHECKING:
 
 READERS: Final = 4
 # One question of an operator may take so long, in seconds.
-LONGEST_QUESTION: Final = 2.0
+QUERY_TIMEOUT: Final = 2.0
 _STEPS_BETWEEN_LOOKS: Final = 20_000
 # Rows of one that goes through many.
 _AT_HAND: Final = 16
@@ -86,7 +90,7 @@ class Readers:
     async def snapshot(self, within: float = inf) -> AsyncIterator[aiosqlite.Connection]:
         """Several questions to the same moment of the projection.
 
-        Raises QuestionTooLong when they are not answered `within` so many seconds.
+        Raises QueryTimeout when they are not answered `within` so many seconds.
         """
         async with self._one() as database, _time_limit(database, within):
             await database.execute("BEGIN")
@@ -102,7 +106,7 @@ class Readers:
         self._refuse_while_rebuilding()
         reader = await self._idle.get()
         try:
-            with naming_trouble():
+            with translate_sqlite_errors():
                 if reader is None or reader.file != file_id(self._path):
                     stale, reader = reader, None
                     await _close(stale)
@@ -118,14 +122,14 @@ class Readers:
 
     def _refuse_while_rebuilding(self) -> None:
         if self._projector is not None:
-            self._projector.refuse_while_rebuilding()
+            self._projector.raise_if_rebuilding()
 
     def _tell_projector(self, trouble: FileDamaged | FileMissing, reader: _Reader | None) -> None:
         """Damage is none of the projector's business when another file is there by now."""
         is_current = reader is None or reader.file == file_id(self._path)
         if self._projector is not None and is_current:
             damage = trouble if isinstance(trouble, FileDamaged) else None
-            self._projector.look_at_file(damage)
+            self._projector.check_file(damage)
 
     def _unavailable(self, trouble: FileDamaged | FileMissing) -> ProjectionUnavailable:
         return ProjectionUnavailable(
@@ -140,7 +144,7 @@ class Readers:
             if reader is not None:
                 return reader
             if look == 0 and self._projector is not None:
-                self._projector.look_at_file()
+                self._projector.check_file()
             await asyncio.sleep(_LOOK)
         self._refuse_while_rebuilding()
         raise FileMissing(self._path)
@@ -174,7 +178,7 @@ async def _time_limit(database: aiosqlite.Connection, seconds: float) -> AsyncIt
         yield
     except sqlite3.OperationalError as error:
         if error.sqlite_errorcode == sqlite3.SQLITE_INTERRUPT:
-            raise QuestionTooLong(seconds) from None
+            raise QueryTimeout(seconds) from None
         raise
     finally:
         await database.set_progress_handler(None, 0)  # type: ignore[arg-type]
@@ -191,7 +195,7 @@ async def _connect(path: Path) -> aiosqlite.Connection:
             raise FileDamaged("the file is no projection")
         if found != str(SCHEMA_VERSION):
             raise ProjectionOutdated(path, found, SCHEMA_VERSION)
-        require_whole(await lacking(database))
+        require_complete(await lacking(database))
     except BaseException:
         await database.close()
         raise

@@ -13,7 +13,7 @@ from jobs_admin.projection.rows import moment_of
 from jobs_admin.reads.job_counts import count
 from jobs_admin.reads.job_filter import counts, narrowest, status
 from jobs_admin.reads.jobs import page_query
-from jobs_admin.reads.readers import LONGEST_QUESTION
+from jobs_admin.reads.readers import QUERY_TIMEOUT
 from trellis_jobs.wire import jobs as wire
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ class Target:
 
 
 @dataclass(frozen=True, slots=True)
-class Matched:
+class MatchCount:
     """So many jobs of a queue are in a state."""
 
     service: str
@@ -58,13 +58,13 @@ async def targets(
         return await _load(database, [row[0] for row in rows])
 
 
-async def those(readers: Readers, numbers: Sequence[int]) -> list[Target]:
+async def load_targets(readers: Readers, numbers: Sequence[int]) -> list[Target]:
     """As many of the first of them as there is room for; what is gone is left out."""
     async with readers.snapshot() as database:
         return await _load(database, numbers)
 
 
-async def matched(readers: Readers, wanted: JobFilter) -> list[Matched]:
+async def count_matches(readers: Readers, wanted: JobFilter) -> list[MatchCount]:
     """How many jobs there are of each queue and state. Raises QuestionTooLong."""
     if wanted.is_impossible:
         return []
@@ -76,8 +76,8 @@ async def matched(readers: Readers, wanted: JobFilter) -> list[Matched]:
         f"SELECT service, type, state, {number} FROM {source}{of.where} "  # noqa: S608
         "GROUP BY service, type, state ORDER BY service, type, state"
     )
-    async with readers.snapshot(within=LONGEST_QUESTION) as database:
-        return [Matched(*row) for row in await database.execute_fetchall(query, of.values)]
+    async with readers.snapshot(within=QUERY_TIMEOUT) as database:
+        return [MatchCount(*row) for row in await database.execute_fetchall(query, of.values)]
 
 
 async def _load(database: aiosqlite.Connection, numbers: Sequence[int]) -> list[Target]:

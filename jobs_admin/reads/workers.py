@@ -1,4 +1,4 @@
-"""Workers of one queue, and how many of its jobs run: what it takes to explain a job."""
+"""The workers of one queue, and how many of its jobs are running; used to explain a job."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ if TYPE_CHECKING:
 
 
 async def workers_of(readers: Readers, service: str, job_type: str) -> list[Worker]:
-    """All that were ever heard of, the last heard of first."""
+    """All workers in the projection, the most recently seen first."""
     query = (
         "SELECT instance, seen_at, coalesce(concurrency, 1) FROM worker_presence_projection "
         "WHERE service = ? AND type = ? ORDER BY seen_at DESC"
     )
     rows = await readers.rows(query, (service, job_type))
-    return [Worker(instance, moment_of(seen_at), places) for instance, seen_at, places in rows]
+    return [Worker(instance, moment_of(seen_at), slots) for instance, seen_at, slots in rows]
 
 
 async def running(readers: Readers, service: str, job_type: str) -> int:

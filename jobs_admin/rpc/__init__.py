@@ -1,1 +1,1 @@
-"""The Jobs.* requests: what operators ask, and what they are answered."""
+"""The server side of the Jobs.* RPCs."""

@@ -1,4 +1,4 @@
-"""Requests that look closer: how we fare, a job's whole log, and why it is where it is."""
+"""The RPCs for health, a job's log, its explanation and its secrets."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from jobs_admin.api import inputs
 from jobs_admin.api.error_envelope import NotFound
 from jobs_admin.explain.explain import explain
 from jobs_admin.explain.explanation import Facts
-from jobs_admin.explain.to_json import told_explanation, told_log
+from jobs_admin.explain.to_json import explanation_json, log_json
 from jobs_admin.reads.services import FRESH
 from jobs_admin.reads.workers import running, workers_of
 from jobs_admin.rpc.job_lookup import address_of
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from jobs_admin.health import Health
     from jobs_admin.reads.read_your_writes import LogProgress
     from jobs_admin.reads.readers import Readers
-    from jobs_admin.rpc.router import Asker
+    from jobs_admin.rpc.router import Caller
     from trellis_jobs.jetstream.client.connection import Connection
     from trellis_jobs.jetstream.client.server_clock import ServerClock
     from trellis_jobs.jetstream.work.consumer_info import QueueConsumer
@@ -66,55 +66,55 @@ class InsightMethods:
             "Jobs.GetSecrets": Method(inputs.JobInput, self.tell_secrets),
         }
 
-    async def tell_health(self, _: inputs.Nothing, __: Asker) -> dict[str, Any]:
+    async def tell_health(self, _: inputs.Nothing, __: Caller) -> dict[str, Any]:
         return (await self.health.report()).to_json()
 
-    async def list_events(self, asked: inputs.EventsInput, _: Asker) -> bytes:
-        """From the log itself: also what did not count, and what is no event."""
-        stored = await self._histories.messages(await self._address(asked))
+    async def list_events(self, request: inputs.EventsInput, _: Caller) -> bytes:
+        """List all messages of the log, including ignored events and undecodable messages."""
+        stored = await self._histories.messages(await self._address(request))
         if not stored:
-            raise NotFound(asked.id)
-        told = told_log(stored)[asked.offset :]
-        entries = [orjson.dumps(each, option=orjson.OPT_UTC_Z) for each in told[: asked.limit]]
+            raise NotFound(request.id)
+        shown = log_json(stored)[request.offset : request.offset + request.limit]
+        entries = [orjson.dumps(each, option=orjson.OPT_UTC_Z) for each in shown]
         return page_json(
             entries,
             count=len(stored),
-            offset=asked.offset,
-            limit=asked.limit,
+            offset=request.offset,
+            limit=request.limit,
             room=self.connection.max_payload,
         )
 
-    async def explain_job(self, asked: inputs.JobInput, _: Asker) -> dict[str, Any]:
-        """Decided on the log: the projection may be a moment behind it."""
-        job = await self._job(asked)
-        return told_explanation(job, explain(job, await self._facts(job)))
+    async def explain_job(self, request: inputs.JobInput, _: Caller) -> dict[str, Any]:
+        """Explain from the log, because the projection may be a moment behind it."""
+        job = await self._job(request)
+        return explanation_json(job, explain(job, await self._facts(job)))
 
-    async def tell_secrets(self, asked: inputs.JobInput, asker: Asker) -> dict[str, Any]:
-        """From the log: the projection does not have them. That they were told is logged."""
-        job = await self._job(asked)
+    async def tell_secrets(self, request: inputs.JobInput, caller: Caller) -> dict[str, Any]:
+        """Read the secrets from the log, since the projection has none, and log the access."""
+        job = await self._job(request)
         log.info(
             "the secrets of job %s were shown to %s (request %s)",
             job.id,
-            asker.session or "a caller without a session key",
-            asker.request_id,
-            extra={"job": job.id, "by": asker.session, "request": asker.request_id},
+            caller.session or "a caller without a session key",
+            caller.request_id,
+            extra={"job": job.id, "by": caller.session, "request": caller.request_id},
         )
-        told: dict[str, Any] = {"id": job.id, "service": job.address.service}
-        told |= {"type": job.address.job_type, "payload": job.payload}
-        return told if job.result is None else {**told, "result": job.result}
+        body: dict[str, Any] = {"id": job.id, "service": job.address.service}
+        body |= {"type": job.address.job_type, "payload": job.payload}
+        return body if job.result is None else {**body, "result": job.result}
 
-    async def _job(self, asked: inputs.JobInput) -> Job:
-        job = fold((await self._histories.history_slice(await self._address(asked))).entries)
+    async def _job(self, request: inputs.JobInput) -> Job:
+        job = fold((await self._histories.history_slice(await self._address(request))).entries)
         if job is None:
-            raise NotFound(asked.id)
+            raise NotFound(request.id)
         return job
 
     @property
     def _histories(self) -> Histories:
         return Histories(self.connection, deletes_consumers=True)
 
-    async def _address(self, asked: inputs.JobInput) -> JobAddress:
-        return await address_of(self.readers, self.progress, asked)
+    async def _address(self, request: inputs.JobInput) -> JobAddress:
+        return await address_of(self.readers, self.progress, request)
 
     async def _facts(self, job: Job) -> Facts:
         service, job_type = job.address.service, job.address.job_type
@@ -137,7 +137,7 @@ class InsightMethods:
             running=runs,
             queue=queue,
             key=key.state if key else None,
-            expired=key.over if key else frozenset(),
+            expired=key.expired if key else frozenset(),
             has_work=None if job.is_over else work is not None,
             was_delivered=work is not None and queue is not None and work <= queue.delivered,
             known_version=_known_version(job.address, queue),
@@ -148,12 +148,12 @@ class InsightMethods:
             return None
         try:
             key = await self.keys.key_of(job.address, job.run.concurrency)
-            return None if key is None else await self.keys.look(key)
+            return None if key is None else await self.keys.read_leases(key)
         except (KeyStateMalformed, KeyBucketNotPermitted):
             return None
 
     async def _work_of(self, job: Job) -> int | None:
-        """The sequence of the message that stands for it; of one that is over none is needed."""
+        """Return the sequence of the job's work message; None if it has none or has ended."""
         if job.is_over:
             return None
         return await WorkMessages(self.connection).sequence_of(job.address)

@@ -1,4 +1,4 @@
-"""Requests about jobs: ask a reader or carry out an action, and shape the answer."""
+"""The RPCs that list, show and change jobs."""
 
 from __future__ import annotations
 
@@ -7,33 +7,44 @@ from typing import TYPE_CHECKING, Any, Final
 
 import orjson
 
-from jobs_admin.actions import job_actions
 from jobs_admin.actions.job_actions import ActionRequest, Done, NotLegal
 from jobs_admin.api import inputs
 from jobs_admin.api.error_envelope import Invalid, NotFound
 from jobs_admin.api.errors import Issue
+from jobs_admin.api.views.operations import OperationVerb
+from jobs_admin.operations.verbs import CHANGES
 from jobs_admin.reads import jobs as reads
 from jobs_admin.reads.dead_groups import dead_groups
-from jobs_admin.reads.read_your_writes import caught_up, showing_what_was_done
+from jobs_admin.reads.read_your_writes import mention_recorded_event, wait_for_position
 from jobs_admin.rpc.job_lookup import address_of, find
-from jobs_admin.rpc.pages import job_page_json, page_json, without_the_large
+from jobs_admin.rpc.pages import job_page_json, page_json, without_large_fields
 from jobs_admin.rpc.router import Method
-from trellis_jobs.model.events import EventKind
 from trellis_jobs.model.states import JobState
 from trellis_jobs.wire.fields import add_present, dumps
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
-    from jobs_admin.actions.job_actions import Actions, Plan
+    from jobs_admin.actions.job_actions import Actions
+    from jobs_admin.operations.verbs import Change
     from jobs_admin.reads.dead_groups import DeadGroup
     from jobs_admin.reads.jobs import StoredJob
     from jobs_admin.reads.read_your_writes import LogProgress
     from jobs_admin.reads.readers import Readers
-    from jobs_admin.rpc.router import Asker
+    from jobs_admin.rpc.router import Caller
 
-_DEAD: Final = frozenset({JobState.DEAD})
-_AROUND_THE_JOB: Final = 1024
+_ENDED_HOW: Final = {
+    JobState.COMPLETED: "completed",
+    JobState.FAILED: "failed",
+    JobState.DEAD: "died",
+    JobState.CANCELLED: "was cancelled",
+    JobState.EXPIRED: "expired",
+    JobState.SKIPPED: "was skipped",
+    JobState.STALE: "lost its key",
+    JobState.DISMISSED: "was dismissed",
+}
+# Room for the other fields of a reply with one job, in bytes.
+_ENVELOPE_BYTES: Final = 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +52,7 @@ class JobMethods:
     readers: Readers
     progress: LogProgress
     actions: Actions
-    largest_answer: Callable[[], int]
+    max_reply_bytes: Callable[[], int]
 
     def table(self) -> Mapping[str, Method]:
         return {
@@ -55,92 +66,88 @@ class JobMethods:
             "Jobs.DismissDLQ": Method(inputs.ActionInput, self.dismiss),
         }
 
-    async def list_jobs(self, asked: inputs.ListInput, _: Asker) -> bytes:
-        return await self._page(asked, asked.state)
+    async def list_jobs(self, request: inputs.ListInput, _: Caller) -> bytes:
+        return await self._page(request, request.state)
 
-    async def list_dead(self, asked: inputs.DeadInput, _: Asker) -> bytes:
-        return await self._page(asked, [JobState.DEAD])
+    async def list_dead(self, request: inputs.DeadInput, _: Caller) -> bytes:
+        return await self._page(request, [JobState.DEAD])
 
-    async def group_dead(self, asked: inputs.FilterInput, _: Asker) -> bytes:
-        await caught_up(self.progress, asked.min_seq)
+    async def group_dead(self, request: inputs.FilterInput, _: Caller) -> bytes:
+        await wait_for_position(self.progress, request.min_seq)
         found = await dead_groups(
-            self.readers, asked.wanted([JobState.DEAD]), offset=asked.offset, limit=asked.limit
+            self.readers,
+            request.to_filter([JobState.DEAD]),
+            offset=request.offset,
+            limit=request.limit,
         )
         return page_json(
             [dumps(_group_json(group)) for group in found.groups],
             count=found.count,
-            offset=asked.offset,
-            limit=asked.limit,
-            room=self.largest_answer(),
+            offset=request.offset,
+            limit=request.limit,
+            room=self.max_reply_bytes(),
             jobs=found.jobs,
         )
 
-    async def get_job(self, asked: inputs.JobInput, _: Asker) -> dict[str, Any]:
-        return {"job": await self._shown(await find(self.readers, self.progress, asked))}
+    async def get_job(self, request: inputs.JobInput, _: Caller) -> dict[str, Any]:
+        return {"job": await self._shown(await find(self.readers, self.progress, request))}
 
-    async def cancel(self, asked: inputs.ActionInput, asker: Asker) -> dict[str, Any]:
-        return await self._act(
-            job_actions.cancel, asked, asker, job_actions.legal_from(EventKind.CANCELLED)
-        )
+    async def cancel(self, request: inputs.ActionInput, caller: Caller) -> dict[str, Any]:
+        return await self._act(OperationVerb.CANCEL, request, caller)
 
-    async def retry(self, asked: inputs.ActionInput, asker: Asker) -> dict[str, Any]:
-        return await self._act(
-            job_actions.retry, asked, asker, job_actions.legal_from(EventKind.RETRIED)
-        )
+    async def retry(self, request: inputs.ActionInput, caller: Caller) -> dict[str, Any]:
+        return await self._act(OperationVerb.RETRY, request, caller)
 
-    async def replay(self, asked: inputs.ActionInput, asker: Asker) -> dict[str, Any]:
-        return await self._act(job_actions.retry, asked, asker, _DEAD)
+    async def replay(self, request: inputs.ActionInput, caller: Caller) -> dict[str, Any]:
+        return await self._act(OperationVerb.REPLAY, request, caller)
 
-    async def dismiss(self, asked: inputs.ActionInput, asker: Asker) -> dict[str, Any]:
-        return await self._act(
-            job_actions.dismiss, asked, asker, job_actions.legal_from(EventKind.DISMISSED)
-        )
+    async def dismiss(self, request: inputs.ActionInput, caller: Caller) -> dict[str, Any]:
+        return await self._act(OperationVerb.DISMISS, request, caller)
 
-    async def _page(self, asked: inputs.DeadInput, states: list[JobState] | None) -> bytes:
-        await caught_up(self.progress, asked.min_seq)
-        room = self.largest_answer()
+    async def _page(self, request: inputs.DeadInput, states: list[JobState] | None) -> bytes:
+        await wait_for_position(self.progress, request.min_seq)
+        room = self.max_reply_bytes()
         page = await reads.page(
             self.readers,
-            asked.wanted(states),
-            offset=asked.offset,
-            limit=asked.limit,
-            before=asked.place,
+            request.to_filter(states),
+            offset=request.offset,
+            limit=request.limit,
+            before=request.place,
             room=room,
         )
-        return job_page_json(page, before=asked.place, room=room)
+        return job_page_json(page, before=request.place, room=room)
 
     async def _act(
-        self,
-        plan: Plan,
-        asked: inputs.ActionInput,
-        asker: Asker,
-        legal_from: frozenset[JobState],
+        self, verb: OperationVerb, request: inputs.ActionInput, caller: Caller
     ) -> dict[str, Any]:
-        """Answers once the projection has the event (design D17), with the job as it is then."""
-        address = await address_of(self.readers, self.progress, asked)
-        by = asked.by or asker.session or "operator"
-        order = ActionRequest(by=by, reason=asked.reason, request=asker.request_id)
-        outcome = await self.actions.carry_out(plan, address, order, legal_from=legal_from)
+        """Reply with the changed job once the projection has the event (design D17)."""
+        address = await address_of(self.readers, self.progress, request)
+        by = request.by or caller.session or "operator"
+        action = ActionRequest(by=by, reason=request.reason, request=caller.request_id)
+        change = CHANGES[verb]
+        outcome = await self.actions.carry_out(
+            change.plan, address, action, legal_from=change.legal_from
+        )
         match outcome:
             case Done(head):
-                with showing_what_was_done(head.sequence):
-                    await caught_up(self.progress, head.sequence)
-                    found = await find(self.readers, self.progress, asked)
+                with mention_recorded_event(head.sequence):
+                    await wait_for_position(self.progress, head.sequence)
+                    found = await find(self.readers, self.progress, request)
                     return {"job": await self._shown(found), "seq": head.sequence}
             case NotLegal():
-                raise _wrong_state(outcome)
+                raise _wrong_state(outcome, change)
             case _:
-                raise NotFound(asked.id)
+                raise NotFound(request.id)
 
     async def _shown(self, found: StoredJob) -> dict[str, Any]:
-        """With its log lines; of a job too large for one answer, without what makes it so."""
+        """Return the job with its log lines; omit large fields if it does not fit in a reply."""
         logs = await reads.lines(self.readers, found.number)
         numbers = {"firstSeq": found.number, "lastSeq": found.last_sequence}
         shown = {**found.document, "logs": logs, **numbers}
         data = dumps(shown)
-        if len(data) + _AROUND_THE_JOB <= self.largest_answer():
+        if len(data) + _ENVELOPE_BYTES <= self.max_reply_bytes():
             return shown
-        slim: dict[str, Any] = orjson.loads(without_the_large(data))
+        slim: dict[str, Any] = orjson.loads(without_large_fields(data))
         return slim
 
 
@@ -157,14 +164,21 @@ def _group_json(group: DeadGroup) -> dict[str, Any]:
     return body
 
 
-def _wrong_state(refused: NotLegal) -> Invalid:
-    """Says also what won, where the job was in a legal state a moment ago."""
-    job, expected = refused.job, " or ".join(refused.legal_from)
-    since = job.updated_at.isoformat(timespec="milliseconds").replace("+00:00", "Z")
-    who = f" by {job.run.ended_by}" if job.run.ended_by else ""
-    message = f"job {job.id} is {job.state} since {since}{who}; this needs it to be {expected}"
+def _either(states: Sequence[str]) -> str:
+    *others, last = states
+    return f"{', '.join(others)} or {last}" if others else last
+
+
+def _wrong_state(refused: NotLegal, change: Change) -> Invalid:
+    """Say which states are legal, and whether another change won a race."""
+    job, legal = refused.job, _either(refused.legal_from)
+    at = job.updated_at.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    by = f" by {job.run.ended_by}" if job.run.ended_by else ""
+    how = _ENDED_HOW.get(job.state)
+    became = f"{how}{by} at {at}" if how else f"has been {job.state} since {at}"
+    message = f"job {job.id} {became}; only {legal} jobs can be {change.participle}"
     if refused.raced:
-        message = f"somebody was faster: {message}"
+        message = f"another change came first: {message}"
     fields: dict[str, Any] = {"since": job.updated_at, "raced": refused.raced}
     add_present(fields, by=job.run.ended_by)
     return Invalid(

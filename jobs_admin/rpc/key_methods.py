@@ -1,4 +1,4 @@
-"""Requests about keys: who holds one and who waits for it, as the bucket says right now."""
+"""The RPCs about keys, from the current state of the bucket."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from jobs_admin.api import inputs
 from jobs_admin.api.error_envelope import Invalid, NotFound
 from jobs_admin.api.errors import Issue
 from jobs_admin.reads import keys as reads
-from jobs_admin.reads.read_your_writes import caught_up, showing_what_was_done
+from jobs_admin.reads.read_your_writes import mention_recorded_event, wait_for_position
 from jobs_admin.rpc.pages import page_json
 from jobs_admin.rpc.router import Method
 from trellis_jobs.errors import NotPermitted
@@ -31,11 +31,11 @@ if TYPE_CHECKING:
     from jobs_admin.reads.keys import BusyKey
     from jobs_admin.reads.read_your_writes import ProjectionProgress
     from jobs_admin.reads.readers import Readers
-    from jobs_admin.rpc.router import Asker
+    from jobs_admin.rpc.router import Caller
     from trellis_jobs.jetstream.client.server_clock import ServerClock
 
-# One answer holds them; how many there are in all is told besides.
-_MOST_QUEUED: Final = 1_000
+# More would not fit into one reply; `queuedDepth` is the number of all.
+_MAX_QUEUED_SHOWN: Final = 1_000
 _MILLISECOND: Final = timedelta(milliseconds=1)
 
 
@@ -46,7 +46,7 @@ class KeyMethods:
     keys: JobKeys
     names: KeyNames
     clock: ServerClock
-    largest_answer: Callable[[], int]
+    max_reply_bytes: Callable[[], int]
 
     def table(self) -> Mapping[str, Method]:
         return {
@@ -55,71 +55,72 @@ class KeyMethods:
             "Jobs.ReleaseKey": Method(inputs.ReleaseInput, self.release),
         }
 
-    async def get_key(self, asked: inputs.KeyInput, _: Asker) -> dict[str, Any]:
-        await caught_up(self.progress, asked.min_seq)
-        return await self._shown(await self._find(asked))
+    async def get_key(self, request: inputs.KeyInput, _: Caller) -> dict[str, Any]:
+        await wait_for_position(self.progress, request.min_seq)
+        return await self._shown(await self._find(request))
 
-    async def list_keys(self, asked: inputs.QueuePageInput, _: Asker) -> bytes:
-        await caught_up(self.progress, asked.min_seq)
+    async def list_keys(self, request: inputs.QueuePageInput, _: Caller) -> bytes:
+        await wait_for_position(self.progress, request.min_seq)
         found = await reads.busy(
             self.readers,
-            service=asked.service,
-            job_type=asked.type,
-            offset=asked.offset,
-            limit=asked.limit,
+            service=request.service,
+            job_type=request.type,
+            offset=request.offset,
+            limit=request.limit,
         )
         return page_json(
             [_busy_json(key) for key in found.keys],
             count=found.count,
-            offset=asked.offset,
-            limit=asked.limit,
-            room=self.largest_answer(),
+            offset=request.offset,
+            limit=request.limit,
+            room=self.max_reply_bytes(),
         )
 
-    async def release(self, asked: inputs.ReleaseInput, asker: Asker) -> dict[str, Any]:
-        """Answers once the projection has what was recorded (design D17)."""
-        state = await self._find(asked)
-        by = asked.by or asker.session or "operator"
-        because = f"released by {by}" + (f": {asked.reason}" if asked.reason else "")
-        match await self.keys.release(state.address, asked.job_id, because):
+    async def release(self, request: inputs.ReleaseInput, caller: Caller) -> dict[str, Any]:
+        """Reply once the projection has the recorded event (design D17)."""
+        state = await self._find(request)
+        by = request.by or caller.session or "operator"
+        because = f"released by {by}" + (f": {request.reason}" if request.reason else "")
+        match await self.keys.release(state.address, request.job_id, because):
             case Released(head):
                 sequence = head.sequence if head else 0
-                with showing_what_was_done(sequence):
-                    await caught_up(self.progress, sequence)
-                    return {**await self._shown(await self._find(asked)), "seq": sequence}
+                with mention_recorded_event(sequence):
+                    await wait_for_position(self.progress, sequence)
+                    return {**await self._shown(await self._find(request)), "seq": sequence}
             case StillRenewed(slot, left):
-                raise _still_renewed(asked, slot, left)
+                raise _still_renewed(request, slot, left)
             case NoSlot():
-                raise _no_slot(asked, state)
+                raise _no_slot(request, state)
 
-    async def _find(self, asked: inputs.KeyInput) -> KeyState:
-        """By the key as people see it; or by its hash, where several keys look the same.
+    async def _find(self, request: inputs.KeyInput) -> KeyState:
+        """Find a key by its text, or by its hash when several keys have the same text.
 
-        Of a key whose jobs have left the log, only the bucket knows the name.
+        When retention has removed the jobs of a key, only the bucket knows its text.
         """
-        named = await self.keys.buckets.of(asked.service, asked.type)
+        named = await self.keys.buckets.of(request.service, request.type)
         bucket = named or KEYS_BUCKET
-        found = await reads.hashes(self.readers, asked.service, asked.type, asked.key)
-        if not found and not is_key_hash(asked.key):
-            found = await self._hashes_in(bucket, asked)
+        found = await reads.hashes(self.readers, request.service, request.type, request.key)
+        if not found and not is_key_hash(request.key):
+            found = await self._hashes_in(bucket, request)
         if len(found) > 1:
             problem = (
-                f"{len(found)} keys of {asked.service}/{asked.type} read {asked.key!r}: "
-                f"say which by its hash: {', '.join(found)}"
+                f"{len(found)} keys of {request.service}/{request.type} have the text "
+                f"{request.key!r}: use one of their hashes: {', '.join(found)}"
             )
             raise Invalid(problem, [Issue("/key", problem)], hashes=found)
-        if not found and is_key_hash(asked.key):
-            found = [asked.key]
+        if not found and is_key_hash(request.key):
+            found = [request.key]
         state = None
         if found and is_key_hash(found[0]):
-            state = await self.keys.read(KeyAddress(asked.service, asked.type, found[0], bucket))
+            address = KeyAddress(request.service, request.type, found[0], bucket)
+            state = await self.keys.read(address)
         if state is None:
-            raise _no_key(asked, named)
+            raise _no_key(request, named)
         return state
 
-    async def _hashes_in(self, bucket: str, asked: inputs.KeyInput) -> list[str]:
+    async def _hashes_in(self, bucket: str, request: inputs.KeyInput) -> list[str]:
         try:
-            return await self.names.hashes(asked.service, asked.type, asked.key, bucket)
+            return await self.names.hashes(request.service, request.type, request.key, bucket)
         except NotPermitted as refused:
             raise KeyBucketNotPermitted(bucket, refused) from refused
 
@@ -133,7 +134,7 @@ class KeyMethods:
             "active": [_slot_json(slot, now) for slot in state.active],
             "queued": [
                 {"jobId": each.job_id, "createdAt": each.created_at}
-                for each in state.queued[:_MOST_QUEUED]
+                for each in state.queued[:_MAX_QUEUED_SHOWN]
             ],
             "queuedDepth": len(state.queued),
             "staleTakeoverCount": state.stale_takeovers,
@@ -170,28 +171,28 @@ def _slot_json(slot: Slot, now: datetime) -> dict[str, Any]:
     }
 
 
-def _no_key(asked: inputs.KeyInput, bucket: str | None) -> NotFound:
-    """`bucket` is None when nothing says in which one the queue keeps its keys."""
+def _no_key(request: inputs.KeyInput, bucket: str | None) -> NotFound:
+    """`bucket` is None when nothing names the bucket of the queue."""
     if bucket is not None:
-        why = f"nothing of it is in bucket {bucket}, in which the queue keeps its keys"
+        why = f"the queue keeps its keys in bucket {bucket}, which has no such key"
     else:
         why = (
-            f"nothing of it is in bucket {KEYS_BUCKET}; the queue may keep its keys in another "
-            "one, which its consumer would name: start a worker of the queue"
+            f"bucket {KEYS_BUCKET} has no such key; the queue may keep its keys in another one, "
+            "which its consumer names: start a worker of the queue"
         )
-    return NotFound(f"{asked.service}/{asked.type}/{asked.key}", resource="Key", why=why)
+    return NotFound(f"{request.service}/{request.type}/{request.key}", resource="Key", why=why)
 
 
-def _still_renewed(asked: inputs.ReleaseInput, slot: Slot, left: timedelta) -> Invalid:
+def _still_renewed(request: inputs.ReleaseInput, slot: Slot, left: timedelta) -> Invalid:
     problem = (
-        f"job {asked.job_id} runs on worker {slot.instance}, whose lease lasts "
-        f"{format_duration(left)} more unless it is renewed: only a slot that is renewed no more "
-        "can be released; to stop the job, cancel it"
+        f"job {request.job_id} runs on worker {slot.instance}, whose lease expires in "
+        f"{format_duration(left)} unless it is renewed: only a slot with an expired lease can be "
+        "released; to stop the job, cancel it"
     )
     return Invalid(problem, [Issue("/jobId", problem)], leaseExpiresAt=slot.expires_at)
 
 
-def _no_slot(asked: inputs.ReleaseInput, state: KeyState) -> Invalid:
-    holders = ", ".join(slot.job_id for slot in state.active) or "nobody"
-    problem = f"job {asked.job_id} does not hold key {state.display!r}; held by {holders}"
+def _no_slot(request: inputs.ReleaseInput, state: KeyState) -> Invalid:
+    holders = ", ".join(slot.job_id for slot in state.active) or "no job"
+    problem = f"job {request.job_id} does not hold key {state.display!r}; it is held by {holders}"
     return Invalid(problem, [Issue("/jobId", problem)])

@@ -1,4 +1,4 @@
-"""Requests about changes of many jobs: start, look at, stop."""
+"""The RPCs that start, show and stop bulk operations."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from jobs_admin.api.views.operations import (
     PreviewView,
 )
 from jobs_admin.operations import operation as moves
-from jobs_admin.operations.operation import Request
-from jobs_admin.operations.run import wanted
+from jobs_admin.operations.operation import OperationRequest
+from jobs_admin.operations.run import job_filter
 from jobs_admin.operations.verbs import CHANGES
-from jobs_admin.reads.read_your_writes import caught_up
-from jobs_admin.reads.targets import matched
+from jobs_admin.reads.read_your_writes import wait_for_position
+from jobs_admin.reads.targets import count_matches
 from jobs_admin.rpc.pages import page_json
 from jobs_admin.rpc.router import Method
 from trellis_jobs.model.states import JobState
@@ -36,15 +36,15 @@ if TYPE_CHECKING:
     from jobs_admin.operations.runner import Runner
     from jobs_admin.reads.read_your_writes import LogProgress
     from jobs_admin.reads.readers import Readers
-    from jobs_admin.reads.targets import Matched
-    from jobs_admin.rpc.router import Asker
+    from jobs_admin.reads.targets import MatchCount
+    from jobs_admin.rpc.router import Caller
 
 log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OperationMethods:
-    """`runner` takes no notice in a daemon that only answers: then another daemon does the work."""
+    """In a daemon that only answers RPCs `runner` is idle, and another daemon does the work."""
 
     readers: Readers
     progress: LogProgress
@@ -52,7 +52,7 @@ class OperationMethods:
     runner: Runner
     new_id: Callable[[], str]
     now: Callable[[], datetime]
-    largest_answer: Callable[[], int]
+    max_reply_bytes: Callable[[], int]
 
     def table(self) -> Mapping[str, Method]:
         return {
@@ -62,24 +62,24 @@ class OperationMethods:
             "Jobs.StopOperation": Method(inputs.StopInput, self.stop_operation),
         }
 
-    async def operate(self, asked: inputs.OperateInput, asker: Asker) -> dict[str, Any]:
-        await caught_up(self.progress, asked.min_seq)
-        _check_states(asked)
-        # Before the count: every job that is counted was in its state by then.
+    async def operate(self, request: inputs.OperateInput, caller: Caller) -> dict[str, Any]:
+        await wait_for_position(self.progress, request.min_seq)
+        _check_states(request)
+        # Taken before the count, so that every counted job was in its state at this position.
         bound = self.progress.position
-        which = OperationFilter(**{name: getattr(asked, name) for name in _FILTERS})
-        preview = await self._preview(asked, which)
-        if asked.dry_run:
+        which = OperationFilter(**{name: getattr(request, name) for name in _FILTERS})
+        preview = await self._preview(request, which)
+        if request.dry_run:
             return _json(Operated(preview=preview))
-        request = Request(
-            verb=asked.verb,
+        planned = OperationRequest(
+            verb=request.verb,
             filter=which,
-            by=asked.by or asker.session or "operator",
-            reason=asked.reason,
-            rate=asked.rate,
+            by=request.by or caller.session or "operator",
+            reason=request.reason,
+            rate=request.rate,
             total=preview.count,
         )
-        started = moves.start(self.new_id(), request, bound, self.now())
+        started = moves.start(self.new_id(), planned, bound, self.now())
         stored = await self.records.create(started)
         log.info(
             "operation %s started: %s %d jobs, by %s",
@@ -89,37 +89,37 @@ class OperationMethods:
             started.by,
             extra={"operation": started.id, "reason": started.reason},
         )
-        self.runner.look_now()
+        self.runner.wake()
         return _json(Operated(preview=preview, operation=_shown(stored.operation)))
 
-    async def get_operation(self, asked: inputs.OperationInput, _: Asker) -> dict[str, Any]:
-        return _one((await self._find(asked.id)).operation)
+    async def get_operation(self, request: inputs.OperationInput, _: Caller) -> dict[str, Any]:
+        return _one((await self._find(request.id)).operation)
 
-    async def list_operations(self, asked: inputs.PageInput, _: Asker) -> bytes:
+    async def list_operations(self, request: inputs.PageInput, _: Caller) -> bytes:
         found = await self.records.all()
         entries = [
             _shown(stored.operation).model_dump_json(by_alias=True, exclude_none=True).encode()
-            for stored in found[asked.offset : asked.offset + asked.limit]
+            for stored in found[request.offset : request.offset + request.limit]
         ]
         return page_json(
             entries,
             count=len(found),
-            offset=asked.offset,
-            limit=asked.limit,
-            room=self.largest_answer(),
+            offset=request.offset,
+            limit=request.limit,
+            room=self.max_reply_bytes(),
         )
 
-    async def stop_operation(self, asked: inputs.StopInput, asker: Asker) -> dict[str, Any]:
-        by = asked.by or asker.session or "operator"
-        stored = await self._find(asked.id)
+    async def stop_operation(self, request: inputs.StopInput, caller: Caller) -> dict[str, Any]:
+        by = request.by or caller.session or "operator"
+        stored = await self._find(request.id)
         stopped = await self.records.change(
             stored, lambda operation: moves.stop(operation, by, self.now())
         )
         if stopped is None:
-            state = (await self._find(asked.id)).operation.state
-            problem = f"operation {asked.id} is {state.value}: there is nothing to stop"
+            state = (await self._find(request.id)).operation.state
+            problem = f"operation {request.id} is already {state.value}"
             raise Invalid(problem, [Issue("/id", problem)], actual=state.value)
-        log.info("operation %s is asked to stop, by %s", asked.id, by)
+        log.info("%s stops operation %s", by, request.id)
         return _one(stopped.operation)
 
     async def _find(self, operation_id: str) -> Stored:
@@ -128,41 +128,43 @@ class OperationMethods:
             raise NotFound(operation_id, resource="Operation")
         return stored
 
-    async def _preview(self, asked: inputs.OperateInput, which: OperationFilter) -> PreviewView:
-        legal = CHANGES[asked.verb].legal_from
-        meant = await self._matched(wanted(asked.verb, which))
-        others = [] if asked.state else [state for state in JobState if state not in legal]
+    async def _preview(self, request: inputs.OperateInput, which: OperationFilter) -> PreviewView:
+        legal = CHANGES[request.verb].legal_from
+        meant = await self._matched(job_filter(request.verb, which))
+        others = [] if request.state else [state for state in JobState if state not in legal]
         return PreviewView(
             count=sum(each.jobs for each in meant),
             jobs=tuple(meant),
-            refused=tuple(await self._matched(asked.wanted(others))),
+            refused=tuple(await self._matched(request.to_filter(others))),
         )
 
     async def _matched(self, jobs: JobFilter) -> list[MatchedJobs]:
-        return [_matched_jobs(each) for each in await matched(self.readers, jobs)]
+        return [_matched_jobs(each) for each in await count_matches(self.readers, jobs)]
 
 
 _FILTERS = tuple(OperationFilter.model_fields)
 
 
-def _check_states(asked: inputs.OperateInput) -> None:
-    """A job in another state would only be refused."""
-    legal = CHANGES[asked.verb].states
-    for state in asked.state or ():
+def _check_states(request: inputs.OperateInput) -> None:
+    """Reject states in which every job would be refused."""
+    legal = CHANGES[request.verb].states
+    for state in request.state or ():
         if state not in legal:
             allowed = " or ".join(legal)
-            problem = f"{asked.verb.value} is possible for jobs that are {allowed}, not {state}"
+            problem = (
+                f"only {allowed} jobs can be {CHANGES[request.verb].participle}, not {state} ones"
+            )
             raise Invalid(problem, [Issue("/state", problem)])
 
 
-def _matched_jobs(each: Matched) -> MatchedJobs:
+def _matched_jobs(each: MatchCount) -> MatchedJobs:
     return MatchedJobs(
         service=each.service, type=each.type, state=JobState(each.state), jobs=each.jobs
     )
 
 
 def _shown(operation: Operation) -> OperationView:
-    """Without what only daemons need."""
+    """Leave out the fields that only daemons use."""
     return OperationView.model_validate(operation.model_dump())
 
 

@@ -1,4 +1,4 @@
-"""Live pages: `{entries, count, offset, limit, nextOffset?}`, of jobs also `nextBefore?`."""
+"""Pages as JSON: `{entries, count, offset, limit, nextOffset?}`, for jobs also `nextBefore?`."""
 
 from __future__ import annotations
 
@@ -14,18 +14,19 @@ if TYPE_CHECKING:
     from jobs_admin.api.views.jobs import JobPlace
     from jobs_admin.reads.jobs import FoundJobs
 
-_AROUND_THE_ENTRIES: Final = 1024
-# Whatever may be large in a job or an event; the rest of it is small.
+# Room for the other fields of a page, in bytes.
+_ENVELOPE_BYTES: Final = 1024
+# The fields of a job or an event that may be large.
 _LARGE: Final = ("payload", "result", "earlierRuns", "errors", "logs", "event")
 
 
 def page_json(
     entries: Sequence[bytes], *, count: int, offset: int, limit: int, room: int, **more: Any
 ) -> bytes:
-    """As many of the entries, which are JSON already, as one answer can take; at least one.
+    """Build a page of at least one entry and as many as fit; the entries are already JSON.
 
-    A page may so be shorter than `limit`: whoever pages goes on at `nextOffset`. What is told
-    besides is small.
+    The page may be shorter than `limit`; then the caller continues at `nextOffset`. `more` are
+    additional small fields.
     """
     fitting = _fitting(entries, room)
     body = {**_body(fitting, count, offset, limit), **more}
@@ -35,17 +36,17 @@ def page_json(
 
 
 def job_page_json(page: FoundJobs, *, before: JobPlace | None, room: int) -> bytes:
-    """The same, of jobs: `nextBefore` is the place of the last one told, if others follow.
+    """Build a page of jobs. `nextBefore` is the place of the last job, if there are more.
 
-    What began before a place has no offset in the whole list, and is told none.
+    A page that began at a place has no offset in the whole list, so it gets no `nextOffset`.
     """
     fitting = _fitting(page.documents, room)
     body = _body(fitting, page.count, page.offset, page.limit)
-    told = len(fitting)
-    if fitting and before is None and page.offset + told < page.count:
-        body["nextOffset"] = page.offset + told
-    if fitting and not (page.is_last and told == len(page.documents)):
-        last = page.places[told - 1]
+    shown = len(fitting)
+    if fitting and before is None and page.offset + shown < page.count:
+        body["nextOffset"] = page.offset + shown
+    if fitting and not (page.is_last and shown == len(page.documents)):
+        last = page.places[shown - 1]
         body["nextBefore"] = {"createdAt": last.created_at, "firstSeq": last.first_seq}
     return dumps(body)
 
@@ -57,18 +58,18 @@ def _body(fitting: list[bytes], count: int, offset: int, limit: int) -> dict[str
 
 def _fitting(entries: Sequence[bytes], room: int) -> list[bytes]:
     fitting: list[bytes] = []
-    size = _AROUND_THE_ENTRIES
+    size = _ENVELOPE_BYTES
     for entry in entries:
         size += len(entry) + 1
         if fitting and size > room:
             break
-        fitting.append(entry if size <= room else without_the_large(entry))
+        fitting.append(entry if size <= room else without_large_fields(entry))
     return fitting
 
 
 def services_json(entries: Sequence[dict[str, Any]], *, room: int) -> list[bytes]:
-    """Each with as many of its workers as one answer can take, and how many these leave out."""
-    return [_service_json(entry, room - _AROUND_THE_ENTRIES) for entry in entries]
+    """Build each service with as many of its workers as fit, and the number of the others."""
+    return [_service_json(entry, room - _ENVELOPE_BYTES) for entry in entries]
 
 
 def _service_json(entry: dict[str, Any], room: int) -> bytes:
@@ -91,8 +92,8 @@ def _dumps(value: Any) -> bytes:
     return orjson.dumps(value, option=orjson.OPT_UTC_Z)
 
 
-def without_the_large(entry: bytes) -> bytes:
-    """What cannot be sent is named in `omitted`: the log has it."""
+def without_large_fields(entry: bytes) -> bytes:
+    """Remove the large fields and name them in `omitted`; they are in the log."""
     body = orjson.loads(entry)
     omitted = [name for name in _LARGE if body.pop(name, None) is not None]
     return orjson.dumps({**body, "omitted": omitted})

@@ -1,6 +1,6 @@
-"""From a request to its answer: find the method, check the input, shape what comes out.
+"""Routes a request to its method: validates the input and encodes the reply.
 
-The router decides nothing about jobs. Whatever a stranger sends, it answers, and lives.
+The router knows nothing about jobs. No request can crash it: every one gets a reply.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-_LARGEST_REQUEST: Final = 64 * 1024
-_LONGEST_HEADER: Final = 128
-_LONGEST_SAID: Final = 1_000
+_MAX_REQUEST_BYTES: Final = 64 * 1024
+_MAX_HEADER: Final = 128
+_MAX_LOGGED_MESSAGE: Final = 1_000
 
 
 @dataclass(frozen=True, slots=True)
-class Asker:
-    """What a request says about who sent it; one that says no id of its own is given one."""
+class Caller:
+    """The sender of a request, from its headers. A request without an id is given one."""
 
     request_id: str
     session: str | None
@@ -44,105 +44,104 @@ class Asker:
 
 @dataclass(frozen=True, slots=True)
 class Method:
-    """`answer` gets the checked input and returns JSON: an object, or its bytes."""
+    """`answer` gets the validated input and returns JSON: an object, or its bytes."""
 
     input: type[BaseModel]
-    answer: Callable[[Any, Asker], Awaitable[dict[str, Any] | bytes]]
+    answer: Callable[[Any, Caller], Awaitable[dict[str, Any] | bytes]]
 
 
 class Router:
-    """`largest` is what one answer may have, in bytes."""
+    """`max_reply_bytes` is the maximum size of a reply."""
 
     def __init__(
         self,
         methods: Mapping[str, Method],
         new_id: Callable[[], str],
-        largest: Callable[[], int],
+        max_reply_bytes: Callable[[], int],
     ) -> None:
         self._methods = methods
         self._new_id = new_id
-        self._largest = largest
+        self._max_reply_bytes = max_reply_bytes
         self._telemetry = RequestTelemetry()
 
     async def answer(self, request: Request) -> Reply:
         name = subjects.rpc_method(request.subject)
-        # A name that nobody serves is not an attribute: whoever asks could make up any number.
+        # Unknown names share one attribute value: callers could invent any number of them.
         known = name if name in self._methods else "unknown"
-        begun = time.perf_counter()
+        began = time.perf_counter()
         with self._telemetry.answering(known):
             reply = await self._reply(name, request)
             refusal = reply.headers.get("status") if reply.headers else None
-            self._telemetry.record_answer(known, time.perf_counter() - begun, refusal)
+            self._telemetry.record_answer(known, time.perf_counter() - began, refusal)
         return reply
 
     async def _reply(self, name: str, request: Request) -> Reply:
         if PERMISSION_CHECK in request.headers and name in self._methods:
             return Reply(b"{}")
-        asker = self._asker(request.headers)
+        caller = self._caller(request.headers)
         try:
-            said = await self._answer(name, request.data, asker)
+            reply = await self._answer(name, request.data, caller)
         except Fault as fault:
-            return self._refusal(name, fault, asker)
+            return self._refusal(name, fault, caller)
         except InvalidToken as error:
-            return self._refusal(name, Invalid(str(error), [Issue("/", str(error))]), asker)
+            return self._refusal(name, Invalid(str(error), [Issue("/", str(error))]), caller)
         except StreamFull as error:
-            return self._refusal(name, Full(error), asker, logging.WARNING)
+            return self._refusal(name, Full(error), caller, logging.WARNING)
         except ProjectionRebuilding as error:
-            return self._refusal(name, Fault(str(error)), asker)
+            return self._refusal(name, Fault(str(error)), caller)
         except (JobsError, ConnectionLost, NoResponders) as error:
-            return self._refusal(name, Fault(str(error)), asker, logging.WARNING)
+            return self._refusal(name, Fault(str(error)), caller, logging.WARNING)
         except Exception:
-            ours = Fault("an unexpected error; the server's log has it")
-            return self._refusal(name, ours, asker, logging.ERROR)
-        return Reply(said)
+            internal = Fault("internal error; the log of the admin runtime has the details")
+            return self._refusal(name, internal, caller, logging.ERROR)
+        return Reply(reply)
 
     def refuse(self, request: Request) -> Reply:
-        """At once, because too many ask."""
+        """Refuse a request at once, because too many are waiting."""
         name = subjects.rpc_method(request.subject)
-        return self._refusal(name, Busy(), self._asker(request.headers))
+        return self._refusal(name, Busy(), self._caller(request.headers))
 
-    async def _answer(self, name: str, data: bytes, asker: Asker) -> bytes:
+    async def _answer(self, name: str, data: bytes, caller: Caller) -> bytes:
         method = self._methods.get(name)
         if method is None:
             known = ", ".join(sorted(self._methods))
-            raise Invalid(f"{NO_METHOD} {name}", [Issue("/", f"known are {known}")])
-        if len(data) > _LARGEST_REQUEST:
-            problem = f"a request has at most {_LARGEST_REQUEST} bytes, this one {len(data)}"
+            raise Invalid(f"{NO_METHOD} {name}", [Issue("/", f"the methods are {known}")])
+        if len(data) > _MAX_REQUEST_BYTES:
+            problem = f"the request has {len(data)} bytes, the limit is {_MAX_REQUEST_BYTES}"
             raise Invalid(problem, [Issue("/", problem)])
         try:
             checked = method.input.model_validate_json(data or b"{}")
         except ValidationError as error:
             raise Invalid.of(error) from None
-        said = await method.answer(checked, asker)
-        answer = said if isinstance(said, bytes) else dumps(said)
-        if len(answer) > self._largest():
-            raise Fault(
-                f"the answer has {len(answer)} bytes, the server takes at most {self._largest()}"
-            )
+        reply = await method.answer(checked, caller)
+        answer = reply if isinstance(reply, bytes) else dumps(reply)
+        limit = self._max_reply_bytes()
+        if len(answer) > limit:
+            raise Fault(f"the reply has {len(answer)} bytes, the limit of the server is {limit}")
         return answer
 
-    def _asker(self, headers: Mapping[str, str]) -> Asker:
-        """What they say goes into the log and back: it is cut to what can be an id or a name."""
-        request_id = headers.get("request-id", "")[:_LONGEST_HEADER].strip()
-        session = headers.get("session-key", "")[:_LONGEST_HEADER].strip()
-        return Asker(request_id or self._new_id(), session or None)
+    def _caller(self, headers: Mapping[str, str]) -> Caller:
+        """Cut the headers to a plausible length, as they are logged and sent back."""
+        request_id = headers.get("request-id", "")[:_MAX_HEADER].strip()
+        session = headers.get("session-key", "")[:_MAX_HEADER].strip()
+        return Caller(request_id or self._new_id(), session or None)
 
-    def _refusal(self, name: str, fault: Fault, asker: Asker, level: int = logging.INFO) -> Reply:
-        """Said here too: by its id, or that of the request, what the caller saw is found again.
+    def _refusal(self, name: str, fault: Fault, caller: Caller, level: int = logging.INFO) -> Reply:
+        """Log the refusal with its id and the request's id, so that it can be found again.
 
-        Only what is a mistake of ours has a traceback, and whoever may ask can fill no log with it.
+        Only internal errors are logged with a traceback, so that callers cannot fill the log.
         """
         error_id = self._new_id()
         log.log(
             level,
             "request %s was refused: %s",
-            name[:_LONGEST_HEADER],
-            fault.message[:_LONGEST_SAID],
+            name[:_MAX_HEADER],
+            fault.message[:_MAX_LOGGED_MESSAGE],
             extra={
-                "method": name[:_LONGEST_HEADER],
+                "method": name[:_MAX_HEADER],
                 "error_id": error_id,
-                "request_id": asker.request_id,
-                "error": fault.message[:_LONGEST_SAID],
+                "request_id": caller.request_id,
+                "error": fault.message[:_MAX_LOGGED_MESSAGE],
             },
             exc_info=level >= logging.ERROR,
         )
@@ -153,8 +152,8 @@ class Router:
             **fault.fields,
             "context": {
                 "service": SERVICE_NAME,
-                "method": name[:_LONGEST_HEADER],
-                "requestId": asker.request_id,
+                "method": name[:_MAX_HEADER],
+                "requestId": caller.request_id,
             },
         }
         return Reply(dumps(body), {"status": "error"})

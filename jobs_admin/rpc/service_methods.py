@@ -1,4 +1,4 @@
-"""Requests about all jobs at once: services with their workers, and numbers."""
+"""The RPCs about services, workers, statistics and ignored messages."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import orjson
 
 from jobs_admin.api import inputs
 from jobs_admin.reads import ignored, services
-from jobs_admin.reads.read_your_writes import caught_up
+from jobs_admin.reads.read_your_writes import wait_for_position
 from jobs_admin.reads.stats import stats
 from jobs_admin.rpc.pages import page_json, services_json
 from jobs_admin.rpc.router import Method
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from jobs_admin.reads.read_your_writes import ProjectionProgress
     from jobs_admin.reads.readers import Readers
-    from jobs_admin.rpc.router import Asker
+    from jobs_admin.rpc.router import Caller
     from trellis_jobs.jetstream.client.server_clock import ServerClock
 
 
@@ -29,7 +29,7 @@ class ServiceMethods:
     readers: Readers
     progress: ProjectionProgress
     clock: ServerClock
-    largest_answer: Callable[[], int]
+    max_reply_bytes: Callable[[], int]
 
     def table(self) -> Mapping[str, Method]:
         return {
@@ -38,41 +38,43 @@ class ServiceMethods:
             "Jobs.Stats": Method(inputs.StatsInput, self.tell_stats),
         }
 
-    async def list_services(self, asked: inputs.PageInput, _: Asker) -> bytes:
-        await caught_up(self.progress, asked.min_seq)
+    async def list_services(self, request: inputs.PageInput, _: Caller) -> bytes:
+        await wait_for_position(self.progress, request.min_seq)
         now = await self.clock.now()
-        page = await services.page(self.readers, now=now, offset=asked.offset, limit=asked.limit)
+        page = await services.page(
+            self.readers, now=now, offset=request.offset, limit=request.limit
+        )
         return page_json(
-            services_json(page.entries, room=self.largest_answer()),
+            services_json(page.entries, room=self.max_reply_bytes()),
             count=page.count,
-            offset=asked.offset,
-            limit=asked.limit,
-            room=self.largest_answer(),
+            offset=request.offset,
+            limit=request.limit,
+            room=self.max_reply_bytes(),
         )
 
-    async def list_ignored(self, asked: inputs.QueuePageInput, _: Asker) -> bytes:
-        await caught_up(self.progress, asked.min_seq)
+    async def list_ignored(self, request: inputs.QueuePageInput, _: Caller) -> bytes:
+        await wait_for_position(self.progress, request.min_seq)
         page = await ignored.page(
             self.readers,
-            service=asked.service,
-            job_type=asked.type,
-            offset=asked.offset,
-            limit=asked.limit,
+            service=request.service,
+            job_type=request.type,
+            offset=request.offset,
+            limit=request.limit,
         )
         return page_json(
             [orjson.dumps(each) for each in page.entries],
             count=page.count,
-            offset=asked.offset,
-            limit=asked.limit,
-            room=self.largest_answer(),
+            offset=request.offset,
+            limit=request.limit,
+            room=self.max_reply_bytes(),
         )
 
-    async def tell_stats(self, asked: inputs.StatsInput, _: Asker) -> dict[str, Any]:
-        await caught_up(self.progress, asked.min_seq)
+    async def tell_stats(self, request: inputs.StatsInput, _: Caller) -> dict[str, Any]:
+        await wait_for_position(self.progress, request.min_seq)
         return await stats(
             self.readers,
             now=await self.clock.now(),
-            service=asked.service,
-            job_type=asked.type,
-            window=timedelta(minutes=asked.window_minutes),
+            service=request.service,
+            job_type=request.type,
+            window=timedelta(minutes=request.window_minutes),
         )

@@ -1,4 +1,4 @@
-"""When a daemon joins those who answer requests."""
+"""Decides when a starting daemon begins to answer requests."""
 
 from __future__ import annotations
 
@@ -17,30 +17,30 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-# Most rebuilds are over so soon that nobody needs to hear of them.
-_A_MOMENT: Final = 1.0
-_PATIENCE: Final = 2.0
-_ASKED: Final = "Jobs.Health"
+# Most rebuilds take less than this; then there is no need to ask for other daemons.
+_SHORT_REBUILD: Final = 1.0
+_HEALTH_TIMEOUT: Final = 2.0
+_HEALTH_METHOD: Final = "Jobs.Health"
 
 
-async def until_of_use(connection: Connection, projector: Projector) -> None:
-    """Until the projection can be read, if others answer meanwhile.
+async def until_readable(connection: Connection, projector: Projector) -> None:
+    """Wait until the projection can be read, if other daemons answer in the meantime.
 
-    Where nobody else does, it is better to say that the projection is being rebuilt.
+    If no other daemon answers, it is better to reply that the projection is being rebuilt.
     """
     with suppress(TimeoutError):
-        async with asyncio.timeout(_A_MOMENT):
+        async with asyncio.timeout(_SHORT_REBUILD):
             await projector.until_open()
             return
     if await _others_answer(connection):
-        log.info("other admin runtimes answer requests until the projection of this one is rebuilt")
+        log.info("rebuilding the projection; other admin runtimes answer requests until it is done")
         await projector.until_open()
 
 
 async def _others_answer(connection: Connection) -> bool:
-    """False as well when the credentials are of before the admin runtime had the right to ask."""
+    """False also if the credentials are from a version that did not permit this request."""
     try:
-        await rpc_call(connection, subjects.rpc(_ASKED), b"{}", timeout=_PATIENCE)
+        await rpc_call(connection, subjects.rpc(_HEALTH_METHOD), b"{}", timeout=_HEALTH_TIMEOUT)
     except (ServiceMissing, NotConfirmed, NotPermitted):
         return False
     return True

@@ -144,7 +144,7 @@ async def test_an_unknown_method_names_the_known_ones(lab: AdminLab) -> None:
 async def test_a_megabyte_is_refused_and_said_to_be_too_much(lab: AdminLab) -> None:
     padded = orjson.dumps({"id": "x" * 1_000_000})
     told = await lab.stranger.refused("Jobs.Get", padded)
-    assert "at most 65536 bytes, this one 1000009" in told["message"]
+    assert "the request has 1000009 bytes, the limit is 65536" in told["message"]
 
 
 async def test_a_thousand_mistakes_are_not_all_repeated(lab: AdminLab) -> None:

@@ -105,7 +105,7 @@ async def test_a_job_retried_runs_again_as_the_same_job(lab: AdminLab) -> None:
     assert (found.begun_by, found.by) == ("ann", None), "its handler failed it, nobody else"
     assert (earlier.begun_by, earlier.by) == (None, None)
     with pytest.raises(
-        Invalid, match=f"job {failed.id} is failed since [^ ]*; this needs"
+        Invalid, match=f"job {failed.id} failed at [^ ]*; only active, pending or retry"
     ) as not_so:
         await lab.client.cancel(failed.id)
     assert " by " not in not_so.value.message
@@ -146,7 +146,7 @@ async def test_a_job_in_another_state_is_left_alone_and_the_legal_ones_are_named
         await change(lab.client, ref.id)
     assert refused.value.expected == legal
     assert refused.value.actual == "pending"
-    assert f"job {ref.id} is pending" in str(refused.value)
+    assert f"job {ref.id} has been pending since" in str(refused.value)
     assert len(await lab.daemon.events.history(ref.address)) == 1
 
 
@@ -154,7 +154,7 @@ async def test_a_job_that_is_over_cannot_be_cancelled_and_says_who_ended_it(lab:
     ref = await lab.jobs.work.create(Task())
     await lab.client.cancel(ref.id)
     with pytest.raises(
-        Invalid, match=f"job {ref.id} is cancelled since .* by ann; this needs"
+        Invalid, match=f"job {ref.id} was cancelled by ann at .*; only active"
     ) as refused:
         await lab.client.cancel(ref.id)
     job = await lab.client.get(ref.id)
@@ -184,7 +184,7 @@ async def test_an_order_that_lost_the_race_learns_what_won(
         await until(lambda: _have_had_their_turn(daemon), "the loops look at no clock any more")
         racing.meanwhile = lambda: asyncio.run(_cancel_as_its_service(server.url, ref.address))
         with pytest.raises(
-            Invalid, match=r"somebody was faster: job .* is cancelled .* by lab"
+            Invalid, match=r"another change came first: job .* was cancelled by lab at "
         ) as lost:
             await client.cancel(ref.address)
         assert (lost.value.raced, lost.value.by) == (True, "lab")
@@ -226,7 +226,7 @@ async def test_of_a_cancel_and_an_end_one_wins_and_the_answer_says_which(lab: Ad
             kinds = [entry.event.kind for entry in history]
             if isinstance(answer, Invalid):
                 assert answer.actual == "completed"
-                assert "is completed since" in answer.message
+                assert "completed at" in answer.message
                 assert kinds.count(EventKind.CANCELLED) == 0
             else:
                 assert isinstance(answer, ChangedJob), answer

@@ -17,7 +17,7 @@ from jobs_admin.actions.job_follower import JobFollower
 from jobs_admin.actions.job_keys import JobKeys
 from jobs_admin.actions.key_buckets import KeyBuckets
 from jobs_admin.actions.key_leases import Leases
-from jobs_admin.api.errors import JobKeepsMoving
+from jobs_admin.api.errors import JobContention
 from jobs_admin.maintenance import janitor
 from jobs_admin.maintenance.janitor import Janitor, plan_expiry
 from tests.admin.admin_lab import AdminLab, daemon_at, time_passes, until_projected
@@ -123,9 +123,9 @@ async def test_a_job_that_never_holds_still_is_given_up_and_that_is_said(
             assert raw.connection.publish_nowait(subject, b"rubbish")
             return utc_now()
 
-        actions = Actions(raw.connection, raw.events, keys_of(raw), and_meanwhile, patience=0.2)
+        actions = Actions(raw.connection, raw.events, keys_of(raw), and_meanwhile, timeout=0.2)
         legal = legal_from(EventKind.CANCELLED)
-        with pytest.raises(JobKeepsMoving, match="none could be added before the next one came"):
+        with pytest.raises(JobContention, match="each append was refused"):
             await actions.carry_out(cancel, ref.address, ActionRequest(by="ann"), legal_from=legal)
         assert await raw.kinds(ref) == ["created"]
 
@@ -142,7 +142,7 @@ async def test_a_late_job_that_never_holds_still_does_not_keep_others_from_expir
                 await raw.connection.request(subject, b"rubbish")
             return await super().try_append(head, event, timeout=timeout)
 
-    monkeypatch.setattr(janitor, "PAGE", 1)
+    monkeypatch.setattr(janitor, "PAGE_SIZE", 1)
     seldom = timedelta(days=1)
     async with (
         producer(server.url) as jobs,
@@ -153,11 +153,11 @@ async def test_a_late_job_that_never_holds_still_does_not_keep_others_from_expir
         late = await jobs.brief.create(Task())
         await until_projected(daemon, (await raw.events.history(late.address))[-1].sequence)
         time_passes(daemon, timedelta(minutes=1))
-        verdicts = GuardedAppender(
-            raw.connection, Disturbed(raw.connection, raw.features), patience=0.2
+        appender = GuardedAppender(
+            raw.connection, Disturbed(raw.connection, raw.features), timeout=0.2
         )
-        on = partial(daemon.loops.went_on, "janitor")
-        await Janitor(daemon.readers, verdicts, keys_of(raw), daemon.clock, on).sweep()
+        on = partial(daemon.loops.report_progress, "janitor")
+        await Janitor(daemon.readers, appender, keys_of(raw), daemon.clock, on).sweep()
         assert await raw.kinds(restless) == ["created"]
         assert await raw.kinds(late) == ["created", "expired"]
 
@@ -184,7 +184,7 @@ async def test_a_job_whose_id_is_used_again_is_not_taken_for_the_one_that_was_re
 
 async def test_a_replica_that_lags_is_not_taken_for_the_log(server: EmbeddedServer) -> None:
     class Lagging(EventLog):
-        async def stretch(
+        async def history_slice(
             self, job: JobAddress, *, after: int = 0, at_least: int = 0
         ) -> HistorySlice:
             return HistorySlice([], 0)

@@ -20,7 +20,7 @@ def test_the_file_is_current() -> None:
 
 async def test_the_daemon_knows_these_methods_and_no_others(lab: AdminLab) -> None:
     told = await lab.stranger.refused("Jobs.Nosuch", b"{}")
-    known = told["issues"][0]["message"].removeprefix("known are ").split(", ")
+    known = told["issues"][0]["message"].removeprefix("the methods are ").split(", ")
     assert sorted(known) == sorted(RPCS)
 
 

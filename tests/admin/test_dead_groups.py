@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from jobs_admin.api.client import JobQuery
-from jobs_admin.api.errors import QuestionTooLong
+from jobs_admin.api.errors import QueryTimeout
 from jobs_admin.api.job_filter import JobFilter
 from jobs_admin.projection.error_patterns import pattern_of
 from jobs_admin.projection.ingest import Ingest
@@ -171,9 +171,9 @@ def test_groups_are_what_a_look_at_every_dead_job_finds_whatever_is_asked(
 
     async def check(path: Path) -> None:
         async with Projection.open(path) as projection:
-            intake = Ingest(projection, LogPosition())
+            ingest = Ingest(projection, LogPosition())
             for batch in split(messages, cuts):
-                await intake.take_in(batch)
+                await ingest.apply(batch)
         async with Readers.open(path) as readers:
             for wanted in asked:
                 found = await dead_groups(readers, wanted, offset=0, limit=50)
@@ -200,10 +200,10 @@ async def test_a_question_that_would_take_for_ever_is_given_up_and_says_what_to_
     """`dlq list --group` timed out at 190,000 dead jobs, and the daemon went on looking."""
     path = tmp_path / "jobs.sqlite"
     async with Projection.open(path) as projection:
-        await Ingest(projection, LogPosition()).take_in(Scribe().write(created()).messages)
+        await Ingest(projection, LogPosition()).apply(Scribe().write(created()).messages)
     endless = "WITH n (i) AS (VALUES (1) UNION ALL SELECT i + 1 FROM n) SELECT max(i) FROM n"
     async with Readers.open(path, count=1) as readers:
-        with pytest.raises(QuestionTooLong, match="name a service and a type, or a shorter time"):
+        with pytest.raises(QueryTimeout, match="add a service and a type, or a shorter time"):
             async with readers.snapshot(within=0.01) as database:
                 await database.execute_fetchall(endless)
         assert (await reads.page(readers, JobFilter(), offset=0, limit=1)).count == 1

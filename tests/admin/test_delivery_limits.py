@@ -17,13 +17,18 @@ from jobs_admin.actions.guarded_append import GuardedAppender
 from jobs_admin.actions.job_keys import JobKeys
 from jobs_admin.actions.key_buckets import KeyBuckets
 from jobs_admin.actions.key_leases import Leases
-from jobs_admin.maintenance.exhausted_jobs import Burials, Exhausted, plan_death, stands_for
+from jobs_admin.maintenance.exhausted_jobs import (
+    DeliveryLimitReached,
+    ExhaustedJobs,
+    plan_death,
+    stands_for,
+)
 from jobs_admin.maintenance.stuck_messages import (
     StuckMessages,
-    exhausted_for_certain,
     may_be_waiting,
+    min_exhausted,
 )
-from jobs_admin.maintenance.worker_liveness import Absences
+from jobs_admin.maintenance.worker_liveness import WorkerLiveness
 from tests import given
 from tests.admin.upkeep_lab import (
     Care,
@@ -472,15 +477,15 @@ def keys_of(raw: Probe) -> JobKeys:
 
 def watcher(raw: Probe, clock: list[float]) -> StuckMessages:
     """Whoever looks for stuck messages, at a time of one's choice."""
-    verdicts, work = GuardedAppender(raw.connection, raw.events), WorkMessages(raw.connection)
+    appender, work = GuardedAppender(raw.connection, raw.events), WorkMessages(raw.connection)
     keys = keys_of(raw)
     return StuckMessages(
-        verdicts=verdicts,
+        appender=appender,
         work=work,
         consumers=QueueConsumers(raw.connection),
         keys=keys,
-        burials=Burials(verdicts=verdicts, work=work, keys=keys, now=utc_now),
-        absences=Absences(Presence(raw.connection, raw.features), lambda: clock[0]),
+        exhausted_jobs=ExhaustedJobs(appender=appender, work=work, keys=keys, now=utc_now),
+        liveness=WorkerLiveness(Presence(raw.connection, raw.features), lambda: clock[0]),
         monotonic=lambda: clock[0],
     )
 
@@ -546,14 +551,16 @@ async def test_a_job_that_is_taken_over_meanwhile_is_not_buried(
         ward.service.quiet()
         ref = await ward.jobs.once.create(Care(do="wait"))
         await until_sourced(raw, 1)
-        verdicts, work = AMomentAgo(raw.connection, raw.events), WorkMessages(raw.connection)
-        await verdicts.current(ref.address)
+        appender, work = AMomentAgo(raw.connection, raw.events), WorkMessages(raw.connection)
+        await appender.current(ref.address)
         ward.service.resume()
         await ward.until_running(ref)
         stands_for_it = await work.at(1)
         assert isinstance(stands_for_it, WorkMessage)
-        burials = Burials(verdicts=verdicts, work=work, keys=keys_of(raw), now=utc_now)
-        await burials.bury(stands_for_it, Exhausted("ward-once", 1, utc_now()))
+        exhausted_jobs = ExhaustedJobs(appender=appender, work=work, keys=keys_of(raw), now=utc_now)
+        await exhausted_jobs.mark_dead(
+            stands_for_it, DeliveryLimitReached("ward-once", 1, utc_now())
+        )
         assert await raw.kinds(ref) == ["created", "started"]
         assert await raw.work_messages() == 1
         ward.go.set()
@@ -591,7 +598,7 @@ def stands(state: JobState, **changes: Any) -> Latest:
     return Latest(Head(17, given.status_in(state, **changes)), given.CONTEXT)
 
 
-EXHAUSTED = Exhausted("documents-render-report", 4, given.after(9))
+EXHAUSTED = DeliveryLimitReached("documents-render-report", 4, given.after(9))
 
 
 @pytest.mark.parametrize("state", sorted(LIVE))
@@ -623,7 +630,7 @@ def test_a_job_that_runs_from_another_message_does_not_die_with_this_one() -> No
 def test_a_queue_that_grows_or_shrinks_while_it_is_counted_has_no_exhausted_messages() -> None:
     """Otherwise each sweep of a busy queue would read every message that is being worked on."""
     grown, shrunk = replace(QUEUE, pending=40), replace(QUEUE, ack_pending=1)
-    assert exhausted_for_certain(QUEUE, 15, QUEUE) == 0
-    assert exhausted_for_certain(QUEUE, 30, grown) <= 0
-    assert exhausted_for_certain(QUEUE, 12, shrunk) <= 0
-    assert exhausted_for_certain(QUEUE, 17, QUEUE) == 2
+    assert min_exhausted(QUEUE, 15, QUEUE) == 0
+    assert min_exhausted(QUEUE, 30, grown) <= 0
+    assert min_exhausted(QUEUE, 12, shrunk) <= 0
+    assert min_exhausted(QUEUE, 17, QUEUE) == 2

@@ -47,7 +47,7 @@ QUEUE = QueueConsumer(
     is_paused=False,
     pause_remaining=None,
 )
-WORKER = Worker("pod-7", after(9), places=2)
+WORKER = Worker("pod-7", after(9), slots=2)
 FACTS = Facts(now=after(10), workers=(WORKER,), queue=QUEUE, has_work=True)
 KEYED = created(concurrency=Concurrency(key="zendesk:acme:tickets", key_hash=KEY.hash))
 OTHER = "01JQ0THER00000000000000000"
@@ -60,27 +60,27 @@ def why(*events: Any, **changes: Any) -> Explanation:
 def test_nobody_works_on_its_queue() -> None:
     found = why(workers=())
     assert found.because is Because.NO_WORKER
-    assert found.sentence == "No worker is there for the queue documents/render-report."
+    assert found.sentence == "No worker serves the queue documents/render-report."
     assert found.next == "a worker of service documents that handles render-report starts"
 
 
 def test_a_worker_that_was_heard_of_lately_and_asks_for_nothing_is_none() -> None:
     found = why(queue=replace(QUEUE, waiting_pulls=0))
     assert found.because is Because.NO_WORKER
-    assert "none asks for its work" in found.sentence
+    assert "none pulls work" in found.sentence
     assert (
         why(queue=replace(QUEUE, waiting_pulls=0, ack_pending=1)).because is Because.ABOUT_TO_START
     )
 
 
 def test_nobody_ever_worked_on_its_queue() -> None:
-    assert "none ever was" in why(workers=(), queue=None).sentence
+    assert "there never was one" in why(workers=(), queue=None).sentence
 
 
 def test_every_worker_is_busy() -> None:
     found = why(running=2)
     assert found.because is Because.WORKERS_BUSY
-    assert "All 2 places of the 1 workers" in found.sentence
+    assert "all 2 slots of the 1 workers" in found.sentence
     assert found.details == {"workers": 1, "places": 2, "running": 2, "queued": 3}
 
 
@@ -117,7 +117,7 @@ def test_its_next_try_is_due_later() -> None:
     assert found.because is Because.RETRY_LATER
     assert found.until == after(40)
     assert found.sentence == (
-        "Try 1 of 3 did not succeed (HTTPError: 503 from upstream); the next is due in 30 s."
+        "Try 1 of 3 failed (HTTPError: 503 from upstream); the next try is due in 30 s."
     )
     assert found.details["errors"][0]["message"] == "503 from upstream"
 
@@ -133,7 +133,7 @@ def test_its_key_is_held_and_by_whom() -> None:
     found = why(KEYED, key=held)
     assert found.because is Because.WAITING_FOR_KEY
     assert found.until == slot().expires_at
-    assert f"is held by job {OTHER} on pod-7 since 2026-03-28T12:00:01Z" in found.sentence
+    assert f"has been held by job {OTHER} on pod-7 since 2026-03-28T12:00:01Z" in found.sentence
     assert "number 2 of 2" in found.sentence
     assert found.details["holders"][0]["jobId"] == OTHER
     assert found.details["place"] == 2
@@ -143,7 +143,7 @@ def test_its_key_is_held_by_somebody_whose_lease_is_over() -> None:
     held = key_state(active=(slot(OTHER, expires_at=after(4)),))
     found = why(KEYED, key=held, expired=frozenset({held.active[0].token}))
     assert found.because is Because.KEY_BLOCKED
-    assert "whose lease ended 6 s ago" in found.sentence
+    assert "whose lease expired 6 s ago" in found.sentence
     assert "releases it" in found.next
 
 
@@ -162,7 +162,7 @@ def test_its_deadline_has_passed(events: tuple[Any, ...]) -> None:
 def test_it_runs_and_where_and_since_when() -> None:
     found = why(created(deadline=after(60)), started(), owner_seen_at=after(9))
     assert found.because is Because.RUNNING
-    assert found.sentence == "Try 1 of 3 runs on pod-7 since 2026-03-28T12:00:01Z."
+    assert found.sentence == "Try 1 of 3 has been running on pod-7 since 2026-03-28T12:00:01Z."
     assert found.until == after(60)
 
 
@@ -170,7 +170,7 @@ def test_it_runs_but_its_worker_is_gone() -> None:
     gone = {"owner_is_present": False, "owner_seen_at": after(-110)}
     found = why(created(), started(), **gone)
     assert found.because is Because.WORKER_GONE
-    assert "was last heard of 2 min ago" in found.sentence
+    assert "was last seen 2 min ago" in found.sentence
     assert "within 30 s" in found.next
 
 
@@ -179,7 +179,7 @@ def test_its_worker_is_gone_and_so_is_its_message() -> None:
     gone = {"owner_is_present": False, "owner_seen_at": after(-110), "has_work": False}
     found = why(created(), started(), **gone)
     assert found.because is Because.WORK_LOST
-    assert "was last heard of 2 min ago, and no message stands for it" in found.sentence
+    assert "was last seen 2 min ago, and it has no message" in found.sentence
     assert "reconciliation" in found.next
 
 
@@ -198,12 +198,16 @@ def test_a_job_that_was_delivered_before_may_be_given_up(
     ("state", "because", "words"),
     [
         (JobState.COMPLETED, Because.COMPLETED, "It completed on try 1 of 3 in 1 s."),
-        (JobState.FAILED, Because.FAILED, "It failed for good on try 1: BadFile: not a PDF."),
+        (
+            JobState.FAILED,
+            Because.FAILED,
+            "It failed on try 1 and will not be retried: BadFile: not a PDF.",
+        ),
         (JobState.CANCELLED, Because.CANCELLED, "It was cancelled by documents: not needed."),
-        (JobState.EXPIRED, Because.EXPIRED, "passed before it was done: the deadline passed."),
+        (JobState.EXPIRED, Because.EXPIRED, "passed before it started."),
         (JobState.SKIPPED, Because.REPLACED, "dropped it: replace-oldest."),
         (JobState.STALE, Because.LEASE_LOST, "stale: the key lease expired."),
-        (JobState.DEAD, Because.OUT_OF_TRIES, "the last error: HTTPError: 503 from upstream."),
+        (JobState.DEAD, Because.OUT_OF_TRIES, "the last error was HTTPError: 503 from upstream."),
         (JobState.DISMISSED, Because.DISMISSED, "was dismissed by ann: known outage."),
     ],
 )
@@ -232,7 +236,7 @@ def test_a_job_that_died_of_its_delivery_limit_was_not_out_of_tries(
 ) -> None:
     found = why(created(), started(tries=tries), dead(tries=tries, error=why_it_died))
     assert found.because is Because.DELIVERIES_EXHAUSTED
-    assert f"used up after {tries} of 3 tries" in found.sentence
+    assert f"reached its delivery limit after {tries} of 3 tries" in found.sentence
     assert why_it_died.message in found.sentence
     assert "`trellis-jobs dlq replay 01JQEXAMP1E0000000000000AA`" in found.next
 

@@ -62,7 +62,7 @@ async def path(tmp_path: Path) -> Path:
     for number in range(JOBS):
         scribe.write(*of(address(number), *story(number)))
     async with Projection.open(made) as projection:
-        await Ingest(projection, LogPosition()).take_in(scribe.messages)
+        await Ingest(projection, LogPosition()).apply(scribe.messages)
     return made
 
 
@@ -163,7 +163,7 @@ async def test_jobs_of_the_same_moment_are_told_apart_by_their_number(tmp_path: 
     for number in range(9):
         scribe.write(*of(address(number), created(at=after(number // 4))))
     async with Projection.open(tmp_path / "jobs.sqlite") as projection:
-        await Ingest(projection, LogPosition()).take_in(scribe.messages)
+        await Ingest(projection, LogPosition()).apply(scribe.messages)
     told: list[int] = []
     async with Readers.open(tmp_path / "jobs.sqlite") as opened:
         page = await reads.page(opened, JobFilter(), offset=0, limit=2)
@@ -242,7 +242,7 @@ async def test_filters_go_together_in_every_way(readers: Readers) -> None:
 
 async def project(path: Path, scribe: Scribe) -> None:
     async with Projection.open(path) as projection:
-        await Ingest(projection, LogPosition()).take_in(scribe.messages)
+        await Ingest(projection, LogPosition()).apply(scribe.messages)
 
 
 SPREAD = [after(60 * minutes) for minutes in (-600_000_000, -17, -10, 0, 1, 9, 10, 11, 20, 31, 95)]

@@ -11,7 +11,7 @@ import orjson
 import pytest
 
 from jobs_admin.api.client import AdminClient
-from jobs_admin.api.errors import PortTaken
+from jobs_admin.api.errors import PortUnavailable
 from jobs_admin.api.views.health import CheckView, HealthStatus, HealthView, LoopState, Mode
 from jobs_admin.loops import Loop
 from tests.admin.admin_lab import AdminLab, daemon_at, stranger_at, time_passes
@@ -156,7 +156,7 @@ async def test_a_missing_stream_shows(lab: AdminLab) -> None:
     told = await until(noticed, "the stream is missed")
     streams = told.check("streams")
     assert streams is not None
-    assert streams.error == "not there: JOBS_ADVISORIES"
+    assert streams.error == "missing streams: JOBS_ADVISORIES"
 
 
 async def test_probes_answer_over_http(server: EmbeddedServer, tmp_path: Path) -> None:
@@ -214,7 +214,7 @@ async def test_a_port_that_is_taken_is_named(server: EmbeddedServer, tmp_path: P
     with socket.create_server(("0.0.0.0", 0)) as taken:  # noqa: S104
         port = taken.getsockname()[1]
         async with producer(server.url):
-            with pytest.raises(PortTaken, match=f"--health-port {port} cannot be opened"):
+            with pytest.raises(PortUnavailable, match=f"--health-port {port} cannot be opened"):
                 async with daemon_at(server.url, tmp_path / "jobs.sqlite", health_port=port):
                     pass
 

@@ -12,7 +12,7 @@ import pytest
 
 from jobs_admin.api.client import AdminClient
 from jobs_admin.api.job_filter import JobFilter
-from jobs_admin.maintenance.key_repair import judgeable, plan_repair
+from jobs_admin.maintenance.key_repair import plan_repair, removable
 from jobs_admin.projection.store import Projection
 from jobs_admin.reads.job_filter import status
 from jobs_admin.reads.keys import busy_query
@@ -446,9 +446,9 @@ def test_a_reservation_gets_a_minute_to_become_a_job() -> None:
 def test_the_log_is_asked_only_about_jobs_that_a_repair_could_remove() -> None:
     """While work runs, keys are full of jobs that just began or are about to leave."""
     busy = given.key_state(active=(given.slot("a"),), queued=(given.waiting("b"),))
-    assert judgeable(busy, frozenset(), given.after(9)) == frozenset()
-    assert judgeable(busy, frozenset(), given.after(10)) == {"b"}
-    assert judgeable(busy, frozenset({given.FIRST.id}), given.after(9)) == {"a"}
+    assert removable(busy, frozenset(), given.after(9)) == frozenset()
+    assert removable(busy, frozenset(), given.after(10)) == {"b"}
+    assert removable(busy, frozenset({given.FIRST.id}), given.after(9)) == {"a"}
 
 
 async def test_what_finished_and_unknown_jobs_left_in_keys_is_removed(

@@ -63,7 +63,7 @@ async def readers(folder: Path) -> AsyncIterator[Readers]:
     path = folder / "jobs.sqlite"
     if not path.exists():
         async with Projection.open(path) as projection:
-            await Ingest(projection, LogPosition()).take_in(large_jobs(JOBS, LARGE).messages)
+            await Ingest(projection, LogPosition()).apply(large_jobs(JOBS, LARGE).messages)
     async with Readers.open(path) as opened:
         yield opened
 
@@ -71,7 +71,9 @@ async def readers(folder: Path) -> AsyncIterator[Readers]:
 async def test_a_page_of_candidates_is_not_all_their_payloads(readers: Readers) -> None:
     with at_most(ALL // 2):
         late = await candidates.overdue(readers, LATER, after=PageEnd(), limit=500)
-        quiet = await candidates.quiet(readers, JobState.PENDING, LATER, after=PageEnd(), limit=500)
+        quiet = await candidates.resting(
+            readers, JobState.PENDING, LATER, after=PageEnd(), limit=500
+        )
     assert (
         [each.job for each in late]
         == [each.job for each in quiet]
@@ -89,15 +91,15 @@ async def test_a_list_reads_no_more_jobs_than_its_answer_has_room_for(readers: R
 @asynccontextmanager
 async def filled(path: Path, messages: list[LogMessage], room: int) -> AsyncIterator[Ingest]:
     async with Projection.open(path) as projection:
-        intake = Ingest(projection, LogPosition(), most_bytes=room)
-        await intake.take_in(messages)
-        yield intake
+        ingest = Ingest(projection, LogPosition(), most_bytes=room)
+        await ingest.apply(messages)
+        yield ingest
 
 
 async def test_the_jobs_that_are_remembered_have_a_size(tmp_path: Path) -> None:
     room = 10 * LARGE
-    async with filled(tmp_path / "jobs.sqlite", large_jobs(JOBS, LARGE).messages, room) as intake:
-        assert LARGE < intake.bytes_known <= room
+    async with filled(tmp_path / "jobs.sqlite", large_jobs(JOBS, LARGE).messages, room) as ingest:
+        assert LARGE < ingest.bytes_known <= room
 
 
 async def test_small_events_of_large_jobs_are_taken_in_a_few_jobs_at_a_time(
@@ -107,10 +109,10 @@ async def test_small_events_of_large_jobs_are_taken_in_a_few_jobs_at_a_time(
     begun = list(scribe.messages)
     for number in range(JOBS):
         scribe.write(*of(large_job(number), started()))
-    async with filled(path, begun, LARGE) as intake:
+    async with filled(path, begun, LARGE) as ingest:
         with at_most(ALL):
-            await intake.take_in(scribe.messages[len(begun) :])
-        assert intake.place.sequence == len(scribe.messages)
+            await ingest.apply(scribe.messages[len(begun) :])
+        assert ingest.place.sequence == len(scribe.messages)
     async with Readers.open(path) as opened:
         assert (
             await reads.page(opened, JobFilter(states=[JobState.ACTIVE]), offset=0, limit=1)
@@ -124,8 +126,8 @@ async def test_whatever_room_there_is_the_rows_are_the_same(
 ) -> None:
     folder = tmp_path_factory.mktemp("rooms")
     halves = len(messages) // 2
-    async with filled(folder / "little.sqlite", messages[:halves], room) as intake:
-        await intake.take_in(messages[halves:])
+    async with filled(folder / "little.sqlite", messages[:halves], room) as ingest:
+        await ingest.apply(messages[halves:])
     async with filled(folder / "enough.sqlite", messages, 10**9):
         pass
     assert rows_of(folder / "little.sqlite") == rows_of(folder / "enough.sqlite")

@@ -11,7 +11,7 @@ from datetime import datetime, timedelta
 import pytest
 
 from jobs_admin.api.views.health import LoopState
-from jobs_admin.loops import FIRST_PAUSE, LONGEST_PAUSE, Loop, Loops, pause_after
+from jobs_admin.loops import FIRST_RETRY_DELAY, MAX_RETRY_DELAY, Loop, Loops, retry_delay
 from tests.given import NOON, after
 from tests.support.facts import until
 from trellis_jobs.environment import utc_now
@@ -61,7 +61,7 @@ async def test_a_loop_that_fails_goes_on_and_says_so() -> None:
 
 async def test_a_loop_that_ends_is_started_again() -> None:
     loops, work = Loops(utc_now), Work(failures=1)
-    async with running(asyncio.create_task(loops.keep("projector", work.without_end))):
+    async with running(asyncio.create_task(loops.keep_running("projector", work.without_end))):
         await until(lambda: work.failures == 0, "it failed")
         loop = loops.all["projector"]
         assert loop.state(utc_now()) is LoopState.FAILING
@@ -71,23 +71,26 @@ async def test_a_loop_that_ends_is_started_again() -> None:
 
 async def test_a_loop_that_returns_although_it_should_not_is_started_again() -> None:
     loops, work = Loops(utc_now), Work(failures=0)
-    async with running(asyncio.create_task(loops.keep("projector", work.once))):
+    async with running(asyncio.create_task(loops.keep_running("projector", work.once))):
         await until(lambda: work.done >= 2, "it ran again")
         loop = loops.all["projector"]
         assert loop.failures >= 1
-        assert loop.last_error == "LoopEnded: projector ended, though it should go on for ever"
+        assert (
+            loop.last_error
+            == "LoopEnded: projector ended, but it should run until the daemon stops"
+        )
 
 
 def test_a_loop_that_fails_again_and_again_is_left_in_peace_for_longer_each_time() -> None:
     pauses, pause = [], 0.0
     for _ in range(8):
-        pause = pause_after(0.1, pause)
+        pause = retry_delay(0.1, pause)
         pauses.append(pause)
     assert pauses == [0.5, 1, 2, 4, 8, 16, 30, 30]
 
 
 def test_a_loop_that_had_run_for_a_good_while_is_soon_started_again() -> None:
-    assert pause_after(LONGEST_PAUSE + 1, LONGEST_PAUSE) == FIRST_PAUSE
+    assert retry_delay(MAX_RETRY_DELAY + 1, MAX_RETRY_DELAY) == FIRST_RETRY_DELAY
 
 
 @pytest.mark.parametrize(
@@ -125,7 +128,7 @@ async def test_a_loop_that_rarely_works_tries_again_soon_after_an_error() -> Non
 
 
 def test_a_turn_that_does_not_end_is_a_failure() -> None:
-    loop = Loop("sweep", last_success=after(-60), moved_at=NOON)
+    loop = Loop("sweep", last_success=after(-60), progressed_at=NOON)
     assert loop.state(after(60)) is LoopState.RUNNING
     assert loop.state(after(601)) is LoopState.FAILING
 
@@ -137,7 +140,7 @@ async def test_a_turn_that_takes_long_and_gets_on_is_well() -> None:
     async def sweep() -> None:
         for minute in range(1, 4):
             now[0] = after(minute * 540)
-            loops.went_on("sweep")
+            loops.report_progress("sweep")
         gone_on.set()
         await go_on.wait()
 

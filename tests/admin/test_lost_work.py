@@ -14,15 +14,15 @@ import pytest
 from jobs_admin.actions.guarded_append import GuardedAppender
 from jobs_admin.maintenance.pace import Pace
 from jobs_admin.maintenance.reconciliation import (
-    PAGE,
-    GiveUpOn,
-    Leave,
+    PAGE_SIZE,
+    LeaveAlone,
+    MarkAttemptLost,
     PutBack,
     Reconciliation,
-    course,
+    decide,
     plan_loss,
 )
-from jobs_admin.maintenance.worker_liveness import Absences
+from jobs_admin.maintenance.worker_liveness import WorkerLiveness
 from jobs_admin.projection.projector import Projector
 from jobs_admin.projection.store import Projection
 from jobs_admin.reads import candidates
@@ -218,7 +218,7 @@ async def test_one_lost_message_behind_thousands_that_wait_is_found_in_one_sweep
     """Which a sweep does not get to, that looks at some jobs of each state."""
     path = tmp_path / "jobs.sqlite"
     async with producer(server.url) as jobs, probe(server.url) as raw:
-        refs = await jobs.plain.create_many([Care()] * (5 * PAGE))
+        refs = await jobs.plain.create_many([Care()] * (5 * PAGE_SIZE))
         await until_sourced(raw, len(refs))
         async with Projector.open(LogFeed(raw.connection), path) as projector:
             await projector.run(until=(await LogFeed(raw.connection).extent()).last_sequence)
@@ -233,17 +233,17 @@ def reconciliation(raw: Probe, readers: Readers) -> Reconciliation:
     around, progress = Environment(), LogProgress(FilePosition(readers), raw.connection)
     return Reconciliation(
         readers=readers,
-        verdicts=GuardedAppender(raw.connection, raw.events),
+        appender=GuardedAppender(raw.connection, raw.events),
         work=WorkMessages(raw.connection),
         consumers=QueueConsumers(raw.connection),
-        absences=Absences(Presence(raw.connection, raw.features), around.monotonic),
+        liveness=WorkerLiveness(Presence(raw.connection, raw.features), around.monotonic),
         clock=ServerClock(raw.connection, around.monotonic),
         now=around.now,
         grace=timedelta(0),
-        is_caught_up=progress.is_at_the_end,
+        is_caught_up=progress.is_caught_up,
         position=lambda: progress.position,
         pace=Pace(lambda: progress.position),
-        went_on=lambda: None,
+        report_progress=lambda: None,
     )
 
 
@@ -358,7 +358,7 @@ async def test_a_sweep_reads_only_those_that_have_not_moved_for_a_while(tmp_path
         Projection.open(tmp_path / "jobs.sqlite"),
         Readers.open(tmp_path / "jobs.sqlite") as readers,
     ):
-        plan = f"EXPLAIN QUERY PLAN {candidates.QUIET}"
+        plan = f"EXPLAIN QUERY PLAN {candidates.RESTING}"
         steps = await readers.rows(plan, ("pending", 0, 0, 0, 0))
         assert "(state=? AND last_stored_at>? AND last_stored_at<?)" in steps[0][-1]
         assert len(steps) == 1
@@ -370,26 +370,26 @@ async def test_a_sweep_reads_only_those_that_have_not_moved_for_a_while(tmp_path
 @pytest.mark.parametrize("state", [JobState.PENDING, JobState.RETRY])
 def test_a_job_that_waits_is_put_back(state: JobState) -> None:
     status = given.status_in(state)
-    assert course(status, status) == PutBack()
+    assert decide(status, status) == PutBack()
 
 
 @pytest.mark.parametrize("state", sorted(OVER))
 def test_a_job_that_is_over_is_not_put_back(state: JobState) -> None:
-    assert course(given.status_in(state), given.status_in(state)) == Leave()
+    assert decide(given.status_in(state), given.status_in(state)) == LeaveAlone()
 
 
 def test_a_job_that_moved_meanwhile_is_left_alone() -> None:
     pending = given.status_in(JobState.PENDING)
-    assert course(pending, given.status_in(JobState.ACTIVE)) == Leave()
-    assert course(pending, given.status_in(JobState.RETRY)) == Leave()
-    assert course(pending, None) == Leave()
+    assert decide(pending, given.status_in(JobState.ACTIVE)) == LeaveAlone()
+    assert decide(pending, given.status_in(JobState.RETRY)) == LeaveAlone()
+    assert decide(pending, None) == LeaveAlone()
 
 
 def test_a_running_job_is_taken_only_from_a_worker_that_has_a_name() -> None:
     active = given.status_in(JobState.ACTIVE)
-    assert course(active, active) == GiveUpOn(given.FIRST)
+    assert decide(active, active) == MarkAttemptLost(given.FIRST)
     foreign = given.status_in(JobState.ACTIVE, owner=None)
-    assert course(foreign, foreign) == Leave()
+    assert decide(foreign, foreign) == LeaveAlone()
 
 
 @pytest.mark.parametrize(("tries", "kind"), [(1, EventKind.RETRY), (3, EventKind.DEAD)])

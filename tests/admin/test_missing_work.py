@@ -17,10 +17,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from benchmarks.traffic import MONITORED, announced
-from jobs_admin.maintenance.gather_limited import AT_ONCE
+from jobs_admin.maintenance.gather_limited import MAX_CONCURRENT
 from jobs_admin.maintenance.missing_work import missing_messages
 from jobs_admin.maintenance.pace import Pace
-from jobs_admin.maintenance.reconciliation import PAGE
+from jobs_admin.maintenance.reconciliation import PAGE_SIZE
 from jobs_admin.projection.projector import Projector
 from jobs_admin.reads.readers import Readers
 from tests.admin.test_lost_work import reconciliation
@@ -143,8 +143,8 @@ async def test_a_projection_that_lags_makes_nobody_ask_about_every_job(tmp_path:
     with EmbeddedServer.start(config=MONITORED) as server:
         async with worker(server.url, "plain") as ward, probe(server.url) as raw:
             ward.service.quiet()
-            await ward.jobs.plain.create_many([Care()] * (3 * PAGE))
-            await until_sourced(raw, 3 * PAGE)
+            await ward.jobs.plain.create_many([Care()] * (3 * PAGE_SIZE))
+            await until_sourced(raw, 3 * PAGE_SIZE)
             await projected(raw, path)
             ward.service.resume()
             await until_sourced(raw, 0)
@@ -153,7 +153,7 @@ async def test_a_projection_that_lags_makes_nobody_ask_about_every_job(tmp_path:
                 await reconciliation(raw, readers).sweep()
                 asked = sent_by(server, "probe") - before
         # Two requests for each job of one page; a few for the counts and the server's time.
-        assert asked <= 2 * PAGE + 20
+        assert asked <= 2 * PAGE_SIZE + 20
 
 
 async def test_lost_work_is_found_though_the_counts_do_not_show_it(
@@ -220,7 +220,7 @@ async def rests(positions: list[int]) -> list[float]:
     async def ask(number: int) -> int:
         return number
 
-    numbers = range(AT_ONCE * len(positions))
+    numbers = range(MAX_CONCURRENT * len(positions))
     pace = Pace(position, monotonic=lambda: clock[0], sleep=sleep)
     assert await pace.each(ask, numbers) == list(numbers)
     return slept

@@ -12,8 +12,8 @@ from jobs_admin.api.views.operations import (
     RefusalView,
 )
 from jobs_admin.operations import operation as moves
-from jobs_admin.operations.operation import Operation, Progress, Request
-from jobs_admin.operations.page_work import MOST_REASONS, Settled
+from jobs_admin.operations.operation import Operation, OperationRequest, Progress
+from jobs_admin.operations.page_work import MAX_REASONS, Settled
 from tests.given import NOON, after
 from trellis_jobs.model.identity import JobAddress
 
@@ -21,7 +21,7 @@ S = OperationState
 
 
 def started() -> Operation:
-    request = Request(
+    request = OperationRequest(
         verb=OperationVerb.REPLAY,
         filter=OperationFilter(service="shop"),
         by="ann",
@@ -33,14 +33,14 @@ def started() -> Operation:
 
 
 def claimed() -> Operation:
-    found = moves.claim(started(), "one", after(1), lease_is_over=False)
+    found = moves.claim(started(), "one", after(1), lease_expired=False)
     assert found is not None
     return found
 
 
 def test_an_operation_without_an_owner_is_claimed_by_the_first_that_comes() -> None:
     assert (claimed().owner, claimed().state) == ("one", S.RUNNING)
-    assert moves.claim(claimed(), "two", after(2), lease_is_over=False) is None
+    assert moves.claim(claimed(), "two", after(2), lease_expired=False) is None
 
 
 def test_an_owner_that_is_silent_for_the_lease_loses_it_and_what_is_counted_stays() -> None:
@@ -48,7 +48,7 @@ def test_an_owner_that_is_silent_for_the_lease_loses_it_and_what_is_counted_stay
         cursor=JobPlace(created_at=NOON, first_seq=5), page=(5, 8), done=3, refused={}, refusals=()
     )
     further = moves.advance(claimed(), progress, after(2))
-    taken = moves.claim(further, "two", after(20), lease_is_over=True)
+    taken = moves.claim(further, "two", after(20), lease_expired=True)
     assert taken is not None
     assert (taken.owner, taken.done, taken.page, taken.cursor) == ("two", 3, (5, 8), further.cursor)
 
@@ -85,7 +85,7 @@ def test_a_stop_waits_for_the_owner_where_there_is_one() -> None:
 def test_one_whose_owner_died_while_it_was_to_stop_is_claimed_and_stopped() -> None:
     stopping = moves.stop(claimed(), "ben", after(2))
     assert stopping is not None
-    taken = moves.claim(stopping, "two", after(20), lease_is_over=True)
+    taken = moves.claim(stopping, "two", after(20), lease_expired=True)
     assert taken is not None
     assert moves.finish(taken, after(21)).state is S.STOPPED
 
@@ -101,14 +101,14 @@ def test_one_whose_owner_died_while_it_was_to_stop_is_claimed_and_stopped() -> N
 )
 def test_what_is_over_is_neither_claimed_nor_stopped(over: Operation) -> None:
     assert (over.is_over, over.owner, over.ended_at) == (True, None, after(3))
-    assert moves.claim(over, "two", after(4), lease_is_over=True) is None
+    assert moves.claim(over, "two", after(4), lease_expired=True) is None
     assert moves.stop(over, "ben", after(4)) is None
 
 
 def test_one_that_is_released_is_free_at_once() -> None:
     released = moves.release(claimed(), after(2))
     assert released.state is S.RUNNING
-    assert moves.claim(released, "two", after(2), lease_is_over=False) is not None
+    assert moves.claim(released, "two", after(2), lease_expired=False) is not None
 
 
 def test_the_reasons_in_a_record_are_bounded() -> None:
@@ -118,6 +118,6 @@ def test_the_reasons_in_a_record_are_bounded() -> None:
     for number in range(1_000):
         settled.refuse(job, f"the event of job-{number} is too large")
     settled.refuse(job, "the event of job-0 is too large")
-    assert len(settled.refused) == MOST_REASONS + 1
+    assert len(settled.refused) == MAX_REASONS + 1
     assert settled.refused["the event of job-0 is too large"] == 2
     assert settled.refused.total() == 1_001

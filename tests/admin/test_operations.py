@@ -19,7 +19,7 @@ from jobs_admin.api.views.health import Mode
 from jobs_admin.api.views.jobs import JobPlace
 from jobs_admin.api.views.operations import OperationFilter, OperationState, OperationVerb
 from jobs_admin.operations import operation as moves
-from jobs_admin.operations.operation import Progress, Request
+from jobs_admin.operations.operation import OperationRequest, Progress
 from jobs_admin.operations.records import OperationRecords
 from tests.admin.admin_lab import AdminLab, daemon_at, until_projected
 from tests.admin.operations_lab import (
@@ -174,7 +174,7 @@ async def test_an_operation_is_paced_and_stops_when_it_is_asked_to(lab: AdminLab
         assert 4 <= over.done < 60
         changed = await times_changed(raw, [numbered(n) for n in range(60)])
         assert changed == {1: over.done, 0: 60 - over.done}
-        with pytest.raises(Invalid, match="is stopped: there is nothing to stop"):
+        with pytest.raises(Invalid, match="is already stopped"):
             await lab.client.stop_operation(operation.id)
 
 
@@ -191,7 +191,7 @@ async def test_secrets_are_replayed_as_they_are_in_the_log(lab: AdminLab) -> Non
 
 
 async def test_a_state_that_does_not_allow_the_change_is_refused_at_once(lab: AdminLab) -> None:
-    with pytest.raises(Invalid, match="replay is possible for jobs that are dead, not failed"):
+    with pytest.raises(Invalid, match="only dead jobs can be replayed, not failed ones"):
         await lab.client.operate(REPLAY, JobQuery(state=[JobState.FAILED]))
     with pytest.raises(NotFound, match="there is no operation nonsense"):
         await lab.client.get_operation("nonsense")
@@ -333,7 +333,7 @@ async def test_a_daemon_forgets_operations_whose_records_have_expired(lab: Admin
         records = {"filter": subjects.operation(expired)}
         await api.request(raw.connection, f"STREAM.PURGE.{CONTROL}", records)
         await one_operation()  # And that its record is gone.
-        request = Request(
+        request = OperationRequest(
             verb=REPLAY, filter=OperationFilter(), by="ann", reason=None, rate=None, total=0
         )
         again = moves.start(expired, request, 1, NOON)
@@ -352,7 +352,7 @@ async def test_what_was_taken_up_is_settled_once_and_what_moved_meanwhile_is_ref
     ):
         async with daemon_at(server.url, tmp_path / "a", provision=True):
             await die(raw, len(jobs))
-        request = Request(
+        request = OperationRequest(
             verb=REPLAY, filter=OperationFilter(), by="ann", reason=None, rate=None, total=4
         )
         numbers = tuple([(await raw.events.history(job))[0].sequence for job in jobs])

@@ -18,7 +18,7 @@ from trellis_jobs.model import subjects
 from trellis_jobs.model.states import JobState
 
 
-def asking(*capabilities: Capability) -> str:
+def waiting_pulls(*capabilities: Capability) -> str:
     allowed = [subjects.rpc(name) for name, rpc in RPCS.items() if rpc.needs in capabilities]
     return json.dumps({"publish": allowed, "subscribe": ["_INBOX.>"]})
 
@@ -26,8 +26,8 @@ def asking(*capabilities: Capability) -> str:
 CONFIG = f"""
 authorization {{ users: [
     {{ user: admin, password: admin }}
-    {{ user: reader, password: reader, permissions: {asking(Capability.READ)} }}
-    {{ user: steward, password: steward, permissions: {asking(*Capability)} }}
+    {{ user: reader, password: reader, permissions: {waiting_pulls(Capability.READ)} }}
+    {{ user: steward, password: steward, permissions: {waiting_pulls(*Capability)} }}
 ] }}
 """
 

@@ -49,14 +49,14 @@ A_FEW_FILES = settings(max_examples=40)
 def project(path: Path, batches: list[list[LogMessage]], *, anew: bool = False) -> None:
     """`anew`: by another process each time, as it were."""
 
-    async def take_in() -> None:
+    async def apply() -> None:
         for part in [[batch] for batch in batches] if anew else [batches]:
             async with Projection.open(path) as projection:
-                intake = Ingest(projection, await projection.do(Writer.place))
+                ingest = Ingest(projection, await projection.do(Writer.place))
                 for batch in part:
-                    await intake.take_in(batch)
+                    await ingest.apply(batch)
 
-    asyncio.run(take_in())
+    asyncio.run(apply())
 
 
 def without_logs(job: Job) -> Job:

@@ -14,7 +14,7 @@ import pytest
 from jobs_admin.api.errors import ProjectionUnusable
 from jobs_admin.api.job_filter import JobFilter
 from jobs_admin.projection.files import FileLocked, file_id
-from jobs_admin.projection.rebuild import RebuildUnderWay, beside_it, rebuild
+from jobs_admin.projection.rebuild import RebuildInProgress, rebuild, temporary_file
 from jobs_admin.reads import jobs as reads
 from jobs_admin.reads.position import position
 from jobs_admin.reads.readers import Readers
@@ -287,7 +287,7 @@ async def test_a_projector_that_waits_for_the_file_in_vain_says_so_and_goes_on(
 
 
 async def test_two_rebuilds_of_one_file_do_not_meet(lab: LogLab, path: Path) -> None:
-    with beside_it(path, "rebuilding"), pytest.raises(RebuildUnderWay):
+    with temporary_file(path, "rebuilding"), pytest.raises(RebuildInProgress):
         await rebuild(path, lab.feed)
     assert file_id(path) is None
 

@@ -14,8 +14,8 @@ from jobs_admin.api.client import AdminClient
 from jobs_admin.api.errors import (
     Invalid,
     NotFound,
+    ProjectionLocked,
     ProjectionMissing,
-    ProjectionTaken,
     ProjectionUnusable,
     Unexpected,
 )
@@ -92,12 +92,12 @@ async def test_no_request_is_lost_when_one_of_them_ends(
                 answered += 1
             return answered
 
-        asking = [asyncio.create_task(keep_asking()) for _ in range(40)]
+        waiting_pulls = [asyncio.create_task(keep_asking()) for _ in range(40)]
         for _ in range(5):
             async with daemon_at(server.url, tmp_path / "two.sqlite") as two:
                 await until_projected(two, 1)
         over.set()
-        assert all(await asyncio.gather(*asking))
+        assert all(await asyncio.gather(*waiting_pulls))
 
 
 @asynccontextmanager
@@ -123,7 +123,7 @@ async def test_one_that_only_answers_reads_the_file_of_another(
     path = tmp_path / "jobs.sqlite"
     async with producer(server.url) as jobs, filling(server.url, path) as projector:
         before = await jobs.work.create(Task())
-        await projector.reached(1)
+        await projector.wait_for(1)
         async with (
             daemon_at(server.url, path, mode=Mode.RPC_ONLY) as answering,
             AdminClient.connect(server.url, by="ann") as client,
@@ -153,7 +153,7 @@ async def test_one_that_only_answers_reads_the_file_of_another(
 async def test_a_file_has_one_writer(server: EmbeddedServer, tmp_path: Path) -> None:
     path = tmp_path / "jobs.sqlite"
     async with producer(server.url), daemon_at(server.url, path):
-        with pytest.raises(ProjectionTaken, match="--mode rpc-only"):
+        with pytest.raises(ProjectionLocked, match="--mode rpc-only"):
             async with daemon_at(server.url, path):
                 pass
     async with daemon_at(server.url, path):
@@ -216,7 +216,7 @@ async def test_a_job_that_is_not_projected_yet_is_not_said_to_be_missing(
     async with producer(server.url) as jobs:
         async with filling(server.url, path) as projector:
             await jobs.work.create(Task())
-            await projector.reached(1)
+            await projector.wait_for(1)
         async with (
             daemon_at(server.url, path, mode=Mode.RPC_ONLY),
             AdminClient.connect(server.url) as client,

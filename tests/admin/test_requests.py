@@ -12,14 +12,14 @@ import pytest
 from pydantic import BaseModel
 
 from jobs_admin.api.client import AdminClient, JobQuery
-from jobs_admin.api.client_errors import refusal
+from jobs_admin.api.client_errors import error_from
 from jobs_admin.api.errors import Invalid, NotFound
 from jobs_admin.api.reasons import Because
+from jobs_admin.api.views.base import Page
 from jobs_admin.api.views.health import HealthView
 from jobs_admin.api.views.jobs import ExplanationView, JobPage, LogEntry, OneJob
 from jobs_admin.api.views.keys import BusyKeyView, KeyView
 from jobs_admin.api.views.services import ServiceView, StatsView
-from jobs_admin.api.views.shape import Page
 from tests.admin.admin_lab import AdminLab, daemon_at, stranger_at, time_passes
 from tests.keys.keyed_lab import Sync
 from tests.keys.keyed_lab import worker as desk_worker
@@ -354,7 +354,7 @@ async def test_a_job_that_waits_for_its_key_says_who_holds_it(lab: AdminLab) -> 
 
         told = await until(explained, "it waits for its key")
         assert told.details["key"] == "tickets:acme"
-        assert f"is held by job {holder.id}" in told.sentence
+        assert f"has been held by job {holder.id}" in told.sentence
         assert told.until is not None
         key = await lab.client.get_key("desk", "patient", "tickets:acme")
         assert [each.job_id for each in key.active] == [holder.id]
@@ -364,7 +364,7 @@ async def test_a_job_that_waits_for_its_key_says_who_holds_it(lab: AdminLab) -> 
         assert _lost_by(KeyView, await lab.stranger.ask("Jobs.GetKey", asked)) == []
         listed = await lab.stranger.ask("Jobs.ListKeys", {"limit": 5})
         assert _lost_by(Page[BusyKeyView], listed) == []
-        with pytest.raises(Invalid, match="only a slot that is renewed no more"):
+        with pytest.raises(Invalid, match="only a slot with an expired lease"):
             await lab.client.release_key("desk", "patient", "tickets:acme", holder.id)
         with pytest.raises(NotFound, match="there is no key"):
             await lab.client.get_key("desk", "patient", "tickets:nobody")
@@ -461,6 +461,6 @@ async def test_reads_are_asked_again_when_the_daemon_vanished_and_changes_are_no
 @pytest.mark.parametrize("since", [None, 17, "yesterday", {}])
 def test_a_refusal_of_another_runtime_keeps_its_message(since: Any) -> None:
     told = {"type": "ValidationError", "message": "no", "since": since, "by": 1, "raced": "x"}
-    error = refusal(orjson.dumps(told))
+    error = error_from(orjson.dumps(told))
     assert isinstance(error, Invalid)
     assert (error.message, error.by, error.raced) == ("no", None, False)

@@ -25,7 +25,7 @@ from jobs_admin.projection.rebuild import rebuild
 from jobs_admin.projection.store import Projection
 from jobs_admin.projection.writer import Writer
 from jobs_admin.reads import jobs as reads
-from jobs_admin.reads.candidates import DUE, HOW_MANY_DUE
+from jobs_admin.reads.candidates import COUNT_ENDED, DUE
 from jobs_admin.reads.readers import Readers
 from jobs_admin.retention_policy import parse, standard
 from tests.admin.made_log import of, rows_of
@@ -75,14 +75,14 @@ class Sweeper:
         later: timedelta,
         policy: str = "",
         archive: Archive | None = None,
-        went_on: Callable[[], None] | None = None,
+        report_progress: Callable[[], None] | None = None,
     ) -> Retention:
         async def now() -> datetime:
             return utc_now() + later
 
         doors = RetentionDependencies(self.raw.connection, self.readers, self.projector)
         kept = archive or FolderArchive(self.folder)
-        return Retention(parse(policy), kept, doors, now, went_on)
+        return Retention(parse(policy), kept, doors, now, report_progress)
 
     async def due(self, later: timedelta, policy: str = "") -> Counter[str]:
         return await count_due(self.readers, parse(policy), utc_now() + later)
@@ -429,7 +429,7 @@ async def test_a_sweep_of_many_jobs_tells_again_and_again_that_it_goes_on(
         refs = await jobs.work.create_many([Task()] * 120)
         await asyncio.gather(*(ref.cancel() for ref in refs))
         await at.catch_up()
-        sweep = at.retention(later=timedelta(days=8), went_on=lambda: told.append(1)).sweep
+        sweep = at.retention(later=timedelta(days=8), report_progress=lambda: told.append(1)).sweep
         assert (await sweep()).removed == {"cancelled": 120}
     assert len(told) == 2
 
@@ -439,7 +439,7 @@ async def test_jobs_that_are_due_are_found_by_an_index(
 ) -> None:
     async with sweeper(server.url, tmp_path) as at:
         await at.catch_up()
-        for query, values in ((DUE, ("dead", 0, 0, 0, 0, 1)), (HOW_MANY_DUE, ("dead", 0, 0))):
+        for query, values in ((DUE, ("dead", 0, 0, 0, 0, 1)), (COUNT_ENDED, ("dead", 0, 0))):
             steps = await at.readers.rows(f"EXPLAIN QUERY PLAN {query}", values)
             assert ["jobs_by_end" in step[-1] for step in steps] == [True]
 
@@ -485,12 +485,12 @@ async def test_a_crash_after_the_archive_is_made_good_by_the_next_sweep(
 @pytest.mark.parametrize(
     ("text", "complaint"),
     [
-        ("pending=7d", "no state in which a job is over"),
-        ("completed=soon", "an age is a number"),
-        ("completed=1d,completed=2d", "'completed' is named twice"),
-        ("others=1d,completed=2d,others=3d", "'others' is named twice"),
-        ("completed=59m", "at least an hour"),
-        ("completed", "an age is a number"),
+        ("pending=7d", "is not an end state"),
+        ("completed=soon", "use a number"),
+        ("completed=1d,completed=2d", "'completed' is set twice"),
+        ("others=1d,completed=2d,others=3d", "'others' is set twice"),
+        ("completed=59m", "the minimum is one hour"),
+        ("completed", "use a number"),
         ("completed=99999999999999d", "more than a hundred years"),
         ("completed=999999999d", "more than a hundred years"),
         (f"completed={'9' * 5_000}d", "more than a hundred years"),

@@ -202,17 +202,17 @@ async def test_what_we_log_and_complain_about_has_none(
     )
 
 
-def asking(*capabilities: Capability) -> str:
+def waiting_pulls(*capabilities: Capability) -> str:
     allowed = [subjects.rpc(name) for name, rpc in RPCS.items() if rpc.needs in capabilities]
     return json.dumps({"publish": allowed, "subscribe": ["_INBOX.>"]})
 
 
 async def test_to_be_told_them_is_a_right_of_its_own(tmp_path: Path) -> None:
-    both = asking(Capability.READ, Capability.MUTATE)
+    both = waiting_pulls(Capability.READ, Capability.MUTATE)
     config = f"""authorization {{ users: [
         {{ user: owner, password: owner }}
         {{ user: steward, password: steward, permissions: {both} }}
-        {{ user: keeper, password: keeper, permissions: {asking(Capability.SECRETS)} }}
+        {{ user: keeper, password: keeper, permissions: {waiting_pulls(Capability.SECRETS)} }}
     ] }}"""
     with EmbeddedServer.start(config=config) as server:
 

@@ -38,17 +38,17 @@ async def test_who_is_stopped_while_a_batch_is_written_knows_that_it_is_in(tmp_p
     path = tmp_path / "jobs.sqlite"
     messages = Scribe().write(created(), started(), completed()).messages
     async with Projection.open(path) as projection:
-        intake = Ingest(projection, LogPosition())
+        ingest = Ingest(projection, LogPosition())
         with closing(sqlite3.connect(path, isolation_level=None)) as other:
             other.execute("BEGIN IMMEDIATE")
-            taking_in = asyncio.create_task(intake.take_in(messages))
+            taking_in = asyncio.create_task(ingest.apply(messages))
             await asyncio.sleep(0)
             taking_in.cancel()
             await asyncio.sleep(0)
             other.execute("ROLLBACK")
         with pytest.raises(asyncio.CancelledError):
             await taking_in
-        assert intake.place.sequence == position_of(path) == len(messages)
+        assert ingest.place.sequence == position_of(path) == len(messages)
 
 
 async def test_a_batch_that_fails_leaves_nothing_behind(tmp_path: Path) -> None:
@@ -58,10 +58,10 @@ async def test_a_batch_that_fails_leaves_nothing_behind(tmp_path: Path) -> None:
         with closing(sqlite3.connect(path)) as other:
             # The last thing that a batch writes is its place.
             other.execute("DROP TABLE projection_metadata")
-        intake = Ingest(projection, LogPosition())
+        ingest = Ingest(projection, LogPosition())
         with pytest.raises(sqlite3.OperationalError):
-            await intake.take_in(messages)
-        assert intake.place == LogPosition()
+            await ingest.apply(messages)
+        assert ingest.place == LogPosition()
         with closing(sqlite3.connect(path)) as other:
             assert other.execute("SELECT count(*) FROM jobs_projection").fetchone() == (0,)
 

@@ -37,7 +37,7 @@ async def test_requests_beyond_those_that_may_wait_are_refused_at_once(lab: Admi
         await until(lambda: sum(each.done() for each in asked) == 50, "fifty are refused")
         refused = [each.exception() for each in asked if each.done()]
     said = await asyncio.gather(*asked, return_exceptions=True)
-    assert all(isinstance(each, Busy) and "ask again" in str(each) for each in refused)
+    assert all(isinstance(each, Busy) and "try again" in str(each) for each in refused)
     assert sum(isinstance(each, JobPage) for each in said) == TAKEN
     assert (await lab.client.list_jobs()).count == 0
 
@@ -52,16 +52,16 @@ async def test_large_requests_are_refused_before_they_fill_the_memory(
         await go.wait()
         return Reply(b"answered")
 
-    async with stranger_at(server.url) as answering, stranger_at(server.url) as asking:
+    async with stranger_at(server.url) as answering, stranger_at(server.url) as waiting_pulls:
         desk = RpcServer(answering.connection, slowly, lambda _: Reply(b"busy"))
         await desk.open("rpc.v1.Jobs.*", group="admin")
-        sent = [asyncio.create_task(asking.send("Jobs.List", MEGABYTE)) for _ in range(20)]
+        sent = [asyncio.create_task(waiting_pulls.send("Jobs.List", MEGABYTE)) for _ in range(20)]
         await until(lambda: sum(each.done() for each in sent) == 4, "four are refused")
         assert {each.result().data for each in sent if each.done()} == {b"busy"}
         go.set()
         assert [reply.data for reply in await asyncio.gather(*sent)].count(b"answered") == 16
         assert len(taken) == 16
-        assert (await asking.send("Jobs.List", MEGABYTE)).data == b"answered"
+        assert (await waiting_pulls.send("Jobs.List", MEGABYTE)).data == b"answered"
         await desk.close()
 
 

@@ -169,7 +169,7 @@ async def test_a_file_of_another_process_is_left_alone(
         await first.until_says(STARTED)
         code, said = refused("--nats", server.url, "--db", db)
         assert code == 1
-        assert said.startswith(f"error: another process projects into {db}: ")
+        assert said.startswith(f"error: another process writes the projection {db}: ")
         assert said.count("\n") == 1
         assert first.process.poll() is None
 

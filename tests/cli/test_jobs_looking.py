@@ -138,7 +138,7 @@ def test_a_job_may_be_named_with_its_queue(books: Library) -> None:
 
 def test_an_explanation_is_a_sentence_and_what_must_happen_next(books: Library) -> None:
     told = books.stage.at_terminal("jobs", "explain", books.lent).plain
-    assert "No worker is there for the queue library/lend" in told
+    assert "No worker serves the queue library/lend" in told
     assert re.search(r"^next +a worker of service library", told, re.MULTILINE)
     assert re.search(r"^because +no-worker *$", told, re.MULTILINE)
     asked = books.stage.shell("jobs", "explain", "--json", books.torn)

@@ -14,7 +14,7 @@ from typing import Final
 import orjson
 
 from jobs_admin.daemon import Daemon, serving
-from jobs_admin.retention_policy import SHORTEST
+from jobs_admin.retention_policy import MIN_AGE
 from tests.admin.upkeep_lab import clock, forget_heartbeats
 from tests.chaos.checker import Violation, check
 from tests.chaos.evidence import (
@@ -99,7 +99,7 @@ def _notes(folder: Path) -> Iterator[list[str]]:
 
 def _when(folder: Path) -> datetime:
     """What was purged sooner than retention ever does is no surprise an hour later."""
-    return utc_now() + (2 * SHORTEST if (folder / ARCHIVE).exists() else timedelta())
+    return utc_now() + (2 * MIN_AGE if (folder / ARCHIVE).exists() else timedelta())
 
 
 def _archived(folder: Path) -> Iterator[Entry]:

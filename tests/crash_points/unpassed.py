@@ -18,10 +18,10 @@ _PROJECTOR: Final = "jobs_admin.projection.projector:Projector"
 # A reason, and the points that it is given for.
 NEVER: Final[Mapping[str, tuple[str, ...]]] = {
     "what the next owner of an operation does after a death (tests/admin/test_operations.py)": (
-        "jobs_admin.actions.job_actions:Actions.did:stored_message.newest",
-        "jobs_admin.operations.page_work:PageWork._why_not:self._actions.did",
-        "jobs_admin.operations.run:Run._settle_what_was_taken_up:self._work.do",
-        "jobs_admin.operations.run:Run._settle_what_was_taken_up:those",
+        "jobs_admin.actions.job_actions:Actions.has_done:stored_message.newest",
+        "jobs_admin.operations.page_work:PageWork._change_job:self._actions.has_done",
+        "jobs_admin.operations.run:Run._finish_previous_page:self._work.do",
+        "jobs_admin.operations.run:Run._finish_previous_page:load_targets",
     ),
     "a mistake of ours while an operation runs: what is left is one record": (
         "jobs_admin.operations.run:Run.fail:self._write",
@@ -37,7 +37,7 @@ NEVER: Final[Mapping[str, tuple[str, ...]]] = {
         f"{_READS}.latest:asyncio.sleep",
         f"{_READS}.find:asyncio.sleep",
         f"{_READS}.find:self._histories.read_through",
-        f"{_RETENTION}._left:stored_message.newest",
+        f"{_RETENTION}._remaining:stored_message.newest",
         f"{_READS}.newest_sequence_from_leader:asyncio.sleep",
         f"{_LOG}.latest_from_leader:self.latest",
         "trellis_jobs.jetstream.keys.coordinator:KeyCoordinator.latest:self._events.latest#2",
@@ -78,14 +78,14 @@ NEVER: Final[Mapping[str, tuple[str, ...]]] = {
         "jobs_admin.daemon:_require_file:position",
     ),
     "a file that others write while it is made anew, or that breaks in a way nobody knows": (
-        "jobs_admin.projection.rebuild:fill_up:intake.take_in",
-        "jobs_admin.projection.rebuild:fill_up:intake.complete",
+        "jobs_admin.projection.rebuild:catch_up:ingest.apply",
+        "jobs_admin.projection.rebuild:catch_up:ingest.complete",
         f"{_PROJECTOR}._run:self._close#4",
     ),
     "a job that is retried, or gets another event, while retention removes it": (
         "jobs_admin.projection.ingest:Ingest.forget:read_job",
         f"{_RETENTION}._is_there:self._read",
-        f"{_RETENTION}._left:self._histories.messages",
+        f"{_RETENTION}._remaining:self._histories.messages",
     ),
     "a log that is full, or batches that are refused: nothing is stored meanwhile. What a death "
     "leaves, a reservation in a key or a lease, ends by itself": (
@@ -144,8 +144,8 @@ NEVER: Final[Mapping[str, tuple[str, ...]]] = {
         "jobs_admin.maintenance.reconciliation:Reconciliation._check_some:self._check",
     ),
     "a read, of a key whose job has a delivery limit": (
-        "jobs_admin.maintenance.stuck_messages:StuckMessages._is_in_hand:self.keys.key_of",
-        "jobs_admin.maintenance.stuck_messages:StuckMessages._is_in_hand:self.keys.read",
+        "jobs_admin.maintenance.stuck_messages:StuckMessages._may_be_held:self.keys.key_of",
+        "jobs_admin.maintenance.stuck_messages:StuckMessages._may_be_held:self.keys.read",
     ),
 }
 
@@ -153,22 +153,22 @@ NEVER: Final[Mapping[str, tuple[str, ...]]] = {
 BY_CHANCE: Final = frozenset(
     {
         "jobs_admin.operations.records:OperationRecords.change:self.read",
-        "jobs_admin.loops:Loops.keep:asyncio.sleep",
-        "jobs_admin.projection.file_watch:FileWatch._look:check_sound",
+        "jobs_admin.loops:Loops.keep_running:asyncio.sleep",
+        "jobs_admin.projection.file_watch:FileWatch._look:check_integrity",
         f"{_PROJECTOR}._make_fit:self._mend",
         f"{_PROJECTOR}._run:self._close#2",
         f"{_PROJECTOR}._run:self._mend",
         f"{_PROJECTOR}._run:self._close#3",
         f"{_PROJECTOR}._run:self._rebuild",
         "jobs_admin.projection.rebuild:_held:database.execute",
-        "jobs_admin.projection.rebuild:_held:place_of",
+        "jobs_admin.projection.rebuild:_held:position_of",
         "jobs_admin.projection.store:Projection.do:asyncio.wait",
-        "jobs_admin.actions.job_actions:Actions.carry_out:chase.after",
+        "jobs_admin.actions.job_actions:Actions.carry_out:follower.after",
         "jobs_admin.maintenance.pace:Pace.each:self.sleep",
         "jobs_admin.maintenance.reconciliation:Reconciliation.sweep:self._check_all",
         "jobs_admin.maintenance.reconciliation:Reconciliation._check_all:self._check_next",
         "jobs_admin.maintenance.reconciliation:Reconciliation.sweep:self._missing#2",
-        "jobs_admin.actions.guarded_append:GuardedAppender.append:chase.after",
+        "jobs_admin.actions.guarded_append:GuardedAppender.append:follower.after",
         "jobs_admin.actions.job_follower:JobFollower.after:self._whole",
         "jobs_admin.actions.job_follower:JobFollower.after:self._stretch",
         f"{_BUCKET}._get:asyncio.sleep",

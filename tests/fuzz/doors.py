@@ -18,7 +18,7 @@ from unittest.mock import patch
 import orjson
 from pydantic import ValidationError
 
-from jobs_admin.api.client_errors import refusal
+from jobs_admin.api.client_errors import error_from
 from jobs_admin.api.contract import RPCS
 from jobs_admin.cli import nats_contexts
 from tests.fuzz import samples
@@ -147,7 +147,7 @@ def requests(data: bytes) -> None:
 
 
 def answers(data: bytes) -> None:
-    refusal(data)
+    error_from(data)
     for rpc in RPCS.values():
         with suppress(ValidationError):
             rpc.output.model_validate_json(data)

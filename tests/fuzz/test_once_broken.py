@@ -14,7 +14,7 @@ import typer
 
 from jobs_admin.cli.dev.app_output import Said, understand
 from jobs_admin.cli.durations import moment_ahead
-from jobs_admin.explain.to_json import told_log
+from jobs_admin.explain.to_json import log_json
 from jobs_admin.projection.batch import project, read
 from jobs_admin.projection.rows import to_row
 from tests.fuzz import samples
@@ -152,7 +152,7 @@ def test_however_deep_an_event_is_nested_it_is_taken_in_and_told(name: str, dept
     changes = project(read([message]), {})
     assert len(changes.jobs) + len(changes.aside) == 1
     assert all(to_row(row) for row in changes.jobs.values())
-    orjson.dumps({"entries": told_log([message])})
+    orjson.dumps({"entries": log_json([message])})
 
 
 def test_a_try_that_is_due_at_the_end_of_time_has_a_place_in_the_story() -> None:

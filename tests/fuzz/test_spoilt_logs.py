@@ -13,7 +13,7 @@ import pytest
 from jobs_admin.api.views.jobs import LogEntry
 from jobs_admin.explain.explain import explain
 from jobs_admin.explain.explanation import Facts
-from jobs_admin.explain.to_json import told_explanation, told_log
+from jobs_admin.explain.to_json import explanation_json, log_json
 from jobs_admin.maintenance.retention.archive import FolderArchive
 from jobs_admin.projection.ingest import Ingest
 from jobs_admin.projection.store import Projection
@@ -55,8 +55,8 @@ async def test_the_projection_takes_in_every_message_and_knows_its_rows_again(
         while seen < INPUTS:
             batch = log.stretch(100)
             seen += len(batch)
-            intake = Ingest(projection, await projection.do(Writer.place))
-            await intake.take_in(batch)
+            ingest = Ingest(projection, await projection.do(Writer.place))
+            await ingest.apply(batch)
             addresses = {entry.event.job for entry in entries(batch)}
             assert (await projection.do(Writer.load, addresses)).keys() <= addresses
         assert (await projection.do(Writer.place)).sequence == seen
@@ -76,14 +76,14 @@ def test_every_history_can_be_told_and_explained() -> None:
 
 
 def _tell(messages: Sequence[LogMessage]) -> None:
-    for told in told_log(messages):
+    for told in log_json(messages):
         LogEntry.model_validate(told)
         dumps({"entries": [told]})
     timeline(recorded(messages), NOW)
     job = fold(entries(messages))
     if job is not None:
         for facts in (Facts(now=NOW), Facts(now=NOW, owner_is_present=False, has_work=False)):
-            dumps(told_explanation(job, explain(job, facts)))
+            dumps(explanation_json(job, explain(job, facts)))
         decide(job.status, DeliveryRef("41@1", 2, job.status.run), now=NOW)
 
 

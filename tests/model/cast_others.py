@@ -10,7 +10,7 @@ from jobs_admin.actions import job_actions
 from jobs_admin.actions.job_actions import ActionRequest, legal_from
 from jobs_admin.maintenance.janitor import plan_expiry
 from jobs_admin.maintenance.key_repair import plan_repair
-from jobs_admin.maintenance.reconciliation import GiveUpOn, PutBack, course, plan_loss
+from jobs_admin.maintenance.reconciliation import MarkAttemptLost, PutBack, decide, plan_loss
 from tests.given import CONTEXT, NOON, created, waiting
 from tests.model.cast_server import Habits, append, put_back
 from tests.model.cast_world import (
@@ -145,10 +145,10 @@ def _swept(world: World, habits: Habits, sweep: Sweep) -> Steps:
     if sweep.puts_back:
         yield f"the sweep puts {job} back", False, put_back(world, job, begun)
         return
-    match course(sweep.seen, head.status):
+    match decide(sweep.seen, head.status):
         case PutBack():
             yield f"the sweep puts {job} back", False, put_back(world, job, begun)
-        case GiveUpOn(lost) if not world.is_held(lost.id):
+        case MarkAttemptLost(lost) if not world.is_held(lost.id):
             event = plan_loss(JOBS[job], Latest(head, CONTEXT), lost, now(world))
             assert event is not None
             done = append(world, habits, job, head, event)

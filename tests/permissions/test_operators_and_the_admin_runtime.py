@@ -24,7 +24,7 @@ from jobs_admin.maintenance.retention.retention import Retention, RetentionDepen
 from jobs_admin.projection.projector import Projector
 from jobs_admin.reads.readers import Readers
 from jobs_admin.retention_policy import standard
-from jobs_admin.rpc.startup import until_of_use
+from jobs_admin.rpc.startup import until_readable
 from tests import given
 from tests.permissions.installation import ROOT_USER, Installation
 from tests.permissions.services import Chore, HouseJobs, household, staff
@@ -73,7 +73,7 @@ async def test_an_admin_runtime_that_is_slow_to_start_may_ask_whether_others_ans
     )
     try:
         async with Projector.open(LogFeed(connection), tmp_path / "jobs.sqlite") as never_open:
-            await until_of_use(connection, never_open)
+            await until_readable(connection, never_open)
     finally:
         await connection.close()
     assert installation.violations("jobs-admin") == refused

@@ -1,16 +1,17 @@
-"""What jobs died of."""
+"""Dead jobs grouped by error."""
 
 from __future__ import annotations
 
 from datetime import datetime
 
-from jobs_admin.api.views.shape import Page, View
+from jobs_admin.api.views.base import Page, View
 
 
 class DeadGroupView(View):
     """Dead jobs of one queue whose errors differ only where `error` has a `*`.
 
-    `oldest_at` and `newest_at` are when the first and the last of them died; `example_id` is one.
+    `oldest_at` and `newest_at` are when the first and the last of them died; `example_id` is the id
+    of one of them.
     """
 
     service: str
@@ -23,6 +24,6 @@ class DeadGroupView(View):
 
 
 class DeadGroups(Page[DeadGroupView]):
-    """The most frequent first; `jobs` are those of all groups, and `count` is of the groups."""
+    """Largest groups first. `jobs` is the number of jobs in all groups, `count` that of groups."""
 
     jobs: int

@@ -1,4 +1,4 @@
-"""How the admin runtime and what it depends on are doing."""
+"""The health of the admin runtime and of what it depends on."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from typing import Any
 
 from pydantic import model_validator
 
-from jobs_admin.api.views.shape import View, with_missing
+from jobs_admin.api.views.base import View, with_defaults
 
 
 class Mode(StrEnum):
-    """`full` projects the log and looks after jobs; `rpc-only` answers from another's file."""
+    """`full` projects the log and runs maintenance; `rpc-only` only reads another daemon's file."""
 
     FULL = "full"
     RPC_ONLY = "rpc-only"
@@ -24,7 +24,7 @@ class HealthStatus(StrEnum):
 
 
 class LoopState(StrEnum):
-    """`recovering`: it runs again, but not for long enough to say that all is well."""
+    """`recovering`: the loop runs again, but has not run long enough to count as healthy."""
 
     RUNNING = "running"
     RECOVERING = "recovering"
@@ -41,18 +41,18 @@ class StreamView(View):
 
 
 class RebuildView(View):
-    """How many messages of the log are taken in, of how many."""
+    """How many messages of the log have been projected, and how many there are."""
 
     messages: int
     of: int
 
 
 class CheckView(View):
-    """One thing that was looked at; which of the facts it has depends on what it is about.
+    """The result of one check; which fields are set depends on the check.
 
     `projection`: position, last_seq, lag_events, lag_seconds, or rebuilding. `loop:<name>`: state,
-    failures and the last of each. `server`: connected, version, lacks. `streams`: as named.
-    `advisories`: backlog, oldest_seconds.
+    failures, last_success, last_error, last_failure. `server`: connected, version, lacks.
+    `streams`: streams. `advisories`: backlog, oldest_seconds.
     """
 
     name: str
@@ -77,7 +77,7 @@ class CheckView(View):
 
 
 class HealthView(View):
-    """`version` is that of trellis-jobs; the oldest daemons do not tell it."""
+    """`version` is the version of trellis-jobs; old daemons do not send it."""
 
     service: str
     status: HealthStatus
@@ -88,11 +88,11 @@ class HealthView(View):
 
     @model_validator(mode="before")
     @classmethod
-    def _complete(cls, told: Any) -> Any:
-        """The original says `healthy`, and nothing of its loops."""
-        if isinstance(told, dict) and told.get("status") == "healthy":
-            told = {**told, "status": HealthStatus.OK}
-        return with_missing(told, mode=Mode.FULL, checks=())
+    def _complete(cls, data: Any) -> Any:
+        """The original runtime sends the status `healthy`, and no checks."""
+        if isinstance(data, dict) and data.get("status") == "healthy":
+            data = {**data, "status": HealthStatus.OK}
+        return with_defaults(data, mode=Mode.FULL, checks=())
 
     def check(self, name: str) -> CheckView | None:
         return next((check for check in self.checks if check.name == name), None)

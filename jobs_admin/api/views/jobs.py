@@ -1,4 +1,4 @@
-"""Jobs as operators are shown them, their logs, and why they are where they are."""
+"""Jobs, their logs, and explanations of their states."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Annotated, Any
 from pydantic import Field, JsonValue, model_validator
 
 from jobs_admin.api.reasons import Because
-from jobs_admin.api.views.shape import Page, View, with_missing
+from jobs_admin.api.views.base import Page, View, with_defaults
 from trellis_jobs.model.states import JobState
 
 
@@ -35,7 +35,7 @@ class ProgressView(View):
 
 
 class LogLineView(View):
-    """`run_seq` tells which run said it."""
+    """`run_seq` identifies the run that wrote the line."""
 
     timestamp: datetime
     level: str
@@ -44,12 +44,12 @@ class LogLineView(View):
 
     @model_validator(mode="before")
     @classmethod
-    def _complete(cls, told: Any) -> Any:
-        return with_missing(told, run_seq=0)
+    def _complete(cls, data: Any) -> Any:
+        return with_defaults(data, run_seq=0)
 
 
 class AttemptView(View):
-    """Who runs the job, and which delivery of which work message began that."""
+    """The worker that runs the job, and the delivery of the work message that started it."""
 
     id: str
     instance_id: str
@@ -75,9 +75,9 @@ class QueuePolicyView(View):
 
 
 class RunView(View):
-    """One run of a job; `begun_by` retried the job, `by` ended the run, for `reason`.
+    """One run of a job. `begun_by` started it by a retry; `by` ended it, with `reason`.
 
-    `secrets` and `result_secrets` are the places whose values are not shown.
+    `secrets` and `result_secrets` are the paths whose values are redacted.
     """
 
     payload: JsonValue = None
@@ -98,10 +98,10 @@ class RunView(View):
 
 
 class JobView(RunView):
-    """A job in its newest run. `logs` and `last_seq` come with one job, not with lists.
+    """A job in its newest run. Lists do not contain `logs` and `last_seq`.
 
-    `first_seq` is the log sequence of its first event, and with `created_at` its place in lists.
-    `omitted` names the fields that were too large to be sent; the log has them.
+    `first_seq` is the log sequence of the job's first event; together with `created_at` it is the
+    job's place in lists. `omitted` names fields that were too large to send; they are in the log.
     """
 
     id: str
@@ -126,20 +126,20 @@ class JobView(RunView):
 
     @model_validator(mode="before")
     @classmethod
-    def _complete(cls, told: Any) -> Any:
-        created = told.get("createdAt") if isinstance(told, dict) else None
-        return with_missing(told, run_seq=0, **({"began_at": created} if created else {}))
+    def _complete(cls, data: Any) -> Any:
+        created = data.get("createdAt") if isinstance(data, dict) else None
+        return with_defaults(data, run_seq=0, **({"began_at": created} if created else {}))
 
 
 class JobPlace(View):
-    """A job's place in lists, which nothing changes."""
+    """A job's place in lists, which never changes."""
 
     created_at: datetime
     first_seq: int
 
 
 class JobPage(Page[JobView]):
-    """`next_before` is the place of the last entry, if others follow it."""
+    """`next_before` is the place of the last entry, if there are more."""
 
     next_before: JobPlace | None = None
 
@@ -149,7 +149,7 @@ class OneJob(View):
 
 
 class JobSecrets(View):
-    """What a job was given and what it made, whole: as the log has both."""
+    """The payload and result of a job without redaction, as in the log."""
 
     id: str
     service: str
@@ -159,21 +159,21 @@ class JobSecrets(View):
 
 
 class ChangedJob(View):
-    """The job afterwards; `seq` is of the event, and as `minSeq` makes other reads as new."""
+    """The job after the change. Pass `seq` as `minSeq` to other reads to see the change there."""
 
     job: JobView
     seq: int
 
     @model_validator(mode="before")
     @classmethod
-    def _complete(cls, told: Any) -> Any:
-        return with_missing(told, seq=0)
+    def _complete(cls, data: Any) -> Any:
+        return with_defaults(data, seq=0)
 
 
 class LogEntry(View):
-    """One message of a job's log: `event` without its secrets, and where it left the job.
+    """One message of a job's log: `event` without secrets, and the job's `state` after it.
 
-    `ignored` says why an event did not count, `undecodable` why a message is no event.
+    `ignored` is why an event was ignored; `undecodable` is why a message is not an event.
     """
 
     seq: int
@@ -187,7 +187,7 @@ class LogEntry(View):
 
 
 class ExplanationView(View):
-    """`because` is for scripts, `sentence` and `next` are for people."""
+    """`because` is a code for scripts; `sentence` and `next` are for people."""
 
     id: str
     service: str

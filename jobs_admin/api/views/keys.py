@@ -1,4 +1,4 @@
-"""Keys: who holds one, and who waits for it."""
+"""Keys, the jobs that hold them, and the jobs that wait for them."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from typing import Any
 
 from pydantic import model_validator
 
-from jobs_admin.api.views.shape import View, with_missing
+from jobs_admin.api.views.base import View, with_defaults
 from trellis_jobs.model.keys.state import KEYS_BUCKET
 
 
 class HolderView(View):
-    """A job that runs under the key; its lease is over unless it is renewed before."""
+    """A job that holds a slot of the key until `lease_expires_at`, unless it renews the lease."""
 
     job_id: str
     instance_id: str
@@ -28,13 +28,13 @@ class WaitingView(View):
 
 
 class KeyView(View):
-    """As the bucket has it right now. `seq` comes with a release that was recorded.
+    """The current state of a key in the bucket. `seq` is set after a release that was recorded.
 
-    `queued` are the first 1,000 that wait, `queued_depth` says how many do. `latest_policy_reason`
-    is why one of its newest jobs was let in though the key was full: `replace-oldest`. Who was
-    rejected or coalesced was told so, and left nothing in the log. Limits of 0 are not known: the
-    original admin runtime does not send them. `bucket` is where its state is: queues that are
-    shared with other runtimes may keep their keys in another one than `JOBS_KEYS`.
+    `queued` are the first 1,000 waiting jobs, `queued_depth` is the number of all of them.
+    `latest_policy_reason` is why one of the newest jobs was admitted although the key was full:
+    `replace-oldest`. Rejected and coalesced jobs are not in the log. A limit of 0 is unknown: the
+    original admin runtime does not send limits. `bucket` is where the state is; queues
+    that are shared with other runtimes may use another one than `JOBS_KEYS`.
     """
 
     service: str
@@ -54,12 +54,12 @@ class KeyView(View):
 
     @model_validator(mode="before")
     @classmethod
-    def _complete(cls, told: Any) -> Any:
-        return with_missing(told, max_active=0, max_queued_per_key=0)
+    def _complete(cls, data: Any) -> Any:
+        return with_defaults(data, max_active=0, max_queued_per_key=0)
 
 
 class BusyKeyView(View):
-    """How many jobs run under a key, and wait for it, as the projection has it."""
+    """How many jobs hold a key and wait for it, from the projection."""
 
     service: str
     type: str

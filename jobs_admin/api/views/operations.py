@@ -1,4 +1,4 @@
-"""Changes of many jobs, as operators are shown them."""
+"""Bulk operations, which change many jobs."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Annotated
 from pydantic import Field
 
 from jobs_admin.api.job_filter import Scalar
-from jobs_admin.api.views.shape import View
+from jobs_admin.api.views.base import View
 from trellis_jobs.model.states import JobState
 
 
@@ -23,7 +23,7 @@ class OperationVerb(StrEnum):
 
 
 class OperationState(StrEnum):
-    """`stopping`: asked to stop, and the daemon that runs it has not done so yet."""
+    """`stopping`: a stop was requested, and the daemon that runs it has not stopped yet."""
 
     RUNNING = "running"
     STOPPING = "stopping"
@@ -33,7 +33,7 @@ class OperationState(StrEnum):
 
 
 class OperationFilter(View):
-    """Which jobs: those that matched when the operation was started."""
+    """The filter of an operation: it changes the jobs that matched when it was started."""
 
     service: str | None = None
     type: str | None = None
@@ -47,7 +47,7 @@ class OperationFilter(View):
 
 
 class RefusalView(View):
-    """A job that the operation did not change, and why."""
+    """A job that the operation could not change, and why."""
 
     id: str
     service: str
@@ -56,10 +56,11 @@ class RefusalView(View):
 
 
 class OperationView(View):
-    """`total` is how many jobs matched when it was started.
+    """`total` is how many jobs matched when the operation was started.
 
-    `done` were changed. `refused` counts the others by reason, and `refusals` has some of them.
-    `owner` is the daemon that runs it; None while no daemon does. `error`: why it failed.
+    `done` is how many were changed. `refused` counts the others by reason, and `refusals` lists
+    some of them. `owner` is the daemon that runs the operation, None while no daemon does. `error`
+    is why the operation failed.
     """
 
     id: str
@@ -86,12 +87,12 @@ class OperationView(View):
 
     @property
     def settled(self) -> int:
-        """How many jobs it has come to an end with."""
+        """How many jobs are done or refused."""
         return self.done + sum(self.refused.values())
 
 
 class MatchedJobs(View):
-    """So many jobs of a queue are in a state."""
+    """The number of matching jobs of one queue in one state."""
 
     service: str
     type: str
@@ -100,7 +101,7 @@ class MatchedJobs(View):
 
 
 class PreviewView(View):
-    """What an operation would change, and what it would leave because of its state."""
+    """The jobs that an operation would change, and those that it would refuse by state."""
 
     count: int
     jobs: tuple[MatchedJobs, ...] = ()
@@ -108,7 +109,7 @@ class PreviewView(View):
 
 
 class Operated(View):
-    """`operation` is missing in the answer to a dry run."""
+    """`operation` is missing in the reply to a dry run."""
 
     preview: PreviewView
     operation: OperationView | None = None

@@ -1,4 +1,4 @@
-"""Services and their workers, numbers over all jobs, and how the admin runtime fares."""
+"""Services and their workers, statistics, and ignored messages."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ from typing import Any
 
 from pydantic import model_validator
 
-from jobs_admin.api.views.shape import View, with_missing
+from jobs_admin.api.views.base import View, with_defaults
 
 
 class WorkerView(View):
-    """`timestamp` is when it was last heard of, by the server's clock.
+    """`timestamp` is when the server stored the worker's last heartbeat.
 
-    `loop_blocked_ms`: the longest that a handler blocked its event loop in the last ten minutes.
+    `loop_blocked_ms`: the longest time that a handler blocked the event loop in the last 10 min.
     `contract_digest`: workers of one queue with different digests have different contracts.
-    `clock_offset_ms`: how far its clock is ahead of the server's; negative if it is behind.
+    `clock_offset_ms`: how far the worker's clock is ahead of the server's; negative if behind.
     """
 
     service: str
@@ -30,7 +30,7 @@ class WorkerView(View):
 
 
 class TypeView(View):
-    """`unattended`: there is work, and no live worker for it."""
+    """`unattended`: there are jobs to run, and no live worker for them."""
 
     type: str
     pending: int
@@ -42,7 +42,7 @@ class TypeView(View):
 
 
 class ServiceView(View):
-    """`omitted_workers`: how many more there are than one answer can hold."""
+    """`omitted_workers`: how many workers did not fit into the reply."""
 
     name: str
     healthy: bool
@@ -52,15 +52,15 @@ class ServiceView(View):
 
     @model_validator(mode="before")
     @classmethod
-    def _complete(cls, told: Any) -> Any:
-        return with_missing(told, types=())
+    def _complete(cls, data: Any) -> Any:
+        return with_defaults(data, types=())
 
 
 class IgnoredView(View):
-    """A message of the log that did not count, and why.
+    """A message of the log that was ignored, and why.
 
-    An event that was not legal has its job (`service`, `type`, `id`) and `kind`; a message that is
-    no event has its `subject` and its `size` in bytes: what is in it may be secret.
+    An illegal event has its job (`service`, `type`, `id`) and `kind`. A message that is not an
+    event has its `subject` and its `size` in bytes; its content may be secret and is not shown.
     """
 
     seq: int
@@ -74,7 +74,7 @@ class IgnoredView(View):
 
 
 class TypeStats(View):
-    """Jobs by state, and events per minute by kind."""
+    """The number of jobs by state, and events per minute by kind."""
 
     service: str
     type: str

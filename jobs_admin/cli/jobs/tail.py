@@ -20,7 +20,7 @@ from jobs_admin.cli.render.output import Output, print_json_line, print_line
 from jobs_admin.cli.render.states import STYLES
 from jobs_admin.cli.render.text import Text
 from jobs_admin.cli.run import run
-from jobs_admin.explain.to_json import told_message
+from jobs_admin.explain.to_json import message_json
 from trellis_jobs.errors import InvalidToken
 from trellis_jobs.jetstream.client.connection import Connection
 from trellis_jobs.jetstream.log.feed import LogFeed, LogMessage
@@ -154,7 +154,7 @@ async def _end_of_log(connection: Connection) -> int:
 
 
 def _print(message: LogMessage, wanted: Pattern, output: Output) -> None:
-    told, read = told_message(message)
+    told, read = message_json(message)
     if output.json:
         print_json_line(LogEntry.model_validate(told))
         return

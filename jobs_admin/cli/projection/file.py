@@ -27,7 +27,7 @@ from jobs_admin.projection import rebuild as rebuilding
 from jobs_admin.projection import verify as verifying
 from jobs_admin.projection.compatibility import why_incompatible
 from jobs_admin.projection.files import FileDamaged, beside
-from jobs_admin.projection.status import look
+from jobs_admin.projection.status import read_status
 from jobs_admin.projection.verify import Findings
 from trellis_jobs.environment import utc_now
 from trellis_jobs.jetstream.log.feed import LogFeed
@@ -74,7 +74,7 @@ def verify(reach: ConnectionOptions, output: JsonOutput, db: Database = None) ->
 
 async def _status(reach: ConnectionOptions, path: Path, output: JsonOutput) -> None:
     async with _feed(reach, patient=False) as feed:
-        found = await look(path, feed)
+        found = await read_status(path, feed)
     if output.json:
         print_json(found.to_json())
     else:

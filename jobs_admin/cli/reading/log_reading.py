@@ -10,7 +10,7 @@ import orjson
 
 from jobs_admin.api.errors import Invalid
 from jobs_admin.api.views.jobs import JobSecrets, LogEntry
-from jobs_admin.explain.to_json import told_log
+from jobs_admin.explain.to_json import log_json
 from trellis_jobs.errors import JobNotFound, WaitTimeout
 from trellis_jobs.jetstream.client.connection import Connection
 from trellis_jobs.jetstream.log.feed import LogMessage
@@ -44,7 +44,7 @@ async def entries_in_log(connection: Connection, job: str | JobAddress) -> list[
     stored = await Histories(connection).messages(address)
     if not stored:
         raise JobNotFound(address.job_id)
-    return [LogEntry.model_validate(told) for told in told_log(stored)]
+    return [LogEntry.model_validate(told) for told in log_json(stored)]
 
 
 async def secrets_in_log(connection: Connection, job: str | JobAddress) -> JobSecrets:

@@ -1,1 +1,1 @@
-"""How long jobs are kept, and where they go."""
+"""Removes ended jobs from the log after a while, and archives them."""

@@ -1,8 +1,8 @@
-"""Histories of jobs that leave the log: JSON lines in gzip, a file for each day and service.
+"""Archives jobs that leave the log as JSON lines in gzip, in one file per day and service.
 
-A line holds a job as it ended and every event of it that was in the log. Lines are only ever added,
-so a job may have several: one for each time that it was removed, if it went on in between, and the
-same once more after a crash, or from another replica. `seq` tells which events are the same.
+A line holds the job in its end state and all its events. Lines are only added, so a job may have
+several: one for each time that it was removed, if it was retried in between, and duplicates after
+a crash or from another replica. Events with the same `seq` are the same.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ if TYPE_CHECKING:
 
 
 class Archive(Protocol):
-    """Where histories go before they are purged."""
+    """Stores histories before they are purged."""
 
     async def keep(self, histories: Sequence[tuple[Job, Sequence[Entry]]], day: date) -> None: ...
 
 
 class NoArchive:
     async def keep(self, histories: Sequence[tuple[Job, Sequence[Entry]]], day: date) -> None:
-        """Nobody asked for it."""
+        """Store nothing, because no archive is configured."""
 
 
 class FolderArchive:
@@ -44,7 +44,7 @@ class FolderArchive:
         self._folder = folder
 
     async def keep(self, histories: Sequence[tuple[Job, Sequence[Entry]]], day: date) -> None:
-        """On disk, and there to stay, when this returns."""
+        """Write the histories; they are synced to disk when this returns."""
         by_service: dict[str, list[bytes]] = {}
         for job, history in histories:
             by_service.setdefault(job.address.service, []).append(_line(job, history))
@@ -69,12 +69,12 @@ def _line(job: Job, history: Sequence[Entry]) -> bytes:
 
 
 def _event_json(entry: Entry, job: Job) -> dict[str, Any]:
-    """Secrets do not outlive the log."""
+    """Encode the event without secrets, which must not outlive the log."""
     return redact(orjson.loads(wire.encode(entry.event, entry.status or job.status, None)))
 
 
 def _add(path: Path, lines: bytes) -> None:
-    """A gzip file may have any number of members: each addition is one."""
+    """Append a gzip member; a gzip file may have any number of them."""
     make_folder(path.parent)
     with open(path, "ab", opener=owner_only) as file:
         file.write(gzip.compress(lines))

@@ -1,4 +1,4 @@
-"""What a policy would remove now, told from a projection's file and without touching anything."""
+"""Counts what a retention policy would remove now, from a projection's file."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 from jobs_admin.api.errors import ProjectionMissing
-from jobs_admin.projection.compatibility import fit_place, naming_trouble
+from jobs_admin.projection.compatibility import compatible_position, translate_sqlite_errors
 from jobs_admin.projection.files import file_id
-from jobs_admin.reads.candidates import how_many_due
+from jobs_admin.reads.candidates import count_ended
 from jobs_admin.reads.readers import Readers
 
 if TYPE_CHECKING:
@@ -19,11 +19,14 @@ if TYPE_CHECKING:
 
 
 async def dry_run(path: Path, policy: RetentionPolicy, now: datetime) -> Counter[str]:
-    """How many jobs of each state are due. Raises ProjectionMissing, and what fit_place does."""
+    """Count the jobs of each state that are due.
+
+    Raises ProjectionMissing, and the errors of compatible_position().
+    """
     if file_id(path) is None:
         raise ProjectionMissing(path)
-    with naming_trouble():
-        await fit_place(path)
+    with translate_sqlite_errors():
+        await compatible_position(path)
         async with Readers.open(path, count=1) as readers:
             return await count_due(readers, policy, now)
 
@@ -31,5 +34,5 @@ async def dry_run(path: Path, policy: RetentionPolicy, now: datetime) -> Counter
 async def count_due(readers: Readers, policy: RetentionPolicy, now: datetime) -> Counter[str]:
     found: Counter[str] = Counter()
     for state, before in policy.limits(now):
-        found[state.value] = await how_many_due(readers, state, before)
+        found[state.value] = await count_ended(readers, state, before)
     return +found

@@ -1,7 +1,7 @@
-"""Removes what strangers left in the streams: messages that are no events, and work of no queue.
+"""Removes junk from the streams: log messages that are not events, and work of no queue.
 
-A service may publish anything under its own subjects, and the server keeps it. Messages of the log
-are removed one by one, and each is read again before that: the projection only proposes.
+A service may publish anything under its own subjects, and the server stores it. The projection only
+suggests which messages of the log to remove; each is read again before it is removed.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 _PAGE: Final = 100
-_MOST_WORK: Final = 10_000
-# After each removal, as a multiple of the time that it took: the rest is left to running work.
+_MAX_WORK_REMOVED: Final = 10_000
+# The pause after each removal, as a multiple of the time that it took, to spare running work.
 _REST: Final = 4.0
 
 
-class Fate(Enum):
+class JunkOutcome(Enum):
     GONE = auto()
     KEPT = auto()
     TOO_YOUNG = auto()
@@ -42,75 +42,75 @@ class Fate(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JunkRemoval:
-    """`age`: how long junk of the log is kept, None for ever. `now` is the server's time."""
+    """`age` is how long junk is kept in the log, None for ever. `now` is the server's time."""
 
     age: timedelta | None
-    doors: RetentionDependencies
+    dependencies: RetentionDependencies
     now: Callable[[], Awaitable[datetime]]
-    went_on: Callable[[], None] = lambda: None
+    report_progress: Callable[[], None] = lambda: None
 
     async def sweep(self) -> int:
-        """How many messages were removed from both streams."""
+        """Return how many messages were removed from both streams."""
         removed = await self._remove_work()
         if self.age is not None:
             removed += await self._remove_from_log(await self.now() - self.age)
         if removed:
-            log.warning("removed %d messages that are no events and no work", removed)
+            log.warning("removed %d messages that are neither events nor work", removed)
         return removed
 
     async def _remove_work(self) -> int:
-        """Work messages under the reserved service name, for which there can be no queue.
+        """Remove work messages under the reserved service name, which can have no queue.
 
-        The filter of the source cannot exclude `trellis.jobs.workers.<a>.<b>.created`.
+        The source's filter cannot exclude `trellis.jobs.workers.<a>.<b>.created`.
         """
         removed = 0
-        while removed < _MOST_WORK:
+        while removed < _MAX_WORK_REMOVED:
             began = time.monotonic()
             found = await stored_message.next_from(
-                self.doors.connection, WORK, subjects.RESERVED_WORK, 1
+                self.dependencies.connection, WORK, subjects.RESERVED_WORK, 1
             )
             if found is None:
                 break
-            await stored_message.delete(self.doors.connection, WORK, found.sequence)
+            await stored_message.delete(self.dependencies.connection, WORK, found.sequence)
             removed += 1
             await self._rest(began)
         return removed
 
     async def _remove_from_log(self, before: datetime) -> int:
-        """The oldest first, until one is too young."""
+        """Remove junk, oldest first, until a message is too young."""
         after, removed = 0, 0
-        while page := await oldest(self.doors.readers, after=after, limit=_PAGE):
+        while page := await oldest(self.dependencies.readers, after=after, limit=_PAGE):
             gone: list[int] = []
             for sequence in page:
                 fate = await self._judge(sequence, before)
-                if fate is Fate.TOO_YOUNG:
+                if fate is JunkOutcome.TOO_YOUNG:
                     break
-                if fate is Fate.GONE:
+                if fate is JunkOutcome.GONE:
                     gone.append(sequence)
-            await self.doors.projector.forget_undecodable(gone)
+            await self.dependencies.projector.forget_undecodable(gone)
             removed += len(gone)
-            if fate is Fate.TOO_YOUNG:
+            if fate is JunkOutcome.TOO_YOUNG:
                 break
             after = page[-1]
         return removed
 
-    async def _judge(self, sequence: int, before: datetime) -> Fate:
-        began, connection = time.monotonic(), self.doors.connection
+    async def _judge(self, sequence: int, before: datetime) -> JunkOutcome:
+        began, connection = time.monotonic(), self.dependencies.connection
         found = await stored_message.at_sequence(connection, LOG, sequence)
         if found is None:
-            return Fate.GONE
+            return JunkOutcome.GONE
         if found.stored_at > before:
-            return Fate.TOO_YOUNG
-        # Purging a subject up to a sequence removes all that came before, which may be an event.
+            return JunkOutcome.TOO_YOUNG
+        # Purging a subject up to a sequence also removes older messages, which may be events.
         first = await stored_message.next_from(connection, LOG, found.subject, 1)
         if first is None or first.sequence != sequence:
-            return Fate.KEPT
+            return JunkOutcome.KEPT
         if not is_junk(first.subject, first.data, first.headers):
-            return Fate.KEPT
+            return JunkOutcome.KEPT
         await purge_subject(connection, first.subject, up_to=sequence)
         await self._rest(began)
-        return Fate.GONE
+        return JunkOutcome.GONE
 
     async def _rest(self, began: float) -> None:
-        self.went_on()
+        self.report_progress()
         await asyncio.sleep(_REST * (time.monotonic() - began))

@@ -1,8 +1,8 @@
-"""Jobs whose time is up leave the log, and the projection after it.
+"""Removes ended jobs from the log, and then from the projection.
 
-Read the history, archive it, purge exactly what was read, then drop the row: in this order, so that
-a crash at any step is made good by the next sweep, and a retry that comes in between wins (D24); of
-such a job the row becomes what the log has left.
+It reads the history, archives it, purges exactly what was read, then drops the row. In this order
+the next sweep repairs a crash at any step, and a retry that comes in between wins (D24): the row of
+such a job is made again from what remains in the log.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
-from jobs_admin.maintenance.gather_limited import abreast
+from jobs_admin.maintenance.gather_limited import gather_limited
 from jobs_admin.projection.rows import moment_of
 from jobs_admin.reads.candidates import PageEnd, due
 from trellis_jobs.contract.topology import LOG
@@ -41,23 +41,23 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-_AT_ONCE: Final = 100
-# After each purge, as a multiple of what it took: so much of the time is left to running work.
+_BATCH_SIZE: Final = 100
+# The pause after each purge, as a multiple of the time that it took, to spare running work.
 _REST: Final = 4.0
 
 
 @dataclass(slots=True)
 class Swept:
-    """What a sweep did, by state; a job that was retried in the meantime was not removed."""
+    """How many jobs a sweep removed, by state. Jobs retried in the meantime are not removed."""
 
     removed: Counter[str] = field(default_factory=Counter)
 
 
 @dataclass(frozen=True, slots=True)
 class _History:
-    """A job's events as the log has them, and when the server stored the newest.
+    """A job's events in the log, and when the server stored the newest one.
 
-    `end` is the sequence of the last message under its subjects, whether an event or not.
+    `end` is the sequence of the last message under the job's subjects, whether an event or not.
     """
 
     address: JobAddress
@@ -68,7 +68,7 @@ class _History:
 
 @dataclass(frozen=True, slots=True)
 class RetentionDependencies:
-    """What retention reaches jobs through."""
+    """The connections that retention uses."""
 
     connection: Connection
     readers: Readers
@@ -80,29 +80,29 @@ class Retention:
         self,
         policy: RetentionPolicy,
         archive: Archive,
-        doors: RetentionDependencies,
+        dependencies: RetentionDependencies,
         now: Callable[[], Awaitable[datetime]],
-        went_on: Callable[[], None] | None = None,
+        report_progress: Callable[[], None] | None = None,
     ) -> None:
-        """`now` is the server's time: were it that of a machine, it could cost every job.
+        """`now` must be the server's time: a wrong clock could remove every job.
 
-        `went_on` is called after each portion of a sweep: there may be a million jobs to remove.
+        `report_progress` is called after each batch, because there may be a million jobs to remove.
         """
         self._policy = policy
         self._archive = archive
-        self._doors = doors
-        self._histories = Histories(doors.connection, deletes_consumers=True)
+        self._dependencies = dependencies
+        self._histories = Histories(dependencies.connection, deletes_consumers=True)
         self._now = now
-        self._went_on = went_on
+        self._went_on = report_progress
 
     async def sweep(self) -> Swept:
-        """Everything that is due now, in small portions."""
+        """Remove everything that is due now, in small batches."""
         swept, now = Swept(), await self._now()
         for state, before in self._policy.limits(now):
             place = PageEnd()
             while True:
                 some, place = await due(
-                    self._doors.readers, state, before, after=place, limit=_AT_ONCE
+                    self._dependencies.readers, state, before, after=place, limit=_BATCH_SIZE
                 )
                 if not some:
                     break
@@ -117,8 +117,8 @@ class Retention:
     async def _remove(
         self, begun_at: Mapping[JobAddress, int], swept: Swept, now: datetime
     ) -> None:
-        known_up_to = self._doors.projector.position
-        histories = await abreast(self._read, list(begun_at))
+        known_up_to = self._dependencies.projector.position
+        histories = await gather_limited(self._read, list(begun_at))
         over = [
             (job, history)
             for history in histories
@@ -128,8 +128,8 @@ class Retention:
         await self._purge([history for _, history in over])
         purged = {history.address: history.end for _, history in over}
         by_others = await self._purged_by_others(histories, begun_at, known_up_to)
-        await self._doors.projector.forget(by_others | purged, self._left)
-        revived = await abreast(self._is_there, list(purged))
+        await self._dependencies.projector.forget(by_others | purged, self._remaining)
+        revived = await gather_limited(self._is_there, list(purged))
         swept.removed.update(
             job.state.value
             for (job, _), is_there in zip(over, revived, strict=True)
@@ -137,16 +137,16 @@ class Retention:
         )
 
     async def _purge(self, histories: Sequence[_History]) -> None:
-        """One by one, with rests: while the server purges, every writer of the log waits."""
+        """Purge one by one, with pauses: while the server purges, all writers of the log wait."""
         for history in histories:
             began = time.monotonic()
-            await purge_job(self._doors.connection, history.address, up_to=history.end)
+            await purge_job(self._dependencies.connection, history.address, up_to=history.end)
             await asyncio.sleep(_REST * (time.monotonic() - began))
 
     async def _purged_by_others(
         self, histories: Sequence[_History], begun_at: Mapping[JobAddress, int], known_up_to: int
     ) -> dict[JobAddress, int]:
-        """Of jobs that have left the log, or lost their first events: up to where."""
+        """Return up to where jobs were purged that have left the log or lost their first events."""
         found = {}
         for history in histories:
             address, entries = history.address, history.entries
@@ -157,24 +157,26 @@ class Retention:
         return found
 
     async def _has_left(self, history: _History) -> bool:
-        """A replica that lags may have nothing of a job that is in the log."""
-        return history.end > 0 or not await has_events(self._doors.connection, history.address)
+        """Ask the leader too: a replica that is behind may miss a job that is in the log."""
+        return history.end > 0 or not await has_events(
+            self._dependencies.connection, history.address
+        )
 
-    async def _left(self, address: JobAddress, after: int, at_least: int) -> list[LogMessage]:
-        """What the log has left of a job; raises NotConfirmed when a replica lags too far."""
-        left = await self._histories.messages(address, after=after, at_least=at_least)
-        if not left or left[-1].sequence < at_least:
+    async def _remaining(self, address: JobAddress, after: int, at_least: int) -> list[LogMessage]:
+        """Read what remains of a job; raises NotConfirmed when the replica is too far behind."""
+        remaining = await self._histories.messages(address, after=after, at_least=at_least)
+        if not remaining or remaining[-1].sequence < at_least:
             history = subjects.history(address)
-            newest = await stored_message.newest(self._doors.connection, LOG, history)
+            newest = await stored_message.newest(self._dependencies.connection, LOG, history)
             if newest is not None and newest.sequence >= at_least:
                 raise NotConfirmed(
                     f"a read of {address.job_id}", REPLICA_LAG_TIMEOUT, address.job_id
                 )
-        return left
+        return remaining
 
     async def _is_there(self, address: JobAddress) -> bool:
-        """What is left of a job that was purged may be only what counts for nothing by itself."""
-        if not await has_events(self._doors.connection, address):
+        """False also if what remains of a purged job does not make a job."""
+        if not await has_events(self._dependencies.connection, address):
             return False
         return fold((await self._read(address)).entries) is not None
 
@@ -190,7 +192,7 @@ class Retention:
         return _History(address, entries, newest_at, end)
 
     def _is_due(self, job: Job, history: _History, now: datetime) -> bool:
-        """By the log, not by the row: a retry may have begun a new run."""
+        """Decide by the log and not by the row, because a retry may have started a new run."""
         times = (job.run.ended_at, history.newest_at)
         return job.is_over and all(
             at is not None and self._policy.is_due(job.state, at, now) for at in times
