@@ -25,7 +25,12 @@ from trellis_jobs.errors import InfrastructureMismatch
 from trellis_jobs.jetstream.client import api
 from trellis_jobs.jetstream.setup.plan import Act
 from trellis_jobs.jetstream.setup.provision import ProvisionReport, provision
-from trellis_jobs.jetstream.setup.work_source import Step, WorkSource, next_step
+from trellis_jobs.jetstream.setup.work_source import (
+    Step,
+    WorkSource,
+    is_all_acknowledged,
+    next_step,
+)
 
 DURABLE_SOURCES: Final = (NEWEST, "2.14.6")
 every_server = pytest.mark.parametrize("version", DURABLE_SOURCES)
@@ -190,10 +195,11 @@ async def test_a_deleted_consumer_is_made_again_and_every_job_arrives_once(
                 server.restart()
             await apply(raw)
             await until(lambda: are_there(raw, 1600), "the others are there as well")
-            await until(lambda: has_nothing_left(raw), "everything is read")
+            await until(lambda: has_nothing_left(raw), "everything is confirmed")
             assert (await work(raw))["state"]["last_seq"] == 1600
             await jobs.work.create(Task())
             await until(lambda: are_there(raw, 1601), "the source goes on after what it skipped")
+            await until(lambda: has_nothing_left(raw), "that is confirmed as well")
 
 
 async def are_there(raw: Probe, count: int) -> bool:
@@ -201,8 +207,9 @@ async def are_there(raw: Probe, count: int) -> bool:
 
 
 async def has_nothing_left(raw: Probe) -> bool:
-    """Unconfirmed events may remain: the source confirms nothing of what it skips."""
-    return bool((await consumer(raw))["num_pending"] == 0)
+    """Every event was delivered, and the source has confirmed all of them."""
+    info = await consumer(raw)
+    return bool(info["num_pending"] == 0 and is_all_acknowledged(info))
 
 
 @pytest.mark.parametrize(

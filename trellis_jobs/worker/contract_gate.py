@@ -28,8 +28,10 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 MAX_DELIVERIES: Final = 30
-_FIRST_DELAY: Final = timedelta(seconds=1)
-_MAX_DOUBLINGS: Final = 5
+# Short at first: while workers of both contracts run, the next delivery mostly goes to another one.
+# Later deliveries are far apart, so that a deploy has 25 minutes before the job fails.
+_FIRST_DELAY: Final = timedelta(milliseconds=50)
+_MAX_DOUBLINGS: Final = 10
 _CONTRACT_CACHE_SECONDS: Final = 5.0
 _LOG_INTERVAL: Final = 60.0
 _MISMATCH_ERRORS: Final = frozenset({Interruption.PAYLOAD_INVALID, Interruption.KEY_UNRESOLVABLE})
