@@ -114,6 +114,47 @@ async def test_a_timeout_of_a_library_that_leaves_the_task_cancelled_is_an_error
             await ref.wait(timeout=10)
 
 
+async def test_a_handler_that_cancels_its_own_task_fails_its_try_at_once(
+    server: EmbeddedServer,
+) -> None:
+    """Such a try was neither settled nor logged before its lease was over."""
+
+    async def cancel_itself(active: ActiveJob[str]) -> str:
+        task = asyncio.current_task()
+        assert task is not None
+        task.cancel()
+        await asyncio.Event().wait()
+        return "never"
+
+    async with handled_by(server.url, cancel_itself) as service:
+        ref = await service.jobs.work.create("x")
+        with pytest.raises(JobDead, match="CancelledError: the handler, or code that it called"):
+            await ref.wait(timeout=10)
+        assert [error.type for error in (await ref.get()).errors] == ["CancelledError"] * 2
+
+
+@pytest.mark.parametrize("is_sync", [False, True])
+async def test_a_traceback_begins_with_the_handler(
+    server: EmbeddedServer, caplog: pytest.LogCaptureFixture, is_sync: bool
+) -> None:
+    async def break_async(active: ActiveJob[str]) -> str:
+        raise AssertionError
+
+    def break_sync(active: ActiveJob[str]) -> str:
+        raise AssertionError
+
+    async with handled_by(server.url, break_sync if is_sync else break_async) as service:
+        ref = await service.jobs.work.create("x")
+        with pytest.raises(JobDead, match="AssertionError: no message"):
+            await ref.wait(timeout=10)
+        for error in (await ref.get()).errors:
+            assert error.traceback is not None
+            first_frame = error.traceback.splitlines()[1]
+            assert f"in break_{'sync' if is_sync else 'async'}" in first_frame
+        await until(lambda: "died after" in caplog.text, "the death is logged")
+        assert "invoke.py" not in caplog.text
+
+
 @pytest.mark.parametrize("after", ["0.05", 0.05, timedelta(seconds=0.05), -1])
 async def test_retry_takes_a_delay_in_whatever_form_it_comes(
     server: EmbeddedServer, after: Any

@@ -24,6 +24,11 @@ class BackgroundTasks:
     def spawn(self, work: Coroutine[Any, Any, None]) -> None:
         self._tasks.add(self._loop.create_task(self._run_and_log(work)))
 
+    @property
+    def are_cancelled(self) -> bool:
+        """Whether all tasks were cancelled: by close(), or because the event loop ends."""
+        return all(task.cancelling() for task in self._tasks)
+
     async def close(self) -> None:
         """Cancels all tasks, and leaves those behind that do not end within a second."""
         for task in self._tasks:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import signal
 import threading
 import traceback
 from dataclasses import dataclass
 from datetime import timedelta
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, assert_never
 
 from trellis_jobs.contract.payload_types import TypeMismatch
@@ -35,12 +37,18 @@ from trellis_jobs.worker.sync_handlers import RaisedInThread
 
 if TYPE_CHECKING:
     from datetime import datetime
+    from types import TracebackType
 
     from trellis_jobs.environment import Environment
     from trellis_jobs.model.events import Begun
     from trellis_jobs.worker.handlers import Handler
 
 _LEASE_EXPIRED: Final = "the lease of its slot of the key expired before it was renewed"
+_SELF_CANCELLED: Final = "the handler, or code that it called, cancelled its own task"
+# Their frames are the same in every traceback, and say nothing about the handler.
+_OWN_CODE: Final = tuple(
+    str(Path(__file__).parents[1] / package) + os.sep for package in ("worker", "testing")
+)
 
 
 async def invoke_handler(
@@ -66,7 +74,7 @@ async def invoke_handler(
         errors = _ErrorBuilder(running, environment.now())
         if running.stop_reason is not None:
             return _outcome_when_stopped(running.stop_reason, errors)
-        if isinstance(raised, asyncio.CancelledError) and _is_cancelled_from_outside():
+        if isinstance(raised, asyncio.CancelledError) and _is_cancelled_from_outside(running):
             raise
         if timeout is not None and timeout.expired() and not isinstance(raised, Fail | Retry):
             running.time_out()
@@ -86,6 +94,8 @@ class _ErrorBuilder:
     at: datetime
 
     def error(self, kind: str, message: str, raised: BaseException | None = None) -> JobError:
+        if raised is not None:
+            raised.__traceback__ = _without_own_frames(raised.__traceback__)
         scrub, self.running.raised = self.running.scrub, raised
         trace = None if raised is None else bounded(scrub(_traceback(raised)), TRACEBACK_LIMIT)
         return JobError(
@@ -114,6 +124,7 @@ def _outcome_of(raised: BaseException, handler: Handler, errors: _ErrorBuilder) 
                 )
             )
         case _:
+            _uncancel()  # The handler may have cancelled its task.
             described = errors.error(type(raised).__name__, _error_text(raised), raised)
             permanent = isinstance(raised, handler.queue.permanent)
             return Fatal(described) if permanent else Retryable(described)
@@ -174,20 +185,25 @@ def _may_be_ctrl_c(raised: BaseException) -> bool:
     )
 
 
-def _is_cancelled_from_outside() -> bool:
-    """Whether this task was cancelled.
+def _is_cancelled_from_outside(running: RunningJob) -> bool:
+    """Whether this task was cancelled together with all tasks of the worker.
 
-    A library that cancels the task for its own timeout may leave the count above 0, but raises
-    another exception than CancelledError.
+    If it is the only one, the handler has cancelled it. A library that cancels the task for its
+    own timeout may leave the count above 0, but raises another exception than CancelledError.
     """
     task = asyncio.current_task()
-    return task is not None and task.cancelling() > 0
+    return task is not None and task.cancelling() > 0 and running.is_worker_cancelled
 
 
-def _outcome_when_stopped(reason: StopReason, errors: _ErrorBuilder) -> Outcome:
+def _uncancel() -> None:
+    """The rest of the attempt runs in this task."""
     task = asyncio.current_task()
     while task is not None and task.cancelling():
         task.uncancel()
+
+
+def _outcome_when_stopped(reason: StopReason, errors: _ErrorBuilder) -> Outcome:
+    _uncancel()
     match reason:
         case StopReason.ENDED:
             return JobAlreadyEnded()
@@ -210,9 +226,21 @@ def _timeout_text(limit: timedelta | None) -> str:
 def _error_text(raised: BaseException) -> str:
     """Returns the message of an exception, whose __str__ may be empty or may fail."""
     try:
-        return str(raised) or repr(raised)
+        return str(raised) or (repr(raised) if raised.args else _default_text(raised))
     except Exception:
         return f"a {type(raised).__name__} whose __str__ fails"
+
+
+def _default_text(raised: BaseException) -> str:
+    return _SELF_CANCELLED if isinstance(raised, asyncio.CancelledError) else "no message"
+
+
+def _without_own_frames(frames: TracebackType | None) -> TracebackType | None:
+    """Drops the frames between the worker and the handler; all are kept if there are no others."""
+    rest = frames
+    while rest is not None and rest.tb_frame.f_code.co_filename.startswith(_OWN_CODE):
+        rest = rest.tb_next
+    return rest or frames
 
 
 def _traceback(raised: BaseException) -> str:

@@ -106,6 +106,11 @@ class RunningJob:
         return self.stop_reason is not None or self._timed_out
 
     @property
+    def is_worker_cancelled(self) -> bool:
+        """Whether the worker's tasks were cancelled, and not only that of this attempt."""
+        return self._context.background.are_cancelled
+
+    @property
     def key_lease(self) -> KeyLease | None:
         if self.slot is None:
             return None
