@@ -1,6 +1,6 @@
-"""The only place tests build jobs and events from.
+"""Builders of jobs and events for tests.
 
-Every builder gives a plausible event of one job; keyword arguments replace what matters:
+Every builder returns a plausible event of one job. Keyword arguments replace its fields:
 `created(deadline=after(60))`, `completed(attempt=SECOND)`.
 """
 
@@ -225,7 +225,7 @@ LEADING_TO: Final[Mapping[JobState, tuple[e.Event, ...]]] = {
 
 
 def log(*events: e.Event, first: int = 11) -> list[Entry]:
-    """The events as they stand in the log, at sequences of their own; other jobs are between."""
+    """The events as log entries, with gaps in the sequences as if of other jobs."""
     return [Entry(first + 3 * n, event) for n, event in enumerate(events)]
 
 
@@ -283,7 +283,7 @@ def key_state(**changes: Any) -> KeyState:
 
 
 def _voices(event: e.Event) -> Iterable[e.Event]:
-    """The event as its owner says it, as another attempt does, and as a foreign runtime does."""
+    """The event as written by its owner, by another attempt, and by a foreign runtime."""
     if not isinstance(event, e.AttemptEvent):
         return [event, replace(event, tries=2)]
     return [replace(event, attempt=attempt) for attempt in (FIRST, SECOND, None)]

@@ -1,4 +1,4 @@
-"""A help desk whose queues have keys of every policy, and each key as the bucket holds it."""
+"""A help desk service whose queues have keys of every policy, and access to each key's state."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ EVENT_ANSWERED = rb'"stream":"JOBS"'
 
 
 class Sync(BaseModel):
-    """`origin` is the key; a handler does what it is told: `wait`, `fail`, `linger`."""
+    """`origin` is the key. `do` is what the handler does: `wait`, `fail`, `linger`."""
 
     origin: str | None = "acme"
     do: str = "answer"
@@ -106,7 +106,7 @@ class DeskJobs(Jobs, service="desk"):
 
 @dataclass
 class Bench:
-    """One worker of the desk: what runs on it, and the word that lets waiting handlers go on."""
+    """One worker of the service: its running jobs, and the event that waiting handlers wait for."""
 
     service: Service[DeskJobs]
     runs: list[str] = field(default_factory=list)
@@ -136,7 +136,7 @@ class Bench:
         return active.tries
 
     async def _linger(self, active: ActiveJob[Sync]) -> None:
-        """Told to stop, it takes its time."""
+        """A handler that takes long to clean up after its cancellation."""
         try:
             await asyncio.Event().wait()
         finally:
@@ -198,7 +198,7 @@ class Key:
         return JobAddress("desk", self.queue.name, job_id)
 
     async def stored(self) -> bytes:
-        """Nothing at all if nobody has ever written it."""
+        """Returns None if the key was never written."""
         answer = await self.raw.connection.request(f"$JS.API.DIRECT.GET.{KEYS}.{self.subject}")
         return b"" if (answer.headers or {}).get("Status") == "404" else answer.data
 
@@ -236,7 +236,7 @@ class Key:
         await self.put(replace(self.empty, queued=entries))
 
     async def tell(self, *history: e.Event) -> None:
-        """Write a job's history into the log, whoever may have lived it."""
+        """Writes the history of a job into the log, without running the job."""
         head: Head | None = None
         for event in history:
             answer = await self.raw.events.try_append(head, event)
@@ -245,7 +245,7 @@ class Key:
 
 
 def reserved(job_id: str, *, seconds_ago: float = 0) -> Waiting:
-    """A place that somebody took for a job; whether the job came to be is another matter."""
+    """A reservation for a job, which may or may not have been created."""
     return given.waiting(
         job_id, created_at=datetime.now(UTC) - timedelta(seconds=seconds_ago), request_id="theirs"
     )
@@ -278,19 +278,19 @@ def look_at(ref: JobRef[Any]) -> bytes:
 
 
 class Held:
-    """The way to the server stands still once the server has said something."""
+    """Stops the proxy's traffic after the next message of the server."""
 
-    def __init__(self, way: FaultProxy, *said: bytes) -> None:
+    def __init__(self, way: FaultProxy, *expected: bytes) -> None:
         self._way = way
-        self._said = list(said)
+        self._expected = list(expected)
         self._still = asyncio.Event()
         self._next()
 
     def _next(self) -> None:
-        self._way.when_server_sends(self._said.pop(0), self._hear)
+        self._way.when_server_sends(self._expected.pop(0), self._hear)
 
     def _hear(self) -> Then:
-        if self._said:
+        if self._expected:
             self._next()
         else:
             self._way.freeze()

@@ -1,4 +1,4 @@
-"""What becomes of a job whose key may be full: four outcomes, told in full, and nothing else."""
+"""A job whose key may be full has one of four outcomes, each with all details."""
 
 from __future__ import annotations
 
@@ -257,10 +257,10 @@ async def test_what_runs_says_under_which_key_and_until_when(server: EmbeddedSer
         assert active.key == "tickets:acme"
         started = await body(raw, ref, EventKind.STARTED)
         (slot,) = json.loads(await Key(raw, DeskJobs.strict).stored())["active"]
-        said = started["concurrency"]
-        assert isinstance(said, dict)
-        assert (said["key"], said["slotToken"]) == ("tickets:acme", slot["slotToken"])
-        assert {"keyHash", "heartbeatAt", "leaseExpiresAt"} < said.keys()
+        concurrency = started["concurrency"]
+        assert isinstance(concurrency, dict)
+        assert (concurrency["key"], concurrency["slotToken"]) == ("tickets:acme", slot["slotToken"])
+        assert {"keyHash", "heartbeatAt", "leaseExpiresAt"} < concurrency.keys()
 
 
 def _told(refusal: NotAdmitted) -> tuple[str, str, int, int, int, str]:

@@ -1,4 +1,4 @@
-"""Between a place in a key and a job in the log anything can break; the key stays usable."""
+"""A key stays usable whatever fails between its reservation and `created` in the log."""
 
 from __future__ import annotations
 
@@ -250,7 +250,7 @@ async def test_an_answer_that_is_lost_while_others_use_the_key_replaces_one_job_
 async def test_a_server_that_is_gone_is_not_waited_for_without_end(
     server: EmbeddedServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(submission, "PATIENCE", 0.3)
+    monkeypatch.setattr(submission, "REQUEST_TIMEOUT", 0.3)
     async with desk(server.url) as (jobs, _):
         server.kill()
         with pytest.raises(NotConfirmed, match=r"within 0\.3 s") as gone:
@@ -258,11 +258,11 @@ async def test_a_server_that_is_gone_is_not_waited_for_without_end(
         assert gone.value.job_id == "mine"
 
 
-async def test_many_jobs_with_keys_share_their_patience_with_a_server_that_is_gone(
+async def test_many_jobs_with_keys_share_one_timeout_while_the_server_is_away(
     server: EmbeddedServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(submission, "PATIENCE", 1.0)
-    monkeypatch.setattr(submission, "_IN_FLIGHT", 2)
+    monkeypatch.setattr(submission, "REQUEST_TIMEOUT", 1.0)
+    monkeypatch.setattr(submission, "_MAX_IN_FLIGHT", 2)
     async with desk(server.url) as (jobs, _):
         server.kill()
         async with asyncio.timeout(DEADLINE):
@@ -273,10 +273,10 @@ async def test_many_jobs_with_keys_share_their_patience_with_a_server_that_is_go
         assert len(gone.value.failed) == 100
 
 
-async def test_jobs_that_nobody_has_patience_for_take_no_places(
+async def test_jobs_whose_timeout_has_passed_reserve_nothing(
     server: EmbeddedServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(submission, "_IN_FLIGHT", 2)
+    monkeypatch.setattr(submission, "_MAX_IN_FLIGHT", 2)
     async with (
         desk(server.url),
         fault_proxy(server.url) as way,
@@ -287,8 +287,8 @@ async def test_jobs_that_nobody_has_patience_for_take_no_places(
         sent: list[str] = []
         way.freeze()
         way.on_message(sent.append)
-        with monkeypatch.context() as hurry:
-            hurry.setattr(submission, "PATIENCE", 0.5)
+        with monkeypatch.context() as short_timeout:
+            short_timeout.setattr(submission, "REQUEST_TIMEOUT", 0.5)
             with pytest.raises(SomeNotCreated) as gone:
                 await jobs.roomy.create_many(many)
         assert len(gone.value.failed) == 20
@@ -306,8 +306,8 @@ async def test_a_job_that_was_not_confirmed_keeps_its_place_for_it_may_be_there(
         producer(way.url) as jobs,
     ):
         key, held = Key(raw, DeskJobs.strict), Held(way, KEY_WRITE_ANSWERED)
-        with monkeypatch.context() as hurry:
-            hurry.setattr(submission, "PATIENCE", 0.5)
+        with monkeypatch.context() as short_timeout:
+            short_timeout.setattr(submission, "REQUEST_TIMEOUT", 0.5)
             with pytest.raises(NotConfirmed) as unsure:
                 await jobs.strict.create(Sync(), job_id="mine")
         await held.until_still()

@@ -93,7 +93,7 @@ async def test_killed_at_any_step_the_job_ends_once_and_the_next_of_its_key_runs
         assert kinds[EventKind.STARTED] == tries
 
 
-async def test_killed_before_the_release_the_job_leaves_its_key_though_nobody_waits_for_it(
+async def test_killed_before_the_release_the_job_leaves_its_key_though_no_job_waits_for_it(
     server: EmbeddedServer, tmp_path: Path
 ) -> None:
     """Its message is acknowledged after that, so nothing is left that could tidy up later."""
@@ -193,7 +193,7 @@ async def test_a_slot_left_for_a_start_that_never_came_is_free_when_its_lease_en
             await following.wait(timeout=20)
             waited = time.monotonic() - begun
         assert waited < seconds(ttl) + SLACK
-        # Whoever had the slot and starts after all is refused, because of the note.
+        # The attempt that had the slot is refused if it starts after all, because of the note.
         assert await raw.kinds(ref) == ["created", "started", "retry", "staleCompletionIgnored"]
         job = await ref.get()
         assert (job.state, job.tries) == (JobState.RETRY, 1)
@@ -214,7 +214,7 @@ async def test_a_slot_of_a_job_that_never_was_is_free_when_its_lease_ends(
             assert (await key.until_empty()).stale_takeovers == 0
 
 
-async def test_a_job_that_was_queued_and_never_created_holds_up_nobody(
+async def test_a_job_that_was_queued_and_never_created_blocks_no_other(
     server: EmbeddedServer,
 ) -> None:
     async with producer(server.url) as jobs, probe(server.url) as raw:

@@ -1,4 +1,4 @@
-"""Keys that other runtimes write too: their fields stay, and bytes that are no state stay too."""
+"""Keys that other runtimes also write: unknown fields and undecodable bytes are kept."""
 
 from __future__ import annotations
 
@@ -150,7 +150,7 @@ async def test_a_job_of_another_runtime_is_what_a_request_coalesces_into(
 
 
 class SharedDeskJobs(Jobs, service="desk"):
-    """The desk's queue, shared with runtimes that write what they like."""
+    """The queue of the help desk, shared with runtimes that write other fields."""
 
     newest = job(
         Sync,
@@ -200,7 +200,7 @@ async def test_on_a_shared_queue_the_whole_history_says_whether_a_job_can_make_w
     ],
     ids=str,
 )
-async def test_a_state_that_makes_no_sense_is_told_to_the_caller_and_left_as_it_is(
+async def test_an_inconsistent_state_is_an_error_for_the_caller_and_stays_unchanged(
     server: EmbeddedServer, change: dict[str, Any]
 ) -> None:
     async with desk(server.url) as (jobs, raw):

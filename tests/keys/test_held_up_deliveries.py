@@ -1,4 +1,4 @@
-"""Deliveries held up on their way, servers that were away: no job runs twice for it, or ends."""
+"""Delayed deliveries and outages make no job run twice or end."""
 
 from __future__ import annotations
 
@@ -109,7 +109,7 @@ async def start_from(delivery: Delivery, raw: Probe, key: KeyView) -> Attempt:
     return late
 
 
-async def test_whoever_waits_with_a_newer_delivery_leaves_a_late_starter_alone(
+async def test_a_newer_waiting_delivery_does_not_disturb_an_attempt_that_started_late(
     server: EmbeddedServer,
 ) -> None:
     """A delivery was held up past its ack_wait, came again elsewhere, and started after all."""
@@ -156,7 +156,7 @@ async def test_an_outage_longer_than_a_lease_makes_no_job_stale(server: Embedded
                 assert EventKind.STALE not in await raw.kinds(ref)
 
 
-async def test_a_waiting_job_expires_although_every_seat_is_taken(server: EmbeddedServer) -> None:
+async def test_a_waiting_job_expires_although_every_slot_is_in_use(server: EmbeddedServer) -> None:
     async with (
         producer(server.url) as jobs,
         probe(server.url) as raw,

@@ -1,4 +1,4 @@
-"""A waiting job is gone when it ends, whenever the hint of its end comes, or if none does."""
+"""A waiting job is removed when it ends, even if the hint of its end is late or lost."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Hints:
         return self.then
 
 
-async def test_a_job_that_is_cancelled_while_its_key_is_asked_for_does_not_wait_for_it(
+async def test_a_job_that_is_cancelled_while_its_key_is_acquired_does_not_wait_for_it(
     server: EmbeddedServer,
 ) -> None:
     async with (
@@ -43,18 +43,20 @@ async def test_a_job_that_is_cancelled_while_its_key_is_asked_for_does_not_wait_
         await key.change(lambda state: replace(state, active=(slot("somebody"),)))
         unanswered = way.answer_reads_with(NO_ANSWER, b"", times=1000, stream=KEYS.encode())
         ref = await jobs.calm.create(Errand())
-        await until(unanswered, "its key is asked for")
+        await until(unanswered, "the worker requests its key")
         entry = (await key.read()).queued
         await ref.cancel()
-        # As if who cancelled it had died before the key: that must not be what gives it away.
+        # As if the cancelling process had died before it changed the key: only the hint is left.
         await key.change(lambda state: replace(state, queued=entry))
-        await until(lambda: hints.seen, "the worker was told")
+        await until(lambda: hints.seen, "the worker got the hint")
         way.to_server.clear()
         await raw.until_empty()
         assert await raw.kinds(ref) == ["created", "cancelled"]
 
 
-async def test_a_job_that_is_cancelled_as_it_gets_its_key_is_told(server: EmbeddedServer) -> None:
+async def test_the_handler_of_a_job_that_is_cancelled_as_it_gets_its_key_is_stopped(
+    server: EmbeddedServer,
+) -> None:
     async with (
         fault_proxy(server.url) as way,
         producer(server.url) as jobs,
@@ -70,10 +72,10 @@ async def test_a_job_that_is_cancelled_as_it_gets_its_key_is_told(server: Embedd
         await until_state(ref, JobState.ACTIVE)
         await ref.cancel()
         way.thaw()
-        await until(lambda: working.cancelled == [ref.id], "its handler is told")
+        await until(lambda: working.cancelled == [ref.id], "its handler is cancelled")
 
 
-async def test_a_waiting_job_whose_end_nobody_heard_of_is_gone_soon(
+async def test_a_waiting_job_whose_end_notice_was_lost_is_gone_soon(
     server: EmbeddedServer,
 ) -> None:
     async with (

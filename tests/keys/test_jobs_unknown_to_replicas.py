@@ -1,4 +1,4 @@
-"""A replica that lags behind may have nothing of a job that lives: the leader has the last word."""
+"""A lagging replica may have no event of a live job, so the leader decides."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from trellis_jobs.model.keys.state import Slot
 from trellis_jobs.model.states import JobState
 from trellis_jobs.model.values import replace
 
-# Without guards (2.10) the leader cannot be asked.
+# Without guards (2.10) clients cannot read from the leader.
 GUARDING = [version for version in VERSIONS if not version.startswith("2.10.")]
 
 
@@ -53,17 +53,17 @@ async def keys_seen_from_afar(url: str) -> AsyncIterator[tuple[KeyCoordinator, F
 async def test_a_job_that_runs_keeps_its_slot(url: str) -> None:
     async with running(url, "kept") as (key, _), keys_seen_from_afar(url) as (keys, way):
         before = await key.stored()
-        told = way.answer_reads_with_404(times=1)
+        answered = way.answer_reads_with_404(times=1)
         await keys.forget_ended(key.job_key, await key.state())
-        assert told() == 1
+        assert answered() == 1
         assert await key.stored() == before
 
 
-async def test_a_slot_whose_lease_is_over_is_freed_only_after_the_log_was_told(url: str) -> None:
+async def test_an_expired_slot_is_freed_only_after_the_log_has_the_eviction(url: str) -> None:
     async with running(url, "fenced") as (key, slot), keys_seen_from_afar(url) as (keys, way):
-        told = way.answer_reads_with_404(times=1)
+        answered = way.answer_reads_with_404(times=1)
         assert await keys.evict(key.job_key, slot)
-        assert told() == 1
+        assert answered() == 1
         kinds = [entry.event.kind for entry in await key.raw.events.history(key.job("fenced"))]
         assert kinds == ["created", "started", "stale"]
         assert (await key.state()).stale_takeovers == 1

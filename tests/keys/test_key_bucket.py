@@ -1,4 +1,4 @@
-"""Moves on a real bucket: applied once each, whoever else writes and whatever breaks meanwhile."""
+"""Moves on a real bucket are applied once each, despite other writers and failures."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ async def provisioned(url: str) -> AsyncIterator[Desk]:
         yield made
 
 
-async def test_a_key_that_nobody_used_is_empty(server: EmbeddedServer) -> None:
+async def test_an_unused_key_is_empty(server: EmbeddedServer) -> None:
     async with provisioned(server.url) as one:
         assert await one.bucket.read(EMPTY) is EMPTY
         assert await one.writes() == 0
@@ -174,7 +174,7 @@ async def test_a_move_on_an_outdated_state_keeps_what_others_wrote(server: Embed
         assert [each.job_id for each in found.queued] == ["a", "b", "c"]
 
 
-async def test_nobody_is_told_that_a_key_is_busy_because_it_was(server: EmbeddedServer) -> None:
+async def test_a_cached_state_does_not_make_a_key_busy(server: EmbeddedServer) -> None:
     async with provisioned(server.url) as first, desk(server.url) as second:
         await first.acquire("a", "A")
         await first.acquire("b", "B")
@@ -183,7 +183,7 @@ async def test_nobody_is_told_that_a_key_is_busy_because_it_was(server: Embedded
         assert isinstance(await first.acquire("c", "C"), Acquired)
 
 
-async def test_nobody_keeps_a_slot_for_lost_or_for_his_because_it_was(
+async def test_a_cached_state_decides_nothing_about_a_slot(
     server: EmbeddedServer,
 ) -> None:
     async with provisioned(server.url) as first, desk(server.url) as second:
@@ -228,14 +228,14 @@ async def test_a_move_that_fails_holds_up_no_other(server: EmbeddedServer) -> No
         assert [waiting.job_id for waiting in queued] == ["a", "b", "c"]
 
 
-async def test_whoever_gives_up_holds_up_no_other(server: EmbeddedServer) -> None:
+async def test_a_caller_that_gives_up_delays_no_other(server: EmbeddedServer) -> None:
     """The first, whose write is under way; one that waits; and one that waits alone."""
     async with provisioned(server.url) as one:
-        asked = [asyncio.create_task(one.admit(f"job-{number}")) for number in range(6)]
+        admissions = [asyncio.create_task(one.admit(f"job-{number}")) for number in range(6)]
         await asyncio.sleep(0)
-        asked[0].cancel()
-        asked[3].cancel()
-        answers = await asyncio.gather(*asked, return_exceptions=True)
+        admissions[0].cancel()
+        admissions[3].cancel()
+        answers = await asyncio.gather(*admissions, return_exceptions=True)
         assert [isinstance(answer, Admitted) for answer in answers] == [
             False,
             True,
@@ -523,7 +523,7 @@ async def test_a_bucket_that_is_away_for_a_moment_is_waited_for(server: Embedded
         assert isinstance(await asking, Admitted)
 
 
-async def test_every_update_of_a_queues_keys_wakes_who_watches_it(server: EmbeddedServer) -> None:
+async def test_every_update_of_a_queues_keys_wakes_its_watchers(server: EmbeddedServer) -> None:
     hints: list[str] = []
     other_type = key_state(address=KeyAddress(KEY.service, "another", KEY.hash))
     async with provisioned(server.url) as one, desk(server.url) as second:
@@ -549,7 +549,7 @@ async def test_what_is_read_after_a_hint_is_never_older_than_the_hint(
 
 async def _follow_each_hint(one: Desk, second: Desk, rounds: int) -> None:
     hinted = {KEY.hash: asyncio.Event(), OTHER_KEY.address.hash: asyncio.Event()}
-    # Who wrote last is not refused, and a write that is refused would be hinted too (D22).
+    # The last writer is not refused, and a refused write would send a hint too (D22).
     await _replace_all(one, "the last one")
     whose = (KEY.service, KEY.job_type, KEY.bucket)
     await second.bucket.watch(whose, lambda key, _: hinted[key].set())
@@ -575,7 +575,7 @@ async def _replace_all(one: Desk, job: str, empty: KeyState = EMPTY) -> None:
     await one.bucket.apply(empty, move)
 
 
-async def test_on_three_replicas_nobody_takes_a_lagging_answer_for_the_truth() -> None:
+async def test_on_three_replicas_no_lagging_answer_is_trusted() -> None:
     """Each server answers reads itself; two of the three are not the leader."""
     with cluster() as nodes:
         await nodes.until_ready()
@@ -590,7 +590,7 @@ async def test_on_three_replicas_nobody_takes_a_lagging_answer_for_the_truth() -
 
 
 async def _hold_and_let_go(one: Desk, token: str) -> None:
-    """Each step sees the one before, or the slot would look lost, or be left behind."""
+    """Each step must read the one before: otherwise the slot would seem lost or would leak."""
     assert isinstance(await one.acquire("a", token), Acquired)
     renewed = await one.bucket.apply(
         EMPTY, lambda state: renew(state, token, at=after(30), ttl=TTL)

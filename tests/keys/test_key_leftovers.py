@@ -1,4 +1,4 @@
-"""What a crash left in a key, and what a cancel takes out: no key stays closed for nothing."""
+"""What a crash leaves in a key is removed, and so are cancelled jobs: no key stays blocked."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from trellis_jobs.worker.running_job import RunningJob
 
 
 @pytest.mark.parametrize("left_in", ["queued", "active"])
-async def test_a_job_that_is_over_keeps_nobody_out_however_it_ended(
+async def test_a_job_that_is_over_blocks_no_other_however_it_ended(
     server: EmbeddedServer, left_in: str
 ) -> None:
     async with desk(server.url) as (jobs, raw):
@@ -65,7 +65,7 @@ async def leave_behind(key: Key, state: JobState, place: str) -> None:
         await key.put(replace(key.empty, active=(given.slot(job_id),)))
 
 
-async def test_more_leftovers_than_are_looked_at_in_one_go_are_gone_after_a_few(
+async def test_more_leftovers_than_one_pass_checks_are_gone_after_a_few_passes(
     server: EmbeddedServer,
 ) -> None:
     async with desk(server.url) as (jobs, raw):
@@ -83,7 +83,7 @@ async def admitted(jobs: DeskJobs) -> Accepted[JobRef[int]] | None:
     return outcome if isinstance(outcome, Accepted) else None
 
 
-async def test_a_slot_whose_worker_is_gone_opens_to_those_who_keep_asking(
+async def test_a_slot_whose_worker_is_gone_opens_to_producers_that_keep_trying(
     server: EmbeddedServer,
 ) -> None:
     async with desk(server.url) as (jobs, raw):
@@ -131,13 +131,13 @@ async def test_cancelling_a_job_that_runs_leaves_its_slot_to_its_worker(
         ref = await bench.jobs.patient.create(Sync(do="linger"))
         await bench.until_running(ref)
         await ref.cancel()
-        await until(lambda: ref.id in bench.lingering, "the handler was told, and tidies up")
+        await until(lambda: ref.id in bench.lingering, "the handler was cancelled, and cleans up")
         assert (await key.active(), await key.queued()) == ([ref.id], [])
         bench.go.set()
         await key.until_free()
 
 
-async def test_who_tidies_up_for_too_long_does_not_hand_back_a_message_that_may_be_anothers(
+async def test_a_handler_that_cleans_up_for_too_long_puts_back_no_message_of_another_attempt(
     server: EmbeddedServer,
 ) -> None:
     async with fault_proxy(server.url) as way, worker(way.url, "patient") as bench:
@@ -148,7 +148,9 @@ async def test_who_tidies_up_for_too_long_does_not_hand_back_a_message_that_may_
             way.on_answers(lambda _, body: answers.append(body), uses=1000)
             key = Key(raw, DeskJobs.patient)
             await key.put(key.empty)
-            await until(lambda: ref.id in bench.lingering, "the handler was told, and tidies up")
+            await until(
+                lambda: ref.id in bench.lingering, "the handler was cancelled, and cleans up"
+            )
             lease = cast("RunningJob", active._backend).lease
             await until(lambda: lease.has_lapsed(monotonic()), "the delivery may be another's")
             bench.go.set()

@@ -1,4 +1,4 @@
-"""What a handler sees of its key, and how its slot is kept for it."""
+"""What a handler knows about its key, and how its slot is renewed."""
 
 from __future__ import annotations
 

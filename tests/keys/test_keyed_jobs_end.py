@@ -1,4 +1,4 @@
-"""However a keyed job ends, waiting or running, nothing of it stays in its key."""
+"""A job leaves its key however it ends, waiting or running."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ async def test_a_waiting_job_that_is_cancelled_never_starts_and_is_gone_from_its
         assert await raw.kinds(waiting[1]) == ["created", "cancelled"]
 
 
-async def test_a_cancelled_job_that_nobody_has_met_yet_is_gone_when_it_is_met(
+async def test_a_cancelled_job_that_no_worker_has_received_is_removed_when_one_does(
     server: EmbeddedServer,
 ) -> None:
     async with producer(server.url) as jobs, probe(server.url) as raw:
@@ -92,7 +92,7 @@ async def test_a_cancelled_job_that_nobody_has_met_yet_is_gone_when_it_is_met(
 async def test_a_waiting_job_expires_at_its_deadline_not_when_its_turn_comes(
     server: EmbeddedServer,
 ) -> None:
-    """Nobody looks again by himself: it is the deadline that wakes."""
+    """The worker does not poll, so only the deadline can have woken it."""
     async with (
         producer(server.url) as jobs,
         probe(server.url) as raw,
@@ -115,7 +115,7 @@ VERDICTS = [EventKind.CANCELLED, EventKind.EXPIRED, EventKind.SKIPPED, EventKind
 
 
 @pytest.mark.parametrize("verdict", VERDICTS)
-async def test_a_waiting_job_that_somebody_ends_never_starts_and_leaves_its_key(
+async def test_a_waiting_job_that_is_ended_never_starts_and_leaves_its_key(
     server: EmbeddedServer, verdict: EventKind
 ) -> None:
     async with (
@@ -137,7 +137,7 @@ async def test_a_waiting_job_that_somebody_ends_never_starts_and_leaves_its_key(
 
 
 @pytest.mark.parametrize("verdict", [EventKind.CANCELLED, EventKind.EXPIRED, EventKind.DEAD])
-async def test_a_running_job_that_somebody_ends_is_stopped_and_leaves_its_key(
+async def test_a_running_job_that_is_ended_is_stopped_and_leaves_its_key(
     server: EmbeddedServer, verdict: EventKind
 ) -> None:
     async with (

@@ -35,7 +35,7 @@ AT_ONCE = 20.0
 
 @dataclass
 class Held:
-    """A worker with one seat runs a job, so the others of its key are parked elsewhere."""
+    """A worker with one slot runs a job, so the others of its key are parked elsewhere."""
 
     holder: Yard
     running: JobRef[Done]
@@ -136,7 +136,7 @@ async def test_jobs_that_wait_are_woken_although_the_connection_was_cut_at_the_r
     ):
         refs = await held.park(raw, jobs.calm)
         held.holder.service.quiet()
-        await until_silent(way)  # so that no look at the key is under way
+        await until_silent(way)  # so that no read of the key is under way
         way.freeze()
         held.holder.go.set()
         await held.running.wait(timeout=10)
@@ -150,7 +150,7 @@ async def test_jobs_that_wait_are_woken_although_the_connection_was_cut_at_the_r
 async def until_silent(way: FaultProxy) -> None:
     spoken = [time.monotonic()]
     way.on_message(lambda _: spoken.append(time.monotonic()))
-    await until(lambda: time.monotonic() - spoken[-1] > 0.3, "nothing is said for a while")
+    await until(lambda: time.monotonic() - spoken[-1] > 0.3, "there is no traffic for a while")
 
 
 async def until_free(raw: Probe, queue: Queue[Errand, Done]) -> None:

@@ -1,4 +1,4 @@
-"""No more than max_active jobs of a key run, over all processes, whoever dies meanwhile."""
+"""At most max_active jobs of a key run over all processes, even if processes die."""
 
 from __future__ import annotations
 
@@ -60,9 +60,9 @@ async def test_never_more_than_the_limit_when_many_processes_create_and_work_at_
             await asyncio.gather(*(ref.wait(timeout=30) for ref in refs))
             await raw.until_empty()
             runs = [run for process in processes for run in process.runs]
-        said = Counter(word for word, _ in outcomes)
-        assert said.keys() <= {"accepted", "rejected"}
-        assert said.total() == PROCESSES * 50
+        counts = Counter(word for word, _ in outcomes)
+        assert counts.keys() <= {"accepted", "rejected"}
+        assert counts.total() == PROCESSES * 50
         assert Counter(run.job_id for run in runs) == Counter(ref.id for ref in refs)
         await never_more_than(limit, raw, queue, refs, runs)
         # It was crowded enough for a limit to matter, however slow the machine is.
@@ -152,8 +152,8 @@ async def test_never_more_than_the_limit_though_workers_are_killed_thirty_times(
         assert ends <= {JobState.COMPLETED, JobState.STALE}
 
 
-def _goes_on(crew: Crew, wanted: int) -> bool:
-    return len(crew.runs) >= wanted
+def _goes_on(crew: Crew, expected: int) -> bool:
+    return len(crew.runs) >= expected
 
 
 async def some_jobs(

@@ -1,4 +1,4 @@
-"""A worker that lost its slot cannot finish its job; who took the key over can."""
+"""A worker that lost its slot cannot finish its job. The new holder of the key can."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def frozen(process: YardProcess) -> Iterator[None]:
 
 @dataclass
 class Standoff:
-    """A process holds the key; in another the next job of the key waits, and every seat is taken.
+    """A process holds the key. In another, the next job of the key waits, and all slots are in use.
 
     So nobody can take the first job over when its message is delivered again: the only way on is
     that the lease of its slot ends.
@@ -99,11 +99,11 @@ async def test_a_frozen_worker_is_replaced_when_its_lease_ends_and_cannot_finish
         assert (await key.until_empty()).stale_takeovers == 1
         history = await raw.events.history(two.held.address)
         assert [entry.event.kind for entry in history] == ["created", "started", "stale", NOTED]
-        said = history[2].event
-        assert isinstance(said, Stale)
-        assert said.context == history[0].event.context
-        assert said.concurrency is not None
-        assert said.concurrency.key == "yard:acme"
+        stale_event = history[2].event
+        assert isinstance(stale_event, Stale)
+        assert stale_event.context == history[0].event.context
+        assert stale_event.concurrency is not None
+        assert stale_event.concurrency.key == "yard:acme"
         assert "did not renew its slot of key 'yard:acme'" in (stale.why or "")
         assert (await two.held.get()).state is JobState.STALE
         assert await raw.kinds(two.following) == ["created", "started", "completed"]
@@ -179,7 +179,7 @@ def taken_by_another(state: KeyState) -> KeyState:
 async def test_a_slot_that_is_gone_from_the_bucket_stops_its_handler(
     server: EmbeddedServer, strangers_write: Callable[[KeyState], KeyState]
 ) -> None:
-    """The log says so before the slot is left: a job of the key that starts next finds it idle."""
+    """The log has the outcome before the slot is released, so the next job of the key finds it."""
     async with (
         producer(server.url) as jobs,
         probe(server.url) as raw,

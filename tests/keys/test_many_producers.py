@@ -1,6 +1,6 @@
-"""Four processes ask for places in five keys at once, and every answer is accounted for.
+"""Four processes create jobs of five keys at the same time, and every outcome is checked.
 
-Run as a program it is one of them: it waits for the word, asks, and prints its outcomes.
+Run as a program it is one of them: it waits for a line, creates jobs, and prints the outcomes.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from trellis_jobs.model import subjects
 from trellis_jobs.model.events import EventKind
 
 PROCESSES = 4
-ASKED_EACH = 50
+JOBS_EACH = 50
 ORIGINS = ("acme", "globex", "initech", "umbrella", "wonka")
 QUEUES = ("roomy", "coalesce", "newest")
 ROOM = 4  # in a key of the first two: one that runs, and three that wait
@@ -59,7 +59,7 @@ def answer(queue: str, origin: str, outcome: Any) -> Answer:
             return Answer(queue, origin, repr(outcome))
 
 
-async def ask_all(url: str, folder: Path, name: str) -> list[Answer]:
+async def submit_all(url: str, folder: Path, name: str) -> list[Answer]:
     async with producer(url) as jobs:
         (folder / f"ready-{name}").touch()
         await until((folder / "go").exists, "the word to begin")
@@ -67,7 +67,7 @@ async def ask_all(url: str, folder: Path, name: str) -> list[Answer]:
 
 
 async def ask(jobs: DeskJobs, queue: str) -> list[Answer]:
-    origins = [ORIGINS[n % len(ORIGINS)] for n in range(ASKED_EACH)]
+    origins = [ORIGINS[n % len(ORIGINS)] for n in range(JOBS_EACH)]
     outcomes = await asyncio.gather(
         *(getattr(jobs, queue).submit(Sync(origin=origin)) for origin in origins),
         return_exceptions=True,
@@ -92,8 +92,8 @@ def fleet(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Fleet]:
         processes = [start(stack, server.url, folder, str(n)) for n in range(PROCESSES)]
         asyncio.run(until(lambda: len(list(folder.glob("ready-*"))) == PROCESSES, "all are there"))
         (folder / "go").touch()
-        told = [process.communicate()[0] for process in processes]
-        yield Fleet(server, [Answer(**each) for output in told for each in json.loads(output)])
+        outputs = [process.communicate()[0] for process in processes]
+        yield Fleet(server, [Answer(**each) for output in outputs for each in json.loads(output)])
 
 
 async def provisioned(url: str) -> None:
@@ -111,24 +111,24 @@ def start(stack: ExitStack, url: str, folder: Path, name: str) -> subprocess.Pop
 
 async def created(raw: Probe, queue: str) -> int:
     """How many jobs of a queue the log holds."""
-    wanted = subjects.of_kind("desk", queue, EventKind.CREATED)
-    info = await api.request(raw.connection, "STREAM.INFO.JOBS", {"subjects_filter": wanted})
+    subject = subjects.of_kind("desk", queue, EventKind.CREATED)
+    info = await api.request(raw.connection, "STREAM.INFO.JOBS", {"subjects_filter": subject})
     return sum((info["state"].get("subjects") or {}).values())
 
 
 @pytest.mark.parametrize(
     ("queue", "otherwise"), [("roomy", "queue-depth"), ("coalesce", "coalesced")]
 )
-async def test_exactly_as_many_jobs_are_let_in_as_there_is_room_and_all_others_are_told(
+async def test_exactly_as_many_jobs_are_admitted_as_there_is_room_and_all_others_are_refused(
     fleet: Fleet, queue: str, otherwise: str
 ) -> None:
-    asked, let_in = PROCESSES * ASKED_EACH, ROOM * len(ORIGINS)
+    submitted, admitted = PROCESSES * JOBS_EACH, ROOM * len(ORIGINS)
     assert Counter(each.outcome for each in fleet.of(queue)) == {
-        "accepted": let_in,
-        otherwise: asked - let_in,
+        "accepted": admitted,
+        otherwise: submitted - admitted,
     }
     async with probe(fleet.server.url) as raw:
-        assert await created(raw, queue) == let_in
+        assert await created(raw, queue) == admitted
         for origin in ORIGINS:
             answers = fleet.of(queue, origin)
             mine = {each.job_id for each in answers if each.outcome == "accepted"}
@@ -137,7 +137,7 @@ async def test_exactly_as_many_jobs_are_let_in_as_there_is_room_and_all_others_a
             assert {each.job_id for each in answers} == mine  # others are referred to one of them
 
 
-async def test_whoever_replaces_whom_each_job_ends_once_and_no_key_holds_more_than_it_may(
+async def test_among_many_replacements_each_job_ends_once_and_no_key_exceeds_its_limit(
     fleet: Fleet,
 ) -> None:
     answers = fleet.of("newest")
@@ -145,7 +145,7 @@ async def test_whoever_replaces_whom_each_job_ends_once_and_no_key_holds_more_th
     gone = [each.replaced for each in answers if each.replaced]
     assert len(gone) == len(set(gone))
     async with desk(fleet.server.url) as (jobs, raw):
-        assert await created(raw, "newest") == PROCESSES * ASKED_EACH
+        assert await created(raw, "newest") == PROCESSES * JOBS_EACH
         for each in answers:
             ended = ["skipped"] if each.job_id in gone else []
             assert await raw.kinds(jobs.newest.ref(each.job_id)) == ["created", *ended]
@@ -156,5 +156,5 @@ async def test_whoever_replaces_whom_each_job_ends_once_and_no_key_holds_more_th
 
 if __name__ == "__main__":
     _, url, folder, name = sys.argv
-    told = asyncio.run(ask_all(url, Path(folder), name))
-    print(json.dumps([asdict(each) for each in told]))
+    outputs = asyncio.run(submit_all(url, Path(folder), name))
+    print(json.dumps([asdict(each) for each in outputs]))

@@ -1,4 +1,4 @@
-"""A job makes way for a newer one while others start it, create it, or replace it too."""
+"""A job is replaced by a newer one while other processes start, create or replace it too."""
 
 from __future__ import annotations
 
@@ -136,7 +136,7 @@ async def test_a_job_on_its_way_into_the_log_is_waited_for_and_then_makes_way(
         assert await key.queued() == ["quick"]
 
 
-async def test_a_place_without_a_job_is_taken_over_though_there_is_nobody_to_skip(
+async def test_a_reservation_without_a_job_is_replaced_though_there_is_no_job_to_skip(
     server: EmbeddedServer,
 ) -> None:
     async with desk(server.url) as (jobs, raw):
@@ -252,7 +252,7 @@ async def test_without_batches_a_producer_that_dies_in_between_loses_neither_job
 
 
 @pytest.mark.parametrize("version", ["2.12.8", "2.14.6", NEWEST])
-async def test_batches_that_another_leaves_open_stop_nobody(version: str) -> None:
+async def test_batches_that_another_client_leaves_open_stop_no_producer(version: str) -> None:
     """A stream takes 50 open batches: one client can hold all of them. The server then answers
     10210 (2.12: 10176), and before, a job that replaces another was not created in 30 s.
     """

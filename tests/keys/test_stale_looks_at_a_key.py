@@ -1,4 +1,4 @@
-"""Who is connected to a server that the others left behind sees no renewals, and ends nothing."""
+"""A worker on a server that left the cluster sees no renewals, and evicts nothing."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Queues without keys pay nothing for those that have them."""
+"""Queues without keys never access the key bucket."""
 
 from __future__ import annotations
 
@@ -55,10 +55,10 @@ async def test_a_queue_without_keys_neither_reads_nor_writes_the_bucket(
         assert heard == []
         await bench.jobs.strict.create(Sync())
         await raw.connection.flush()
-        assert len(heard) == 2  # a read and a write: whoever listens does hear
+        assert len(heard) == 2  # a read and a write: the subscription works
 
 
-async def test_without_a_key_as_many_of_one_payload_run_as_the_worker_has_seats(
+async def test_without_a_key_as_many_of_one_payload_run_as_the_worker_has_slots(
     server: EmbeddedServer,
 ) -> None:
     async with worker(server.url, "plain") as bench, desk(server.url) as (jobs, _):

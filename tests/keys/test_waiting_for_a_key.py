@@ -1,4 +1,4 @@
-"""Jobs whose key is taken: they cost no seat, no try and no polling, and all of them run."""
+"""Jobs whose key is taken use no slot, no try and no polling, and all of them run."""
 
 from __future__ import annotations
 
@@ -41,8 +41,10 @@ from trellis_jobs.worker import parking
 from trellis_jobs.worker.key_waiters import KeyWaiters
 
 
-async def test_a_job_that_waits_for_its_key_takes_no_seat(server: EmbeddedServer) -> None:
-    """The only other worker has one seat."""
+async def test_a_job_that_waits_for_its_key_takes_no_slot_of_the_worker(
+    server: EmbeddedServer,
+) -> None:
+    """The only other worker has one slot."""
     async with (
         producer(server.url) as jobs,
         probe(server.url) as raw,
@@ -136,17 +138,17 @@ async def test_fifty_jobs_that_wait_send_nothing_but_renewals(server: EmbeddedSe
             begun = time.monotonic()
             await until(lambda: sent["renewals"] >= 50 * 6, "they were renewed some times")
             intervals = (time.monotonic() - begun) / interval
-            said = dict(sent)
+            requests = dict(sent)
             first.go.set()
             await asyncio.gather(*(ref.wait(timeout=20) for ref in waiting))
-        renewals, looks, beats = (said.pop(each, 0) for each in ("renewals", "looks", "beats"))
-        # Each delivery, three times in its lease; a look at the key when its holder renews it
+        renewals, looks, beats = (requests.pop(each, 0) for each in ("renewals", "looks", "beats"))
+        # Each delivery three times in its lease, and a read of the key when its holder renews it
         # and at each renewal.
         assert renewals <= 50 * (intervals + 2)
         assert looks <= 3 * (intervals + 2)
         # The worker's own heartbeats, six in a lease, however many wait.
         assert beats <= 2 * (intervals + 2)
-        assert sum(said.values()) <= 10, said
+        assert sum(requests.values()) <= 10, requests
 
 
 def messages_of(way: FaultProxy) -> Counter[str]:
@@ -182,7 +184,7 @@ async def test_first_created_is_first_served(server: EmbeddedServer) -> None:
 async def test_first_created_is_first_served_over_two_processes_unless_the_first_is_slow(
     server: EmbeddedServer, tmp_path: Path
 ) -> None:
-    """Who is not there within 50 ms is overtaken, but not by many."""
+    """A job that does not start within 50 ms is overtaken, but not by many."""
     async with producer(server.url) as jobs, probe(server.url) as raw:
         with (
             yard_process(server.url, tmp_path / "one", "calm") as one,
@@ -281,7 +283,7 @@ def waits(monkeypatch: pytest.MonkeyPatch) -> list[float]:
 async def test_the_next_job_starts_at_the_release_in_another_process(
     server: EmbeddedServer, tmp_path: Path, waits: list[float]
 ) -> None:
-    """Nobody looks again by himself, so nothing but the key's update can have told it."""
+    """The worker does not poll, so only the update of the key can have woken it."""
     async with producer(server.url) as jobs, probe(server.url) as raw:
         with yard_process(server.url, tmp_path, "serene", concurrency=1) as one:
             await one.until_ready()
@@ -291,7 +293,7 @@ async def test_the_next_job_starts_at_the_release_in_another_process(
                 following = await jobs.serene.create(Errand())
                 await until(lambda: waits, "it has seen that its key is taken")
                 assert two.begun == []
-                # So that the one who releases does not have the next one.
+                # So that the releasing worker does not have the next delivery.
                 one.send(signal.SIGTSTP)
                 one.let_go()
                 await holding.wait(timeout=DEADLINE)
@@ -304,10 +306,10 @@ async def test_the_next_job_starts_at_the_release_in_another_process(
 
 
 @pytest.mark.parametrize("how", ["written anew", "deleted"])
-async def test_a_key_that_somebody_frees_by_hand_is_taken_at_once(
+async def test_a_key_that_is_freed_by_hand_is_taken_at_once(
     server: EmbeddedServer, waits: list[float], how: str
 ) -> None:
-    """By somebody who does not say what the write is based on; nobody looks again by himself."""
+    """The write has no expected revision. The worker does not poll."""
     async with producer(server.url) as jobs, probe(server.url) as raw:
         key = key_view(raw, jobs.serene)
         await key.change(lambda state: replace(state, active=(slot("of-another-runtime"),)))
@@ -321,10 +323,10 @@ async def test_a_key_that_somebody_frees_by_hand_is_taken_at_once(
             assert (await ref.wait(timeout=DEADLINE)).tries == 1
 
 
-async def test_whoever_waits_for_a_job_that_is_over_takes_it_out_of_the_key(
+async def test_a_waiting_worker_removes_a_job_that_is_over_from_the_key(
     server: EmbeddedServer,
 ) -> None:
-    """A crash left its entry at the head of the line, and nobody will ever come for it."""
+    """A crash left the entry of an ended job at the head of the queue."""
     async with producer(server.url) as jobs, probe(server.url) as raw:
         key = key_view(raw, jobs.calm)
         async with worker(server.url, "calm"):

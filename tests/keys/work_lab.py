@@ -1,6 +1,6 @@
-"""Keyed queues to experiment on: workers here or in processes of their own, and a look at keys.
+"""Keyed queues for tests: workers in this or in other processes, and access to keys.
 
-Run as a program it is a worker whose handlers note when they begin and end; it creates jobs too.
+Run as a program it is a worker whose handlers record when they start and end, and create jobs.
 """
 
 from __future__ import annotations
@@ -390,7 +390,7 @@ async def all_over(raw: Probe, refs: Iterable[JobRef[Done]]) -> bool:
     return all(head is not None and head.status.state in OVER for head in heads)
 
 
-# A worker in a process of its own
+# A worker in another process
 
 
 @dataclass

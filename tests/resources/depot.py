@@ -1,4 +1,4 @@
-"""A service for the worker command, whose resource fails or hangs as the environment says."""
+"""A service for the worker command. Environment variables make its resource fail or hang."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""A service with a resource, whose opening and closing write down what happens.
+"""A service with a resource that records when it is opened and closed.
 
-Run as a program it works until a signal, and prints what it wrote down.
+Run as a program it works until a signal, and prints what it recorded.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Middleware wraps every attempt, in order; what it does is what the attempt did."""
+"""Middleware wraps every attempt, in order, and decides its outcome."""
 
 from __future__ import annotations
 

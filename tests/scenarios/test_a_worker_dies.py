@@ -187,4 +187,4 @@ async def test_a_worker_frozen_past_its_lease_stops_a_handler_that_lost_its_job(
                 bench.go.set()
                 assert (await ref.wait(timeout=20)).tries == 2
             frozen.send(signal.SIGCONT)
-            await until(lambda: frozen.cancelled == [ref.id], "the old handler is told to stop")
+            await until(lambda: frozen.cancelled == [ref.id], "the old handler is cancelled")

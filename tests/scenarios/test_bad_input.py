@@ -224,7 +224,7 @@ async def test_progress_beyond_what_readers_take_is_kept_within(server: Embedded
         assert (progress.current, progress.total) == (0, 2**53 - 1)
 
 
-async def test_wrong_credentials_are_told_apart_and_not_repeated_in_the_error() -> None:
+async def test_wrong_credentials_have_their_own_error_which_does_not_repeat_them() -> None:
     users = 'authorization { users: [{user: "a", password: "b"}] }'
     with EmbeddedServer.start(config=users) as closed:
         wrong = closed.url.replace("//", "//a:geheim@")

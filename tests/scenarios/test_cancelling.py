@@ -1,4 +1,4 @@
-"""A cancel finds the job whatever its history looks like, and says so when no server answers."""
+"""A cancel works for every history of the job, and raises an error when no server answers."""
 
 from __future__ import annotations
 
@@ -117,7 +117,7 @@ async def test_on_a_shared_queue_an_append_that_was_overtaken_asks_the_whole_his
 
 
 class OvertakenLog(EventLog):
-    """Somebody else is always a moment faster."""
+    """Another writer is always a moment faster."""
 
     raw: Probe
     ref: JobRef[Any]
@@ -155,7 +155,7 @@ async def test_a_server_that_is_gone_is_not_waited_for_without_end(
         assert gone.value.job_id == ref.id
 
 
-def test_a_job_has_the_patience_of_its_creation() -> None:
+def test_a_reference_has_the_same_timeout_as_create() -> None:
     assert JobRef.request_timeout == 30.0
 
 
@@ -171,7 +171,7 @@ async def test_a_cancel_is_heard_although_the_log_cannot_be_read_for_a_while(
         await made.until_running(ref)
         lies = way.answer_reads_with(b"NATS/1.0 503\r\n\r\n", b"", READS_OF_A_LOOK)
         await ref.cancel()
-        await until(lambda: made.cancelled == [ref.id], "its handler is told")
+        await until(lambda: made.cancelled == [ref.id], "its handler is cancelled")
         assert lies() == READS_OF_A_LOOK
 
 
@@ -188,4 +188,4 @@ async def test_a_cancel_is_heard_although_it_comes_together_with_the_start_of_th
         await until_state(ref, JobState.ACTIVE)
         await ref.cancel()
         way.thaw()
-        await until(lambda: made.cancelled == [ref.id], "its handler is told")
+        await until(lambda: made.cancelled == [ref.id], "its handler is cancelled")

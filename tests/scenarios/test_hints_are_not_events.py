@@ -1,4 +1,4 @@
-"""Core copies of events, and reads that lag behind, are never believed on their own."""
+"""Core copies of events and stale reads alone decide nothing."""
 
 from __future__ import annotations
 
@@ -113,18 +113,18 @@ async def test_an_old_end_read_from_a_lagging_replica_does_not_end_the_new_run(
         old = await raw.connection.request(f"$JS.API.DIRECT.GET.JOBS.{failed}")
         head = await raw.events.head(ref.address)
         assert head is not None
-        said: e.EventFields = {
+        fields: e.EventFields = {
             "job": ref.address,
             "context": job.context,
             "at": datetime.now(UTC),
             "tries": 0,
         }
-        retried = e.Retried(**said, payload={"text": "again"}, max_tries=2)
+        retried = e.Retried(**fields, payload={"text": "again"}, max_tries=2)
         newer = await raw.events.append(head, retried)
         assert isinstance(newer, Head)
         # A note on top: the first guard of the next worker is refused, so it has to read.
         await raw.events.append(
-            newer, e.StaleCompletionIgnored(**said, lost_attempt="A0", reason="a late word")
+            newer, e.StaleCompletionIgnored(**fields, lost_attempt="A0", reason="a late word")
         )
         async with fault_proxy(server.url) as way:
             lies = way.answer_reads_with(as_bytes(old.headers or {}), old.data, times=3)

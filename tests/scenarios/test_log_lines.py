@@ -121,7 +121,7 @@ async def test_where_nothing_dies_the_last_try_fails(caught: pytest.LogCaptureFi
     )
 
 
-async def test_a_wanted_retry_is_a_warning_without_a_traceback(
+async def test_a_retry_that_the_handler_requests_is_a_warning_without_a_traceback(
     caught: pytest.LogCaptureFixture,
 ) -> None:
     first, _ = await lines(caught, "pay", "retry")

@@ -1,4 +1,4 @@
-"""Volume: every job once, whoever gets it."""
+"""Volume: every job runs once, on whichever worker gets it."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from trellis_jobs.model.values import replace
 from trellis_jobs.worker.running_job import RunningJob
 
 
-async def test_an_outage_costs_many_jobs_their_patience_once_and_not_each(
+async def test_an_outage_costs_many_jobs_one_timeout_and_not_one_each(
     server: EmbeddedServer,
 ) -> None:
     async with producer(server.url) as jobs, probe(server.url) as raw:

@@ -1,4 +1,4 @@
-"""A worker that gets another message of a job it runs believes the log, not its own memory."""
+"""A worker that gets another message of a running job decides by the log, not by its memory."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Beside TypeScript and Rust runtimes: keys, deliveries, notes and answers as these have them."""
+"""Shared queues with TypeScript and Rust runtimes: keys, deliveries, notes and answers."""
 
 from __future__ import annotations
 
@@ -213,7 +213,7 @@ async def stored(raw: Probe, subject: str) -> list[dict[str, Any]]:
 
 
 @pytest.mark.parametrize("queue", ["note", "own"])
-async def test_progress_is_an_event_of_its_own(server: EmbeddedServer, queue: str) -> None:
+async def test_progress_is_a_separate_event(server: EmbeddedServer, queue: str) -> None:
     service, told = Service(FleetJobs), asyncio.Event()
 
     async def handle(active: ActiveJob[Ticket]) -> str:
@@ -261,10 +261,10 @@ async def test_the_work_queue_of_another_runtime_is_refused_with_what_to_do(
         await api.request(raw.connection, "STREAM.CREATE.JOBS_WORK", theirs)
         with pytest.raises(InfrastructureMismatch) as refused:
             await provision(raw.connection, topology)
-    said = str(refused.value)
-    assert "sources should be" in said
-    assert "was created by another Trellis runtime" in said
-    assert "delete JOBS_WORK (every job stays in JOBS)" in said
+    message = str(refused.value)
+    assert "sources should be" in message
+    assert "was created by another Trellis runtime" in message
+    assert "delete JOBS_WORK (every job stays in JOBS)" in message
 
 
 CONTEXT: Final = {"requestId": "r", "traceId": "t", "traceparent": "p"}

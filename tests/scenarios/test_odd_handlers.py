@@ -1,4 +1,4 @@
-"""Handlers that do what nobody expects: the job still ends as the docs say, and says why."""
+"""Handlers with unexpected behaviour: the job still ends as documented, with a reason."""
 
 from __future__ import annotations
 
@@ -65,16 +65,16 @@ RAISED = [
 ]
 
 
-@pytest.mark.parametrize(("raised", "said"), RAISED)
+@pytest.mark.parametrize(("raised", "expected"), RAISED)
 async def test_whatever_a_handler_raises_is_tried_again_and_recorded(
-    server: EmbeddedServer, raised: BaseException, said: str
+    server: EmbeddedServer, raised: BaseException, expected: str
 ) -> None:
     async def fail(active: ActiveJob[str]) -> str:
         raise raised
 
     async with handled_by(server.url, fail) as service:
         ref = await service.jobs.work.create("x")
-        with pytest.raises(JobDead, match=said):
+        with pytest.raises(JobDead, match=expected):
             await ref.wait(timeout=10)
         assert len((await ref.get()).errors) == 2
 
@@ -169,7 +169,7 @@ async def test_retry_takes_a_delay_in_whatever_form_it_comes(
 
 
 @pytest.mark.parametrize("after", ["soon", float("nan"), [5]])
-def test_a_delay_that_is_none_is_refused_where_it_is_said(after: Any) -> None:
+def test_an_invalid_delay_is_refused_where_it_is_given(after: Any) -> None:
     with pytest.raises(TypeError, match="seconds or a timedelta"):
         Retry(after=after)
 
@@ -272,7 +272,7 @@ async def test_notes_go_out_at_most_ten_times_a_second(server: EmbeddedServer) -
         assert all(gap >= timedelta(seconds=0.09) for gap in gaps)
 
 
-async def test_a_job_ends_with_the_last_delivery_its_queue_asked_for(
+async def test_a_job_ends_with_the_last_delivery_that_its_queue_allows(
     server: EmbeddedServer,
 ) -> None:
     async def fail(active: ActiveJob[str]) -> str:

@@ -244,7 +244,7 @@ async def test_many_jobs_are_created_in_order_and_all_run(server: EmbeddedServer
         assert [report.text for report in reports] == [str(n) for n in range(300)]
 
 
-async def test_an_id_of_ones_own_is_taken_once(server: EmbeddedServer) -> None:
+async def test_a_chosen_job_id_can_be_used_once(server: EmbeddedServer) -> None:
     async with producer(server.url) as jobs:
         await jobs.work.create(Task(), job_id="invoice-17")
         with pytest.raises(JobExists):

@@ -1,4 +1,4 @@
-"""Secrets of payloads and results: who gets them, and that they are nowhere else.
+"""Secrets of payloads and results: which calls return them, and that nothing else contains them.
 
 Reproduction: a card number declared `SecretStr` was in clear in what `await ref.get()` returned, so
 the obvious status endpoint told it; `Annotated[str, Secret()] = "hunter2"` was told by the schema.
@@ -49,7 +49,7 @@ async def jobs(server: EmbeddedServer) -> AsyncIterator[PlantedJobs]:
 
 
 async def ended(jobs: PlantedJobs, does: str) -> tuple[JobRef[Receipt], str]:
-    """A job that is over, and what its end says to those who wait."""
+    """Returns a job that is over, and the error that wait() raises for it."""
     ref = await jobs.charge.create(charge_that(does))
     try:
         await ref.wait(timeout=20)
@@ -58,7 +58,7 @@ async def ended(jobs: PlantedJobs, does: str) -> tuple[JobRef[Receipt], str]:
     return ref, ""
 
 
-async def test_who_waits_or_asks_to_reveal_gets_them(jobs: PlantedJobs) -> None:
+async def test_wait_and_reveal_return_secrets(jobs: PlantedJobs) -> None:
     ref = await jobs.charge.create(charge_that("answer"))
     assert (await ref.wait(timeout=20)).token.get_secret_value() == RECEIPT
     job = await ref.get(reveal=True)
@@ -86,7 +86,9 @@ async def test_get_has_the_result_in_its_type_without_its_secrets(jobs: PlantedJ
     assert (await (await jobs.charge.create(charge_that("fail"))).get()).result is None
 
 
-async def test_a_secret_that_no_placeholder_fits_has_to_be_asked_for(jobs: PlantedJobs) -> None:
+async def test_a_secret_that_no_placeholder_fits_is_read_with_reveal_only(
+    jobs: PlantedJobs,
+) -> None:
     ref = await jobs.count.create(charge_that("answer"))
     assert (await ref.wait(timeout=20)).code == CVC
     job = await ref.get()
@@ -97,7 +99,7 @@ async def test_a_secret_that_no_placeholder_fits_has_to_be_asked_for(jobs: Plant
 
 
 @pytest.mark.parametrize("does", DOINGS)
-async def test_they_are_in_nothing_that_is_said_of_a_job(
+async def test_no_output_about_a_job_contains_its_secrets(
     jobs: PlantedJobs, does: str, logged: io.StringIO
 ) -> None:
     ref, end = await ended(jobs, does)
@@ -142,14 +144,14 @@ async def test_refused_payloads_are_not_quoted(jobs: PlantedJobs) -> None:
         assert found_in(f"{refused.value} {refused.value!r}") == []
 
 
-def test_what_is_told_of_a_type_has_no_default_and_no_example_of_them() -> None:
+def test_the_schema_of_a_type_has_no_default_and_no_example_of_secrets() -> None:
     queue = PlantedJobs.charge
-    for told in (
+    for shown in (
         to_manifest(PlantedJobs.contract),
         queue.payload.schema(),
         note_of("planted", queue),
     ):
-        assert found_in(json.dumps(told, default=str)) == []
+        assert found_in(json.dumps(shown, default=str)) == []
     schema = queue.payload.schema()
     assert "default" not in schema["properties"]["pin"]
     assert schema["properties"]["do"]["default"] == "answer"
@@ -157,7 +159,7 @@ def test_what_is_told_of_a_type_has_no_default_and_no_example_of_them() -> None:
     assert [place for place in queue.payload.secrets if "pin" in place] == ["/pin"]
 
 
-def test_every_secret_is_looked_for() -> None:
-    words = planted.told(charge_that("answer"))
+def test_the_tests_search_for_every_secret() -> None:
+    words = planted.secrets_text(charge_that("answer"))
     missing = {RECEIPT, planted.HUNTER}
     assert set(found_in(words)) == set(EVERY_SECRET) - missing

@@ -1,4 +1,4 @@
-"""Deliveries that come too late, twice, or from an earlier run start nothing."""
+"""Late deliveries, duplicates and messages of an earlier run start nothing."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ async def take_one(raw: Probe) -> Delivery:
     return taken[0]
 
 
-def tools_of_a_stranger(raw: Probe) -> WorkerContext:
+def context_of_another_worker(raw: Probe) -> WorkerContext:
     return WorkerContext(
         raw.events,
         Presence(raw.connection, raw.features),
@@ -69,7 +69,9 @@ async def test_an_older_delivery_does_not_take_a_live_attempt_over(server: Embed
         old = await take_one(raw)
         async with worker(server.url, "work") as bench:
             await bench.until_running(ref)
-            assert await Claimer(LabJobs.work, tools_of_a_stranger(raw), {}).claim(old) is None
+            assert (
+                await Claimer(LabJobs.work, context_of_another_worker(raw), {}).claim(old) is None
+            )
             assert (await raw.consumer("work"))["num_ack_pending"] == 1
             assert (await ref.get()).state is JobState.ACTIVE
             bench.go.set()

@@ -59,7 +59,7 @@ async def test_a_cancel_by_a_foreign_runtime_reaches_the_handler(server: Embedde
         ref = await bench.jobs.work.create(Task(do="wait"))
         await bench.until_running(ref)
         await write(raw, *foreign(ref.id, "cancelled", "cancelled", previousState="active"))
-        await until(lambda: bench.cancelled == [ref.id], "the handler is told")
+        await until(lambda: bench.cancelled == [ref.id], "the handler is cancelled")
         assert (await ref.get()).state is JobState.CANCELLED
 
 

@@ -96,7 +96,7 @@ async def test_a_cancel_sent_while_the_worker_was_cut_off_is_found_on_return(
         way.refuse()
         await ref.cancel()
         way.admit()
-        await until(lambda: bench.cancelled == [ref.id], "the handler is told")
+        await until(lambda: bench.cancelled == [ref.id], "the handler is cancelled")
 
 
 async def test_a_cancel_of_which_no_hint_arrives_is_found_all_the_same(
@@ -112,7 +112,7 @@ async def test_a_cancel_of_which_no_hint_arrives_is_found_all_the_same(
         await bench.until_running(ref)
         way.when_server_sends(rb"^HMSG \S+\.cancelled ", lambda: Then.SWALLOW)
         await ref.cancel()
-        await until(lambda: bench.cancelled == [ref.id], "the handler is told")
+        await until(lambda: bench.cancelled == [ref.id], "the handler is cancelled")
 
 
 async def test_a_server_killed_under_producer_and_worker_loses_and_doubles_nothing(

@@ -1,4 +1,4 @@
-"""What callers and declarations get wrong is named, with what to write instead."""
+"""Wrong arguments and declarations raise errors with the correction."""
 
 from __future__ import annotations
 
@@ -281,7 +281,7 @@ async def test_an_address_that_is_none_is_not_tried_again() -> None:
 
 
 def on_another_loop(make: Callable[[], Coroutine[Any, Any, Any]]) -> Any:
-    """Run a coroutine in a thread with an event loop of its own."""
+    """Runs a coroutine in a thread with another event loop."""
     with ThreadPoolExecutor(1) as pool:
         return pool.submit(lambda: asyncio.run(make())).result(30)
 
@@ -291,7 +291,9 @@ async def watched(ref: JobRef[None]) -> None:
         return
 
 
-async def test_another_event_loop_is_told_what_to_do(server: EmbeddedServer) -> None:
+async def test_a_call_on_another_event_loop_gets_an_error_with_the_remedy(
+    server: EmbeddedServer,
+) -> None:
     """Reproduction: `create()` from another loop or thread raised asyncio's own error, or hung."""
     async with Service(ShopJobs).connect(server.url, workers=False) as service:
         jobs = service.jobs

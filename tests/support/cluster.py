@@ -18,8 +18,8 @@ from trellis_jobs.jetstream.client import api
 from trellis_jobs.jetstream.client.connection import Connection
 
 SIZE: Final = 3
-_NOWHERE: Final = 1  # a port at which nobody listens
-# Below those that Linux gives to whoever asks for any, which could be before they are used.
+_UNUSED_PORT: Final = 1  # no server listens there
+# Below the ephemeral ports of Linux, which another process could get before they are used.
 _NOT_GIVEN_AWAY: Final = range(20_000, 32_768)
 
 _NODE: Final = """
@@ -28,7 +28,7 @@ cluster {{
     name: lab
     listen: "{host}:{route}"
     routes: [{routes}]
-    # Nobody is told of another way to a node than the one that it was given.
+    # Nodes do not advertise other addresses than the configured ones.
     no_advertise: true
     advertise: "{host}:{nowhere}"
 }}
@@ -98,7 +98,11 @@ async def _places_three_replicas(connection: Connection) -> bool:
 def _config(number: int, routes: Routes) -> str:
     listed = ", ".join(f'"nats-route://{HOST}:{port}"' for port in routes.dialled[number])
     return _NODE.format(
-        number=number, host=HOST, route=routes.listening[number], routes=listed, nowhere=_NOWHERE
+        number=number,
+        host=HOST,
+        route=routes.listening[number],
+        routes=listed,
+        nowhere=_UNUSED_PORT,
     )
 
 

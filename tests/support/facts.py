@@ -1,4 +1,4 @@
-"""Wait for facts, never for time: one deadline, in one place."""
+"""Waits for a condition, with one deadline for all tests."""
 
 from __future__ import annotations
 

@@ -178,7 +178,7 @@ class FaultProxy:
         self._flowing.set()
 
     def refuse(self) -> None:
-        """Cut the connection and let nobody in until admit()."""
+        """Cuts the connection and accepts no other until admit()."""
         self._admitting = False
         self.cut()
 

@@ -1,4 +1,4 @@
-"""A service to experiment on, with a handler that tests steer, and raw access to the server."""
+"""A service for tests, with a handler that tests control, and raw access to the server."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A service in whose jobs secrets are planted, for tests that search for them."""
+"""A service whose jobs contain known secrets, for tests that search for them."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Card(BaseModel):
 
 
 class Charge(BaseModel):
-    """`do`: what the handler does with its secrets after it has told them all."""
+    """`do`: what the handler does after it has reported all its secrets."""
 
     card: Card = Field(examples=[{"number": HUNTER, "holder": "bob"}])
     pin: Annotated[str, Secret()] = HUNTER
@@ -66,7 +66,7 @@ def charge_that(does: str) -> Charge:
     )
 
 
-def told(payload: Charge) -> str:
+def secrets_text(payload: Charge) -> str:
     """A text of the kind that careless code writes."""
     phrase = payload.phrases["door"].get_secret_value()
     number = payload.card.number.get_secret_value()
@@ -82,7 +82,7 @@ def planted_service() -> Service[PlantedJobs]:
 
     @service.jobs.charge.handle
     async def charge(job: ActiveJob[Charge]) -> Receipt:
-        words = told(job.payload)
+        words = secrets_text(job.payload)
         job.log(f"charging {words}", level="warning")
         job.progress(current=1, total=2, step=f"with {words}", message=words)
         match job.payload.do:

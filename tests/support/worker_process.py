@@ -1,7 +1,7 @@
-"""A real worker in a process of its own, to be killed, stopped and signalled.
+"""A real worker in another process, to be killed, stopped and signalled.
 
 Run as a program it works on the lab's queues; each handler run adds a line to a file, and waiting
-handlers go on once a second file exists.
+handlers continue when a second file exists.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class WorkerProcess:
 
     @property
     def cancelled(self) -> list[str]:
-        """The jobs whose handlers were told to stop."""
+        """The jobs whose handlers were cancelled."""
         written = self.folder / "cancelled"
         return written.read_text().split() if written.exists() else []
 

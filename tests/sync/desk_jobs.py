@@ -59,7 +59,7 @@ def fork(url: str) -> None:
 
 
 def end(url: str) -> None:
-    """Ends with the client open, and a daemon thread that waits for a job nobody works on."""
+    """Ends with an open client, and a daemon thread that waits for a job that no worker runs."""
     shout = desk().connect_sync(url).queue(desk().jobs.shout)
     ref = shout.create("left alone")
 

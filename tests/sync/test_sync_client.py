@@ -166,7 +166,7 @@ def test_a_call_that_runs_while_the_client_closes_says_so(jobs_server: str) -> N
     client.close()
 
 
-def test_a_server_that_is_away_is_named_and_asked_again_at_the_next_call() -> None:
+def test_an_unreachable_server_is_named_and_tried_again_at_the_next_call() -> None:
     with EmbeddedServer.start() as server:
         url = server.url
     shout = (client := desk().connect_sync(url)).queue(desk().jobs.shout)
@@ -205,7 +205,7 @@ async def test_a_service_is_connected_both_ways_at_once(
 
 
 async def test_within_inline_its_jobs_run_where_they_are_created() -> None:
-    """So a web application is tested without a server; the address is never asked."""
+    """A web application can be tested without a server: the URL is not used."""
     service = desk()
     client = service.connect_sync("nats://127.0.0.1:1")
 

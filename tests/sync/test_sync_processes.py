@@ -32,7 +32,7 @@ def run(program: str, url: str) -> list[str]:
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
-def test_a_forked_child_has_a_connection_of_its_own(jobs_server: str) -> None:
+def test_a_forked_child_has_a_separate_connection(jobs_server: str) -> None:
     by_child, child, by_parent = run("fork", jobs_server)
     assert child == "child 0"
     with desk().connect_sync(jobs_server) as client:

@@ -1,4 +1,4 @@
-"""A small OTLP receiver over HTTP: it keeps what programs send to it, by signal."""
+"""A small OTLP receiver over HTTP that keeps what programs send, by signal."""
 
 from __future__ import annotations
 

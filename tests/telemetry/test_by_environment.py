@@ -35,7 +35,7 @@ def to(collector: Collector, **more: str) -> dict[str, str]:
     return {"OTEL_EXPORTER_OTLP_ENDPOINT": collector.url, **RARELY, **more}
 
 
-async def said_after_one_job(
+async def output_after_one_job(
     server: EmbeddedServer,
     folder: Path,
     env: dict[str, str],
@@ -60,8 +60,8 @@ async def said_after_one_job(
 async def test_a_worker_sends_what_it_did(
     server: EmbeddedServer, collector: Collector, tmp_path: Path
 ) -> None:
-    said = await said_after_one_job(server, tmp_path, to(collector), seconds=2.5)
-    below = said.partition("the event loop has been blocked")[2].splitlines()[1]
+    output = await output_after_one_job(server, tmp_path, to(collector), seconds=2.5)
+    below = output.partition("the event loop has been blocked")[2].splitlines()[1]
     assert "tests/telemetry/sluggish.py" in below, "the stack begins with the handler"
     assert collector.has("traces", "trellis_jobs.process", "trellis_jobs.append", "sluggish")
     assert collector.has("metrics", "trellis_jobs.completed", "trellis_jobs.duration")
@@ -73,7 +73,7 @@ async def test_names_and_signals_are_those_of_the_environment(
     server: EmbeddedServer, collector: Collector, tmp_path: Path
 ) -> None:
     env = to(collector, OTEL_SERVICE_NAME="named-by-hand", OTEL_METRICS_EXPORTER="none")
-    await said_after_one_job(server, tmp_path, env)
+    await output_after_one_job(server, tmp_path, env)
     assert collector.has("traces", "named-by-hand")
     assert not collector.bodies["metrics"]
 
@@ -81,7 +81,7 @@ async def test_names_and_signals_are_those_of_the_environment(
 async def test_a_disabled_sdk_sends_nothing(
     server: EmbeddedServer, collector: Collector, tmp_path: Path
 ) -> None:
-    await said_after_one_job(server, tmp_path, to(collector, OTEL_SDK_DISABLED="true"))
+    await output_after_one_job(server, tmp_path, to(collector, OTEL_SDK_DISABLED="true"))
     assert not collector.bodies
 
 
@@ -89,8 +89,8 @@ async def test_without_the_sdk_one_warning_says_what_to_install(
     server: EmbeddedServer, collector: Collector, tmp_path: Path
 ) -> None:
     env = to(collector, OTEL_PYTHON_CONFIGURATOR="one that is not installed")
-    said = await said_after_one_job(server, tmp_path, env)
-    assert said.count("pip install 'trellis-jobs[otel]'") == 1
+    output = await output_after_one_job(server, tmp_path, env)
+    assert output.count("pip install 'trellis-jobs[otel]'") == 1
     assert not collector.bodies
 
 
@@ -98,14 +98,16 @@ async def test_an_exporter_that_is_not_installed_is_logged_and_jobs_run(
     server: EmbeddedServer, collector: Collector, tmp_path: Path
 ) -> None:
     """The worker ended with a traceback."""
-    said = await said_after_one_job(server, tmp_path, to(collector, OTEL_TRACES_EXPORTER="absent"))
-    assert "nothing is exported: OpenTelemetry's SDK could not be set up" in said
-    assert "'absent' not found" in said
-    assert "Traceback" not in said
+    output = await output_after_one_job(
+        server, tmp_path, to(collector, OTEL_TRACES_EXPORTER="absent")
+    )
+    assert "nothing is exported: OpenTelemetry's SDK could not be set up" in output
+    assert "'absent' not found" in output
+    assert "Traceback" not in output
 
 
 @pytest.mark.parametrize("value", ["", "none"])
-def test_a_variable_that_asks_for_nothing_turns_nothing_on(
+def test_a_variable_that_disables_traces_does_not_enable_metrics(
     monkeypatch: pytest.MonkeyPatch, value: str
 ) -> None:
     """`OTEL_TRACES_EXPORTER=none` alone turned metrics on, to a collector on this machine."""
@@ -122,7 +124,7 @@ async def test_opentelemetry_instrument_runs_a_worker(
 ) -> None:
     instrument = str(Path(sys.executable).with_name("opentelemetry-instrument"))
     env = to(collector, OTEL_EXPORTER_OTLP_PROTOCOL="http/protobuf", OTEL_SERVICE_NAME="wrapped")
-    await said_after_one_job(server, tmp_path, env, under=(instrument,))
+    await output_after_one_job(server, tmp_path, env, under=(instrument,))
     assert collector.has("traces", "trellis_jobs.process", "wrapped")
     assert collector.has("metrics", "trellis_jobs.completed")
 
@@ -136,6 +138,6 @@ async def test_the_admin_runtime_sends_its_requests(
         async with AdminClient.connect(server.url) as client:
             await client.health()
         admin.send(signal.SIGTERM)
-        assert await admin.until_exit() == 0, admin.said
+        assert await admin.until_exit() == 0, admin.output
     assert collector.has("traces", "trellis_jobs.rpc", "Jobs.Health", "jobs-admin")
     assert collector.has("metrics", "trellis_jobs.rpc.duration")

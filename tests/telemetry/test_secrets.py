@@ -1,4 +1,4 @@
-"""No span and no metric has the secrets of a job, also where its errors quote them."""
+"""No span or metric contains the secrets of a job, even if its errors quote them."""
 
 from __future__ import annotations
 

@@ -31,8 +31,8 @@ class Exported:
         return next(s for s in self.spans if s["name"] == name and s["trace"] == trace)
 
     def spans_of(self, job: str) -> list[Span]:
-        wanted = self.jobs[job]
-        return [s for s in self.spans if s["attributes"].get("trellis_jobs.job_id") == wanted]
+        job_id = self.jobs[job]
+        return [s for s in self.spans if s["attributes"].get("trellis_jobs.job_id") == job_id]
 
     def events_of(self, job: str) -> list[dict[str, Any]]:
         return [m for m in self.messages if f".{self.jobs[job]}." in m["subject"]]
@@ -60,7 +60,7 @@ def test_one_trace_leads_from_the_caller_to_what_the_handler_does(exported: Expo
 
 
 def test_every_lifecycle_append_is_a_span_of_that_trace(exported: Exported) -> None:
-    # A second try first offers `started` on top of `created`, and is told what happened since.
+    # A second try first appends `started` after `created`, and is refused.
     appends = [
         span
         for span in exported.spans_of("again")
@@ -77,7 +77,7 @@ def test_every_lifecycle_append_is_a_span_of_that_trace(exported: Exported) -> N
     assert [appends[2]["parent"], appends[4]["parent"]] == processes
 
 
-def test_jobs_without_a_caller_have_traces_of_their_own(exported: Exported) -> None:
+def test_jobs_without_a_caller_have_separate_traces(exported: Exported) -> None:
     traces = {exported.span("trellis_jobs.create", job)["trace"] for job in exported.jobs}
     assert len(traces) == len(exported.jobs)
 

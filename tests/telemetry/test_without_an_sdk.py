@@ -11,7 +11,7 @@ from trellis_jobs.embedded import EmbeddedServer
 from trellis_jobs.model.context import is_traceparent
 
 
-async def test_each_job_begins_a_trace_of_its_own(server: EmbeddedServer) -> None:
+async def test_each_job_starts_a_separate_trace(server: EmbeddedServer) -> None:
     async with producer(server.url) as jobs:
         contexts = [(await (await jobs.work.create(Task())).get()).context for _ in range(2)]
     first, second = contexts

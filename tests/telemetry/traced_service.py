@@ -1,4 +1,4 @@
-"""A service with an OpenTelemetry SDK, in a process of its own: providers are global.
+"""A service with an OpenTelemetry SDK, in a separate process because providers are global.
 
 Runs a few jobs on the server named on the command line, then prints as JSON what was exported
 and what the log holds.

@@ -1,4 +1,4 @@
-"""Everything here is right, and both type checkers say so without a word."""
+"""Correct usage: both type checkers accept it without a message."""
 
 from __future__ import annotations
 
@@ -44,7 +44,9 @@ async def of_handlers() -> None:
     queue = service.jobs.send_email
     assert_type(await run_handler(queue, Email(to="ada")), str)
     await run_handler(queue, Email(to="ada"), tries=2, max_tries=2, deadline=timedelta(hours=1))
-    await run_handler(queue, Email(to="a"), redelivered=1, cancel_when=lambda said: bool(said.logs))
+    await run_handler(
+        queue, Email(to="a"), redelivered=1, cancel_when=lambda recorded: bool(recorded.logs)
+    )
     run = HandlerRun(queue, Email(to="ada"))
     assert_type(run, HandlerRun[Email, str])
     assert_type(await run.run(), str)

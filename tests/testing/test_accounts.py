@@ -1,4 +1,4 @@
-"""Every test has a log of its own, whatever others left behind."""
+"""Every test has a separate log, whatever other tests left behind."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ async def test_streams_are_there_before_a_test_asks_for_its_account(accounts: Ac
             await until(names, "all streams are there")
 
 
-def test_no_server_runs_before_the_first_account_is_asked_for(accounts: Accounts) -> None:
+def test_no_server_runs_before_the_first_account_is_used(accounts: Accounts) -> None:
     assert processes(accounts) == []
     with accounts.fresh():
         assert len(processes(accounts)) == 1

@@ -1,6 +1,6 @@
-"""What a handler sees and what is recorded: with a server, inline, and in a single run, the same.
+"""Handlers behave the same with a server, inline, and in a single run.
 
-The scenarios go through the real worker and through each stand-in; what they show is compared.
+Each scenario runs with the real worker and with each replacement, and the results are compared.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ CROWDS: Final = ["alone", "patient", "merging", "replacing"]
 
 @dataclass(frozen=True)
 class Recorded:
-    """What the log says of a job, without what differs from run to run: ids and times."""
+    """The job's events in the log without ids and times, which differ from run to run."""
 
     events: tuple[tuple[EventKind, int], ...]
     state: str
@@ -79,7 +79,7 @@ def recorded(job: Job, events: list[Event]) -> Recorded:
 
 
 async def end_of(ref: JobRef[Any]) -> object:
-    """The result, or the typed end and what it says but for the job's id."""
+    """The result, or the type and message of the error without the job's id."""
     try:
         return await ref.wait(timeout=20)
     except JobsError as error:
@@ -133,7 +133,7 @@ async def test_a_single_run_is_the_first_try_with_a_server(
     expected = await really(connected_service, queue, part)
     troupe = Troupe()
     run = HandlerRun(queues(troupe.jobs)[queue], part)
-    # What it raises is in test_run_handler.py; here it is what the job looks like afterwards.
+    # test_run_handler.py has what it raises. Here the resulting job is checked.
     with suppress(Exception):
         assert await run.run() == expected.end
     first, now = expected.jobs[0], recorded(run.job.job, [])
@@ -161,7 +161,7 @@ async def test_a_later_try_in_a_single_run_is_that_try_with_a_server(
 
 
 async def refusals(troupe: Troupe) -> list[str]:
-    jobs, said = troupe.jobs, []
+    jobs, messages = troupe.jobs, []
     wrong: Any = {"do": 7}
     await jobs.unplayed.create(Part(), job_id="twin")
     for attempt in (
@@ -176,16 +176,16 @@ async def refusals(troupe: Troupe) -> list[str]:
     ):
         with pytest.raises(JobsError) as refusal:
             await attempt
-        said.append(f"{type(refusal.value).__name__}: {refusal.value}")
+        messages.append(f"{type(refusal.value).__name__}: {refusal.value}")
     await jobs.unplayed.ref("twin").cancel("off")
     late = await jobs.play.create(Part(), deadline=datetime.now(UTC) - timedelta(seconds=1))
     await drain(troupe.service)
     for ref in (jobs.unplayed.ref("twin"), late):
-        said.append(str(await end_of(ref)))
+        messages.append(str(await end_of(ref)))
         with pytest.raises(JobIsOver) as is_over:
             await late.cancel()
-        said.append(ID.sub("<id>", str(is_over.value)))
-    return said
+        messages.append(ID.sub("<id>", str(is_over.value)))
+    return messages
 
 
 async def test_inline_refuses_what_a_server_refuses(connected_service: ConnectService) -> None:

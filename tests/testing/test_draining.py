@@ -1,4 +1,4 @@
-"""Everything that is in the queues, run to its end."""
+"""drain() runs all jobs in the queues to their end."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class MillJobs(Jobs, service="mill"):
     bake = job(int)
 
 
-async def test_what_happened_is_told(connected_service: ConnectService) -> None:
+async def test_drain_returns_what_happened(connected_service: ConnectService) -> None:
     troupe = Troupe()
     async with connected_service(troupe.service):
         for n, do in enumerate(("answer", "stumble", "fail", "give up")):
@@ -33,7 +33,7 @@ async def test_what_happened_is_told(connected_service: ConnectService) -> None:
     assert EventKind.CREATED not in {event.kind for event in drained.events}
 
 
-async def test_jobs_that_ended_before_are_not_told_again(
+async def test_jobs_that_ended_before_are_not_returned_again(
     connected_service: ConnectService,
 ) -> None:
     troupe = Troupe()
@@ -60,7 +60,7 @@ async def test_jobs_that_handlers_create_are_run_too(connected_service: ConnectS
         assert [job.result for job in drained.jobs] == [5, 4, 3, 2, 1, 0]
 
 
-async def test_delays_are_waited_for_if_asked(connected_service: ConnectService) -> None:
+async def test_delays_are_kept_on_request(connected_service: ConnectService) -> None:
     service = Service(MillJobs)
 
     @service.jobs.grind.handle
@@ -107,7 +107,7 @@ async def test_jobs_of_one_key_are_run_one_after_the_other(
     assert kinds == [EventKind.STARTED, EventKind.COMPLETED] * 2
 
 
-async def test_who_cannot_be_drained_says_what_is_left(connected_service: ConnectService) -> None:
+async def test_an_incomplete_drain_lists_what_is_left(connected_service: ConnectService) -> None:
     troupe = Troupe()
     async with connected_service(troupe.service):
         await troupe.jobs.play.create(Part(do="hang"), job_id="stuck")
@@ -117,7 +117,7 @@ async def test_who_cannot_be_drained_says_what_is_left(connected_service: Connec
         assert [job.id for job in left.value.live] == ["stuck"]
 
 
-async def test_after_drain_nobody_asks_for_work(connected_service: ConnectService) -> None:
+async def test_after_a_drain_no_worker_requests_jobs(connected_service: ConnectService) -> None:
     troupe = Troupe()
     async with connected_service(troupe.service), probe(connected_service.url) as raw:
         await troupe.jobs.play.create(Part())

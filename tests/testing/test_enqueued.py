@@ -1,4 +1,4 @@
-"""What was enqueued, and what a failing assertion says."""
+"""Assertions about created jobs, and their messages."""
 
 from __future__ import annotations
 
@@ -80,12 +80,12 @@ async def test_what_does_not_match_is_not_there(post: Service[PostJobs]) -> None
 
 
 @pytest.mark.parametrize("count", [0, 1, 3])
-async def test_more_or_fewer_than_asked_for_are_wrong(post: Service[PostJobs], count: int) -> None:
+async def test_more_or_fewer_jobs_than_expected_fail(post: Service[PostJobs], count: int) -> None:
     with pytest.raises(AssertionError, match=f"expected {count} jobs, found 2 among 2"):
         await assert_enqueued(post.jobs.deliver, count=count)
 
 
-async def test_none_can_be_asked_for(post: Service[PostJobs]) -> None:
+async def test_a_count_of_zero_can_be_expected(post: Service[PostJobs]) -> None:
     assert await assert_enqueued(post.jobs.deliver, {"weight": 9}, count=0) == []
 
 
@@ -109,6 +109,6 @@ async def test_a_job_that_is_over_was_enqueued_all_the_same(post: Service[PostJo
     assert await found.ref.wait() == "Rome"
 
 
-async def test_a_service_that_is_not_connected_has_no_log_to_look_at() -> None:
+async def test_a_service_that_is_not_connected_has_no_log_to_read() -> None:
     with pytest.raises(NotConnected):
         await assert_enqueued(Service(PostJobs).jobs.stamp)

@@ -23,8 +23,8 @@ def test_every_block_of_code_is_a_file_of_the_project() -> None:
 def test_the_tests_in_the_guide_pass(tmp_path: Path) -> None:
     write_blocks(tmp_path)
     written = sum(content.count("async def test_") for _, _, content in BLOCKS)
-    told = run_pytest(tmp_path)
-    assert told.counts == {"passed": written}, told.text
+    result = run_pytest(tmp_path)
+    assert result.counts == {"passed": written}, result.text
 
 
 def test_the_fixture_and_the_failure_in_the_guide_are_true(tmp_path: Path) -> None:
@@ -37,8 +37,8 @@ def test_the_fixture_and_the_failure_in_the_guide_are_true(tmp_path: Path) -> No
         "    await assert_enqueued(shop.jobs.send_email, {'to': 'bob@example.com'})\n",
         encoding="utf-8",
     )
-    told = run_pytest(tmp_path, "test_failing.py")
-    assert told.counts == {"failed": 1}, told.text
+    result = run_pytest(tmp_path, "test_failing.py")
+    assert result.counts == {"failed": 1}, result.text
     (shown,) = re.findall(r"^```text\n(.*?)^```$", GUIDE, re.MULTILINE | re.DOTALL)
     for line in shown.splitlines():
-        assert re.sub("[0-9A-Z]{26}", "", line) in re.sub("[0-9A-Z]{26}", "", told.text)
+        assert re.sub("[0-9A-Z]{26}", "", line) in re.sub("[0-9A-Z]{26}", "", result.text)

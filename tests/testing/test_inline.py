@@ -1,4 +1,4 @@
-"""Inline, where it has something to say of its own; the rest is in test_conformance.py."""
+"""What is particular about inline(). The rest is in test_conformance.py."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ async def test_a_running_job_is_cancelled_from_another_task() -> None:
         assert troupe.stopped == [True]
 
 
-async def test_who_stops_waiting_for_create_does_not_stop_the_job() -> None:
+async def test_cancelling_a_create_does_not_cancel_the_job() -> None:
     troupe = Troupe()
     async with inline(troupe.service):
         with pytest.raises(TimeoutError):

@@ -1,4 +1,4 @@
-"""The plugin in a project of its own: loaded by itself, quiet until needed, gone at the end."""
+"""The plugin in a separate project: it is loaded, starts a server only if needed, and stops it."""
 
 from __future__ import annotations
 
@@ -105,9 +105,9 @@ def test_a_project_passes_and_fails_as_it_should_and_leaves_nothing_running(
     project: Path, options: tuple[str, ...], processes: int
 ) -> None:
     (project / "test_shop.py").write_text(TESTS, encoding="utf-8")
-    told = run_pytest(project, *options)
-    assert told.counts == {"passed": 12, "failed": 1}, told.text
-    assert "expected a job matching 7, found 0 among 0 in queue 'pack'" in told.text
+    result = run_pytest(project, *options)
+    assert result.counts == {"passed": 12, "failed": 1}, result.text
+    assert "expected a job matching 7, found 0 among 0 in queue 'pack'" in result.text
     used = [tuple(map(int, file.name.split(".")[1:])) for file in project.glob("server.*")]
     assert len({tester for tester, _ in used}) == processes
     assert len(used) == processes, "one server for each process"
@@ -117,22 +117,22 @@ def test_a_project_passes_and_fails_as_it_should_and_leaves_nothing_running(
 
 def test_a_project_that_uses_no_fixture_pays_for_nothing(project: Path) -> None:
     (project / "test_plain.py").write_text(PLAIN, encoding="utf-8")
-    told = run_pytest(project)
-    assert told.counts == {"passed": 1}, told.text
+    result = run_pytest(project)
+    assert result.counts == {"passed": 1}, result.text
 
 
 def test_a_project_without_pytest_asyncio_can_use_the_server(project: Path) -> None:
     (project / "pyproject.toml").write_text("", encoding="utf-8")
     (project / "test_sync.py").write_text(SYNC, encoding="utf-8")
-    told = run_pytest(project, "-p", "no:asyncio")
-    assert told.counts == {"passed": 1}, told.text
+    result = run_pytest(project, "-p", "no:asyncio")
+    assert result.counts == {"passed": 1}, result.text
 
 
-def test_a_server_that_is_missing_is_said_to_be_missing(project: Path) -> None:
+def test_a_missing_server_binary_is_reported(project: Path) -> None:
     (project / "conftest.py").write_text(
         "import shutil\nshutil.which = lambda *_, **__: None\n", encoding="utf-8"
     )
     (project / "test_shop.py").write_text("def test_it(jobs_server): pass\n", encoding="utf-8")
-    told = run_pytest(project)
-    assert told.counts == {"error": 1}, told.text
-    assert "pip install 'trellis-jobs[embedded]'" in told.text
+    result = run_pytest(project)
+    assert result.counts == {"error": 1}, result.text
+    assert "pip install 'trellis-jobs[embedded]'" in result.text

@@ -1,4 +1,4 @@
-"""One handler, one try, no server: what comes back, what is written down, what can be arranged."""
+"""run_handler(): its result, the recorded calls, and its options."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class ShopJobs(Jobs, service="shop"):
 
 
 class Shop:
-    """A service with handlers that do what a test says."""
+    """A service whose handlers do what the test configures."""
 
     def __init__(self) -> None:
         self.service = Service(ShopJobs)
@@ -129,7 +129,7 @@ async def test_what_the_handler_raises_is_raised(shop: Shop, raised: Exception) 
         (Fail("never"), 1, "failed"),
     ],
 )
-async def test_the_job_says_what_would_become_of_it(
+async def test_the_job_of_a_run_shows_its_resulting_state(
     shop: Shop, raised: Exception, tries: int, state: str
 ) -> None:
     shop.raises = raised
@@ -146,9 +146,9 @@ async def test_a_delay_that_the_handler_asks_for_is_kept(shop: Shop) -> None:
     run = HandlerRun(shop.jobs.pack, Order(id=1))
     with pytest.raises(Retry):
         await run.run()
-    due, said = run.job.next_attempt_at, run.job.updated_at
+    due, recorded = run.job.next_attempt_at, run.job.updated_at
     assert due is not None
-    assert due - said == timedelta(seconds=90)
+    assert due - recorded == timedelta(seconds=90)
 
 
 async def test_a_result_that_does_not_fit_fails_the_job() -> None:
@@ -218,7 +218,7 @@ async def test_every_word_is_written_down(shop: Shop) -> None:
 
 
 async def test_a_job_is_cancelled_at_the_very_word(shop: Shop) -> None:
-    run = HandlerRun(shop.jobs.count, 9, cancel_when=lambda said: len(said.logs) == 2)
+    run = HandlerRun(shop.jobs.count, 9, cancel_when=lambda recorded: len(recorded.logs) == 2)
     with pytest.raises(JobCancelled):
         await run.run()
     assert shop.told_at == [1]
@@ -227,17 +227,17 @@ async def test_a_job_is_cancelled_at_the_very_word(shop: Shop) -> None:
 
 
 async def test_a_handler_in_a_thread_sees_its_cancellation_at_the_very_word(shop: Shop) -> None:
-    asked: list[int] = []
+    calls: list[int] = []
 
-    def at_the_fourth(said: RecordedCalls) -> bool:
-        asked.append(len(said.progress))
-        return asked[-1] == 4
+    def at_the_fourth(recorded: RecordedCalls) -> bool:
+        calls.append(len(recorded.progress))
+        return calls[-1] == 4
 
     with pytest.raises(JobCancelled):
         await run_handler(shop.jobs.count_in_a_thread, 9, cancel_when=at_the_fourth)
     # A thread cannot be stopped: the job is over before its handler has looked.
     assert await until(lambda: shop.told_at) == [4]
-    assert asked == [1, 2, 3, 4]
+    assert calls == [1, 2, 3, 4]
 
 
 async def test_a_job_is_cancelled_from_the_test() -> None:

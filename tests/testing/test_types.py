@@ -1,4 +1,4 @@
-"""Payload and result types are seen through the helpers: in mypy and in pyright, strictly."""
+"""The helpers keep payload and result types, in strict mypy and pyright."""
 
 from __future__ import annotations
 

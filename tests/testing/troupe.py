@@ -1,4 +1,4 @@
-"""A service whose handlers do as their payload says, and write down what they see of their job."""
+"""A service whose handlers do what their payload says, and record what they know of their job."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A project as users have it, in a folder of its own, and what pytest says in it."""
+"""A user's project in a separate folder, and the output of pytest in it."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ _COUNTS: Final = re.compile(r"(\d+) (passed|failed|error)")
 
 
 @dataclass(frozen=True)
-class Told:
+class PytestResult:
     counts: dict[str, int]
     text: str
 
 
-def run_pytest(folder: Path, *options: str) -> Told:
+def run_pytest(folder: Path, *options: str) -> PytestResult:
     """Temporary files of the project, the servers' folders among them, are in its `tmp`."""
     temporary = folder / "tmp"
     temporary.mkdir()
@@ -39,4 +39,4 @@ def run_pytest(folder: Path, *options: str) -> Told:
     )
     last = ended.stdout.strip().splitlines()[-1]
     counts = {word: int(count) for count, word in _COUNTS.findall(last)}
-    return Told(counts, ended.stdout + ended.stderr)
+    return PytestResult(counts, ended.stdout + ended.stderr)
