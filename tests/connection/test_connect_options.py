@@ -91,7 +91,7 @@ async def test_a_server_with_an_unknown_certificate_authority_is_refused(
     tls_server: EmbeddedServer, client_files: TlsFiles
 ) -> None:
     unknown = TlsFiles(certificate=client_files.certificate)
-    with pytest.raises(CertificateRefused, match=r"give the certificate of the authority"):
+    with pytest.raises(CertificateRefused, match=r"set the CA certificate that issued it"):
         await Connection.open(
             ConnectOptions(servers=tls_server.url, tls=unknown), name="test", retry_connect=False
         )

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import random
+import re
+from pathlib import Path
 
 import pytest
 from hypothesis import given as forall
@@ -12,15 +14,19 @@ from hypothesis import strategies as st
 
 from tests.support.facts import until
 from tests.support.fault_proxy import fault_proxy
-from tests.support.lab import probe
+from tests.support.lab import Task, probe, producer, worker
 from trellis_jobs.embedded import EmbeddedServer
+from trellis_jobs.errors import CredentialsUnusable
 from trellis_jobs.jetstream.client import fast_client
 from trellis_jobs.jetstream.client.connection import Connection
-from trellis_jobs.jetstream.client.fast_client import _FastProtocol
+from trellis_jobs.jetstream.client.fast_client import FastClient, _FastProtocol
 from trellis_jobs.jetstream.client.fast_parser import FastParser
 from trellis_jobs.jetstream.client.message import Message
+from trellis_jobs.jetstream.client.plain_client import PlainClient
 
 MESSAGES = 100
+# Other classes have attributes of these names.
+AMBIGUOUS = {"_pending", "_server_info"}
 
 
 class RecordingClient:
@@ -98,6 +104,7 @@ async def test_nothing_overtakes_however_a_socket_cuts_it(chance: random.Random)
 
 
 def protocol_of(connection: Connection) -> object:
+    assert isinstance(connection._client, FastClient)
     writer = connection._client._writer
     assert writer is not None
     return writer.transport.get_protocol()
@@ -141,3 +148,44 @@ async def test_without_access_to_the_read_buffer_nats_py_parses_everything(
     async with probe(server.url) as raw:
         assert not isinstance(protocol_of(raw.connection), _FastProtocol)
         assert await receives_all(raw.connection)
+
+
+async def test_without_a_private_name_of_nats_py_jobs_run_on_its_public_interface(
+    server: EmbeddedServer, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(fast_client, "PRIVATE_NAMES", ("_ps", "_renamed"))
+    async with producer(server.url) as jobs, probe(server.url) as raw:
+        assert type(raw.connection._client) is PlainClient
+        assert await receives_all(raw.connection)
+        async with worker(server.url, "work") as bench:
+            ref = await jobs.work.create(Task(do="wait"))
+            await bench.until_running(ref)
+            bench.go.set()
+            assert (await ref.wait(timeout=20)).tries == 1
+    warnings = [r.getMessage() for r in caplog.records if "nats-py" in r.getMessage()]
+    assert len(warnings) == 1
+    assert warnings[0].startswith("this version of nats-py has no _renamed: ")
+
+
+async def test_without_a_private_name_of_nats_py_no_credentials_are_sent_where_tls_is_required(
+    server: EmbeddedServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(fast_client, "PRIVATE_NAMES", ("_connect_command_renamed",))
+    with pytest.raises(CredentialsUnusable, match="credentials might be sent unencrypted"):
+        await Connection.open(server.url.replace("nats:", "tls:"), name="test")
+
+
+def test_the_installed_nats_py_has_every_private_name() -> None:
+    assert fast_client.missing_names() == ()
+
+
+def test_only_the_fast_client_uses_private_names_of_nats_py() -> None:
+    package = Path(fast_client.__file__).parents[2]
+    names = "|".join(name for name in fast_client.PRIVATE_NAMES if name not in AMBIGUOUS)
+    private = re.compile(rf"\b({names}|_subs|_status)\b")
+    users = {
+        file.name
+        for file in package.rglob("*.py")
+        if private.search(file.read_text(encoding="utf-8"))
+    }
+    assert users == {"fast_client.py"}

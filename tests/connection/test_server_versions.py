@@ -6,7 +6,7 @@ import pytest
 from nats.aio.client import ServerVersion
 
 from trellis_jobs.contract.features import LEVEL_2_11, LEVEL_2_12, LEVEL_2_14
-from trellis_jobs.jetstream.client.connection import plain_version
+from trellis_jobs.jetstream.client.plain_client import plain_version
 from trellis_jobs.jetstream.setup.features import level_of
 
 

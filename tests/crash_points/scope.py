@@ -32,6 +32,7 @@ OUTSIDE: Final = {
     "trellis_jobs.jetstream.client.connection": _TRANSPORT,
     "trellis_jobs.jetstream.client.fast_client": _TRANSPORT,
     "trellis_jobs.jetstream.client.fast_parser": _TRANSPORT,
+    "trellis_jobs.jetstream.client.plain_client": _TRANSPORT,
     "trellis_jobs.jetstream.client.rpc": _TRANSPORT,
     "trellis_jobs.jetstream.client.resume_after_disconnect": _READS,
     "trellis_jobs.jetstream.log.heartbeats": _READS,

@@ -15,6 +15,7 @@ from tests.testing.troupe import Part, Troupe, TroupeJobs
 from trellis_jobs import ActiveJob, DeclarationError, JobCancelled, Jobs, NotConnected, Service, job
 from trellis_jobs.model import subjects
 from trellis_jobs.testing import assert_enqueued, drain, inline
+from trellis_jobs.testing.memory_client import MemoryClient
 
 
 class ChainJobs(Jobs, service="chain"):
@@ -85,8 +86,9 @@ async def test_cancelling_a_create_does_not_cancel_the_job() -> None:
 
 
 def is_watched(service: Service[Any]) -> bool:
-    listeners = service.jobs.runtime.connected.connection._client._subs.values()
-    return subjects.of_service(service.name) in [listener.subject for listener in listeners]
+    client = service.jobs.runtime.connected.connection._client
+    assert isinstance(client, MemoryClient)
+    return subjects.of_service(service.name) in [each.subject for each in client.subscriptions]
 
 
 async def test_drain_waits_for_what_other_tasks_have_created() -> None:

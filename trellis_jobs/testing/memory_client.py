@@ -1,35 +1,68 @@
-"""A connection to an in-memory server: nats-py without a network."""
+"""A connection to an in-memory server, without nats-py and without a network."""
 
 from __future__ import annotations
 
 import asyncio
+import secrets
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING, Final
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, Final
 
 from trellis_jobs.contract.features import LEVEL_2_11, Features
 from trellis_jobs.jetstream.client.connect_options import ConnectOptions
-from trellis_jobs.jetstream.client.connection import Connection
-from trellis_jobs.jetstream.client.fast_client import FastClient
-from trellis_jobs.jetstream.client.fast_parser import deliver
+from trellis_jobs.jetstream.client.connection import Connection, ConnectionLost
+from trellis_jobs.jetstream.client.fast_parser import Receive, deliver
 from trellis_jobs.jetstream.client.message import Message
 from trellis_jobs.testing.memory_server import MemoryServer, matches
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from collections.abc import AsyncIterator, Mapping
 
 # Guarded appends without atomic batches, which a single process does not need.
 FEATURES: Final = Features("in memory", LEVEL_2_11)
+_MAX_PAYLOAD: Final = 1 << 20
 
 
-class MemoryClient(FastClient):
-    """Sends messages to the server at once. Messages from the server arrive asynchronously."""
+@dataclass(eq=False, slots=True)
+class MemorySubscription:
+    subject: str
+    receive: Receive
+    subscriptions: list[MemorySubscription]
+
+    async def unsubscribe(self) -> None:
+        if self in self.subscriptions:
+            self.subscriptions.remove(self)
+
+    async def drain(self) -> None:
+        await self.unsubscribe()
+
+
+class MemoryClient:
+    """Implements `CoreClient`: the server gets messages at once, its replies arrive a moment later.
+
+    Subscriptions have no groups, because there is one client only.
+    """
+
+    server_info: Mapping[str, Any] = MappingProxyType({})
+    server_version = "unknown"
+    server_address = "memory"
+    is_encrypted = False
+    max_payload = _MAX_PAYLOAD
 
     def __init__(self) -> None:
-        super().__init__()
-        self._status = self.CONNECTED
+        self.is_closed = False
+        self.subscriptions: list[MemorySubscription] = []
         self._server = MemoryServer(self._arrive)
-        self._arrived: asyncio.Queue[tuple[int, Message]] = asyncio.Queue()
+        self._arrived: asyncio.Queue[tuple[MemorySubscription, Message]] = asyncio.Queue()
         self._receiving = asyncio.create_task(self._keep_receiving())
+
+    @property
+    def is_connected(self) -> bool:
+        return not self.is_closed
+
+    def new_inbox(self) -> str:
+        return f"_INBOX.{secrets.token_hex(11)}"
 
     def publish_nowait(self, subject: str, reply: str, headers: bytes, data: bytes) -> bool:
         if self.is_closed:
@@ -37,27 +70,35 @@ class MemoryClient(FastClient):
         self._server.receive(Message(subject, data, reply, headers))
         return True
 
+    async def publish_waiting(self, subject: str, reply: str, headers: bytes, data: bytes) -> None:
+        if not self.publish_nowait(subject, reply, headers, data):
+            raise ConnectionLost("the connection was closed")
+
+    async def subscribe_callback(
+        self, subject: str, receive: Receive, group: str = ""
+    ) -> MemorySubscription:
+        subscription = MemorySubscription(subject, receive, self.subscriptions)
+        self.subscriptions.append(subscription)
+        return subscription
+
+    async def flush(self) -> None:
+        """The server has everything at once."""
+
     async def close(self) -> None:
-        self._status = self.CLOSED
+        self.is_closed = True
         self._receiving.cancel()
         await asyncio.gather(self._receiving, return_exceptions=True)
 
     def _arrive(self, to: str, message: Message) -> None:
-        for number, subscription in list(self._subs.items()):
+        for subscription in self.subscriptions:
             if matches(to, subscription.subject):
-                self._arrived.put_nowait((number, message))
+                self._arrived.put_nowait((subscription, message))
 
     async def _keep_receiving(self) -> None:
         while True:
-            number, message = await self._arrived.get()
-            if (receive := self.receivers.get(number)) is not None:
-                deliver(receive, message)
-
-    async def _send_subscribe(self, sub: object) -> None:
-        """Nothing to send: the server reads the client's table of subscriptions."""
-
-    async def _send_unsubscribe(self, sid: int, limit: int = 0) -> None:
-        """Nothing to send, as above."""
+            subscription, message = await self._arrived.get()
+            if subscription in self.subscriptions:
+                deliver(subscription.receive, message)
 
 
 @asynccontextmanager

@@ -10,7 +10,6 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from nats.errors import Error as NatsError
-from nats.errors import OutboundBufferLimitError
 
 from trellis_jobs.errors import (
     InboxNotPermitted,
@@ -21,24 +20,22 @@ from trellis_jobs.errors import (
 )
 from trellis_jobs.jetstream.client.connect_options import ConnectOptions, as_connect_options
 from trellis_jobs.jetstream.client.connection_events import ConnectionEvents
-from trellis_jobs.jetstream.client.fast_client import FastClient
-from trellis_jobs.jetstream.client.message import read_headers
+from trellis_jobs.jetstream.client.fast_client import new_client
 from trellis_jobs.jetstream.client.pending_requests import (
     ConnectionLost,
     NoResponders,
     PendingRequests,
 )
+from trellis_jobs.jetstream.client.plain_client import CONNECT_OPTIONS
 from trellis_jobs.jetstream.client.server_urls import parse_server_urls
 from trellis_jobs.wire import headers as h
 
 if TYPE_CHECKING:
-    from nats.aio.client import ServerVersion
-    from nats.aio.subscription import Subscription
-
+    from trellis_jobs.jetstream.client.core_client import CoreClient, Subscription
     from trellis_jobs.jetstream.client.fast_parser import Receive
     from trellis_jobs.jetstream.client.message import Message
 
-__all__ = ["Connection", "ConnectionLost", "NoResponders", "plain_version"]
+__all__ = ["Connection", "ConnectionLost", "NoResponders"]
 
 CONNECT_TIMEOUT: Final = 5.0
 DRAIN_TIMEOUT: Final = 2.0
@@ -53,7 +50,7 @@ Observer = Callable[[], None]
 class Connection:
     def __init__(
         self,
-        client: FastClient,
+        client: CoreClient,
         open_another: Callable[[], Coroutine[Any, Any, Connection]],
         options: ConnectOptions,
         max_wait: float | None = None,
@@ -91,15 +88,15 @@ class Connection:
             "name": name,
             "max_reconnect_attempts": -1 if retry_connect else 1,
             **options.client_options(),
+            **CONNECT_OPTIONS,
         }
-        client = FastClient(requires_encryption=options.requires_encryption)
         events = ConnectionEvents()
+        client = new_client(requires_encryption=options.requires_encryption)
         try:
             async with asyncio.timeout(timeout):
                 await client.connect(
                     reconnect_time_wait=RECONNECT_WAIT,
                     ping_interval=PING_INTERVAL,
-                    skip_subject_validation=True,  # _check_subject is quicker
                     error_cb=events.error,
                     disconnected_cb=events.disconnected,
                     reconnected_cb=events.reconnected,
@@ -130,7 +127,7 @@ class Connection:
 
     @property
     def server_version(self) -> str:
-        return plain_version(self._client.connected_server_version)
+        return self._client.server_version
 
     @property
     def server_info(self) -> Mapping[str, Any]:
@@ -144,8 +141,7 @@ class Connection:
     @property
     def address(self) -> str:
         """Host and port of the server that the client is connected to."""
-        url = self._client.connected_url
-        return f"{url.hostname}:{url.port}" if url else "not connected"
+        return self._client.server_address
 
     async def round_trip(self) -> float:
         """Returns the seconds of one ping, by a clock that is finer than the event loop's."""
@@ -211,7 +207,7 @@ class Connection:
         """Send without waiting for a reply; the message is lost if the connection is."""
         block = h.block(headers) if headers else b""
         if not self._publish_nowait(subject, data, reply, block):
-            await self._publish_slowly(subject, data, reply, block)
+            await self._client.publish_waiting(subject, reply, block, data)
 
     def publish_nowait(
         self, subject: str, data: bytes, *, reply: str = "", block: bytes = b""
@@ -279,7 +275,7 @@ class Connection:
             return
         with contextlib.suppress(NatsError, TimeoutError):
             async with asyncio.timeout(DRAIN_TIMEOUT):
-                await subscription.drain()  # type: ignore[no-untyped-call]
+                await subscription.drain()
                 await self._client.flush()
 
     async def _request_slowly(
@@ -291,7 +287,7 @@ class Connection:
         block: bytes,
     ) -> Message:
         try:
-            await self._publish_slowly(subject, data, reply, block)
+            await self._client.publish_waiting(subject, reply, block, data)
             return await pending_reply
         finally:
             pending_reply.cancel()
@@ -304,15 +300,6 @@ class Connection:
         if size > self._client.max_payload:
             raise PayloadTooLarge(subject, size, self._client.max_payload)
         return self._client.publish_nowait(subject, reply, block, data)
-
-    async def _publish_slowly(self, subject: str, data: bytes, reply: str, block: bytes) -> None:
-        headers = read_headers(block) if block else None
-        try:
-            await self._client.publish(subject, data, reply=reply, headers=headers)
-        except OutboundBufferLimitError as error:
-            raise ConnectionLost("the outbound buffer is full") from error
-        except NatsError as error:
-            raise ConnectionLost(str(error)) from error
 
     def handle_disconnect(self) -> None:
         self._connected.clear()
@@ -351,11 +338,3 @@ def _check_subject(subject: str) -> None:
     if " " in subject or not subject.isprintable() or len(subject) > _MAX_SUBJECT_LENGTH:
         reason = "it has spaces or unprintable characters, or is too long"
         raise InvalidToken("subject", subject, reason)
-
-
-def plain_version(version: ServerVersion) -> str:
-    """Returns the version without the suffix of a preview or custom build."""
-    try:
-        return f"{version.major}.{version.minor}.{version.patch}"
-    except ValueError:
-        return "unknown"

@@ -3,18 +3,46 @@
 from __future__ import annotations
 
 import asyncio
+import logging
+from functools import cache
 from typing import TYPE_CHECKING, Any, Final
 
 from nats.aio.client import DEFAULT_FLUSH_TIMEOUT, Client
+from nats.aio.subscription import Subscription
+from nats.aio.transport import TcpTransport
 from nats.errors import Error, FlushTimeoutError
-from nats.protocol.parser import PERMISSIONS_ERR
 
+from trellis_jobs.errors import CredentialsUnusable
 from trellis_jobs.jetstream.client.fast_parser import FastParser, Receive
+from trellis_jobs.jetstream.client.plain_client import PlainClient
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from nats.aio.subscription import Subscription
+log = logging.getLogger(__name__)
+
+_PERMISSIONS_ERROR: Final = "permissions violation"
+# The private names of nats-py that FastClient uses. No other module may use any.
+PRIVATE_NAMES: Final = (
+    "_connect_command",
+    "_err",
+    "_error_cb",
+    "_flush_queue",
+    "_max_pending_size",
+    "_pending",
+    "_pending_data_size",
+    "_pongs",
+    "_process_err",
+    "_process_op_err",
+    "_process_pong",
+    "_ps",
+    "_read_loop",
+    "_remove_sub",
+    "_server_info",
+    "_transport",
+)
+_PRIVATE_TRANSPORT_NAMES: Final = ("_io_reader", "_io_writer")
+_PRIVATE_SUBSCRIPTION_NAMES: Final = ("_id",)
 
 # The attribute of asyncio's StreamReader that holds received bytes that were not read yet.
 _READ_BUFFER: Final = "_buffer"
@@ -26,7 +54,41 @@ class NotEncryptedError(Error):
     """The server offers no TLS although the options require it; no credentials were sent."""
 
 
-class FastClient(Client):
+def new_client(*, requires_encryption: bool = False) -> PlainClient:
+    """Returns a FastClient, or a PlainClient if a private name of nats-py is missing."""
+    missing = missing_names()
+    if not missing:
+        return FastClient(requires_encryption=requires_encryption)
+    _warn_of_slow_path(missing)
+    if requires_encryption:
+        # Only a private method can stop nats-py from sending credentials without TLS.
+        lacking = f"it has no {', '.join(missing)}, so credentials might be sent unencrypted"
+        raise CredentialsUnusable("the installed nats-py", lacking)
+    return PlainClient()
+
+
+def missing_names() -> tuple[str, ...]:
+    """Returns the private names that FastClient needs and the installed nats-py does not have."""
+    client = Client()
+    needed: tuple[tuple[object, tuple[str, ...]], ...] = (
+        (client, PRIVATE_NAMES),
+        (TcpTransport(), _PRIVATE_TRANSPORT_NAMES),  # type: ignore[no-untyped-call]
+        (Subscription(client), _PRIVATE_SUBSCRIPTION_NAMES),
+    )
+    return tuple(name for owner, names in needed for name in names if not hasattr(owner, name))
+
+
+@cache
+def _warn_of_slow_path(missing: tuple[str, ...]) -> None:
+    """Logs once per process."""
+    log.warning(
+        "this version of nats-py has no %s: using its slower public interface; install a supported "
+        "version of nats-py",
+        ", ".join(missing),
+    )
+
+
+class FastClient(PlainClient):
     """Passes each message from the socket straight to its receiver, and collects publishes in one
     buffer that is written in the next turn of the event loop.
 
@@ -156,7 +218,7 @@ class FastClient(Client):
 
         Revoked credentials may become valid again, and the cause of an error may be gone.
         """
-        if PERMISSIONS_ERR in err_msg or not self.is_connected:
+        if _PERMISSIONS_ERROR in err_msg or not self.is_connected:
             await super()._process_err(err_msg)
             return
         reason = err_msg.strip("'")
@@ -180,6 +242,8 @@ class FastClient(Client):
             return
         if not self.is_connected:
             self._pending, self._pending_data_size = [], 0
+            if isinstance(self._transport, TcpTransport) and self._writer is None:
+                self._transport = None  # nats-py before 2.15 cannot close a socket never opened
         try:
             await super().close()
         except asyncio.CancelledError:

@@ -15,9 +15,8 @@ from trellis_jobs.wire import headers as h
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping
 
-    from nats.aio.subscription import Subscription
-
     from trellis_jobs.jetstream.client.connection import Connection
+    from trellis_jobs.jetstream.client.core_client import Subscription
     from trellis_jobs.jetstream.client.message import Message
 
 log = logging.getLogger(__name__)

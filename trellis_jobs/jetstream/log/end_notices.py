@@ -14,9 +14,8 @@ from trellis_jobs.model.events import EventKind
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from nats.aio.subscription import Subscription
-
     from trellis_jobs.jetstream.client.connection import Connection
+    from trellis_jobs.jetstream.client.core_client import Subscription
     from trellis_jobs.jetstream.client.message import Message
     from trellis_jobs.model.identity import JobAddress
 

@@ -19,10 +19,9 @@ from trellis_jobs.model.settlement import Term
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from nats.aio.subscription import Subscription
-
     from trellis_jobs.contract.declaration import JobType
     from trellis_jobs.jetstream.client.connection import Connection
+    from trellis_jobs.jetstream.client.core_client import Subscription
     from trellis_jobs.jetstream.client.message import Message
 
 log = logging.getLogger(__name__)
