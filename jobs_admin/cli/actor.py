@@ -1,4 +1,4 @@
-"""Who changes something, and why: both are recorded in the log."""
+"""The options `--by` and `--reason`: who makes a change and why, recorded in the log."""
 
 from __future__ import annotations
 
@@ -11,20 +11,20 @@ from jobs_admin.cli.confirm import PANEL
 
 Reason = Annotated[
     str | None,
-    typer.Option(help="Why; it is recorded in the log.", metavar="TEXT", rich_help_panel=PANEL),
+    typer.Option(help="Why; recorded in the log.", metavar="TEXT", rich_help_panel=PANEL),
 ]
 By = Annotated[
     str | None,
     typer.Option(
-        help="Who; it is recorded in the log. Default: your login name.",
+        help="Who makes the change; recorded in the log. Default: your login name.",
         metavar="NAME",
         rich_help_panel=PANEL,
     ),
 ]
 
 
-def person(by: str | None) -> str | None:
-    """As told, else whoever is logged in here; None where nobody is."""
+def actor_name(by: str | None) -> str | None:
+    """Return `by`, or the login name. Returns None when neither is known."""
     if by is not None:
         return by
     try:

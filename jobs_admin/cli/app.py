@@ -1,4 +1,4 @@
-"""The list of commands, and what an error looks like on the command line."""
+"""The list of commands, and the entry point that turns errors into messages and exit codes."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from typing import Annotated, Final
 
 import typer
 
-from jobs_admin.cli.exit_codes import complain, show_defect
+from jobs_admin.cli.exit_codes import print_traceback, report_error
 from jobs_admin.cli.logs import LogFormat, LogLevel, set_up_logs
 from jobs_admin.cli.option_groups import grouped
 from trellis_jobs.environment import own_version
 from trellis_jobs.errors import JobsError
 
 _VERSION: Final = "--version"
-# In the order of the help: a command is a module with a function or a group of that name.
+# In the order of the help. Each command is a module with a function or a group of the same name.
 COMMANDS: Final[Mapping[str, str]] = {
     name: f"jobs_admin.cli.{name}"
     for name in (
@@ -41,18 +41,21 @@ COMMANDS: Final[Mapping[str, str]] = {
 }
 
 
-def command_line(wanted: str | None = None) -> typer.Typer:
-    """All commands, or the one that is wanted: to load the others takes longer than most run."""
+def command_line(command: str | None = None) -> typer.Typer:
+    """Build the application with all commands, or with only one.
+
+    Importing every command takes longer than most commands run.
+    """
     app = typer.Typer(
         name="trellis-jobs",
         help="Event-sourced background jobs on NATS JetStream.\n\n"
-        "Something is wrong? `trellis-jobs doctor` looks at everything, and says what to do.",
+        "Something is wrong? Run `trellis-jobs doctor`: it checks everything and says what to do.",
         no_args_is_help=True,
         context_settings={"auto_envvar_prefix": "TRELLIS_JOBS"},
         pretty_exceptions_enable=False,
-        callback=_in_common,
+        callback=_global_options,
     )
-    for name in _loaded(wanted):
+    for name in _names_to_load(command):
         found = getattr(import_module(COMMANDS[name]), name)
         if isinstance(found, typer.Typer):
             app.add_typer(found, name=name)
@@ -62,38 +65,38 @@ def command_line(wanted: str | None = None) -> typer.Typer:
 
 
 def main() -> None:
-    """What goes on for longer sets its logs up anew, as it was told."""
-    sys.excepthook = show_defect
+    """Long-running commands set up logging again, with their own options."""
+    sys.excepthook = print_traceback
     set_up_logs(LogFormat.TEXT, LogLevel.WARNING)
     try:
         command_line(sys.argv[1] if len(sys.argv) > 1 else None)()
     except JobsError as error:
-        sys.exit(complain(error))
+        sys.exit(report_error(error))
 
 
-def _loaded(wanted: str | None) -> Iterable[str]:
-    if wanted == _VERSION:
+def _names_to_load(command: str | None) -> Iterable[str]:
+    if command == _VERSION:
         return ()
-    return (wanted,) if wanted is not None and wanted in COMMANDS else COMMANDS
+    return (command,) if command is not None and command in COMMANDS else COMMANDS
 
 
-def _tell_version(is_asked: bool) -> None:
-    if is_asked:
+def _show_version(is_given: bool) -> None:
+    if is_given:
         typer.echo(f"trellis-jobs {own_version()}")
         raise typer.Exit
 
 
-def _in_common(
+def _global_options(
     _version: Annotated[
         bool,
         typer.Option(
             _VERSION,
-            help="Tell the version.",
-            callback=_tell_version,
+            help="Show the version.",
+            callback=_show_version,
             is_eager=True,
             allow_from_autoenv=False,
             show_envvar=False,
         ),
     ] = False,
 ) -> None:
-    """With one of its own, typer does not take an only command for the whole program."""
+    """The callback also keeps typer from treating a single command as the whole program."""

@@ -1,4 +1,4 @@
-"""Nothing is changed before somebody said yes: on the command line, or when asked."""
+"""Confirmation before a change: `--yes`, or a question on the terminal."""
 
 from __future__ import annotations
 
@@ -7,23 +7,28 @@ from typing import Annotated, Final
 
 import typer
 
-from jobs_admin.cli.exit_codes import Exit, Misused
+from jobs_admin.cli.exit_codes import Exit, UsageError
 from jobs_admin.cli.render.escape import harmless
-from jobs_admin.cli.render.output import say
+from jobs_admin.cli.render.output import print_stderr
 
-PANEL: Final = "The change"
+PANEL: Final = "Change"
 
-Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.", rich_help_panel=PANEL)]
+Yes = Annotated[
+    bool, typer.Option("--yes", "-y", help="Do not ask for confirmation.", rich_help_panel=PANEL)
+]
 
 
-def check_askable(yes: bool, what: str) -> None:
-    """Before anything else: a script must not get half way and then wait for an answer."""
+def require_terminal_or_yes(yes: bool, action: str) -> None:
+    """Fail early: a script must not stop half way to wait for an answer."""
     if not (yes or sys.stdin.isatty()):
-        raise Misused(f"nobody can be asked here whether to {what}: add --yes; nothing was changed")
+        raise UsageError(
+            f"not a terminal, cannot ask for confirmation: add --yes to {action}; nothing was "
+            "changed"
+        )
 
 
-def ask(question: str) -> None:
-    """Ends the command unless the answer is yes."""
+def confirm(question: str) -> None:
+    """End the command unless the answer is yes."""
     if not typer.confirm(harmless(question), err=True):
-        say("nothing was changed")
+        print_stderr("Nothing was changed.")
         raise typer.Exit(Exit.REFUSED)

@@ -1,4 +1,4 @@
-"""How a command reaches a server: the same options everywhere, natscli's words and variables."""
+"""The connection options of every command, with the names and variables of natscli."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import typer
 
 from jobs_admin.api.client import REQUEST_TIMEOUT, AdminClient
 from jobs_admin.cli import nats_contexts
-from jobs_admin.cli.exit_codes import Misused
+from jobs_admin.cli.exit_codes import UsageError
 from trellis_jobs.errors import Unreachable
 from trellis_jobs.jetstream.client.connect_options import (
     API_PREFIX,
@@ -24,27 +24,27 @@ from trellis_jobs.jetstream.client.connection import Connection
 from trellis_jobs.jetstream.client.server_urls import parse_server_urls
 
 _PANEL: Final = "Connection"
-# Somebody waits: for a server, for JetStream, and for an admin runtime that is asked twice.
-PATIENCE: Final = 3.0
+# Somebody waits at the terminal for the server, for JetStream and for the admin runtime.
+DEFAULT_TIMEOUT: Final = 3.0
 
 
-def _unless_a_context_is_said(ctx: typer.Context, param: typer.CallbackParam, value: Any) -> Any:
-    """A context of the command line stands for itself: what the environment says is of another."""
-    return None if _is_outdone(ctx, param.name, by="context") else value
+def _unless_context_option(ctx: typer.Context, param: typer.CallbackParam, value: Any) -> Any:
+    """`--context` on the command line overrides `NATS_*` environment variables."""
+    return None if _is_overridden(ctx, param.name, by="context") else value
 
 
-def _unless_a_server_is_said(ctx: typer.Context, param: typer.CallbackParam, value: Any) -> Any:
-    """A server of the command line is not given the keys of the environment's context."""
-    return None if _is_outdone(ctx, param.name, by="nats") else value
+def _unless_nats_option(ctx: typer.Context, param: typer.CallbackParam, value: Any) -> Any:
+    """`--nats` overrides NATS_CONTEXT, so that server does not get another server's credentials."""
+    return None if _is_overridden(ctx, param.name, by="nats") else value
 
 
-def _is_outdone(ctx: typer.Context, name: str | None, *, by: str) -> bool:
-    """What the command line says is read first, so its source is known by now."""
+def _is_overridden(ctx: typer.Context, name: str | None, *, by: str) -> bool:
+    """click reads the command line before the environment, so the source is known by now."""
     return (_source(ctx, by), _source(ctx, name or "")) == ("COMMANDLINE", "ENVIRONMENT")
 
 
 def _source(ctx: typer.Context, name: str) -> str | None:
-    """Where it was said: by name, as typer has a click of its own, and its enumeration with it."""
+    """Return the name of the source, because typer bundles a copy of click's enumeration."""
     source = ctx.get_parameter_source(name)
     return None if source is None else source.name
 
@@ -59,7 +59,7 @@ def _file(flag: str, variable: str, what: str) -> Any:
         dir_okay=False,
         readable=True,
         rich_help_panel=_PANEL,
-        callback=_unless_a_context_is_said,
+        callback=_unless_context_option,
     )
 
 
@@ -70,24 +70,24 @@ def _prefix(flag: str, variable: str, what: str) -> Any:
         help=what,
         metavar="PREFIX",
         rich_help_panel=_PANEL,
-        callback=_unless_a_context_is_said,
+        callback=_unless_context_option,
     )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConnectionOptions:
-    """The command line comes before the environment, and both before what a context says."""
+    """The command line overrides the environment, and both override a natscli context."""
 
     nats: Annotated[
         str | None,
         typer.Option(
             "--nats",
             envvar="NATS_URL",
-            help=f"Where the servers are, separated by commas. Default: the selected context of "
-            f"natscli, else {DEFAULT_SERVER}.",
+            help=f"Server addresses, separated by commas. Default: the selected natscli context, "
+            f"otherwise {DEFAULT_SERVER}.",
             metavar="URL",
             rich_help_panel=_PANEL,
-            callback=_unless_a_context_is_said,
+            callback=_unless_context_option,
         ),
     ] = None
     context: Annotated[
@@ -95,56 +95,60 @@ class ConnectionOptions:
         typer.Option(
             "--context",
             envvar="NATS_CONTEXT",
-            help="A context of natscli.",
+            help="Name of a natscli context.",
             metavar="NAME",
             autocompletion=nats_contexts.names,
             rich_help_panel=_PANEL,
-            callback=_unless_a_server_is_said,
+            callback=_unless_nats_option,
         ),
     ] = None
     creds: Annotated[Path | None, _file("--creds", "NATS_CREDS", "A NATS credentials file.")] = None
     nkey: Annotated[Path | None, _file("--nkey", "NATS_NKEY", "A file with an nkey seed.")] = None
     tlsca: Annotated[
-        Path | None, _file("--tlsca", "NATS_CA", "Authorities that vouch for the server.")
+        Path | None, _file("--tlsca", "NATS_CA", "CA certificates to verify the server with.")
     ] = None
     tlscert: Annotated[
-        Path | None, _file("--tlscert", "NATS_CERT", "A certificate to show the server.")
+        Path | None, _file("--tlscert", "NATS_CERT", "The TLS client certificate.")
     ] = None
     tlskey: Annotated[
-        Path | None, _file("--tlskey", "NATS_KEY", "The key of that certificate.")
+        Path | None, _file("--tlskey", "NATS_KEY", "The private key of the client certificate.")
     ] = None
     tlsfirst: Annotated[
         bool | None,
         typer.Option(
             "--tlsfirst",
             envvar="NATS_TLS_FIRST",
-            help="Start TLS before the server sends anything, for servers with handshake_first.",
+            help="Start TLS before the server sends anything (for servers with handshake_first).",
             rich_help_panel=_PANEL,
-            callback=_unless_a_context_is_said,
+            callback=_unless_context_option,
         ),
     ] = None
     inbox_prefix: Annotated[
         str | None,
-        _prefix("--inbox-prefix", "NATS_INBOX_PREFIX", "Where answers come to, if not _INBOX."),
+        _prefix("--inbox-prefix", "NATS_INBOX_PREFIX", "Subject prefix of replies, if not _INBOX."),
     ] = None
     api_prefix: Annotated[
         str | None,
-        _prefix("--api-prefix", "NATS_API_PREFIX", f"Of JetStream, if not {API_PREFIX}."),
+        _prefix(
+            "--api-prefix",
+            "NATS_API_PREFIX",
+            f"Subject prefix of the JetStream API, if not {API_PREFIX}.",
+        ),
     ] = None
 
     @property
-    def is_told(self) -> bool:
-        """Somebody named a server, here or in the environment."""
+    def names_server(self) -> bool:
+        """True if the command line or the environment names a server."""
         return self.nats is not None or self.context is not None
 
-    def access(self) -> ConnectOptions:
-        known = self._of_context()
+    def connect_options(self) -> ConnectOptions:
+        from_context = self._from_context()
         if self.nats is not None:
             _check_addresses(self.nats)
         tls = TlsFiles(
             ca=_path(self.tlsca), certificate=_path(self.tlscert), key=_path(self.tlskey)
         )
-        said: dict[str, Any] = {
+        given: dict[str, Any] = {
             "servers": self.nats,
             "credentials": _path(self.creds),
             "nkey": _path(self.nkey),
@@ -153,11 +157,16 @@ class ConnectionOptions:
             "inbox_prefix": self.inbox_prefix,
             "api_prefix": self.api_prefix,
         }
-        return replace(known, **{name: value for name, value in said.items() if value is not None})
+        return replace(
+            from_context, **{name: value for name, value in given.items() if value is not None}
+        )
 
     def environment(self) -> dict[str, str]:
-        """The same for another command; what is not said here, it should not find elsewhere."""
-        said = {
+        """The same options for a child process.
+
+        Options that are not set become empty, so that the child does not inherit other values.
+        """
+        given = {
             "NATS_URL": self.nats,
             "NATS_CONTEXT": self.context,
             "NATS_CREDS": _path(self.creds),
@@ -169,28 +178,31 @@ class ConnectionOptions:
             "NATS_INBOX_PREFIX": self.inbox_prefix,
             "NATS_API_PREFIX": self.api_prefix,
         }
-        return {name: value or "" for name, value in said.items()}
+        return {name: value or "" for name, value in given.items()}
 
-    def _of_context(self) -> ConnectOptions:
-        """A server that is named stands for itself, unless a context is named too."""
+    def _from_context(self) -> ConnectOptions:
+        """The selected context is not used when a server is named without a context."""
         name = self.context
         if name is None and self.nats is None:
             name = nats_contexts.selected()
         return (
             ConnectOptions(servers=DEFAULT_SERVER)
             if name is None
-            else nats_contexts.access_of(name)
+            else nats_contexts.load_context(name)
         )
 
     @asynccontextmanager
-    async def connection(self, *, patient: bool = False) -> AsyncIterator[Connection]:
-        """A server that is away is said soon; if it goes later, only who is `patient` waits."""
+    async def connection(self, *, reconnect: bool = False) -> AsyncIterator[Connection]:
+        """Fails soon when no server answers.
+
+        If the connection is lost later, requests wait for it with `reconnect` and fail without.
+        """
         connection = await Connection.open(
-            self.access(),
+            self.connect_options(),
             name="trellis-jobs",
-            timeout=PATIENCE,
+            timeout=DEFAULT_TIMEOUT,
             retry_connect=False,
-            max_wait=None if patient else PATIENCE,
+            max_wait=None if reconnect else DEFAULT_TIMEOUT,
         )
         try:
             yield connection
@@ -200,15 +212,15 @@ class ConnectionOptions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AdminConnectionOptions(ConnectionOptions):
-    """For commands that ask the admin runtime."""
+    """For commands that send requests to the admin runtime."""
 
     timeout: Annotated[
         float | None,
         typer.Option(
             "--timeout",
             envvar="TRELLIS_JOBS_TIMEOUT",
-            help=f"Seconds to wait for an answer of the admin runtime. Default: {PATIENCE:g}, and "
-            f"{REQUEST_TIMEOUT:g} for what changes something.",
+            help="Seconds to wait for a reply from the admin runtime. Default: "
+            f"{DEFAULT_TIMEOUT:g} for reads, {REQUEST_TIMEOUT:g} for changes.",
             min=0.1,
             metavar="SECONDS",
             rich_help_panel=_PANEL,
@@ -218,23 +230,23 @@ class AdminConnectionOptions(ConnectionOptions):
     @asynccontextmanager
     async def admin(self, by: str | None = None) -> AsyncIterator[AdminClient]:
         async with self.connection() as connection:
-            yield self.asking(connection, by)
+            yield self.admin_client(connection, by)
 
-    def asking(self, connection: Connection, by: str | None = None) -> AdminClient:
-        """A read is asked twice within the timeout: the daemon that took the first may be gone."""
-        timeout, patience = self.timeout or REQUEST_TIMEOUT, self.timeout or PATIENCE
-        return AdminClient(connection, by=by, timeout=timeout, read_timeout=patience / 2)
+    def admin_client(self, connection: Connection, by: str | None = None) -> AdminClient:
+        """The client repeats a read once within the timeout, in case the first daemon died."""
+        timeout, read_timeout = self.timeout or REQUEST_TIMEOUT, self.timeout or DEFAULT_TIMEOUT
+        return AdminClient(connection, by=by, timeout=timeout, read_timeout=read_timeout / 2)
 
 
 def _check_addresses(servers: str) -> None:
     try:
         parse_server_urls(servers)
     except Unreachable as error:
-        raise Misused(f"--nats: {error}") from None
+        raise UsageError(f"--nats: {error}") from None
 
 
-def is_said(ctx: typer.Context) -> bool:
-    """On the command line itself, and not only in the environment."""
+def names_server_on_command_line(ctx: typer.Context) -> bool:
+    """True if the command line itself, and not only the environment, names a server."""
     return "COMMANDLINE" in {_source(ctx, name) for name in ("nats", "context")}
 
 

@@ -1,4 +1,4 @@
-"""`trellis-jobs credentials`: key pairs for those who connect."""
+"""`trellis-jobs credentials`: create key pairs for NATS users."""
 
 from __future__ import annotations
 
@@ -12,25 +12,26 @@ from trellis_jobs.errors import CredentialsUnusable, InvalidToken
 from trellis_jobs.jetstream.client.user_keys import ensure_seed
 from trellis_jobs.model.identity import check_token
 
-_ONLY_THEIR_OWNER: Final = 0o700
+_OWNER_ONLY: Final = 0o700
 
-credentials = typer.Typer(help="Key pairs for those who connect.", no_args_is_help=True)
+credentials = typer.Typer(help="Create key pairs for NATS users.", no_args_is_help=True)
 
 
 @credentials.command("new")
 def new(
     users: Annotated[list[str], typer.Argument(metavar="USER", help="Names of users.")],
     folder: Annotated[
-        Path, typer.Option(help="Where the seeds are kept.", metavar="FOLDER", file_okay=False)
+        Path, typer.Option(help="Folder for the seed files.", metavar="FOLDER", file_okay=False)
     ] = Path(),
 ) -> None:
-    """A seed for each, in FOLDER/USER.nk, which nobody else can read; one that is there is kept.
+    """Write a seed for each user to FOLDER/USER.nk. Existing seeds are kept.
 
-    Prints USER=KEY for each, with the public key: what `permissions` takes as --nkey.
+    Only the owner can read the files. Prints USER=KEY for each user, with the public key, in the
+    form that `permissions --nkey` takes.
     """
     for user in users:
         _check(user)
-    _make(folder)
+    _create(folder)
     for user in users:
         print_text(f"{user}={ensure_seed(folder / f'{user}.nk')}")
 
@@ -42,8 +43,8 @@ def _check(user: str) -> None:
         raise typer.BadParameter(str(error), param_hint="USER") from None
 
 
-def _make(folder: Path) -> None:
+def _create(folder: Path) -> None:
     try:
-        folder.mkdir(mode=_ONLY_THEIR_OWNER, parents=True, exist_ok=True)
+        folder.mkdir(mode=_OWNER_ONLY, parents=True, exist_ok=True)
     except OSError as error:
         raise CredentialsUnusable(str(folder), error.strerror or str(error)) from error

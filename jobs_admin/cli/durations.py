@@ -1,4 +1,4 @@
-"""Durations and times as people type them: 90s, 10m, 2h, 3d, 14:03:07."""
+"""Parse durations and times on the command line: 90s, 10m, 2h, 3d, 14:03:07."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _UNITS: Final = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days"}
 
 
 def read_duration(text: str) -> timedelta | None:
-    """None where it is something else."""
+    """Returns None when the text is not a duration."""
     written = _WRITTEN.fullmatch(text)
     try:
         return timedelta(**{_UNITS[written[2]]: float(written[1])}) if written else None
@@ -25,12 +25,14 @@ def read_duration(text: str) -> timedelta | None:
 def duration(option: str, text: str) -> timedelta:
     read = read_duration(text)
     if not read:
-        raise typer.BadParameter(f"{text!r} is no duration such as 90s, 10m, 2h", param_hint=option)
+        raise typer.BadParameter(
+            f"{text!r} is not a duration such as 90s, 10m, 2h", param_hint=option
+        )
     return read
 
 
 def seconds(option: str, text: str | None) -> float | None:
-    """A plain number is of seconds, too."""
+    """A number without a unit means seconds."""
     if text is None:
         return None
     return duration(option, f"{text}s" if text[-1:].isdigit() else text).total_seconds()
@@ -52,9 +54,9 @@ def _moment(option: str, text: str, now: datetime, direction: int) -> datetime:
         if read is not None:
             return now + direction * read
         if _CLOCK.fullmatch(text):
-            return _by_the_clock(text, now, direction)
-        said = datetime.fromisoformat(text)
-        return said if said.tzinfo else said.astimezone()
+            return _clock_time(text, now, direction)
+        parsed = datetime.fromisoformat(text)
+        return parsed if parsed.tzinfo else parsed.astimezone()
     except (ValueError, OverflowError):
         raise typer.BadParameter(
             f"{text!r} is neither a duration (10m, 2h, 3d) nor a time"
@@ -63,9 +65,9 @@ def _moment(option: str, text: str, now: datetime, direction: int) -> datetime:
         ) from None
 
 
-def _by_the_clock(text: str, now: datetime, direction: int) -> datetime:
-    """The last or the next such moment here, as lists of events show them."""
-    # Without a zone until the day is known: the next may be of another offset.
-    said = datetime.combine(now.astimezone(), time.fromisoformat(text))
-    is_on_that_side = direction * (said.astimezone() - now) >= timedelta()
-    return (said if is_on_that_side else said + direction * timedelta(days=1)).astimezone()
+def _clock_time(text: str, now: datetime, direction: int) -> datetime:
+    """Return the previous or the next such time in the local zone, as event lists show it."""
+    # No zone until the day is known: another day can have another UTC offset.
+    today = datetime.combine(now.astimezone(), time.fromisoformat(text))
+    is_in_direction = direction * (today.astimezone() - now) >= timedelta()
+    return (today if is_in_direction else today + direction * timedelta(days=1)).astimezone()

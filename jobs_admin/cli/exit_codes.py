@@ -1,11 +1,11 @@
 """Exit codes that scripts can rely on.
 
-0  done, or stopped by a signal as asked
-1  refused, or failed: declared wrongly, not legal now, or the server side is not as it must be
-2  the command line itself is wrong
-3  there is no such job, key or queue
-4  no server answers, or no admin runtime, or not in time: worth trying again later
-130  Ctrl-C, where the command had not come to its end
+0  success, or a long-running command was stopped by a signal
+1  refused or failed: a wrong declaration, a wrong job state, or the server is not set up
+2  usage error on the command line
+3  the job, key or queue does not exist
+4  no server or no admin runtime answered in time: try again later
+130  interrupted by Ctrl-C before the command had finished
 """
 
 from __future__ import annotations
@@ -31,16 +31,16 @@ from trellis_jobs.errors import (
 )
 
 ANOTHER_FILE: Final = (
-    f"if an admin runtime runs that has another file, say which with --db or {PATH_VARIABLE}"
+    f"If the admin runtime uses another file, name it with --db or {PATH_VARIABLE}."
 )
 
 
-class Misused(JobsError):
-    """The command line itself is wrong; the message says what to say instead."""
+class UsageError(JobsError):
+    """The command line is wrong; the message says how to correct it."""
 
 
 class Missing(JobsError):
-    """There is no such thing; the message says what there is."""
+    """The named object does not exist; the message lists what exists."""
 
 
 class Exit(IntEnum):
@@ -52,9 +52,9 @@ class Exit(IntEnum):
     INTERRUPTED = 130
 
 
-def exit_of(error: JobsError) -> Exit:
+def exit_code_for(error: JobsError) -> Exit:
     match error:
-        case Misused():
+        case UsageError():
             return Exit.USAGE
         case NotFound() | JobNotFound() | Missing():
             return Exit.NOT_FOUND
@@ -64,49 +64,54 @@ def exit_of(error: JobsError) -> Exit:
             return Exit.REFUSED
 
 
-def complain(error: JobsError) -> Exit:
-    """Say what is wrong, without a traceback: the messages of our errors lead to the culprit."""
-    told, remedy = str(error), remedy_of(error)
-    if remedy is not None:
-        told += f" {remedy}" if told.endswith("?") else f"; {remedy}"
-    print(harmless(f"error: {told}"), file=sys.stderr, flush=True)
-    return exit_of(error)
+def report_error(error: JobsError) -> Exit:
+    """Print the message and the remedy, without a traceback, and return the exit code."""
+    remedy = remedy_for(error)
+    message = str(error) if remedy is None else f"{as_sentence(error)} {remedy}"
+    print(harmless(f"error: {message}"), file=sys.stderr, flush=True)
+    return exit_code_for(error)
 
 
 def as_sentence(error: JobsError) -> str:
-    """For a message that goes on after the error."""
+    """The message with a full stop, so that another sentence can follow."""
     text = str(error)
-    return text if text.endswith("?") else f"{text}."
+    return text if text.endswith(("?", ".", "!")) else f"{text}."
 
 
-def show_defect(kind: type[BaseException], error: BaseException, at: TracebackType | None) -> None:
-    """For `sys.excepthook`: the traceback of an error of ours, whose message may be from a job."""
+def print_traceback(
+    kind: type[BaseException], error: BaseException, at: TracebackType | None
+) -> None:
+    """For `sys.excepthook`: escapes the message, which may contain text from a job."""
     print(harmless("".join(format_exception(kind, error, at))), file=sys.stderr, end="", flush=True)
 
 
-def remedy_of(error: JobsError) -> str | None:
-    """What to do about it with this command line; the message itself is for programs too."""
+def remedy_for(error: JobsError) -> str | None:
+    """What to do about it on the command line; the error's own message is for programs too."""
     match error:
         case Unreachable():
             return (
-                "--nats, NATS_URL or --context says where one is, `trellis-jobs dev` runs one "
-                "to try things on"
+                "Name a server with --nats, NATS_URL or --context, or start one for development "
+                "with `trellis-jobs dev`."
             )
         case ServiceMissing():
             return (
-                "`trellis-jobs doctor` shows which server was asked. Without an admin runtime, "
-                "`jobs get`, `events`, `logs`, `watch`, `tail` and `queues list` still work"
+                "`trellis-jobs doctor` shows which server this command uses. Without an admin "
+                "runtime, `jobs get`, `events`, `logs`, `watch`, `tail` and `queues list` still "
+                "work."
             )
         case ProjectionMissing():
             return ANOTHER_FILE
         case Invalid() if str(error).startswith(NO_METHOD):
-            return "the admin runtime is older than this command: upgrade it"
+            return "The admin runtime is older than this command: upgrade it."
         case NoAnswer():
             return (
-                "narrow the question with --service, --type or --since, or wait longer with "
-                "--timeout; `trellis-jobs doctor` tells how the admin runtime is"
+                "Narrow it with --service, --type or --since, or raise --timeout; `trellis-jobs "
+                "doctor` shows the health of the admin runtime."
             )
         case NotPermitted():
-            return "--creds or --context gives others, `trellis-jobs doctor` lists what these may"
+            return (
+                "Choose other credentials with --creds or --context; `trellis-jobs doctor` lists "
+                "what these permit."
+            )
         case _:
             return None

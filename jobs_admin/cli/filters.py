@@ -1,4 +1,4 @@
-"""Which jobs a command is about: the filters of the admin runtime, as options."""
+"""The job filters of the admin runtime, as command line options."""
 
 from __future__ import annotations
 
@@ -14,19 +14,21 @@ from jobs_admin.api.job_filter import Scalar
 from jobs_admin.cli.durations import moment_ago
 from trellis_jobs.model.states import JobState
 
-PANEL: Final = "Which jobs"
+PANEL: Final = "Filters"
 _STATES: Final = [state.value for state in JobState]
 
 Service = Annotated[
-    str | None, typer.Option("--service", help="Of this service.", rich_help_panel=PANEL)
+    str | None, typer.Option("--service", help="Only this service.", rich_help_panel=PANEL)
 ]
-Type = Annotated[str | None, typer.Option("--type", help="Of this type.", rich_help_panel=PANEL)]
+Type = Annotated[
+    str | None, typer.Option("--type", help="Only this job type.", rich_help_panel=PANEL)
+]
 
 
 def _state(text: str) -> JobState:
     if text not in _STATES:
         raise typer.BadParameter(
-            f"{text!r} is none of {', '.join(_STATES)}; for several, repeat --state",
+            f"{text!r} is not one of {', '.join(_STATES)}; repeat --state for several",
             param_hint="--state",
         )
     return JobState(text)
@@ -36,7 +38,7 @@ States = Annotated[
     list[JobState] | None,
     typer.Option(
         "--state",
-        help=f"In this state: {', '.join(_STATES)}; may be repeated.",
+        help=f"Only jobs in this state: {', '.join(_STATES)}. May be repeated.",
         metavar="STATE",
         parser=_state,
         autocompletion=lambda: _STATES,
@@ -47,44 +49,46 @@ States = Annotated[
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Filters:
-    """What is left out does not narrow."""
+    """An option that is not given does not restrict the result."""
 
     service: Service = None
     type: Type = None
     since: Annotated[
         str | None,
         typer.Option(
-            help="Changed since then: 10m, 2h, 3d, or RFC 3339.",
+            help="Only jobs changed since this time: 10m, 2h, 3d ago, or RFC 3339.",
             metavar="TIME",
             rich_help_panel=PANEL,
         ),
     ] = None
     until: Annotated[
         str | None,
-        typer.Option(help="Not changed since then.", metavar="TIME", rich_help_panel=PANEL),
+        typer.Option(
+            help="Only jobs not changed since this time.", metavar="TIME", rich_help_panel=PANEL
+        ),
     ] = None
     key: Annotated[
-        str | None, typer.Option(help="With this concurrency key.", rich_help_panel=PANEL)
+        str | None, typer.Option(help="Only jobs with this concurrency key.", rich_help_panel=PANEL)
     ] = None
     id_prefix: Annotated[
-        str | None, typer.Option(help="Whose id begins so.", rich_help_panel=PANEL)
+        str | None, typer.Option(help="Only jobs whose id starts with this.", rich_help_panel=PANEL)
     ] = None
     error: Annotated[
         str | None,
-        typer.Option(help="With this text in their last error.", rich_help_panel=PANEL),
+        typer.Option(help="Only jobs whose last error contains this text.", rich_help_panel=PANEL),
     ] = None
     payload: Annotated[
         list[str] | None,
         typer.Option(
-            help="Whose payload has this: customer.id=17, which finds the number and the text, "
-            "or with '\"17\"' only the text; may be repeated.",
+            help="Only jobs with this payload field: customer.id=17 matches the number and the "
+            "string, customer.id='\"17\"' only the string. May be repeated.",
             metavar="FIELD=VALUE",
             rich_help_panel=PANEL,
         ),
     ] = None
 
     @property
-    def is_narrow(self) -> bool:
+    def has_filters(self) -> bool:
         return self.query() != JobQuery()
 
     def query(self, states: list[JobState] | None = None) -> JobQuery:
@@ -114,12 +118,12 @@ def _field(text: str) -> tuple[str, Scalar]:
 
 
 def _scalar(text: str) -> Scalar:
-    """What it reads as in JSON (17, true, "17"): 17 finds "17" too, but 1.10 would find "1.1"."""
+    """Read as JSON (17, true, "17"), unless that changes the spelling, as in 1.10."""
     try:
         read = orjson.loads(text)
     except orjson.JSONDecodeError:
         return text
     if isinstance(read, str):
         return read
-    is_written_so = isinstance(read, int | float) and orjson.dumps(read).decode() == text
-    return read if is_written_so else text
+    keeps_spelling = isinstance(read, int | float) and orjson.dumps(read).decode() == text
+    return read if keeps_spelling else text

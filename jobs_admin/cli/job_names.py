@@ -1,4 +1,4 @@
-"""How a job is named on the command line: by its id, or by service/type/id."""
+"""Job arguments of the command line: an id, or service/type/id."""
 
 from __future__ import annotations
 
@@ -6,18 +6,18 @@ from typing import Annotated, Final
 
 import typer
 
-from jobs_admin.cli.exit_codes import Misused
+from jobs_admin.cli.exit_codes import UsageError
 from trellis_jobs.errors import InvalidToken
 from trellis_jobs.model.identity import JobAddress, check_token
 
-_HELP: Final = "Its id; or service/type/id, where several queues have a job with that id."
+_HELP: Final = "Job id, or service/type/id if several queues have a job with that id."
 
 JobArgument = Annotated[str, typer.Argument(metavar="ID", help=_HELP)]
 JobArguments = Annotated[list[str], typer.Argument(metavar="ID", help=_HELP)]
 
 
-def named(text: str) -> str | JobAddress:
-    """`ID`, or `SERVICE/TYPE/ID` where several queues have a job with that id."""
+def parse_job(text: str) -> str | JobAddress:
+    """`ID`, or `SERVICE/TYPE/ID` if several queues have a job with that id."""
     try:
         match text.split("/"):
             case [service, job_type, job_id]:
@@ -25,4 +25,4 @@ def named(text: str) -> str | JobAddress:
             case _:
                 return check_token("job id", text)
     except InvalidToken as error:
-        raise Misused(f"{error}; an id is ID or SERVICE/TYPE/ID") from None
+        raise UsageError(f"{error}; a job is ID or SERVICE/TYPE/ID") from None

@@ -1,4 +1,4 @@
-"""Log lines for people or for machines: a constant message, and the record's `extra` as fields."""
+"""Log lines as text or JSON: a constant message, and the record's `extra` as fields."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import orjson
 
 from jobs_admin.cli.render.escape import harmless, harmless_json
 
-_OF_EVERY_RECORD: Final = frozenset(
+_STANDARD_FIELDS: Final = frozenset(
     {*vars(logging.makeLogRecord({})), "message", "asctime", "taskName"}
 )
 _DIM, _RESET = "\x1b[2m", "\x1b[0m"
@@ -34,16 +34,16 @@ class LogLevel(StrEnum):
 
 
 def set_up_logs(form: LogFormat, level: LogLevel) -> None:
-    """Everything logged in this process goes to stderr."""
+    """Send all logs of this process to stderr."""
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(JsonLines() if form is LogFormat.JSON else TextLines(_wants_colour()))
     logging.basicConfig(level=level.upper(), handlers=[handler], force=True)
-    # It tells every statement with its values: whole payloads.
+    # At debug level it logs every statement with its values, which include whole payloads.
     logging.getLogger("aiosqlite").setLevel(logging.INFO)
 
 
 class JsonLines(logging.Formatter):
-    """One object a line; the four fields of every record win over extras of the same name."""
+    """One object per line; the four standard fields override extras of the same name."""
 
     def format(self, record: logging.LogRecord) -> str:
         line = {
@@ -67,7 +67,7 @@ class TextLines(logging.Formatter):
         time = f"{_time_of(record).astimezone():%H:%M:%S.%f}"[:-3]
         level = self._paint(f"{record.levelname.lower():<7}", _COLOURS.get(record.levelname, ""))
         fields = harmless(_fields_beside(record), one_line=True)
-        # Indented, so that the second line of a message cannot pass for another record.
+        # Indented, so that the second line of a message cannot be mistaken for another record.
         message = harmless(record.getMessage()).replace("\n", "\n    ")
         line = f"{self._paint(time, _DIM)} {level} {message:<24}"
         line = f"{line} {self._paint(fields, _DIM)}" if fields else line.rstrip()
@@ -80,16 +80,16 @@ class TextLines(logging.Formatter):
 
 
 def fields_of(record: logging.LogRecord) -> dict[str, Any]:
-    """What the caller gave as `extra`, without what says nothing."""
+    """The fields that the caller passed as `extra`, without those that are None."""
     return {
         name: value
         for name, value in vars(record).items()
-        if name not in _OF_EVERY_RECORD and value is not None
+        if name not in _STANDARD_FIELDS and value is not None
     }
 
 
 def _fields_beside(record: logging.LogRecord) -> str:
-    """The fields that the message does not tell already."""
+    """The fields whose values are not part of the message."""
     message = record.getMessage()
     return " ".join(
         f"{name}={_plain(value)}"
@@ -106,7 +106,7 @@ def _time_of(record: logging.LogRecord) -> datetime:
 def _encoded(line: dict[str, Any]) -> str:
     try:
         return orjson.dumps(line, default=str, option=orjson.OPT_NON_STR_KEYS).decode()
-    except orjson.JSONEncodeError:  # a surrogate without its other half, which is no character
+    except orjson.JSONEncodeError:  # a lone surrogate, which UTF-8 cannot encode
         return json.dumps(line, default=str, skipkeys=True)
 
 

@@ -1,7 +1,7 @@
-"""The contexts of natscli: connections that people have named, kept in files of theirs.
+"""The contexts of natscli: named connection settings in the user's configuration folder.
 
-~/.config/nats/context/<name>.json     one each
-~/.config/nats/context.txt             the name of the one that is selected
+~/.config/nats/context/<name>.json     one file for each context
+~/.config/nats/context.txt             the name of the selected context
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ import orjson
 from trellis_jobs.errors import JobsError
 from trellis_jobs.jetstream.client.connect_options import API_PREFIX, ConnectOptions, TlsFiles
 
-# What would have us connect otherwise than asked for, were it left out in silence.
+# Ignoring one of these would connect in another way than the context says.
 _UNSUPPORTED: Final = ("nsc", "socks_proxy", "user_jwt")
 
 
 class ContextUnusable(JobsError):
-    """There is no such context, or it cannot be used; the message says which and why."""
+    """The context does not exist or cannot be used; the message says why."""
 
 
 def selected() -> str | None:
@@ -34,45 +34,47 @@ def names() -> list[str]:
     return sorted(file.stem for file in (_folder() / "context").glob("*.json"))
 
 
-def access_of(name: str) -> ConnectOptions:
+def load_context(name: str) -> ConnectOptions:
     file = _folder() / "context" / f"{name}.json"
     settings = _settings(name, file)
     for setting in _UNSUPPORTED:
         if settings.get(setting):
-            raise ContextUnusable(f"context {name!r} ({file}) uses {setting!r}: not supported here")
+            raise ContextUnusable(
+                f"context {name!r} ({file}) uses {setting!r}, which is not supported"
+            )
 
-    def said(setting: str) -> str | None:
+    def text(setting: str) -> str | None:
         value = settings.get(setting) or None
         if value is not None and not isinstance(value, str):
-            raise ContextUnusable(f"context {name!r} ({file}): {setting} is no text")
+            raise ContextUnusable(f"context {name!r} ({file}): {setting} is not a string")
         return value
 
     def path(setting: str) -> str | None:
-        value = said(setting)
+        value = text(setting)
         try:
             return None if value is None else str(Path(value).expanduser())
-        except RuntimeError as error:  # the home of nobody
+        except RuntimeError as error:  # `~user` of an unknown user
             raise ContextUnusable(
                 f"context {name!r} ({file}): {setting} {value}: {error}"
             ) from None
 
     tls = TlsFiles(ca=path("ca"), certificate=path("cert"), key=path("key"))
     return ConnectOptions(
-        servers=said("url") or "nats://127.0.0.1:4222",
+        servers=text("url") or "nats://127.0.0.1:4222",
         credentials=path("creds"),
         nkey=path("nkey"),
-        user=said("user"),
-        password=said("password"),
-        token=said("token"),
+        user=text("user"),
+        password=text("password"),
+        token=text("token"),
         tls=None if tls == TlsFiles() else tls,
         tls_first=settings.get("tls_first") is True,
-        inbox_prefix=said("inbox_prefix"),
-        api_prefix=_api_prefix(said("jetstream_domain"), said("jetstream_api_prefix")),
+        inbox_prefix=text("inbox_prefix"),
+        api_prefix=_api_prefix(text("jetstream_domain"), text("jetstream_api_prefix")),
     )
 
 
 def _api_prefix(domain: str | None, prefix: str | None) -> str:
-    """The domain counts first, as in natscli."""
+    """The domain takes precedence, as in natscli."""
     return f"$JS.{domain}.API" if domain else prefix or API_PREFIX
 
 

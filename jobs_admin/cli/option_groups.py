@@ -1,4 +1,4 @@
-"""Options that belong together: a dataclass, as one parameter of each command that has them."""
+"""Groups of options: a dataclass that several commands take as one parameter."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from typing_extensions import TypeIs
 
 
 def grouped(command: Callable[..., None]) -> Callable[..., None]:
-    """A parameter whose type is a dataclass stands for one option per field of it.
+    """Expand each parameter whose type is a dataclass into one option per field.
 
-    Its fields are declared as typer's own parameters are: `Annotated[type, typer.Option(...)]`.
+    The fields are declared like typer parameters: `Annotated[type, typer.Option(...)]`.
     """
     hints = get_type_hints(command, include_extras=True)
     groups = {name: hint for name, hint in hints.items() if _is_group(hint)}
@@ -38,17 +38,17 @@ def _is_group(hint: Any) -> TypeIs[type[Any]]:
 def _expanded(
     command: Callable[..., None], hints: dict[str, Any], groups: dict[str, type[Any]]
 ) -> Iterator[inspect.Parameter]:
-    """All of them by name: typer gives them so."""
+    """All parameters are keyword-only: typer passes them by name."""
     for name, parameter in inspect.signature(command).parameters.items():
         if name not in groups:
-            yield _by_name(name, parameter.default, hints[name])
+            yield _keyword(name, parameter.default, hints[name])
             continue
-        of_fields = get_type_hints(groups[name], include_extras=True)
+        field_hints = get_type_hints(groups[name], include_extras=True)
         for each in fields(groups[name]):
-            yield _by_name(each.name, _default(each), of_fields[each.name])
+            yield _keyword(each.name, _default(each), field_hints[each.name])
 
 
-def _by_name(name: str, default: Any, annotation: Any) -> inspect.Parameter:
+def _keyword(name: str, default: Any, annotation: Any) -> inspect.Parameter:
     kind = inspect.Parameter.KEYWORD_ONLY
     return inspect.Parameter(name, kind, default=default, annotation=annotation)
 

@@ -1,4 +1,4 @@
-"""Options that several commands have; each has an environment twin."""
+"""Options that several commands share."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ Format = Annotated[
     typer.Option(
         "--log-format",
         envvar="TRELLIS_JOBS_LOG_FORMAT",
-        help="Lines for people, or one JSON object each.",
+        help="Log as text, or as one JSON object per line.",
     ),
 ]
 Level = Annotated[
     LogLevel,
     typer.Option(
-        "--log-level", envvar="TRELLIS_JOBS_LOG_LEVEL", help="Log this and what is more urgent."
+        "--log-level", envvar="TRELLIS_JOBS_LOG_LEVEL", help="Lowest level that is logged."
     ),
 ]
 ConnectTimeout = Annotated[
@@ -29,8 +29,8 @@ ConnectTimeout = Annotated[
     typer.Option(
         "--connect-timeout",
         envvar="TRELLIS_JOBS_CONNECT_TIMEOUT",
-        help="Seconds to wait at the start for a server and its JetStream; 0 tries once. Default: "
-        "wait without end.",
+        help="Seconds to wait at startup for a server with JetStream; 0 tries once. Default: wait "
+        "without limit.",
         min=0,
         metavar="SECONDS",
     ),
@@ -40,7 +40,7 @@ HealthPort = Annotated[
     typer.Option(
         "--health-port",
         envvar="TRELLIS_JOBS_HEALTH_PORT",
-        help="Serve /live and /ready over HTTP on this port (0: any free one).",
+        help="Serve /live and /ready over HTTP on this port (0: any free port).",
         min=0,
         max=65535,
     ),
@@ -50,7 +50,7 @@ HealthHost = Annotated[
     typer.Option(
         "--health-host",
         envvar="TRELLIS_JOBS_HEALTH_HOST",
-        help="Address that --health-port is opened on: 0.0.0.0 or :: for probes from outside.",
+        help="Listen address of --health-port; 0.0.0.0 or :: for probes from other machines.",
         metavar="ADDRESS",
     ),
 ]
@@ -58,14 +58,14 @@ SystemAccount = Annotated[
     str | None,
     typer.Option(
         "--system-account",
-        help="A URL with user and password, a credentials file, or a seed, of the system account: "
-        "it may ask how large the cluster is and how it stores.",
+        help="Credentials of the system account: a URL with user and password, a credentials file "
+        "or a seed file. Used to read the size of the cluster and its storage settings.",
         metavar="URL|FILE",
     ),
 ]
 Database = Annotated[
     Path | None,
     typer.Option(
-        "--db", envvar=PATH_VARIABLE, help="The projection's file.", metavar="FILE", dir_okay=False
+        "--db", envvar=PATH_VARIABLE, help="The projection file.", metavar="FILE", dir_okay=False
     ),
 ]

@@ -1,4 +1,4 @@
-"""`trellis-jobs permissions`: the least rights of whoever connects, as configuration of NATS."""
+"""`trellis-jobs permissions`: least privileges for each NATS user, as server configuration."""
 
 from __future__ import annotations
 
@@ -33,9 +33,8 @@ from trellis_jobs.contract.permissions.grants import Rights, inbox_of
 from trellis_jobs.errors import InvalidToken
 from trellis_jobs.model.identity import check_token
 
-# What commands that change jobs ask too: which jobs these are, whether anybody answers, and how far
-# an operation is.
-_ASKED_WITH_CHANGES: Final = (
+# Reads that commands which change jobs need: they list the jobs, and follow the operation.
+_READS_FOR_CHANGES: Final = (
     "Jobs.Get",
     "Jobs.GetOperation",
     "Jobs.Health",
@@ -49,7 +48,7 @@ _CAPABILITIES: Final = {
 }
 _STREAM: Final = "stream"
 _QUEUES: Final = "queues"
-_WHO: Final = "Who"
+_USERS: Final = "Users"
 
 
 class AccountShape(StrEnum):
@@ -58,106 +57,112 @@ class AccountShape(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Who:
-    """All of them in one configuration."""
+class UserOptions:
+    """The users that the configuration is written for."""
 
     service: Annotated[
         list[str] | None,
         typer.Option(
-            help="A service: its code, as in app:service, or its manifest. May be repeated.",
+            help="A service: its code (app:service) or its manifest file. May be repeated.",
             metavar="MODULE:SERVICE|FILE",
-            rich_help_panel=_WHO,
+            rich_help_panel=_USERS,
         ),
     ] = None
     admin: Annotated[
-        bool, typer.Option("--admin", help="The admin runtime.", rich_help_panel=_WHO)
+        bool, typer.Option("--admin", help="The admin runtime.", rich_help_panel=_USERS)
     ] = False
     operator: Annotated[
         list[str] | None,
         typer.Option(
-            help="Somebody who asks the admin runtime (read), changes jobs through it (mutate), is "
-            "told what is secret in them (secrets), pauses queues (queues) or reads the log "
-            "(stream). May be repeated.",
+            help="An operator who may query the admin runtime (read), change jobs (mutate), read "
+            "secret fields (secrets), pause queues (queues) or read the log (stream). May be "
+            "repeated.",
             metavar="[NAME=]read|mutate|secrets|queues|stream[,…]",
-            rich_help_panel=_WHO,
+            rich_help_panel=_USERS,
         ),
     ] = None
     provisioner: Annotated[
         bool,
         typer.Option(
             "--provisioner",
-            help="Who makes the streams, and the consumers of every --service.",
-            rich_help_panel=_WHO,
+            help="The user that creates the streams, and the consumers of every --service.",
+            rich_help_panel=_USERS,
         ),
     ] = False
     system: Annotated[
         bool,
         typer.Option(
             "--system",
-            help="Who may ask the servers themselves, for `doctor` and `infra`: the user sys.",
-            rich_help_panel=_WHO,
+            help="The user `sys` of the system account, for --system-account of `doctor` and "
+            "`infra`.",
+            rich_help_panel=_USERS,
         ),
     ] = False
     backup: Annotated[
         bool,
         typer.Option(
             "--backup",
-            help="Who takes backups of the streams (`nats stream backup`).",
-            rich_help_panel=_WHO,
+            help="The user that backs up the streams (`nats stream backup`).",
+            rich_help_panel=_USERS,
         ),
     ] = False
     name: Annotated[
         str | None,
         typer.Option(
-            help="Of the admin runtime, the operator or the provisioner, if it is the only one.",
+            help="User name of the admin runtime, operator, provisioner or backup user, if only "
+            "one of these is given.",
             metavar="USER",
-            rich_help_panel=_WHO,
+            rich_help_panel=_USERS,
         ),
     ] = None
 
     nkey: Annotated[
         list[str] | None,
         typer.Option(
-            help="The public key by which a user is known, instead of a password. May be repeated.",
+            help="Public key of a user, instead of a password. May be repeated.",
             metavar="USER=KEY",
-            rich_help_panel=_WHO,
+            rich_help_panel=_USERS,
         ),
     ] = None
 
     def users(self) -> list[NatsUser]:
         keys = dict(_key(each) for each in self.nkey or ())
         contracts = [_contract(named) for named in self.service or ()]
-        everybody = (
-            *map(_of_service, contracts),
+        users = (
+            *map(_service_user, contracts),
             *self._hosts(contracts),
             *self._operators(contracts),
             *self._system_users(),
         )
-        found = [replace(user, nkey=keys.pop(user.name, None)) for user in everybody]
+        found = [replace(user, nkey=keys.pop(user.name, None)) for user in users]
         names = [user.name for user in found]
         if not names:
-            who = "--service, --admin, --operator, --provisioner, --backup or --system"
-            raise typer.BadParameter(f"say who: {who}")
+            raise typer.BadParameter(
+                "name at least one user: --service, --admin, --operator, --provisioner, --backup "
+                "or --system"
+            )
         for name in names:
             if names.count(name) > 1:
-                raise typer.BadParameter(f"{name!r} is the name of two users: give one another")
+                raise typer.BadParameter(f"two users are called {name!r}: rename one of them")
         if self.name is not None and names.count(self.name) == 0:
-            raise typer.BadParameter("a service has the name of its contract", param_hint="--name")
+            raise typer.BadParameter(
+                "a service takes its user name from its contract", param_hint="--name"
+            )
         if keys:
-            raise typer.BadParameter(f"nobody is called {', '.join(keys)}", param_hint="--nkey")
+            raise typer.BadParameter(f"no user is called {', '.join(keys)}", param_hint="--nkey")
         grants.check_apart(contracts)
         check_users(found)
         return found
 
     def _hosts(self, contracts: Sequence[ServiceContract]) -> Iterator[NatsUser]:
         if self.admin:
-            name = _named(self.name or SERVICE_NAME)
+            name = _checked(self.name or SERVICE_NAME)
             yield NatsUser(name, grants.of_admin(name, contracts))
         if self.provisioner:
-            name = _named(self.name or "provisioner")
+            name = _checked(self.name or "provisioner")
             yield NatsUser(name, grants.of_provisioner(name, contracts))
         if self.backup:
-            name = _named(self.name or "backup")
+            name = _checked(self.name or "backup")
             yield NatsUser(name, grants.of_backup(name))
 
     def _system_users(self) -> Iterator[NatsUser]:
@@ -165,44 +170,45 @@ class Who:
             yield NatsUser("sys", grants.of_system_user(), SYSTEM)
 
     def _operators(self, contracts: Sequence[ServiceContract]) -> Iterator[NatsUser]:
-        wanted: dict[str, list[str]] = {}
+        granted: dict[str, list[str]] = {}
         for each in self.operator or ():
             name, equals, capabilities = each.rpartition("=")
-            who = _named(name if equals else self.name or "operator")
-            wanted.setdefault(who, []).extend(capabilities.split(","))
-        for name, granted in wanted.items():
-            yield NatsUser(name, _of_operator(name, granted, contracts), OPERATORS)
+            user = _checked(name if equals else self.name or "operator")
+            granted.setdefault(user, []).extend(capabilities.split(","))
+        for user, capabilities_of_user in granted.items():
+            rights = _operator_rights(user, capabilities_of_user, contracts)
+            yield NatsUser(user, rights, OPERATORS)
 
 
 def permissions(
-    who: Who,
+    users: UserOptions,
     shape: Annotated[
         AccountShape,
         typer.Option(
-            help="One account for all, or one for each service: what that closes is told in "
-            "docs/operate/permissions.md.",
+            help="One account for all users, or one account per service; "
+            "docs/operate/permissions.md compares them.",
         ),
     ] = AccountShape.USERS,
     json: Annotated[
         bool,
         typer.Option(
             "--json",
-            help="Print JSON; its `config` is for nats-server, if every user has a key.",
+            help="Print JSON. nats-server can read its `config` if every user has an nkey.",
         ),
     ] = False,
 ) -> None:
-    """The least rights of a service, of operators or of the admin runtime, for nats.conf."""
-    users = who.users()
-    settings = in_one_account(users) if shape is AccountShape.USERS else in_accounts(users)
+    """Print least-privilege users for services, operators and the admin runtime, for nats.conf."""
+    listed = users.users()
+    settings = in_one_account(listed) if shape is AccountShape.USERS else in_accounts(listed)
     if json:
-        told = [_connecting(user, shape) for user in users]
-        print_json({"shape": shape.value, "users": told, "config": json_of(settings)})
+        prefixes = [_connect_settings(user, shape) for user in listed]
+        print_json({"shape": shape.value, "users": prefixes, "config": json_of(settings)})
         return
-    print_text("\n".join(_headings(users, shape)))
+    print_text("\n".join(_headings(listed, shape)))
     print_text(text_of(settings).removesuffix("\n"))
 
 
-def _of_operator(
+def _operator_rights(
     name: str, capabilities: Sequence[str], contracts: Sequence[ServiceContract]
 ) -> Rights:
     parts = []
@@ -213,18 +219,20 @@ def _of_operator(
             parts.append(grants.of_queue_keeper(name, contracts))
         elif capability in _CAPABILITIES:
             needed = _CAPABILITIES[capability]
-            asked = [method for method, rpc in RPCS.items() if rpc.needs is needed]
-            asked += _ASKED_WITH_CHANGES if needed is Capability.MUTATE else ()
-            parts.append(grants.of_operator(name, asked))
+            methods = [method for method, rpc in RPCS.items() if rpc.needs is needed]
+            methods += _READS_FOR_CHANGES if needed is Capability.MUTATE else ()
+            parts.append(grants.of_operator(name, methods))
         else:
             known = ", ".join((*_CAPABILITIES, _QUEUES, _STREAM))
-            raise typer.BadParameter(f"{capability!r} is none of {known}", param_hint="--operator")
+            raise typer.BadParameter(
+                f"{capability!r} is not one of {known}", param_hint="--operator"
+            )
     return reduce(Rights.__or__, parts)
 
 
-def _of_service(contract: ServiceContract) -> NatsUser:
-    own = grants.of_service(contract)
-    return NatsUser(contract.service, own, contract.service, is_service=True)
+def _service_user(contract: ServiceContract) -> NatsUser:
+    rights = grants.of_service(contract)
+    return NatsUser(contract.service, rights, contract.service, is_service=True)
 
 
 def _contract(named: str) -> ServiceContract:
@@ -233,25 +241,25 @@ def _contract(named: str) -> ServiceContract:
 
 
 def _key(given: str) -> tuple[str, str]:
-    """What is wrong is not quoted: it may be a seed."""
+    """The error does not quote the value, because it may be a seed."""
     name, equals, key = given.partition("=")
     if not equals or not key.startswith("U"):
         raise typer.BadParameter(
-            "it reads USER=KEY, with the public key of a user, beginning with U",
+            "use USER=KEY, where KEY is the public key of a user and starts with U",
             param_hint="--nkey",
         )
     return name, key
 
 
-def _named(name: str) -> str:
+def _checked(name: str) -> str:
     try:
         return check_token("user", name)
     except InvalidToken as error:
         raise typer.BadParameter(str(error)) from None
 
 
-def _connecting(user: NatsUser, shape: AccountShape) -> dict[str, Any]:
-    """How it connects, so that its rights fit."""
+def _connect_settings(user: NatsUser, shape: AccountShape) -> dict[str, Any]:
+    """The options that the user must connect with to fit its permissions."""
     of_account = {"account": user.account} if shape is AccountShape.ACCOUNTS else {}
     if user.account == SYSTEM:
         return {"name": user.name, "account": user.account}
@@ -267,7 +275,7 @@ def _api_prefix(user: NatsUser, shape: AccountShape) -> str:
 def _headings(users: Iterable[NatsUser], shape: AccountShape) -> Iterator[str]:
     for user in users:
         if user.account == SYSTEM:
-            yield f"# {user.name} is for --system-account"
+            yield f"# Use {user.name} with --system-account"
             continue
         prefix = _api_prefix(user, shape)
         api = "" if prefix == grants.API else f" --api-prefix '{prefix}'"

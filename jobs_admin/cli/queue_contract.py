@@ -1,4 +1,4 @@
-"""Where a command learns what a queue takes: a manifest, a service's code, or the server."""
+"""Find the contract of a queue: in a manifest file, in a service's code, or on the server."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Annotated, Any, Final
 import orjson
 import typer
 
-from jobs_admin.cli.exit_codes import Missing, Misused
+from jobs_admin.cli.exit_codes import Missing, UsageError
 from jobs_admin.cli.queue_names import QueueName
 from jobs_admin.cli.service_loader import load_service
 from trellis_jobs.contract.declaration import JobType, ServiceContract
@@ -20,14 +20,14 @@ from trellis_jobs.jetstream.client.connection import Connection
 from trellis_jobs.jetstream.work.queues import ServerQueue, find_queue, list_queues
 
 _PANEL: Final = "Contract"
-_DEEPEST: Final = 60
-_OTHERWISE: Final = "give --app MODULE:SERVICE, or --contract FILE"
+_MAX_DEPTH: Final = 60
+_ALTERNATIVES: Final = "use --app MODULE:SERVICE or --contract FILE"
 
 App = Annotated[
     str | None,
     typer.Option(
         "--app",
-        help="A service whose code is here, as in app:service.",
+        help="A service that can be imported here, as in app:service.",
         metavar="MODULE:SERVICE",
         rich_help_panel=_PANEL,
     ),
@@ -36,7 +36,7 @@ App = Annotated[
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ContractSource:
-    """Without either, what the queue's service has told the server."""
+    """Without either option, the contract is read from the queue's consumer on the server."""
 
     app: App = None
     contract: Annotated[
@@ -52,13 +52,13 @@ class ContractSource:
 
     def check(self) -> None:
         if self.app is not None and self.contract is not None:
-            raise Misused("--app and --contract both say what the queue takes: choose one")
+            raise UsageError("--app and --contract both name a contract: use one of them")
 
     async def queue(self, connection: Connection, name: QueueName) -> JobType[Any, Any]:
         declared = self._declared()
         if declared is None:
-            return await _told(connection, name)
-        queue = _of(declared, name)
+            return await _queue_on_server(connection, name)
+        queue = _declared_queue(declared, name)
         return queue if self.contract is None else await _with_bucket(connection, name, queue)
 
     def _declared(self) -> ServiceContract | None:
@@ -72,7 +72,7 @@ def read_contract(file: Path) -> ServiceContract:
 
 
 def read_manifest(file: Path) -> dict[str, Any]:
-    """As it would be written here, and what it says beyond that; raises DeclarationError."""
+    """Read a manifest and normalise it, keeping unknown fields. Raises DeclarationError."""
     try:
         document = orjson.loads(file.read_bytes())
         check_depth(document)
@@ -82,13 +82,13 @@ def read_manifest(file: Path) -> dict[str, Any]:
 
 
 def check_depth(document: object) -> None:
-    """What reads schemas goes down with them, and Python ends a program that goes too deep."""
+    """Code that reads schemas is recursive, and Python limits the depth of recursion."""
     level = [document]
-    for _ in range(_DEEPEST):
+    for _ in range(_MAX_DEPTH):
         if not level:
             return
         level = [inner for each in level for inner in _inside(each)]
-    raise DeclarationError(f"it is nested more than {_DEEPEST} levels deep")
+    raise DeclarationError(f"it is nested more than {_MAX_DEPTH} levels deep")
 
 
 def _inside(value: object) -> Iterable[object]:
@@ -98,27 +98,29 @@ def _inside(value: object) -> Iterable[object]:
 
 
 async def known_queue(connection: Connection, name: QueueName) -> ServerQueue:
-    """Raises Missing, which tells what there is instead."""
+    """Raises Missing, which lists the queues that exist."""
     found = await find_queue(connection, name.service, name.job_type)
     if found is not None:
         return found
     known = ", ".join(queue.name for queue in await list_queues(connection)) or "none"
-    raise Missing(f"the server knows no queue {name}: no worker of it ever started; known: {known}")
+    raise Missing(
+        f"the server has no queue {name}, because no worker of it was ever started; queues: {known}"
+    )
 
 
-async def _told(connection: Connection, name: QueueName) -> JobType[Any, Any]:
+async def _queue_on_server(connection: Connection, name: QueueName) -> JobType[Any, Any]:
     try:
         contract = (await known_queue(connection, name)).contract()
     except DeclarationError as error:
         raise DeclarationError(
-            f"what the server knows of {name} cannot be used: {error}; {_OTHERWISE}"
+            f"the contract of {name} on the server cannot be used: {error}; {_ALTERNATIVES}"
         ) from error
     except Missing as missing:
-        raise Missing(f"{missing}; {_OTHERWISE}") from None
+        raise Missing(f"{missing}; {_ALTERNATIVES}") from None
     if contract is None:
         raise Missing(
-            f"the workers of {name} have not told the server its contract, because they are older "
-            f"or may not: {_OTHERWISE}"
+            f"the server has no contract of {name}: its workers are too old to publish it, or have "
+            f"no permission to; {_ALTERNATIVES}"
         )
     return contract
 
@@ -126,7 +128,7 @@ async def _told(connection: Connection, name: QueueName) -> JobType[Any, Any]:
 async def _with_bucket(
     connection: Connection, name: QueueName, queue: JobType[Any, Any]
 ) -> JobType[Any, Any]:
-    """A manifest does not say in which bucket the keys are: the queue's consumer does."""
+    """A manifest does not name the key bucket, so it is read from the queue's consumer."""
     if queue.key_policy is None:
         return queue
     try:
@@ -134,16 +136,14 @@ async def _with_bucket(
     except NotPermitted:
         return queue
     bucket = found.keys_bucket if found is not None else None
-    return (
-        queue
-        if bucket is None
-        else replace(queue, key_policy=replace(queue.key_policy, bucket=bucket))
-    )
+    if bucket is None:
+        return queue
+    return replace(queue, key_policy=replace(queue.key_policy, bucket=bucket))
 
 
-def _of(declared: ServiceContract, name: QueueName) -> JobType[Any, Any]:
+def _declared_queue(declared: ServiceContract, name: QueueName) -> JobType[Any, Any]:
     found = declared.queues.get(name.job_type) if declared.service == name.service else None
     if found is None:
         known = ", ".join(f"{declared.service}/{queue}" for queue in sorted(declared.queues))
-        raise Missing(f"this contract has no queue {name}, only {known or 'none'}")
+        raise Missing(f"this contract has no queue {name}; queues: {known or 'none'}")
     return found

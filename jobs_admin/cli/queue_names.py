@@ -1,4 +1,4 @@
-"""A queue as people name it: service/type."""
+"""Queue arguments of the command line: service/type."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class QueueName:
         return f"{self.service}/{self.job_type}"
 
 
-def queue_name(text: str) -> QueueName:
+def parse_queue(text: str) -> QueueName:
     service, slash, job_type = text.partition("/")
     if not slash:
         raise typer.BadParameter(f"{text!r} is not of the form service/type", param_hint="QUEUE")

@@ -1,4 +1,4 @@
-"""Run one coroutine as a whole program, and leave when it is done, whoever else is not."""
+"""Run a coroutine as the program, and exit when it is done even if other tasks are not."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import sys
 import threading
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-from jobs_admin.cli.exit_codes import Exit, complain
+from jobs_admin.cli.exit_codes import Exit, report_error
 from trellis_jobs.errors import JobsError
 
 if TYPE_CHECKING:
@@ -18,52 +18,53 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-_LAST_MOMENTS: Final = 1.0
+_EXIT_TIMEOUT: Final = 1.0
 
 
 def run(
     program: Coroutine[Any, Any, Exit | None], *, when_interrupted: Exit = Exit.INTERRUPTED
 ) -> None:
-    """`when_interrupted`: what Ctrl-C means, unless the program hears it itself."""
+    """`when_interrupted` is the exit code after Ctrl-C, unless the program handles SIGINT."""
     with asyncio.Runner(loop_factory=_new_loop) as runner:
         code = Exit.OK
         try:
             code = runner.run(program) or Exit.OK
         except JobsError as error:
-            code = complain(error)
+            code = report_error(error)
         except KeyboardInterrupt:
             code = when_interrupted
         except BrokenPipeError:
-            _write_to_nobody()
-        _leave_soon(code)
+            _discard_stdout()
+        _exit_soon(code)
     sys.exit(code)
 
 
-def outcome_of(program: Coroutine[Any, Any, T]) -> T:
-    """For a command that goes on afterwards; one that is refused ends here."""
+def run_and_return(program: Coroutine[Any, Any, T]) -> T:
+    """For a command that continues afterwards. A JobsError ends the process."""
     with asyncio.Runner(loop_factory=_new_loop) as runner:
         try:
             return runner.run(program)
         except JobsError as error:
-            sys.exit(complain(error))
+            sys.exit(report_error(error))
 
 
 def collect_rarely() -> None:
-    """For a process that reads the log: its many small objects die young, and not in circles.
+    """Tune garbage collection for a process that reads the log.
 
-    Looking for circles after every 700 of them, as Python does, was a fifth of the work.
+    It creates many small, short-lived objects without reference cycles. With Python's default of
+    one collection per 700 objects, collecting took a fifth of the CPU time.
     """
     gc.freeze()
     gc.set_threshold(50_000, 20, 20)
 
 
-def _write_to_nobody() -> None:
-    """Whoever read what we print has had enough: Python would complain of that at exit."""
+def _discard_stdout() -> None:
+    """The reader closed the pipe; Python would print an error about that at exit."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _new_loop() -> asyncio.AbstractEventLoop:
-    """uvloop's is faster, and does not exist on Windows."""
+    """uvloop is faster, and not available on Windows."""
     try:
         import uvloop  # noqa: PLC0415
     except ImportError:
@@ -71,13 +72,13 @@ def _new_loop() -> asyncio.AbstractEventLoop:
     return uvloop.new_event_loop()
 
 
-def _leave_soon(code: Exit) -> None:
-    """Python waits for tasks and threads before it ends.
+def _exit_soon(code: Exit) -> None:
+    """Force the exit after a short time, because Python waits for tasks and threads.
 
-    A handler that ignored its interruption would keep it waiting for ever; its job went back to
-    the queue long ago. What runs at exit, once all threads have ended, is not cut short.
+    A handler that ignores its interruption would block the exit for ever; its job has been put
+    back on the queue by then. Exit handlers run after all threads have ended and are not cut short.
     """
-    patience = threading.Timer(_LAST_MOMENTS, os._exit, (code,))
-    patience.daemon = True
-    patience.start()
-    atexit.register(patience.cancel)
+    timer = threading.Timer(_EXIT_TIMEOUT, os._exit, (code,))
+    timer.daemon = True
+    timer.start()
+    atexit.register(timer.cancel)

@@ -1,4 +1,4 @@
-"""`MODULE:SERVICE` → the Service object it names, or only its contract."""
+"""Import the Service object that `MODULE:SERVICE` names, or only its contract."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from trellis_jobs.service.service import Service
 
 
 class CannotLoad(JobsError):
-    """The named service cannot be had; the message says which part of the name is to blame."""
+    """The named service cannot be loaded; the message says which part of the name is wrong."""
 
 
 def load_service(named: str) -> Service[Any]:
@@ -28,17 +28,17 @@ def load_service(named: str) -> Service[Any]:
 
 
 def load_contract(named: str) -> ServiceContract:
-    """Of a service, or of its Jobs class, which is all that a generated module has."""
+    """Load the contract of a Service, or of a Jobs class: generated modules have only that."""
     found = _load(named)
     if isinstance(found, Service) or (isinstance(found, type) and issubclass(found, Jobs)):
         contract = getattr(found, "contract", None)
         if isinstance(contract, ServiceContract):
             return contract
-    raise CannotLoad(f"{named} is neither a trellis_jobs.Service nor a class of Jobs")
+    raise CannotLoad(f"{named} is neither a trellis_jobs.Service nor a Jobs class")
 
 
 def _load(named: str) -> Any:
-    """Import like `python -m` does: the current directory counts."""
+    """Import as `python -m` does, with the current directory on the path."""
     module_name, path = split_name(named)
     found = _import(module_name)
     for attribute in path.split("."):
@@ -64,14 +64,16 @@ def _import(module_name: str) -> Any:
         return importlib.import_module(module_name)
     except ModuleNotFoundError as error:
         if error.name is not None and f"{module_name}.".startswith(f"{error.name}."):
-            raise CannotLoad(f"no module named {error.name!r} in {here} or installed") from None
+            raise CannotLoad(
+                f"no module named {error.name!r}, neither in {here} nor installed"
+            ) from None
         raise _broken(module_name, error) from error
     except Exception as error:
         raise _broken(module_name, error) from error
 
 
 def _broken(module_name: str, error: Exception) -> CannotLoad:
-    """One line that leads to the culprit."""
+    """One line with the error, the file and the line."""
     what, where = _culprit(error)
     return CannotLoad(
         f"module {module_name!r} cannot be imported: {type(error).__name__}: {what} ({where})"
@@ -79,7 +81,7 @@ def _broken(module_name: str, error: Exception) -> CannotLoad:
 
 
 def _culprit(error: Exception) -> tuple[object, str]:
-    """What is wrong, and where: the last frame is where the module broke, unless it never ran."""
+    """The error and its location: the last frame, or the position of a syntax error."""
     if isinstance(error, SyntaxError) and error.filename is not None:
         return error.msg, f"{error.filename}:{error.lineno}"
     frame = traceback.extract_tb(error.__traceback__)[-1]

@@ -65,8 +65,8 @@ def test_a_peer_that_no_server_is_there_for_is_missed() -> None:
 def test_a_stream_without_a_leader_is_broken() -> None:
     peers = (peer("node-0", active=0), peer("node-1", current=False), peer("node-2"))
     headless = read_replication(info(*peers, leader=None))
-    [found, *_] = rules.judge_replication([headless], "lab")
-    assert (found.level, found.says.partition(":")[0]) == (Level.BROKEN, "JOBS has no leader")
+    [found, *_] = rules.check_replication([headless], "lab")
+    assert (found.level, found.text.partition(":")[0]) == (Level.BROKEN, "JOBS has no leader")
 
 
 async def test_health_and_doctor_warn_when_a_server_of_three_is_killed(tmp_path: Path) -> None:
@@ -102,7 +102,7 @@ async def test_health_and_doctor_warn_when_a_server_of_three_is_killed(tmp_path:
             async def doctor_misses_it() -> bool:
                 found = await replication_of(raw.connection, WORK)
                 assert found is not None
-                [missed, *_] = rules.judge_replication([found], "lab")
-                return missed.level is Level.ATTENTION and "node-2" in missed.says
+                [missed, *_] = rules.check_replication([found], "lab")
+                return missed.level is Level.ATTENTION and "node-2" in missed.text
 
             await until(doctor_misses_it, "the doctor misses the replica", deadline=40)

@@ -193,7 +193,7 @@ async def test_the_commands_tell_scripts_how_it_is(
     code, said = await ask(server.url, path.with_name("elsewhere.sqlite"), "status")
     assert code == 1
     assert "fits           no\n" in said
-    assert "say which with --db" in said
+    assert "name it with --db" in said
 
     assert (await ask(server.url, path, "verify"))[0] == 0
     change(path, "UPDATE jobs_projection SET state = 'dead' WHERE id = 'job-3'")

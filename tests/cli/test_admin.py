@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from jobs_admin.api.client import AdminClient
-from jobs_admin.cli.admin.retention_option import KEPT
+from jobs_admin.cli.admin.retention_option import DEFAULT_RETENTION
 from jobs_admin.retention_policy import parse, standard
 from tests.cli.command import COMMAND, ROOT, Command, environment, running
 from tests.support.facts import until
@@ -288,4 +288,4 @@ def test_help_names_every_flag_and_its_environment_twin() -> None:
 
 
 def test_the_command_keeps_jobs_as_long_as_the_runtime_does_by_itself() -> None:
-    assert parse(KEPT) == standard()
+    assert parse(DEFAULT_RETENTION) == standard()

@@ -26,7 +26,7 @@ def books(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Library]:
     ("command", "says"),
     [
         (("jobs", "logs", "TORN"), r"info +opening torn"),
-        (("workers", "list"), r"0 workers heard of within 1 min 30 s"),
+        (("workers", "list"), r"0 workers seen in the last 90 s"),
         (("projection", "ignored"), rf"library/lend +{_ID} +completed +not JSON"),
         (("projection", "status", "--db", "DB"), r"fits +yes\n"),
         (("projection", "verify", "--db", "DB"), r"jobs_projection +3 +0 +0\n"),

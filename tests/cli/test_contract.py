@@ -56,9 +56,9 @@ def test_a_manifest_is_shown_of_a_service_its_class_and_a_file(tmp_path: Path) -
 @pytest.mark.parametrize(
     ("named", "code", "complaint"),
     [
-        ("tests.cli.shop:price", 1, "neither a trellis_jobs.Service nor a class of Jobs"),
+        ("tests.cli.shop:price", 1, "neither a trellis_jobs.Service nor a Jobs class"),
         ("tests.cli.shop:nothing", 1, "has no attribute 'nothing'"),
-        ("no/such/file.json", 2, "neither a file that is there nor MODULE:SERVICE"),
+        ("no/such/file.json", 2, "neither an existing file nor MODULE:SERVICE"),
     ],
 )
 def test_what_names_no_contract_is_refused(named: str, code: int, complaint: str) -> None:
@@ -95,7 +95,7 @@ def test_a_diff_tells_each_change_and_ends_with_1_for_a_migration() -> None:
     assert updates.code == 0
     assert "1000 → 2000" in updates.out
     same = shell("contract", "diff", SHOP, "tests.cli.shop:ShopJobs")
-    assert (same.code, same.out, same.err) == (0, "", "nothing changes\n")
+    assert (same.code, same.out, same.err) == (0, "", "No changes.\n")
 
 
 def test_files_that_differ_in_a_field_nobody_knows_are_a_migration(tmp_path: Path) -> None:
@@ -127,7 +127,7 @@ def test_what_the_server_was_told_is_compared_too(server: EmbeddedServer) -> Non
     there.shell("infra", "apply")
     unknown = there.shell("contract", "diff", "server", SHOP)
     assert unknown.code == 3
-    assert "the server knows no contract of shop" in unknown.err
+    assert "the server has no contract of shop" in unknown.err
     there.shell("infra", "apply", "--app", SHOP)
     assert there.shell("contract", "diff", "server", SHOP, "--json").json["changes"] == []
     newer = there.shell("contract", "diff", "server", CHANGED, "--json")
@@ -243,8 +243,8 @@ def test_a_migration_is_applied_only_when_somebody_accepts_it(there: Stage) -> N
     refused = there.shell("infra", "apply", "--app", CHANGED, "--yes")
     assert refused.code == 1
     assert "this is a migration, see above: --accept-migration; nothing was changed" in refused.err
-    assert "shop/greet has 3 pending on their way" in refused.err
-    assert "shop/unhandled has no jobs on their way" in refused.err
+    assert "unfinished jobs of shop/greet: 3 pending" in refused.err
+    assert "unfinished jobs of shop/unhandled: none" in refused.err
     assert there.shell("contract", "diff", "server", SHOP, "--json").json["changes"] == []
 
     told = there.shell("infra", "plan", "--app", CHANGED, "--json").json["contract"]
@@ -263,7 +263,7 @@ def test_without_an_admin_runtime_the_server_is_counted(server: EmbeddedServer) 
     asyncio.run(_create(there.url, 2))
     refused = there.shell("infra", "apply", "--app", CHANGED, "--yes")
     assert refused.code == 1
-    assert "shop/greet has 2 waiting on their way" in refused.err
+    assert "unfinished jobs of shop/greet: 2 waiting" in refused.err
 
 
 def test_an_update_is_applied_as_before(server: EmbeddedServer) -> None:

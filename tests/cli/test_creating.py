@@ -80,7 +80,7 @@ def test_an_id_that_exists_is_no_error_where_only_a_new_one_is_wanted(
     tick = (*GREET, '"ann"', "--id", "tick-1", "--if-new")
     assert there.shell(*tick).out == "created shop/greet tick-1\n"
     again = there.shell(*tick)
-    assert (again.code, again.out) == (0, "exists already: shop/greet tick-1\n")
+    assert (again.code, again.out) == (0, "not created, already exists: shop/greet tick-1\n")
     told = there.shell(*tick, "--wait", "--json")
     assert (told.code, told.json["outcome"], told.json["state"]) == (0, "exists", "completed")
     assert there.shell(*GREET, '"ann"', "--if-new").code == 2
@@ -117,15 +117,15 @@ def test_in_a_pipe_its_events_are_told_and_its_result(there: Stage, worker: Comm
 @pytest.mark.parametrize(
     ("arguments", "code", "words"),
     [
-        (("shop/greet", "bob"), 2, "text needs quotes of its own"),
-        (("shop/greet", "@/no/such/file"), 2, "cannot be read"),
+        (("shop/greet", "bob"), 2, "a JSON string needs double quotes"),
+        (("shop/greet", "@/no/such/file"), 2, "cannot read the payload"),
         (("greet", '"bob"'), 2, "not of the form service/type ╰"),
         (("shop/greet", '"bob"', "--deadline", "soon"), 2, "neither a duration"),
-        (("shop/greet", '"bob"', "--timeout", "0s"), 2, "is no duration"),
-        (("shop/greet", '"bob"', "--timeout", "5s"), 2, "it is about --wait"),
-        (("shop/greet", '"bob"', *APP, "--contract", "README.md"), 2, "choose one"),
-        (("shop/nosuch", '"bob"'), 3, "known: shop/greet, shop/nap, shop/shrug"),
-        (("shop/unhandled", '"bob"'), 3, "give --app MODULE:SERVICE, or --contract FILE"),
+        (("shop/greet", '"bob"', "--timeout", "0s"), 2, "is not a duration"),
+        (("shop/greet", '"bob"', "--timeout", "5s"), 2, "only with --wait"),
+        (("shop/greet", '"bob"', *APP, "--contract", "README.md"), 2, "use one of them"),
+        (("shop/nosuch", '"bob"'), 3, "queues: shop/greet, shop/nap, shop/shrug"),
+        (("shop/unhandled", '"bob"'), 3, "use --app MODULE:SERVICE or --contract FILE"),
         (("other/greet", '"bob"', *APP), 3, "only shop/greet, shop/nap"),
     ],
 )

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from jobs_admin.api.client import AdminClient
-from jobs_admin.cli.dev.environment import USUAL_PORT
+from jobs_admin.cli.dev.environment import DEFAULT_PORT
 from tests.cli.command import running
 from tests.cli.processes import children, is_alive
 from tests.cli.terminal import on_a_terminal
@@ -25,7 +25,7 @@ ALTERNATE_SCREEN = "\x1b[?1049h"
 ORDINARY_SCREEN = "\x1b[?1049l"
 CURSOR = "\x1b[?25h"
 FAST = ("--rate", "20", "--port", "0")
-IN_USE = f"  # {USUAL_PORT} in use"
+IN_USE = f"  # {DEFAULT_PORT} in use"
 ULID = r"[0-9A-HJKMNP-TV-Z]{26}"
 
 
@@ -81,7 +81,7 @@ async def test_a_server_elsewhere_must_be_named_on_the_command_line(tmp_path: Pa
     with running(tmp_path, "dev", env=elsewhere) as dev:
         assert await dev.until_exit() == 2
         assert "prod.invalid:4222" in dev.said
-        assert "say --nats or --context if you mean that" in dev.said
+        assert "Use --nats or --context if you want that" in dev.said
         assert "secret" not in dev.said
     with running(tmp_path, "dev", "--nats", elsewhere["NATS_URL"], env=elsewhere) as meant:
         assert await meant.until_exit() == 4
@@ -122,7 +122,7 @@ async def test_a_server_that_does_not_answer_is_said_in_one_line(tmp_path: Path)
     with running(tmp_path, "dev", "--nats", "nats://127.0.0.1:1") as dev:
         assert await dev.until_exit() == 4
         assert "error: no NATS server answers" in dev.said
-        assert "untold, it has one of its own" in dev.said
+        assert "dev starts an embedded server" in dev.said
         assert "Traceback" not in dev.said
 
 
@@ -147,7 +147,7 @@ async def test_the_usual_port_is_used_if_it_is_free_else_another(tmp_path: Path)
     """Whoever else runs on this machine may have it, or take it now: both are fine."""
     with running(tmp_path, "dev", "--no-demo") as dev:
         await dev.until_says("trellis-jobs jobs list")
-        has_usual = f"nats://127.0.0.1:{USUAL_PORT} " in dev.said
+        has_usual = f"nats://127.0.0.1:{DEFAULT_PORT} " in dev.said
         assert has_usual or IN_USE in dev.said
         second = tmp_path / "second"
         second.mkdir()

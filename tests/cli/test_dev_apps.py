@@ -71,7 +71,7 @@ def project(tmp_path: Path) -> Project:
 async def test_a_service_runs_and_what_it_prints_is_seen(project: Project) -> None:
     project.save("print('hello', job.payload)")
     async with project.dev() as (dev, jobs):
-        await dev.until_says("app:service  works on greet")
+        await dev.until_says("app:service  runs jobs of greet")
         ref = await jobs.greet.create("ada")
         assert await ref.wait(timeout=20) == "done"
         await dev.until_says("app:service  hello ada")
@@ -84,9 +84,9 @@ async def test_a_service_runs_and_what_it_prints_is_seen(project: Project) -> No
 async def test_a_save_starts_it_again(project: Project) -> None:
     project.save("print('hello', job.payload)")
     async with project.dev() as (dev, jobs):
-        await dev.until_says("works on greet")
+        await dev.until_says("runs jobs of greet")
         project.save("print('goodbye', job.payload)")
-        await until(lambda: dev.said.count("works on greet") == 2, "it works again")
+        await until(lambda: dev.said.count("runs jobs of greet") == 2, "it works again")
         await (await jobs.greet.create("ada")).wait(timeout=20)
         await dev.until_says("goodbye ada")
         assert "hello ada" not in dev.said
@@ -107,10 +107,10 @@ async def test_a_job_that_runs_while_it_is_saved_is_handed_back(project: Project
 async def test_a_broken_module_is_shown_and_the_next_save_tries_again(project: Project) -> None:
     project.save("pass")
     async with project.dev() as (dev, jobs):
-        await dev.until_says("works on greet")
+        await dev.until_says("runs jobs of greet")
         project.save_text("import nothing_of_that_name")
         await dev.until_says("ModuleNotFoundError: No module named 'nothing_of_that_name'")
-        await dev.until_says("the next save of a file tries again")
+        await dev.until_says("it restarts when a file changes")
         project.save("pass")
         assert await (await jobs.greet.create("ada")).wait(timeout=20) == "done"
 
@@ -119,9 +119,9 @@ async def test_a_crash_is_shown_and_the_next_save_tries_again(project: Project) 
     project.save("import os; os.abort()")
     async with project.dev() as (dev, jobs):
         await jobs.greet.create("ada")
-        await dev.until_says("was ended by SIGABRT; the next save of a file tries again")
+        await dev.until_says("was killed by SIGABRT; it restarts when a file changes")
         project.save("pass")
-        await dev.until_says("works on greet")
+        await dev.until_says("runs jobs of greet")
 
 
 async def test_without_reload_an_app_that_ends_ends_all(project: Project) -> None:
@@ -132,7 +132,9 @@ async def test_without_reload_an_app_that_ends_ends_all(project: Project) -> Non
     with running(said, *command, cwd=project.folder) as dev:
         assert await dev.until_exit() == 1
         last = dev.said.splitlines()[-1]
-        assert last.startswith("error: app:service ended with code 1: module 'app' cannot be"), last
+        assert last.startswith("error: app:service exited with code 1: module 'app' cannot be"), (
+            last
+        )
         assert "ZeroDivisionError" in last
 
 
@@ -146,7 +148,7 @@ async def test_a_name_that_is_none_is_refused_before_anything_starts(tmp_path: P
 async def test_without_reload_a_save_changes_nothing(project: Project) -> None:
     project.save("print('hello', job.payload)")
     async with project.dev("--no-reload") as (dev, jobs):
-        await dev.until_says("works on greet")
+        await dev.until_says("runs jobs of greet")
         project.save("print('goodbye', job.payload)")
         for name in ("ada", "grace"):
             await (await jobs.greet.create(name)).wait(timeout=20)
@@ -158,8 +160,8 @@ async def test_several_services_at_once(project: Project) -> None:
     project.save("pass")
     project.save("pass", app="other", service="mail")
     async with project.dev("--app", "other:service") as (dev, jobs):
-        await dev.until_says("app:service  works on greet")
-        await dev.until_says("other:service  works on greet")
+        await dev.until_says("app:service  runs jobs of greet")
+        await dev.until_says("other:service  runs jobs of greet")
         ref = await jobs.greet.create("ada")
         await dev.until_says(f"shop/greet        {ref.id}  completed")
 
@@ -183,15 +185,15 @@ async def test_a_broken_module_is_on_the_screen(project: Project) -> None:
     command = ("dev", "--app", "app:service", "--port", "0")
     with on_a_terminal(*command, columns=80, cwd=project.folder) as (_, screen):
         await until(lambda: "nothing_of_that_name" in screen.text, "the name that is wrong")
-        await until(lambda: "next save of a file" in screen.text, "what to do")
+        await until(lambda: "restarts when a file changes" in screen.text, "what to do")
         project.save("pass")
-        await until(lambda: "works on greet" in screen.text, "it works now")
+        await until(lambda: "runs jobs of greet" in screen.text, "it works now")
 
 
 async def test_other_files_do_not_count(project: Project) -> None:
     project.save("pass")
     async with project.dev() as (dev, _):
-        await dev.until_says("works on greet")
+        await dev.until_says("runs jobs of greet")
         (project.folder / "notes.txt").write_text("not a source")
         for place in (".hidden", "__pycache__", "node_modules", "environment"):
             (project.folder / place).mkdir(exist_ok=True)
@@ -199,5 +201,5 @@ async def test_other_files_do_not_count(project: Project) -> None:
         for place in (".hidden", "__pycache__", "node_modules", "environment"):
             (project.folder / place / "library.py").write_text("")
         os.utime(project.folder / "app.py")
-        await until(lambda: dev.said.count("works on greet") == 2, "it starts again")
+        await until(lambda: dev.said.count("runs jobs of greet") == 2, "restarting")
         assert dev.said.count("files changed") == 1

@@ -8,8 +8,8 @@ from io import StringIO
 import pytest
 from rich.console import Console
 
-from jobs_admin.cli.dev.screen import Surface, draw
-from jobs_admin.cli.dev.state import Board
+from jobs_admin.cli.dev.screen import Frame, draw
+from jobs_admin.cli.dev.state import DevState
 from tests.given import NOON, after, created, failed, retried, started
 from trellis_jobs.model.events import Event
 from trellis_jobs.model.identity import JobAddress
@@ -17,16 +17,16 @@ from trellis_jobs.model.job import Entry
 from trellis_jobs.model.states import JobState
 
 
-def board_with(*events: Event, since: datetime = NOON) -> Board:
-    board = Board(since)
+def board_with(*events: Event, since: datetime = NOON) -> DevState:
+    board = DevState(since)
     for sequence, event in enumerate(events, start=1):
-        board.take(Entry(sequence, event))
+        board.apply(Entry(sequence, event))
     return board
 
 
-def drawn(board: Board, width: int, height: int) -> list[str]:
+def drawn(board: DevState, width: int, height: int) -> list[str]:
     page = StringIO()
-    surface = Surface(heading="dev", hint="next", now=after(10), width=width, height=height)
+    surface = Frame(heading="dev", hint="next", now=after(10), width=width, height=height)
     Console(file=page, width=width, height=height).print(draw(board, surface))
     return page.getvalue().splitlines()
 
@@ -43,9 +43,9 @@ def many_jobs(count: int, services: int, queues: int) -> list[Event]:
 @pytest.mark.parametrize("queues", [1, 6, 60])
 def test_it_fits_whatever_there_is(width: int, height: int, queues: int) -> None:
     board = board_with(*many_jobs(200, 3, queues))
-    board.stand("app:service", "broken: " + "very " * 200, is_alarm=True)
+    board.set_app_status("app:service", "broken: " + "very " * 200, is_error=True)
     for _ in range(50):
-        board.tell("app:service", "what\nis said\nin several lines")
+        board.add_notice("app:service", "what\nis said\nin several lines")
     lines = drawn(board, width, height)
     assert len(lines) <= height
     assert all(len(line) <= width for line in lines)
@@ -78,15 +78,15 @@ def test_a_queue_is_called_by_its_service_where_there_are_several() -> None:
 
 def test_what_is_wrong_with_an_app_stands_above_all() -> None:
     board = board_with()
-    board.stand("app:service", "works on greet")
-    board.stand("app:service", "ended with code 1: NameError: x", is_alarm=True)
-    assert drawn(board, 80, 24)[2].strip() == "app:service ended with code 1: NameError: x"
+    board.set_app_status("app:service", "runs jobs of greet")
+    board.set_app_status("app:service", "exited with code 1: NameError: x", is_error=True)
+    assert drawn(board, 80, 24)[2].strip() == "app:service exited with code 1: NameError: x"
 
 
 def test_whoever_has_no_jobs_is_told_how_to_make_one() -> None:
     board = board_with()
     assert "no jobs yet" in "\n".join(drawn(board, 80, 24))
-    board.expect("shop", ["bill"])
+    board.add_queues("shop", ["bill"])
     assert "no jobs yet: trellis-jobs jobs create shop/bill PAYLOAD" in drawn(board, 80, 24)
 
 

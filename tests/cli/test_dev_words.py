@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from jobs_admin.cli.dev.app_output import Said, Working, understand
+from jobs_admin.cli.dev.app_output import AppLine, WorkerStarted, parse_line
 from jobs_admin.cli.dev.sources import snapshot, until_changed
 from jobs_admin.cli.logs import JsonLines
 
@@ -23,25 +23,25 @@ def test_a_worker_that_is_up_says_on_what_it_works() -> None:
     line = logged(
         "trellis_jobs.worker.host", logging.INFO, "worker started", service="shop", queues=["a"]
     )
-    assert understand(line) == Working("shop", ("a",))
+    assert parse_line(line) == WorkerStarted("shop", ("a",))
 
 
 def test_what_events_say_anyway_is_left_out() -> None:
     assert (
-        understand(logged("trellis_jobs.worker.queue_worker", logging.INFO, "attempt settled"))
+        parse_line(logged("trellis_jobs.worker.queue_worker", logging.INFO, "attempt settled"))
         is None
     )
-    assert understand("") is None
+    assert parse_line("") is None
 
 
 def test_what_the_app_logs_is_told_with_its_fields() -> None:
     line = logged("shop.stock", logging.INFO, "counted", items=3)
-    assert understand(line) == Said("counted  items=3")
+    assert parse_line(line) == AppLine("counted  items=3")
 
 
 def test_warnings_of_the_runtime_are_told() -> None:
     line = logged("trellis_jobs.worker.attempt_log", logging.WARNING, "too slow")
-    assert understand(line) == Said("too slow", is_alarm=True)
+    assert parse_line(line) == AppLine("too slow", is_error=True)
 
 
 def test_a_traceback_comes_with_its_record() -> None:
@@ -49,19 +49,19 @@ def test_a_traceback_comes_with_its_record() -> None:
         raise ValueError("no such item")
     except ValueError as error:
         trace = (type(error), error, error.__traceback__)
-    told = understand(logged("shop", logging.ERROR, "broken", exc_info=trace))
-    assert isinstance(told, Said)
-    assert told.words.splitlines()[0] == "broken"
-    assert told.words.splitlines()[-1] == "ValueError: no such item"
+    told = parse_line(logged("shop", logging.ERROR, "broken", exc_info=trace))
+    assert isinstance(told, AppLine)
+    assert told.text.splitlines()[0] == "broken"
+    assert told.text.splitlines()[-1] == "ValueError: no such item"
 
 
 @pytest.mark.parametrize("line", ["hello", '{"a": 1}', "{not json", '{"message": 7}', "[1]"])
 def test_anything_else_is_what_somebody_printed(line: str) -> None:
-    assert understand(line) == Said(line)
+    assert parse_line(line) == AppLine(line)
 
 
 def test_an_error_of_the_command_is_an_alarm() -> None:
-    assert understand("error: no such module") == Said("error: no such module", is_alarm=True)
+    assert parse_line("error: no such module") == AppLine("error: no such module", is_error=True)
 
 
 @pytest.mark.parametrize("change", ["new", "gone", "other", "deep"])

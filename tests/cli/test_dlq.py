@@ -129,7 +129,7 @@ def test_one_is_read_from_the_log_where_no_admin_runtime_runs() -> None:
         assert shown.code == 0, shown.err
         assert "503 for order 1" in shown.out
         assert f"trellis-jobs dlq replay {dead}" in shown.out
-        assert "The log itself was read instead." in shown.err
+        assert "Reading the log instead." in shown.err
         assert "explanation" not in alone.shell("dlq", "show", dead, "--json").json
 
 
@@ -138,6 +138,6 @@ def test_one_that_is_not_dead_is_said_not_to_be(night: Night) -> None:
     assert night.there.shell("dlq", "dismiss", job, "--yes").code == 0
     shown = night.there.shell("dlq", "show", job)
     assert shown.code == 0
-    assert "It is not dead." in shown.out
+    assert "This job is not dead." in shown.out
     assert "dlq replay" not in shown.out
     assert night.there.shell("dlq", "show", "nope").code == 3

@@ -15,13 +15,13 @@ from jobs_admin.cli.doctor.findings import (
     Diagnosis,
     Level,
     Section,
-    attention,
     broken,
     fine,
     note,
+    warning,
 )
 from jobs_admin.cli.exit_codes import Exit
-from jobs_admin.cli.queues.rows import rows
+from jobs_admin.cli.queues.rows import queue_rows
 from tests.cli.shell import shell
 from tests.cli.stage import Place, Stage, stage
 from tests.cli.test_queues import WORK, consumer
@@ -82,11 +82,11 @@ def test_where_all_is_well_there_is_nothing_to_do(there: Stage) -> None:
     assert (told["ok"], told["toDo"]) == (True, [])
     assert "not encrypted" in said(told, "connection")[0]
     assert said(told, "connection")[1] == "no credentials, account $G"
-    assert "JOBS_WORK is as it should be" in said(told, "streams")
+    assert "JOBS_WORK is up to date" in said(told, "streams")
     assert said(told, "command")[0].startswith(f"trellis-jobs {own_version()}, Python 3.")
     answers, version = said(told, "admin")
     assert answers.startswith("answers, mode full")
-    assert version == f"it is trellis-jobs {own_version()} too"
+    assert version == f"same version as this command: {own_version()}"
     on_a_terminal = there.at_terminal("doctor")
     assert on_a_terminal.code == 0
     assert "Nothing to do." in on_a_terminal.plain
@@ -122,10 +122,10 @@ def test_a_bare_server_gets_a_list_of_what_to_do_the_worst_first(server: Embedde
     ended = Place(server.url).shell("doctor", "--json")
     assert ended.code == 1
     made, ran = ended.json["toDo"]
-    assert made == "make what is missing: trellis-jobs infra apply"
+    assert made == "create what is missing: trellis-jobs infra apply"
     assert ran.startswith("run `trellis-jobs admin serve`")
     assert "JOBS is missing" in said(ended.json, "streams")
-    assert "stream JOBS_WORK is not there" in said(ended.json, "queues")[0]
+    assert "stream JOBS_WORK does not exist" in said(ended.json, "queues")[0]
     assert "no admin runtime answers" in said(ended.json, "admin")
 
 
@@ -164,13 +164,14 @@ def test_what_credentials_may_not_do_is_told_and_stops_no_other_check() -> None:
     assert [each["name"] for each in told["sections"]] == SECTIONS
     assert said(told, "connection")[1] == "user operator, account A"
     may, may_not = said(told, "permissions")
-    assert may == "may: ask the admin runtime"
+    assert may == "permitted: ask the admin runtime"
     assert "make and change streams" in may_not
-    assert "not looked at" in said(told, "streams")[0]
+    assert "not checked" in said(told, "streams")[0]
     assert "writes are confirmed before they are on disk" in " ".join(said(owned.json, "server"))
     assert "make and change streams" in said(owned.json, "permissions")[0]
     assert [each["name"] for each in deaf.json["sections"]] == SECTIONS
-    assert deaf.json["toDo"] == ["let these credentials subscribe to _INBOX.>: no answer can come"]
+    allow = "permit these credentials to subscribe to _INBOX.>, to receive replies"
+    assert deaf.json["toDo"] == [allow]
     assert "s3cret" not in ended.out + owned.out + ended.err + owned.err
 
 
@@ -189,28 +190,28 @@ def test_nothing_to_do_is_not_said_of_what_could_not_be_looked_at() -> None:
         blind = shell("doctor", "--nats", f"nats://nobody:s3cret@{host}")
         told = shell("doctor", "--json", "--nats", f"nats://nobody:s3cret@{host}").json
     assert blind.code == 1
-    assert "may at least ask the admin runtime" in " ".join(blind.out.split())
+    assert "may at least send requests to the admin runtime" in " ".join(blind.out.split())
     assert {"streams", "queues", "clock"} <= set(told["notSeen"])
 
 
 def test_the_verdict_names_what_was_not_seen() -> None:
-    found = Diagnosis((Section("a", (fine("x"),)), Section("b", (note("y"),), is_seen=False)))
-    assert found.verdict() == "Nothing to do in what could be looked at; not seen: b."
+    found = Diagnosis((Section("a", (fine("x"),)), Section("b", (note("y"),), is_checked=False)))
+    assert found.verdict() == "Nothing to do. Not checked for lack of permission: b."
     assert found.to_json()["notSeen"] == ["b"]
     assert found.exit is Exit.OK
 
 
 def test_queues_that_need_nothing_are_counted_whatever_is_said_of_the_others() -> None:
     late = consumer(config={**consumer().config, "ack_wait": 2_000_000_000})
-    made = rows(
+    made = queue_rows(
         [ServerQueue("lab", "work", late), ServerQueue("lab", "idle", consumer(pending=0))],
         {},
         None,
         ServiceContract("lab", {"work": WORK, "idle": WORK}),
     )
-    found = rules.judge_queues(made)
+    found = rules.check_queues(made)
     assert len(found) > 2
-    assert found[0].says == "1 of 2 queues need nothing"
+    assert found[0].text == "1 of 2 queues are healthy"
 
 
 def test_an_older_server_lacks_things_and_says_what_that_means() -> None:
@@ -249,23 +250,23 @@ async def test_push_consumers_that_services_made_are_reported(server: EmbeddedSe
         body = {"stream_name": "JOBS", "action": "create", "config": config}
         await api.request(raw.connection, "CONSUMER.CREATE.JOBS.spy.trellis.jobs.garden.>", body)
         readers = await list_readers(raw.connection)
-    [finding] = rules.judge_readers(readers)
-    assert finding.says.startswith("JOBS/spy pushes the jobs of garden to somewhere:")
+    [finding] = rules.check_readers(readers)
+    assert finding.text.startswith("JOBS/spy pushes the jobs of garden to somewhere:")
     assert str(finding.remedy).endswith("nats consumer rm JOBS spy")
 
 
 def test_a_service_with_very_many_readers_is_reported() -> None:
-    many = [Reader("JOBS", f"r{number}", "garden") for number in range(rules.MOST_READERS + 1)]
-    [finding] = rules.judge_readers(many)
-    assert finding.says.startswith("1001 consumers of JOBS read the jobs of garden")
-    [finding] = rules.judge_readers(many[1:])
+    many = [Reader("JOBS", f"r{number}", "garden") for number in range(rules.MAX_READERS + 1)]
+    [finding] = rules.check_readers(many)
+    assert finding.text.startswith("1001 consumers of JOBS read the jobs of garden")
+    [finding] = rules.check_readers(many[1:])
     assert finding.level is Level.FINE
 
 
 def test_the_worst_comes_first_and_each_thing_once() -> None:
     found = Diagnosis(
         (
-            Section("a", (fine("x"), attention("y", "later"), attention("z", "later"))),
+            Section("a", (fine("x"), warning("y", "later"), warning("z", "later"))),
             Section("b", (broken("w", "first"),)),
         )
     )
@@ -278,10 +279,10 @@ def test_the_worst_comes_first_and_each_thing_once() -> None:
 def test_an_admin_runtime_of_another_version_wants_the_upgrade_finished(
     of_daemon: str | None,
 ) -> None:
-    found = rules.judge_version("1.0.0", of_daemon)
+    found = rules.check_version("1.0.0", of_daemon)
     assert found.level is Level.ATTENTION
-    assert "1.0.0" in found.says
-    assert (of_daemon or "does not tell which") in found.says
+    assert "1.0.0" in found.text
+    assert (of_daemon or "an older version of trellis-jobs") in found.text
     assert "the same version of trellis-jobs" in str(found.remedy)
 
 
@@ -294,29 +295,29 @@ def test_an_admin_runtime_of_another_version_wants_the_upgrade_finished(
     ],
 )
 def test_clocks_may_differ_by_a_second(ahead: timedelta, level: Level) -> None:
-    assert rules.judge_clock(ahead).level is level
+    assert rules.check_clock(ahead).level is level
 
 
 def test_replicas_that_lag_behind_and_too_few_in_a_cluster_want_attention() -> None:
     healthy = Replication("JOBS", 3, "n1", ())
-    assert [f.level for f in rules.judge_replication([healthy], "c")] == [Level.FINE]
+    assert [f.level for f in rules.check_replication([healthy], "c")] == [Level.FINE]
     away = Replication("JOBS", 3, "n1", ("n2",))
-    assert "n2" in rules.judge_replication([away], "c")[0].says
+    assert "n2" in rules.check_replication([away], "c")[0].text
     lagging = Replication("JOBS", 3, "n1", (), ("n3",))
-    assert "replica on n3 lags behind" in rules.judge_replication([lagging], "c")[0].says
+    assert "replica on n3 lags behind" in rules.check_replication([lagging], "c")[0].text
     headless = Replication("JOBS", 3, None, ())
-    assert rules.judge_replication([headless], "c")[0].level is Level.BROKEN
+    assert rules.check_replication([headless], "c")[0].level is Level.BROKEN
     single = Replication("JOBS", 1, None, (), is_clustered=False)
-    [few] = rules.judge_replication([single], "c")
+    [few] = rules.check_replication([single], "c")
     assert "--replicas 3" in str(few.remedy)
-    assert rules.judge_replication([single], None)[0].level is Level.NOTE
+    assert rules.check_replication([single], None)[0].level is Level.NOTE
 
 
 def test_work_that_nobody_asks_for_is_the_worst_a_queue_can_have() -> None:
-    made = rows([ServerQueue("lab", "work", consumer())], {}, None, None)
-    assert [f.level for f in rules.judge_queues(made)] == [Level.FINE, Level.BROKEN]
-    paused = rows([ServerQueue("lab", "work", consumer(is_paused=True))], {}, None, None)
-    assert [f.level for f in rules.judge_queues(paused)] == [Level.FINE, Level.NOTE]
+    made = queue_rows([ServerQueue("lab", "work", consumer())], {}, None, None)
+    assert [f.level for f in rules.check_queues(made)] == [Level.FINE, Level.BROKEN]
+    paused = queue_rows([ServerQueue("lab", "work", consumer(is_paused=True))], {}, None, None)
+    assert [f.level for f in rules.check_queues(paused)] == [Level.FINE, Level.NOTE]
 
 
 @pytest.mark.parametrize(

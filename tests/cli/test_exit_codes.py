@@ -16,7 +16,7 @@ from jobs_admin.api.errors import (
     ProjectionRebuilding,
     Unexpected,
 )
-from jobs_admin.cli.exit_codes import Exit, Misused, complain, exit_of, remedy_of
+from jobs_admin.cli.exit_codes import Exit, UsageError, exit_code_for, remedy_for, report_error
 from tests.cli.shell import shell
 from trellis_jobs.embedded import EmbeddedServer
 from trellis_jobs.errors import (
@@ -30,7 +30,7 @@ from trellis_jobs.errors import (
 )
 
 CODES: dict[JobsError, int] = {
-    Misused("say which"): 2,
+    UsageError("say which"): 2,
     NotFound("there is no job x"): 3,
     JobNotFound("x"): 3,
     Unreachable("nats://127.0.0.1:1", "refused"): 4,
@@ -69,11 +69,11 @@ def lone_server() -> Iterator[EmbeddedServer]:
 def test_what_went_wrong_has_a_code(
     error: JobsError, code: int, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert exit_of(error) == code
-    assert complain(error) is Exit(code)
+    assert exit_code_for(error) == code
+    assert report_error(error) is Exit(code)
     said = capsys.readouterr().err
     assert said.startswith(f"error: {error}")
-    assert said.endswith(f"{remedy_of(error) or ''}\n")
+    assert said.endswith(f"{remedy_for(error) or ''}\n")
     assert "?;" not in said
 
 
@@ -81,9 +81,9 @@ def test_what_went_wrong_has_a_code(
     ("error", "says"),
     [
         (Unreachable("nats://127.0.0.1:1", "refused"), "--nats, NATS_URL or --context"),
-        (ServiceMissing("rpc.v1.Jobs.List"), "`trellis-jobs doctor` tells which server was asked"),
-        (NotPermitted("rpc.v1.Jobs.List"), "`trellis-jobs doctor` lists what these may"),
-        (ProjectionMissing(Path("x.sqlite")), "say which with --db or TRELLIS_JOBS_DB"),
+        (ServiceMissing("rpc.v1.Jobs.List"), "`trellis-jobs doctor` shows which server"),
+        (NotPermitted("rpc.v1.Jobs.List"), "`trellis-jobs doctor` lists what these permit"),
+        (ProjectionMissing(Path("x.sqlite")), "name it with --db or TRELLIS_JOBS_DB"),
         (InfrastructureMissing("stream JOBS"), "create it with `trellis-jobs infra apply`"),
         (Invalid("there is no method Jobs.Operate"), "is older than this command: upgrade it"),
     ],
@@ -92,7 +92,7 @@ def test_what_went_wrong_has_a_code(
 def test_what_went_wrong_comes_with_what_to_do(
     error: JobsError, says: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    complain(error)
+    report_error(error)
     assert says in capsys.readouterr().err
 
 
@@ -128,7 +128,7 @@ def test_several_states_in_one_are_refused_with_how_to_say_them() -> None:
     for command in ("list", "retry"):
         ended = shell("jobs", command, "--state", "dead,failed")
         assert ended.code == 2
-        assert "for several, repeat --state" in " ".join(ended.err.replace("│", " ").split())
+        assert "repeat --state for several" in " ".join(ended.err.replace("│", " ").split())
 
 
 def test_the_version_is_told() -> None:

@@ -13,7 +13,7 @@ from jobs_admin.api.client import JobQuery
 from jobs_admin.api.job_filter import Scalar
 from jobs_admin.cli.durations import moment_ago, moment_ahead
 from jobs_admin.cli.filters import Filters, moment
-from jobs_admin.cli.queue_names import queue_name
+from jobs_admin.cli.queue_names import parse_queue
 from trellis_jobs.model.states import JobState
 
 NOON = datetime(2026, 5, 1, 12, tzinfo=UTC)
@@ -153,8 +153,8 @@ def test_every_filter_is_asked_for() -> None:
     ],
 )
 def test_each_of_them_narrows(filters: Filters) -> None:
-    assert filters.is_narrow
-    assert not Filters().is_narrow
+    assert filters.has_filters
+    assert not Filters().has_filters
 
 
 @pytest.mark.parametrize(
@@ -169,6 +169,6 @@ def test_each_of_them_narrows(filters: Filters) -> None:
 )
 def test_what_names_no_queue_is_refused_with_what_would(text: str, why: str) -> None:
     with pytest.raises(typer.BadParameter) as refused:
-        queue_name(text)
+        parse_queue(text)
     assert refused.value.message.startswith(why)
     assert (refused.value.message == why) == ("/" not in text)

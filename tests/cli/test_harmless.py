@@ -23,11 +23,11 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text as RichText
 
-from jobs_admin.cli.exit_codes import Misused, complain, show_defect
+from jobs_admin.cli.exit_codes import UsageError, print_traceback, report_error
 from jobs_admin.cli.logs import JsonLines, TextLines
-from jobs_admin.cli.render.columns import Columns, fitting
+from jobs_admin.cli.render.columns import Columns, fit_table
 from jobs_admin.cli.render.escape import harmless, harmless_json
-from jobs_admin.cli.render.output import json_document, one_line, say, stderr_console
+from jobs_admin.cli.render.output import json_document, one_line, print_stderr, stderr_console
 from jobs_admin.cli.render.text import Text
 from tests.cli.forbidden import (
     HOSTILE,
@@ -64,8 +64,8 @@ def screen(monkeypatch: pytest.MonkeyPatch) -> Iterator[Screen]:
 
 
 def in_a_table(text: str) -> Table:
-    columns = Columns(names=("key", "error"), elastic="error")
-    return fitting(columns, [{"key": text, "error": one_line(text)}], 60)
+    columns = Columns(names=("key", "error"), flexible="error")
+    return fit_table(columns, [{"key": text, "error": one_line(text)}], 60)
 
 
 RENDERED: Final[dict[str, Callable[[str], RenderableType]]] = {
@@ -159,7 +159,7 @@ def test_a_message_of_two_lines_cannot_pass_for_two_records() -> None:
 @given(hostile_text)
 def test_words_about_the_command_itself_have_nothing_dangerous(text: str) -> None:
     with redirect_stderr(io.StringIO()) as told:
-        say(text)
-        complain(Misused(text))
-        show_defect(RuntimeError, RuntimeError(text), None)
+        print_stderr(text)
+        report_error(UsageError(text))
+        print_traceback(RuntimeError, RuntimeError(text), None)
     assert forbidden_in(told.getvalue()) == set()

@@ -1,4 +1,4 @@
-"""`trellis-jobs infra`: what jobs need on the server, against what is there."""
+"""`trellis-jobs infra`: compare what jobs need on the server with what is there, and create it."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def test_what_is_in_use_is_changed_only_when_somebody_agrees(there: Place) -> No
 
     unasked = there.shell("infra", "apply")
     assert unasked.code == 2
-    assert "nobody can be asked here" in unasked.err
+    assert "not a terminal, cannot ask for confirmation" in unasked.err
     refused = there.at_terminal("infra", "apply", types="n\n")
     assert refused.code == 1
     assert "nothing was changed" in refused.plain

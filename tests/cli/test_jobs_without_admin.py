@@ -76,7 +76,7 @@ def test_a_job_that_is_not_in_the_log_is_not_found(alone: Alone) -> None:
 def test_an_id_that_two_queues_have_must_be_said_with_its_queue(alone: Alone) -> None:
     refused = alone.shell("jobs", "get", "twice")
     assert refused.code == 1
-    assert "say library/index/twice or library/lend/twice" in refused.err
+    assert "use library/index/twice or library/lend/twice" in refused.err
     found = alone.shell("jobs", "get", "--json", "library/lend/twice")
     assert found.json["type"] == "lend"
 

@@ -8,8 +8,8 @@ from collections.abc import Iterator
 import pytest
 
 from jobs_admin.api.client import AdminClient
-from jobs_admin.cli.exit_codes import Misused
-from jobs_admin.cli.keys.names import KeyName, key_named
+from jobs_admin.cli.exit_codes import UsageError
+from jobs_admin.cli.keys.names import KeyName, parse_key
 from tests.admin.admin_lab import until_shown
 from tests.admin.upkeep_lab import Care, WardProcess, producer, ward_process
 from tests.cli.stage import Stage, stage
@@ -59,7 +59,7 @@ def _it_is_shown(there: Stage, held: str, waits: str) -> None:
     assert max(map(len, shown.splitlines())) <= 80
     assert f"\n{held}  " in shown
     assert f"\n1  {waits}  " in shown
-    assert "1 of 1 at once" in shown
+    assert "1 (limit 1)" in shown
     told = there.shell("keys", "get", "ward", "blocked", "ward:acme", "--json").json
     assert [slot["jobId"] for slot in told["active"]] == [held]
     assert [job["jobId"] for job in told["queued"]] == [waits]
@@ -73,7 +73,7 @@ def _it_is_not_taken_from_who_lives(there: Stage, held: str) -> None:
     assert there.shell("keys", "release", *KEY, held).code == 2
     whose = there.shell("keys", "release", "ward", "blocked", "ward:acme", "--yes")
     assert whose.code == 2
-    assert "say which key and whose: SERVICE/TYPE KEY JOB_ID" in whose.err
+    assert "name the key and its holder: SERVICE/TYPE KEY JOB_ID" in whose.err
     kept = there.at_terminal("keys", "release", *KEY, held, types="n\n")
     assert kept.code == 1
     assert f"release key 'ward:acme' of ward/blocked, held by job {held}?" in kept.plain
@@ -88,7 +88,7 @@ def _it_is_taken_from_who_is_gone(there: Stage, held: str, waits: str) -> None:
         return ended.out if ended.code == 0 else None
 
     shown = asyncio.run(until(released, "its lease is over"))
-    assert "nobody holds it" in shown
+    assert "no job holds this key" in shown
     assert waits in shown
     error = there.job(held).last_error or ""
     assert "released by ann: its machine burnt down" in error
@@ -96,10 +96,10 @@ def _it_is_taken_from_who_is_gone(there: Stage, held: str, waits: str) -> None:
 
 @pytest.mark.parametrize("words", [["ward", "blocked", "a/b"], ["ward/blocked", "a/b"]])
 def test_a_key_may_have_slashes(words: list[str]) -> None:
-    assert key_named(words) == KeyName("ward", "blocked", "a/b")
+    assert parse_key(words) == KeyName("ward", "blocked", "a/b")
 
 
 @pytest.mark.parametrize("words", [[], ["ward"], ["ward", "a"], ["a/b/c", "d"], list("abcd")])
 def test_which_key_is_meant_must_be_clear(words: list[str]) -> None:
-    with pytest.raises(Misused, match="SERVICE/TYPE KEY"):
-        key_named(words)
+    with pytest.raises(UsageError, match="SERVICE/TYPE KEY"):
+        parse_key(words)

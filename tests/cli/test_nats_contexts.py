@@ -37,17 +37,19 @@ def select(folder: Path, name: str) -> None:
 
 def test_without_any_the_server_is_the_one_of_this_machine() -> None:
     assert nats_contexts.selected() is None
-    assert ConnectionOptions().access() == ConnectOptions(servers=DEFAULT_SERVER)
+    assert ConnectionOptions().connect_options() == ConnectOptions(servers=DEFAULT_SERVER)
 
 
 def test_the_selected_one_is_used_unless_another_is_named(folder: Path) -> None:
     given(folder, "prod", PROD)
     given(folder, "lab", {"url": "nats://lab:4222"})
     select(folder, "prod")
-    assert ConnectionOptions().access() == ConnectOptions(
+    assert ConnectionOptions().connect_options() == ConnectOptions(
         servers="nats://prod:4222", credentials="/etc/prod.creds"
     )
-    assert ConnectionOptions(context="lab").access() == ConnectOptions(servers="nats://lab:4222")
+    assert ConnectionOptions(context="lab").connect_options() == ConnectOptions(
+        servers="nats://lab:4222"
+    )
     assert nats_contexts.names() == ["lab", "prod"]
 
 
@@ -66,7 +68,7 @@ def test_everything_in_it_is_used(folder: Path) -> None:
         "description": "natscli has more than we need",
     }
     given(folder, "prod", settings)
-    assert nats_contexts.access_of("prod") == ConnectOptions(
+    assert nats_contexts.load_context("prod") == ConnectOptions(
         servers="tls://prod:4222",
         nkey=str(Path.home() / "seed.nk"),
         user="ann",
@@ -83,10 +85,10 @@ def test_what_the_command_line_says_comes_before_what_a_context_says(
     given(folder, "prod", {**PROD, "user": "ann"})
     select(folder, "prod")
     creds = tmp_path / "mine.creds"
-    assert ConnectionOptions(creds=creds).access() == ConnectOptions(
+    assert ConnectionOptions(creds=creds).connect_options() == ConnectOptions(
         servers="nats://prod:4222", credentials=str(creds), user="ann"
     )
-    both = ConnectionOptions(context="prod", nats="nats://other:4222").access()
+    both = ConnectionOptions(context="prod", nats="nats://other:4222").connect_options()
     assert (both.servers, both.credentials) == ("nats://other:4222", "/etc/prod.creds")
 
 
@@ -95,7 +97,7 @@ def test_a_server_that_is_named_is_not_given_the_keys_of_the_selected_context(
 ) -> None:
     given(folder, "prod", PROD)
     select(folder, "prod")
-    assert ConnectionOptions(nats="nats://other:4222").access() == ConnectOptions(
+    assert ConnectionOptions(nats="nats://other:4222").connect_options() == ConnectOptions(
         servers="nats://other:4222"
     )
 
@@ -113,9 +115,12 @@ def test_jetstream_is_asked_where_it_says_unless_the_command_line_says_otherwise
     folder: Path, settings: dict[str, str], prefix: str
 ) -> None:
     given(folder, "prod", {**PROD, **settings})
-    assert ConnectionOptions(context="prod").access().api_prefix == prefix
+    assert ConnectionOptions(context="prod").connect_options().api_prefix == prefix
     said = ConnectionOptions(context="prod", api_prefix="mine", inbox_prefix="_INBOX_ann")
-    assert (said.access().api_prefix, said.access().inbox_prefix) == ("mine", "_INBOX_ann")
+    assert (said.connect_options().api_prefix, said.connect_options().inbox_prefix) == (
+        "mine",
+        "_INBOX_ann",
+    )
     assert said.environment()["NATS_API_PREFIX"] == "mine"
 
 
@@ -123,9 +128,9 @@ def test_jetstream_is_asked_where_it_says_unless_the_command_line_says_otherwise
 def test_one_that_asks_for_what_we_cannot_do_is_refused(folder: Path, setting: str) -> None:
     given(folder, "prod", {**PROD, setting: "x"})
     with pytest.raises(ContextUnusable, match=f"'{setting}': not supported"):
-        nats_contexts.access_of("prod")
+        nats_contexts.load_context("prod")
     given(folder, "prod", {**PROD, setting: ""})
-    assert nats_contexts.access_of("prod").servers == "nats://prod:4222"
+    assert nats_contexts.load_context("prod").servers == "nats://prod:4222"
 
 
 @pytest.mark.parametrize(
@@ -135,13 +140,13 @@ def test_a_file_that_is_none_is_named(folder: Path, content: bytes, why: str) ->
     file = folder / "context" / "prod.json"
     file.write_bytes(content)
     with pytest.raises(ContextUnusable, match=why) as refused:
-        nats_contexts.access_of("prod")
+        nats_contexts.load_context("prod")
     assert str(file) in str(refused.value)
 
 
 def test_one_that_is_missing_is_said_with_those_there_are(folder: Path) -> None:
     with pytest.raises(ContextUnusable, match="known: none"):
-        nats_contexts.access_of("prod")
+        nats_contexts.load_context("prod")
     given(folder, "lab", PROD)
     ended = shell("jobs", "list", "--context", "prod")
     assert ended.code == 1

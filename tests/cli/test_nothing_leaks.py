@@ -123,7 +123,7 @@ def test_who_asks_for_secrets_gets_them(session: Session) -> None:
     session.processes[0].process.wait()
     from_log = session.run(*asked)
     assert from_log.json["payload"] == {"pin": PIN, "door": "front"}
-    assert "The log itself was read instead" in from_log.err
+    assert "Reading the log instead" in from_log.err
     assert session.run("jobs", "get", made.json["id"], "--secrets", "--at", "1s").code == 2
 
 

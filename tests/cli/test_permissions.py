@@ -154,14 +154,17 @@ def test_services_that_would_reach_what_is_anothers_are_refused(
 @pytest.mark.parametrize(
     ("arguments", "why"),
     [
-        ((), "say who"),
-        (("--operator", "ann=write"), "'write' is none of read, mutate, secrets, queues, stream"),
+        ((), "name at least one user"),
+        (
+            ("--operator", "ann=write"),
+            "'write' is not one of read, mutate, secrets, queues, stream",
+        ),
         (("--operator", "a.nn=read"), "is not a valid subject token"),
-        (("--admin", "--provisioner", "--name", "x"), "is the name of two users"),
-        (("--operator", "jobs-admin=read", "--admin"), "is the name of two users"),
-        (("--service", HOUSE, "--name", "x"), "a service has the name of its contract"),
-        (("--admin", "--nkey", f"ann={KEY}"), "nobody is called ann"),
-        (("--admin", "--nkey", "jobs-admin=SUSECRET"), "beginning with U"),
+        (("--admin", "--provisioner", "--name", "x"), "two users are called"),
+        (("--operator", "jobs-admin=read", "--admin"), "two users are called"),
+        (("--service", HOUSE, "--name", "x"), "a service takes its user name from its contract"),
+        (("--admin", "--nkey", f"ann={KEY}"), "no user is called ann"),
+        (("--admin", "--nkey", "jobs-admin=SUSECRET"), "starts with U"),
         (("--service", "house"), "MODULE:SERVICE"),
     ],
 )

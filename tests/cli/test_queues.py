@@ -1,4 +1,4 @@
-"""`trellis-jobs queues`: what waits where, and whether anybody works on it."""
+"""`trellis-jobs queues`: the backlog and the workers of each queue; pause and resume it."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from typing import Any
 import pytest
 
 from jobs_admin.api.views.services import StatsView, TypeStats
-from jobs_admin.cli.doctor.rules import judge_queues
+from jobs_admin.cli.doctor.rules import check_queues
 from jobs_admin.cli.queues.list import queue_table
-from jobs_admin.cli.queues.rows import Numbers, rows
-from jobs_admin.cli.queues.snapshot import Looked
+from jobs_admin.cli.queues.rows import AdminStats, queue_rows
+from jobs_admin.cli.queues.snapshot import QueueSnapshot
 from jobs_admin.cli.render.output import Output
 from tests.cli.stage import Place, Stage, stage
 from tests.support.facts import until
@@ -77,7 +77,7 @@ def test_on_a_terminal_names_are_whole_and_trouble_stands_below(there: Stage) ->
     ended = there.at_terminal(*LIST, columns=40)
     assert ended.code == 0
     lines = ended.plain.splitlines()
-    assert lines[0].split()[:3] == ["queue", "depth", "out"]
+    assert lines[0].split()[:4] == ["queue", "waiting", "in", "progress"]
     assert all(len(line.rstrip()) <= 40 for line in lines)
     assert any(line.startswith("lab/work ") for line in lines)
 
@@ -98,16 +98,21 @@ def test_settings_that_differ_from_the_contract_are_drift(there: Stage) -> None:
 
 def test_code_at_hand_tells_which_queues_never_had_a_worker(there: Stage) -> None:
     told = queues_of(there.shell(*LIST, "--json", "--app", "tests.cli.shop:service").json)
-    assert "no worker of it ever started" in told["shop/greet"]["drift"][0]
+    assert "no worker of it was ever started" in told["shop/greet"]["drift"][0]
     assert "lab/work" in told
 
 
 def test_a_paused_queue_hands_out_nothing_and_says_why(there: Stage) -> None:
     pause = ("queues", "pause", "lab/slow", "--reason", "the bank is away", "--by", "ann")
     until = there.shell(*pause, "--for", "1h", "--absolute").out
-    assert re.match(r"lab/slow is paused until [\d-]+T[\d:.]+Z; 0 waiting, 0 out\n", until), until
+    assert re.match(
+        r"lab/slow is paused until [\d-]+T[\d:.]+Z; 0 waiting, 0 in progress\n", until
+    ), until
     ended = there.shell(*pause, "--for", "10m")
-    assert (ended.code, ended.out) == (0, "lab/slow is paused for 10 min; 0 waiting, 0 out\n")
+    assert (ended.code, ended.out) == (
+        0,
+        "lab/slow is paused for 10 min; 0 waiting, 0 in progress\n",
+    )
     slow = queues_of(there.shell(*LIST, "--json").json)["lab/slow"]
     assert (slow["paused"], slow["pauseReason"], slow["pausedBy"]) == (
         True,
@@ -173,10 +178,10 @@ def test_a_pause_without_an_end_lasts_until_it_is_resumed(there: Stage) -> None:
 @pytest.mark.parametrize(
     ("arguments", "code", "words"),
     [
-        (("pause", "lab/nosuch", "--reason", "x"), 3, "known: lab/slow, lab/work"),
-        (("resume", "lab/nosuch"), 3, "known: lab/slow, lab/work"),
+        (("pause", "lab/nosuch", "--reason", "x"), 3, "queues: lab/slow, lab/work"),
+        (("resume", "lab/nosuch"), 3, "queues: lab/slow, lab/work"),
         (("pause", "lab/slow"), 2, "--reason"),
-        (("pause", "lab/slow", "--reason", "x", "--for", "soon"), 2, "is no duration"),
+        (("pause", "lab/slow", "--reason", "x", "--for", "soon"), 2, "is not a duration"),
         (("list", "--nats", "nats://127.0.0.1:1"), 4, "no NATS server answers"),
     ],
 )
@@ -193,11 +198,11 @@ def test_without_an_admin_runtime_the_server_alone_tells(server: EmbeddedServer)
     alone = Place(server.url)
     ended = alone.shell(*LIST, "--json")
     assert ended.code == 0
-    assert "without retries and rates: no admin runtime answers" in ended.err
+    assert "Retries and rates are not available: no admin runtime answers" in ended.err
     work = queues_of(ended.json)["lab/work"]
     assert (work["depth"], work["unattended"]) == (2, True)
     assert "states" not in work
-    assert "lab/work: work waits, and no worker asks" in alone.at_terminal(*LIST).plain
+    assert "lab/work: jobs are waiting, and no worker" in alone.at_terminal(*LIST).plain
 
 
 def test_an_older_server_says_that_it_cannot_pause() -> None:
@@ -255,21 +260,21 @@ def stats(**states: int) -> StatsView:
 def test_a_queue_is_unattended_when_work_waits_and_nobody_is_there(
     workers: int | None, changes: dict[str, int], unattended: bool
 ) -> None:
-    told = None if workers is None else Numbers(stats(), {"lab/work": workers})
-    [row] = rows([ServerQueue("lab", "work", consumer(**changes))], {}, told, None)
+    told = None if workers is None else AdminStats(stats(), {"lab/work": workers})
+    [row] = queue_rows([ServerQueue("lab", "work", consumer(**changes))], {}, told, None)
     assert row.is_unattended is unattended
 
 
 def test_work_of_a_queue_that_never_had_a_worker_is_listed() -> None:
-    [row] = rows([], {}, Numbers(stats(pending=2, retry=1), {"lab/work": 0}), None)
+    [row] = queue_rows([], {}, AdminStats(stats(pending=2, retry=1), {"lab/work": 0}), None)
     assert (row.name, row.queue, row.waiting, row.is_unattended) == ("lab/work", None, 3, True)
     assert row.to_json(NOW)["unattended"] is True
-    [finding] = judge_queues([row])[1:]
-    assert (finding.says, finding.remedy) == (
-        "lab/work: 3 waiting, and no worker asks for them",
-        "start workers of lab/work",
+    [finding] = check_queues([row])[1:]
+    assert (finding.text, finding.remedy) == (
+        "lab/work: 3 waiting, and no worker is available",
+        "start workers for lab/work",
     )
-    assert rows([], {}, Numbers(stats(completed=2), {}), None) == []
+    assert queue_rows([], {}, AdminStats(stats(completed=2), {}), None) == []
 
 
 def test_what_producers_alone_have_made_is_seen_by_list_and_by_doctor(there: Stage) -> None:
@@ -280,10 +285,10 @@ def test_what_producers_alone_have_made_is_seen_by_list_and_by_doctor(there: Sta
 
     asyncio.run(until(seen, "the projection has it"))
     listed = there.shell(*LIST).out
-    assert "lab/mute: work waits, and no worker asks for it" in listed
+    assert "lab/mute: jobs are waiting, and no worker is available" in listed
     told = there.shell("doctor", "--json")
     assert told.code == 1
-    assert "start workers of lab/mute" in told.json["toDo"]
+    assert "start workers for lab/mute" in told.json["toDo"]
 
 
 async def _create_without_a_worker(url: str) -> None:
@@ -293,18 +298,20 @@ async def _create_without_a_worker(url: str) -> None:
 
 def test_a_queue_that_the_code_declares_no_more_is_said() -> None:
     queue = ServerQueue("lab", "gone", consumer())
-    made = rows([queue], {}, None, ServiceContract("lab", {"work": WORK}))
+    made = queue_rows([queue], {}, None, ServiceContract("lab", {"work": WORK}))
     assert (made[0].name, made[0].drift) == (
         "lab/gone",
-        ("on the server, and declared no more",),
+        ("on the server, but no longer declared",),
     )
-    assert "no worker of it ever started" in made[1].drift[0]
+    assert "no worker of it was ever started" in made[1].drift[0]
 
 
 def test_columns_give_way_before_a_name_is_cut() -> None:
-    told = Numbers(stats(retry=2), {})
-    looked = Looked(rows([ServerQueue("lab", "work", consumer())], {}, told, None), told, None)
+    told = AdminStats(stats(retry=2), {})
+    looked = QueueSnapshot(
+        queue_rows([ServerQueue("lab", "work", consumer())], {}, told, None), told, None
+    )
     wide = queue_table(looked, Output(), NOW, 100)
     narrow = queue_table(looked, Output(), NOW, 20)
     assert [str(column.header) for column in wide.columns][-1] == "done/min"
-    assert [str(column.header) for column in narrow.columns] == ["queue", "depth", "out"]
+    assert [str(column.header) for column in narrow.columns] == ["queue", "waiting", "in progress"]

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from jobs_admin.api.views.services import WorkerView
-from jobs_admin.cli.workers.list import heard_in_the_log
+from jobs_admin.cli.workers.list import workers_in_log
 from tests.cli.command import running
 from tests.cli.shell import Ended, shell
 from tests.cli.stage import Stage, stage
@@ -95,10 +95,10 @@ async def test_who_was_not_heard_of_for_long_is_gone(server: EmbeddedServer) -> 
         connection = await Connection.open(server.url, name="test")
 
         async def heard() -> list[WorkerView]:
-            return await heard_in_the_log(connection, utc_now())
+            return await workers_in_log(connection, utc_now())
 
         await until(heard, "the worker was heard of")
-        assert await heard_in_the_log(connection, utc_now() + timedelta(minutes=2)) == []
+        assert await workers_in_log(connection, utc_now() + timedelta(minutes=2)) == []
         await connection.close()
 
 

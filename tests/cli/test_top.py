@@ -1,4 +1,4 @@
-"""`trellis-jobs top`: job types, live, on one screen."""
+"""`trellis-jobs top`: a live view of all job types."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ import pytest
 from rich.console import Console
 
 from jobs_admin.api.views.services import StatsView, TypeStats
-from jobs_admin.cli.queues.rows import Numbers, rows
+from jobs_admin.cli.queues.rows import AdminStats, queue_rows
 from jobs_admin.cli.top.frame import frame
-from jobs_admin.cli.top.snapshot import Sight, TypeSight
+from jobs_admin.cli.top.snapshot import TopSnapshot, TypeSnapshot
 from tests.admin.admin_lab import daemon_at
 from tests.cli.shell import shell
 from tests.cli.stage import Place, Stage, stage
@@ -57,7 +57,7 @@ def test_as_json_too(there: Stage) -> None:
 @pytest.mark.parametrize("ending", ["q", "SIGINT", "SIGTERM"])
 async def test_on_a_terminal_it_goes_on_until_told(there: Stage, ending: str) -> None:
     with on_a_terminal("top", "--nats", there.url, columns=80) as (process, terminal):
-        await until(lambda: terminal.text.count("q ends") > 1, "it is drawn again")
+        await until(lambda: terminal.text.count("q quits") > 1, "it is drawn again")
         if ending == "q":
             os.write(terminal._master, b"xq")
         else:
@@ -111,11 +111,11 @@ def test_without_a_server_it_ends_with_4() -> None:
     assert (ended.code, ended.out) == (4, "")
 
 
-def sight_of(count: int) -> Sight:
+def sight_of(count: int) -> TopSnapshot:
     queues = [ServerQueue("lab", f"t{n:03}", consumer(pending=n)) for n in range(count)]
-    made = rows(queues, {"lab/t007": NOW - timedelta(hours=2)}, None, None)
+    made = queue_rows(queues, {"lab/t007": NOW - timedelta(hours=2)}, None, None)
     types = tuple(
-        TypeSight(
+        TypeSnapshot(
             row.name,
             row,
             TypeStats(
@@ -125,10 +125,10 @@ def sight_of(count: int) -> Sight:
         )
         for row in made
     )
-    return Sight(NOW, types, None, "nobody answers")
+    return TopSnapshot(NOW, types, None, "nobody answers")
 
 
-def drawn(sight: Sight, *, width: int, height: int) -> list[str]:
+def drawn(sight: TopSnapshot, *, width: int, height: int) -> list[str]:
     shown = Console(width=width, height=height, force_terminal=True, color_system=None)
     with shown.capture() as captured:
         shown.print(frame(sight, "top", shown))
@@ -165,9 +165,9 @@ def test_what_burns_is_never_left_out_for_what_is_merely_busy() -> None:
         TypeStats(service="lab", type=f"busy{n}", states={"active": 900}, per_minute={})
         for n in range(9)
     ]
-    [alone] = rows([], {}, Numbers(stats_of(burning["alone"]), {"lab/alone": 0}), None)
+    [alone] = queue_rows([], {}, AdminStats(stats_of(burning["alone"]), {"lab/alone": 0}), None)
     types = [
-        TypeSight(f"lab/{each.type}", alone if each.type == "alone" else None, each, 0)
+        TypeSnapshot(f"lab/{each.type}", alone if each.type == "alone" else None, each, 0)
         for each in [*burning.values(), *busy]
     ]
     assert [each.name for each in sorted(types, key=lambda each: (each.rank, each.name))][:4] == [
@@ -176,7 +176,7 @@ def test_what_burns_is_never_left_out_for_what_is_merely_busy() -> None:
         "lab/dead",
         "lab/busy0",
     ]
-    lines = drawn(Sight(NOW, tuple(types), None, None), width=80, height=9)
+    lines = drawn(TopSnapshot(NOW, tuple(types), None, None), width=80, height=9)
     assert [line.split()[0] for line in lines if line.startswith("lab/")] == [
         "lab/alone",
         "lab/dead",

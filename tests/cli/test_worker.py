@@ -171,7 +171,7 @@ async def test_probes_tell_whether_the_server_is_there(
     server: EmbeddedServer, tmp_path: Path
 ) -> None:
     with running(tmp_path, "worker", SHOP, "--nats", server.url, "--health-port", "0") as worker:
-        await worker.until_says("probes are answered")
+        await worker.until_says("serving health probes")
         [port] = map(int, re.findall(r"answered on port (\d+)", worker.said))
         await worker.until_says("worker started")
         assert (await get(port, "/ready"))[0] == 200

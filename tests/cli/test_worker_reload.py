@@ -55,7 +55,7 @@ async def test_a_save_starts_it_again_and_a_running_job_is_handed_back(
         assert await ref.wait(timeout=20) == "done"
         assert [error.type for error in (await ref.get()).errors] == ["shutdown"]
         await reloading.until_says("goodbye ada")
-        assert reloading.said.count("files changed: the worker starts again") == 1
+        assert reloading.said.count("files changed, restarting the worker") == 1
         assert reloading.said.count(STARTED) == 2
         await until_stopped(reloading)
 
@@ -68,7 +68,7 @@ async def test_a_syntax_error_is_shown_and_the_next_save_starts_it_again(
         await reloading.until_says(STARTED)
         project.save_text("def broken(:")
         await reloading.until_says("SyntaxError")
-        await reloading.until_says("it starts again at the next save of a file")
+        await reloading.until_says("it restarts when a file changes")
         project.save("pass")
         assert await (await jobs.greet.create("ada")).wait(timeout=20) == "done"
         await until_stopped(reloading)

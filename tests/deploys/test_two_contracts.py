@@ -152,8 +152,8 @@ async def test_health_and_doctor_report_it(server: EmbeddedServer, tmp_path: Pat
         one, other = sorted(map(digest_of_contract, (CHARGING, REFUNDING)))
         words = f"the workers of billing/pay have different contracts (workers of each: {one}: 1, "
         assert str(check.error) == f"{words}{other}: 1)"
-        found = [each for each in rules.judge_health(health) if "billing/pay" in each.says]
-        assert "give one another name" in str(found[0].remedy)
+        found = [each for each in rules.check_health(health) if "billing/pay" in each.text]
+        assert "rename one" in str(found[0].remedy)
         [service] = [each async for each in admin.services()]
         assert {worker.contract_digest for worker in service.workers} == {one, other}
 

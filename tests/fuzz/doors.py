@@ -167,7 +167,7 @@ def nats_context(data: bytes) -> None:
         (folder.parent / "context.txt").write_bytes(data)
         nats_contexts.selected()
         with suppress(JobsError):
-            nats_contexts.access_of("spoilt")
+            nats_contexts.load_context("spoilt")
 
 
 def keyed_payload(data: bytes) -> None:

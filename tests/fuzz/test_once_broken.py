@@ -12,7 +12,7 @@ import orjson
 import pytest
 import typer
 
-from jobs_admin.cli.dev.app_output import Said, understand
+from jobs_admin.cli.dev.app_output import AppLine, parse_line
 from jobs_admin.cli.durations import moment_ahead
 from jobs_admin.explain.to_json import log_json
 from jobs_admin.projection.batch import project, read
@@ -124,7 +124,7 @@ def test_the_ends_of_time_are_told_from_times(text: str, monkeypatch: pytest.Mon
     ],
 )
 def test_a_line_that_only_looks_like_a_record_is_what_the_app_said(line: str) -> None:
-    assert isinstance(understand(line), Said)
+    assert isinstance(parse_line(line), AppLine)
 
 
 def told(kind: EventKind, data: bytes, sequence: int = 17) -> LogMessage:

@@ -10,7 +10,7 @@ from typing import Final
 import typer
 from pydantic import ValidationError
 
-from jobs_admin.cli.dev.app_output import understand
+from jobs_admin.cli.dev.app_output import parse_line
 from jobs_admin.cli.durations import moment_ago, moment_ahead, seconds
 from jobs_admin.cli.filters import Filters
 from jobs_admin.cli.jobs.create import read_payload
@@ -91,7 +91,7 @@ def payload(text: str) -> None:
 
 
 def app_line(text: str) -> None:
-    understand(text)
+    parse_line(text)
 
 
 _LINES: Final = (

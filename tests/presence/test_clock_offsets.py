@@ -15,7 +15,7 @@ from datetime import datetime, timedelta
 import pytest
 
 from jobs_admin.api.views.services import WorkerView
-from jobs_admin.cli.doctor.rules import judge_worker_clocks
+from jobs_admin.cli.doctor.rules import check_worker_clocks
 from tests.cli.shell import shell
 from tests.support.facts import until
 from tests.support.lab import Bench, Task, bench, probe, until_state
@@ -117,12 +117,12 @@ def test_doctor_names_workers_whose_clock_is_wrong() -> None:
             clock_offset_ms=offset,
         )
 
-    found = judge_worker_clocks([view("a", 7_200_000), view("b", -3000), view("c", 900)])
-    assert [finding.says for finding in found] == [
+    found = check_worker_clocks([view("a", 7_200_000), view("b", -3000), view("c", 900)])
+    assert [finding.text for finding in found] == [
         "the clock of worker a of lab is 2 h ahead of the server's",
         "the clock of worker b of lab is 3 s behind the server's",
     ]
-    assert judge_worker_clocks([view("d", None)]) == []
+    assert check_worker_clocks([view("d", None)]) == []
 
 
 def test_only_notable_differences_are_corrected_and_without_jitter() -> None:

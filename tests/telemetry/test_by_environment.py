@@ -101,7 +101,7 @@ async def test_an_exporter_that_is_not_installed_is_logged_and_jobs_run(
     output = await output_after_one_job(
         server, tmp_path, to(collector, OTEL_TRACES_EXPORTER="absent")
     )
-    assert "nothing is exported: OpenTelemetry's SDK could not be set up" in output
+    assert "nothing is exported: the OpenTelemetry SDK could not be set up" in output
     assert "'absent' not found" in output
     assert "Traceback" not in output
 

@@ -4,7 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from jobs_admin.cli.admin.retention_option import KEPT, Kept, retention_policy
+from jobs_admin.cli.admin.retention_option import (
+    DEFAULT_RETENTION,
+    RetentionOption,
+    retention_policy,
+)
 from jobs_admin.cli.options import Database
 from jobs_admin.cli.render.counts import count, how_many
 from jobs_admin.cli.render.output import JsonOutput, print_json, print_text
@@ -15,10 +19,12 @@ from jobs_admin.retention_policy import RetentionPolicy
 from trellis_jobs.environment import utc_now
 
 
-def due(output: JsonOutput, db: Database = None, retention: Kept = KEPT) -> None:
-    """How many jobs retention would remove now; nothing is removed.
+def due(
+    output: JsonOutput, db: Database = None, retention: RetentionOption = DEFAULT_RETENTION
+) -> None:
+    """Show how many jobs retention would remove now. Removes nothing.
 
-    It is counted in the projection's file, which an admin runtime may fill meanwhile.
+    The command counts them in the projection file; an admin runtime may keep running.
     """
     run(_due(db or default_path(), retention_policy(retention), output))
 

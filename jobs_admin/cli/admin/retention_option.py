@@ -1,4 +1,4 @@
-"""The option `--retention`, which several commands have."""
+"""The option `--retention`."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ import typer
 from jobs_admin.api.errors import ConfigError
 from jobs_admin.retention_policy import RetentionPolicy, parse, standard
 
-KEPT: Final = str(standard())
+DEFAULT_RETENTION: Final = str(standard())
 
-Kept = Annotated[
+RetentionOption = Annotated[
     str,
     typer.Option(
         "--retention",
         envvar="TRELLIS_JOBS_RETENTION",
-        help="How long jobs are kept after their end, by state, as in "
-        "completed=7d,failed=30d,others=12h; or keep-all.",
+        help="How long ended jobs are kept, by state, as in completed=7d,failed=30d,others=12h; "
+        "or keep-all.",
         metavar="STATE=AGE,…",
     ),
 ]

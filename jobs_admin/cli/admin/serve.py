@@ -12,7 +12,11 @@ from typing import Annotated, Any, Final
 import typer
 
 from jobs_admin.api.views.health import Mode
-from jobs_admin.cli.admin.retention_option import KEPT, Kept, retention_policy
+from jobs_admin.cli.admin.retention_option import (
+    DEFAULT_RETENTION,
+    RetentionOption,
+    retention_policy,
+)
 from jobs_admin.cli.connection import ConnectionOptions
 from jobs_admin.cli.logs import LogFormat, LogLevel, set_up_logs
 from jobs_admin.cli.options import ConnectTimeout, Format, HealthHost, HealthPort, Level
@@ -31,30 +35,30 @@ DEFAULTS: Final = AdminConfig(nats=DEFAULT_SERVER, path=Path())
 JANITOR: Final = DEFAULTS.janitor_interval.total_seconds()
 RECONCILE: Final = DEFAULTS.reconcile_interval.total_seconds()
 RETENTION: Final = DEFAULTS.retention_interval.total_seconds()
-SHORTEST: Final = 0.1
-# At 10 the kernel gives it about a tenth of what others on the same core get, while they want it.
+MIN_INTERVAL: Final = 0.1
+# At 10 a process gets about a tenth of the CPU time of a normal process that competes for the core.
 NICE: Final = 10
 
 
-Filled = Annotated[
+ProjectionFile = Annotated[
     Path | None,
     typer.Option(
         "--db",
         envvar=PATH_VARIABLE,
-        help="The projection: a SQLite file that may be deleted, and is made again from "
-        "the log. Default: /var/lib/trellis/jobs.sqlite if that can be written, else in the "
-        "user's data folder.",
+        help="The projection, a SQLite file that can be deleted and is rebuilt from the log. "
+        "Default: /var/lib/trellis/jobs.sqlite if it is writable, otherwise a file in the user's "
+        "data folder.",
         metavar="FILE",
         dir_okay=False,
     ),
 ]
-Doing = Annotated[
+ModeOption = Annotated[
     Mode,
     typer.Option(
         "--mode",
         envvar="TRELLIS_JOBS_MODE",
-        help="full: fill the projection, look after jobs, answer. rpc-only: answer from a "
-        "projection that another process fills.",
+        help="full: write the projection, maintain jobs, serve requests. rpc-only: serve requests "
+        "from a projection that another process writes.",
     ),
 ]
 Archive = Annotated[
@@ -62,7 +66,7 @@ Archive = Annotated[
     typer.Option(
         "--archive",
         envvar="TRELLIS_JOBS_ARCHIVE",
-        help="Write jobs into this folder before retention removes them.",
+        help="Write jobs to this folder before retention removes them.",
         metavar="FOLDER",
         file_okay=False,
     ),
@@ -72,8 +76,8 @@ Nice = Annotated[
     typer.Option(
         "--nice",
         envvar="TRELLIS_JOBS_NICE",
-        help="Niceness once it has started: the higher it is, the more it yields to other "
-        "processes of the machine (Linux). 0 is the priority of ordinary processes.",
+        help="Niceness after startup: a higher value gives more CPU time to other processes "
+        "(Linux). 0 is the normal priority.",
         min=0,
         max=19,
     ),
@@ -83,13 +87,15 @@ Provision = Annotated[
     typer.Option(
         "--provision",
         envvar="TRELLIS_JOBS_PROVISION",
-        help="Make the streams that are missing, instead of refusing to start.",
+        help="Create missing streams instead of refusing to start.",
     ),
 ]
 
 
 def _seconds_between(what: str, variable: str) -> Any:
-    return typer.Option(envvar=variable, help=f"Seconds between looks for {what}.", min=SHORTEST)
+    return typer.Option(
+        envvar=variable, help=f"Seconds between checks for {what}.", min=MIN_INTERVAL
+    )
 
 
 JanitorInterval = Annotated[
@@ -97,20 +103,20 @@ JanitorInterval = Annotated[
 ]
 ReconcileInterval = Annotated[
     float,
-    _seconds_between("work that was lost, and for stuck keys", "TRELLIS_JOBS_RECONCILE_INTERVAL"),
+    _seconds_between("lost work and stuck keys", "TRELLIS_JOBS_RECONCILE_INTERVAL"),
 ]
 RetentionInterval = Annotated[
-    float, _seconds_between("jobs that were kept long enough", "TRELLIS_JOBS_RETENTION_INTERVAL")
+    float, _seconds_between("jobs past their retention", "TRELLIS_JOBS_RETENTION_INTERVAL")
 ]
 
 
 def serve(
-    reach: ConnectionOptions,
-    db: Filled = None,
-    mode: Doing = Mode.FULL,
+    options: ConnectionOptions,
+    db: ProjectionFile = None,
+    mode: ModeOption = Mode.FULL,
     health_port: HealthPort = None,
     health_host: HealthHost = LOOPBACK,
-    retention: Kept = KEPT,
+    retention: RetentionOption = DEFAULT_RETENTION,
     archive: Archive = None,
     janitor_interval: JanitorInterval = JANITOR,
     reconcile_interval: ReconcileInterval = RECONCILE,
@@ -121,10 +127,10 @@ def serve(
     log_format: Format = LogFormat.TEXT,
     log_level: Level = LogLevel.INFO,
 ) -> None:
-    """Answer Jobs.* requests from a projection of the log.
+    """Run the admin runtime: it projects the log, serves Jobs.* requests and maintains jobs.
 
-    SIGTERM and Ctrl-C answer what is under way, then end. Several may run at once, each with a
-    projection of its own.
+    On SIGTERM and Ctrl-C it finishes the requests in progress and exits. Several may run at once,
+    each with a separate projection file.
     """
     set_up_logs(log_format, log_level)
     set_up_telemetry(SERVICE_NAME)
@@ -132,7 +138,7 @@ def serve(
     run(
         _serve(
             AdminConfig(
-                nats=reach.access(),
+                nats=options.connect_options(),
                 path=db or default_path(),
                 mode=mode,
                 retention=retention_policy(retention),
@@ -151,27 +157,27 @@ def serve(
 
 
 async def _serve(config: AdminConfig) -> None:
-    running = asyncio.create_task(_answer_until_told(config))
+    running = asyncio.create_task(_serve_until_stopped(config))
 
-    def give_up() -> None:
-        """While it starts, perhaps with a long rebuild, nobody waits for an answer."""
+    def cancel() -> None:
+        """Stop a startup at once, which may include a long rebuild: no request waits yet."""
         running.cancel()
 
-    with handle_signals({signal.SIGTERM: give_up, signal.SIGINT: give_up}):
+    with handle_signals({signal.SIGTERM: cancel, signal.SIGINT: cancel}):
         await asyncio.wait({running})
     if not running.cancelled():
         running.result()
 
 
-async def _answer_until_told(config: AdminConfig) -> None:
+async def _serve_until_stopped(config: AdminConfig) -> None:
     stop = asyncio.Event()
     async with serving(config) as daemon:
-        lower_priority(config.nice)  # not before: a start should not wait for others
+        lower_priority(config.nice)  # not earlier, so that the startup is not slowed down
         with handle_signals({signal.SIGTERM: stop.set, signal.SIGINT: stop.set}):
             log.info("admin runtime started", extra=_described(config, daemon))
-            told = asyncio.create_task(stop.wait())
-            await asyncio.wait({told, daemon.running}, return_when=asyncio.FIRST_COMPLETED)
-            told.cancel()
+            stopping = asyncio.create_task(stop.wait())
+            await asyncio.wait({stopping, daemon.running}, return_when=asyncio.FIRST_COMPLETED)
+            stopping.cancel()
         log.info("admin runtime is stopping", extra={"position": daemon.progress.position})
         if daemon.running.done():
             daemon.running.result()

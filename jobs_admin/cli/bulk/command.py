@@ -1,4 +1,4 @@
-"""The order in which every change of many jobs goes: choose, look, ask, do, tell."""
+"""The steps of every bulk change: select the jobs, preview, confirm, run, report."""
 
 from __future__ import annotations
 
@@ -10,16 +10,21 @@ from typing import Annotated
 
 import typer
 
-from jobs_admin.cli.actor import By, Reason, person
-from jobs_admin.cli.bulk.operation import Wanted, carry_out, how_to_go_on, to_json
-from jobs_admin.cli.bulk.operation import summary as operation_summary
-from jobs_admin.cli.bulk.preview import Look, look
-from jobs_admin.cli.bulk.result import Tally
-from jobs_admin.cli.bulk.runner import Sweep
-from jobs_admin.cli.bulk.targets import Choice, Matching, Named, Targets, choose
+from jobs_admin.cli.actor import By, Reason, actor_name
+from jobs_admin.cli.bulk.operation import (
+    OperationRequest,
+    next_step,
+    operation_summary,
+    run_operation,
+    to_json,
+)
+from jobs_admin.cli.bulk.preview import Preview, load_preview
+from jobs_admin.cli.bulk.result import BulkResult
+from jobs_admin.cli.bulk.runner import BulkRunner
+from jobs_admin.cli.bulk.targets import JobSelection, Matching, Named, Targets, resolve_targets
 from jobs_admin.cli.bulk.verbs import Verb
-from jobs_admin.cli.bulk.words import left, preview, print_to, summary
-from jobs_admin.cli.confirm import PANEL, Yes, ask, check_askable
+from jobs_admin.cli.bulk.words import preview_lines, print_to, stop_message, summary_lines
+from jobs_admin.cli.confirm import PANEL, Yes, confirm, require_terminal_or_yes
 from jobs_admin.cli.connection import AdminConnectionOptions
 from jobs_admin.cli.exit_codes import Exit
 from jobs_admin.cli.render.counts import how_many
@@ -27,23 +32,27 @@ from jobs_admin.cli.render.output import (
     Output,
     console,
     print_json,
+    print_stderr,
     print_text,
     progress_bar,
-    say,
     stderr_console,
 )
-from jobs_admin.cli.run import outcome_of
+from jobs_admin.cli.run import run_and_return
 from jobs_admin.operations.pace import Pace
 from trellis_jobs.worker.signals import handle_signals
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Changing:
+class BulkOptions:
     """Options of every command that changes many jobs."""
 
     dry_run: Annotated[
         bool,
-        typer.Option("--dry-run", help="Only show how many and which.", rich_help_panel=PANEL),
+        typer.Option(
+            "--dry-run",
+            help="Show how many and which jobs would change, and change nothing.",
+            rich_help_panel=PANEL,
+        ),
     ] = False
     yes: Yes = False
     reason: Reason = None
@@ -51,97 +60,112 @@ class Changing:
     rate: Annotated[
         float | None,
         typer.Option(
-            help="At most so many a second.", min=0.001, metavar="N", rich_help_panel=PANEL
+            help="Maximum number of jobs per second.",
+            min=0.001,
+            metavar="N",
+            rich_help_panel=PANEL,
         ),
     ] = None
 
 
-def change(
-    verb: Verb, choice: Choice, how: Changing, output: Output, reach: AdminConnectionOptions
+def run_bulk(
+    verb: Verb,
+    selection: JobSelection,
+    bulk: BulkOptions,
+    output: Output,
+    options: AdminConnectionOptions,
 ) -> None:
-    targets = choose(choice, verb, sys.stdin)
-    looked = outcome_of(_look(reach, targets, verb))
-    check_askable(
-        how.yes or how.dry_run or not looked.count, f"{verb.name} {how_many(looked.count)}"
+    targets = resolve_targets(selection, verb, sys.stdin)
+    preview = run_and_return(_load_preview(options, targets, verb))
+    require_terminal_or_yes(
+        bulk.yes or bulk.dry_run or not preview.count, f"{verb.name} {how_many(preview.count)}"
     )
-    if how.dry_run:
-        _show_dry_run(looked, verb, output)
+    if bulk.dry_run:
+        _show_dry_run(preview, verb, output)
         return
-    if looked.count and not how.yes:
-        _ask(looked, verb, output)
-    if isinstance(targets, Matching) and looked.count:
-        sys.exit(_operate(targets, verb, how, output, reach))
-    tally = Tally(verb.name, looked.count, by_name=isinstance(targets, Named))
+    if preview.count and not bulk.yes:
+        _ask(preview, verb, output)
+    if isinstance(targets, Matching) and preview.count:
+        sys.exit(_run_operation(targets, verb, bulk, output, options))
+    result = BulkResult(verb.name, preview.count, by_name=isinstance(targets, Named))
     if isinstance(targets, Named):
-        outcome_of(_do(reach, targets, verb, how, tally))
-    _show(tally, verb, output)
-    sys.exit(tally.exit)
+        run_and_return(_change_each(options, targets, verb, bulk, result))
+    _show(result, verb, output)
+    sys.exit(result.exit)
 
 
-async def _look(reach: AdminConnectionOptions, targets: Targets, verb: Verb) -> Look:
-    async with reach.admin() as admin:
-        return await look(admin, targets, verb)
+async def _load_preview(options: AdminConnectionOptions, targets: Targets, verb: Verb) -> Preview:
+    async with options.admin() as admin:
+        return await load_preview(admin, targets, verb)
 
 
-def _operate(
-    targets: Matching, verb: Verb, how: Changing, output: Output, reach: AdminConnectionOptions
+def _run_operation(
+    targets: Matching,
+    verb: Verb,
+    bulk: BulkOptions,
+    output: Output,
+    options: AdminConnectionOptions,
 ) -> Exit:
-    wanted = Wanted(
-        verb=verb, query=targets.query, reason=how.reason, rate=how.rate, by=person(how.by)
+    request = OperationRequest(
+        verb=verb, query=targets.query, reason=bulk.reason, rate=bulk.rate, by=actor_name(bulk.by)
     )
-    followed = carry_out(reach, wanted)
+    followed = run_operation(options, request)
     if output.json:
         print_json(to_json(followed, verb))
     else:
         print_to(console(), operation_summary(followed.operation, verb))
-    rest = how_to_go_on(followed)
-    if rest is not None:
-        say(rest)
+    message = next_step(followed)
+    if message is not None:
+        print_stderr(message)
     return followed.exit
 
 
-def _ask(looked: Look, verb: Verb, output: Output) -> None:
-    print_to(stderr_console(), preview(looked, verb, output, datetime.now(UTC)))
-    ask(f"{verb.name} {how_many(looked.count)}?")
+def _ask(preview: Preview, verb: Verb, output: Output) -> None:
+    print_to(stderr_console(), preview_lines(preview, verb, output, datetime.now(UTC)))
+    confirm(f"{verb.name.capitalize()} {how_many(preview.count)}?")
 
 
-async def _do(
-    reach: AdminConnectionOptions, targets: Named, verb: Verb, how: Changing, tally: Tally
+async def _change_each(
+    options: AdminConnectionOptions,
+    targets: Named,
+    verb: Verb,
+    bulk: BulkOptions,
+    result: BulkResult,
 ) -> None:
-    async with reach.admin(by=person(how.by)) as admin:
+    async with options.admin(by=actor_name(bulk.by)) as admin:
         with progress_bar(verb.going) as bar:
-            sweep = Sweep(
+            runner = BulkRunner(
                 admin,
                 verb,
-                how.reason,
-                Pace(how.rate),
-                tally,
-                lambda: bar(tally.gone_through, tally.asked),
+                bulk.reason,
+                Pace(bulk.rate),
+                result,
+                lambda: bar(result.processed, result.requested),
             )
 
             def interrupt() -> None:
-                tally.stopped = "interrupted"
-                sweep.stop.set()
+                result.stopped = "interrupted"
+                runner.stop.set()
 
             with handle_signals({signal.SIGINT: interrupt, signal.SIGTERM: interrupt}):
-                await sweep.run(targets)
+                await runner.run(targets)
 
 
-def _show_dry_run(looked: Look, verb: Verb, output: Output) -> None:
+def _show_dry_run(preview: Preview, verb: Verb, output: Output) -> None:
     if output.json:
-        print_json(looked.to_json(verb))
+        print_json(preview.to_json(verb))
         return
-    print_to(console(), preview(looked, verb, output, datetime.now(UTC)))
-    print_text(f"{verb.name} would touch {how_many(looked.count)}; nothing was changed")
+    print_to(console(), preview_lines(preview, verb, output, datetime.now(UTC)))
+    print_text(f"dry run: {verb.name} would affect {how_many(preview.count)}; nothing was changed")
 
 
-def _show(tally: Tally, verb: Verb, output: Output) -> None:
+def _show(result: BulkResult, verb: Verb, output: Output) -> None:
     if output.json:
-        print_json(tally.to_json())
-    elif tally.asked:
-        print_to(console(), summary(tally, verb))
+        print_json(result.to_json())
+    elif result.requested:
+        print_to(console(), summary_lines(result, verb))
     else:
-        print_text("no job matches: nothing to do")
-    rest = left(tally)
-    if rest is not None:
-        say(rest)
+        print_text("no jobs match; nothing was changed")
+    message = stop_message(result)
+    if message is not None:
+        print_stderr(message)

@@ -1,6 +1,6 @@
-"""Change every job that matches a filter: the admin runtime does it, the command follows it.
+"""Change every job that matches a filter: the admin runtime does it, and the command follows it.
 
-start → follow, with a bar → (Ctrl-C: stop it, or leave it running) → tell what became of the jobs
+start → follow with a progress bar → (Ctrl-C: stop it or leave it running) → print the summary
 """
 
 from __future__ import annotations
@@ -22,23 +22,23 @@ from jobs_admin.api.errors import Invalid, Unexpected
 from jobs_admin.api.views.operations import OperationState, OperationView
 from jobs_admin.cli.bulk.verbs import Verb
 from jobs_admin.cli.connection import AdminConnectionOptions
-from jobs_admin.cli.exit_codes import Exit, exit_of
+from jobs_admin.cli.exit_codes import Exit, exit_code_for
 from jobs_admin.cli.render.counts import how_many
-from jobs_admin.cli.render.output import progress_bar, say
+from jobs_admin.cli.render.output import print_stderr, progress_bar
 from jobs_admin.cli.render.text import Text
-from jobs_admin.cli.run import outcome_of
+from jobs_admin.cli.run import run_and_return
 from jobs_admin.operations.page_work import NOT_FOUND
 from trellis_jobs.errors import JobsError, NoAnswer, ServiceMissing
 from trellis_jobs.worker.signals import handle_signals
 
 POLL_INTERVAL: Final = 0.2
-# Another admin runtime may take the operation over; so long the command waits for an answer.
+# If an admin runtime dies, another one takes over the operation within this time.
 OUTAGE_TIMEOUT: Final = 5.0
 
 
 @dataclass(frozen=True, slots=True)
-class Followed:
-    """The operation as it was last seen; `outage`: no admin runtime answers any more."""
+class FollowedOperation:
+    """The last known state of the operation; `outage` is set if no admin runtime answers."""
 
     operation: OperationView
     is_interrupted: bool = False
@@ -47,7 +47,7 @@ class Followed:
     @property
     def exit(self) -> Exit:
         if self.outage is not None:
-            return exit_of(self.outage)
+            return exit_code_for(self.outage)
         is_done = self.operation.state is OperationState.DONE
         return Exit.OK if is_done and not self.operation.refused else Exit.REFUSED
 
@@ -57,7 +57,7 @@ class Followed:
 
     @property
     def stopped(self) -> str | None:
-        """Why not all jobs were gone through."""
+        """Why not all jobs were processed. Returns None when they were."""
         operation = self.operation
         if self.outage is not None:
             return str(self.outage)
@@ -70,7 +70,7 @@ class Followed:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Wanted:
+class OperationRequest:
     verb: Verb
     query: JobQuery
     reason: str | None
@@ -78,20 +78,20 @@ class Wanted:
     by: str | None
 
 
-def carry_out(reach: AdminConnectionOptions, wanted: Wanted) -> Followed:
-    """Returns when the operation is over, or is to go on without this command."""
-    followed = outcome_of(_start(reach, wanted))
+def run_operation(options: AdminConnectionOptions, request: OperationRequest) -> FollowedOperation:
+    """Returns when the operation has ended, or continues without this command."""
+    followed = run_and_return(_start(options, request))
     if not followed.is_interrupted or followed.operation.is_over:
         return followed
-    if not _is_to_be_stopped(followed.operation):
+    if not _confirm_stop(followed.operation):
         return followed
-    return outcome_of(_stop(reach, wanted, followed.operation))
+    return run_and_return(_stop(options, request, followed.operation))
 
 
-def to_json(followed: Followed, verb: Verb) -> dict[str, Any]:
+def to_json(followed: FollowedOperation, verb: Verb) -> dict[str, Any]:
     operation = followed.operation
     not_found = operation.refused.get(NOT_FOUND, 0)
-    told: dict[str, Any] = {
+    body: dict[str, Any] = {
         "verb": verb.name,
         "operation": operation.id,
         "state": operation.state.value,
@@ -103,16 +103,14 @@ def to_json(followed: Followed, verb: Verb) -> dict[str, Any]:
         "reasons": operation.refused,
         "refusals": list(operation.refusals),
     }
-    return told if followed.stopped is None else {**told, "stopped": followed.stopped}
+    return body if followed.stopped is None else {**body, "stopped": followed.stopped}
 
 
-def summary(operation: OperationView, verb: Verb) -> Iterator[RenderableType]:
-    """What was done first; then what was refused, by reason, with examples."""
+def operation_summary(operation: OperationView, verb: Verb) -> Iterator[RenderableType]:
+    """What was done, then what was refused, by reason and with examples."""
+    total = how_many(operation.total)
     is_all = operation.done == operation.total
-    of_all = (
-        how_many(operation.done) if is_all else f"{operation.done:,} of {operation.total:,} jobs"
-    )
-    yield Text(f"{verb.past} {of_all}")
+    yield Text(f"{verb.past} {total if is_all else f'{operation.done:,} of {total}'}")
     for reason, jobs in sorted(operation.refused.items(), key=lambda each: -each[1]):
         yield Text(f"{jobs:,} refused: {reason}", "red")
         examples = [each.id for each in operation.refusals if each.reason == reason]
@@ -122,44 +120,43 @@ def summary(operation: OperationView, verb: Verb) -> Iterator[RenderableType]:
             yield Text(f"  … and {jobs - len(examples):,} more", "dim")
 
 
-def how_to_go_on(followed: Followed) -> str | None:
-    """What is left to do, where the jobs were not all gone through."""
+def next_step(followed: FollowedOperation) -> str | None:
+    """What the user can do if not all jobs were processed. Returns None when they were."""
     if followed.stopped is None:
         return None
     name = followed.operation.id
     if followed.operation.is_over:
-        as_before = "it was" if followed.left == 1 else "they were"
-        return f"stopped: {followed.stopped}; {how_many(followed.left)} left as {as_before}"
-    what = "goes on as soon as an admin runtime runs" if followed.outage else "goes on"
+        return f"stopped: {followed.stopped}; {how_many(followed.left)} not processed"
+    what = "continues as soon as an admin runtime runs" if followed.outage else "continues"
     return (
-        f"operation {name} {what}: `trellis-jobs operations get {name}` shows it, "
-        f"`trellis-jobs operations stop {name}` stops it"
+        f"operation {name} {what}: show it with `trellis-jobs operations get {name}`, stop it "
+        f"with `trellis-jobs operations stop {name}`"
     )
 
 
-async def _start(reach: AdminConnectionOptions, wanted: Wanted) -> Followed:
-    async with reach.admin(by=wanted.by) as admin:
+async def _start(options: AdminConnectionOptions, request: OperationRequest) -> FollowedOperation:
+    async with options.admin(by=request.by) as admin:
         operation = await admin.operate(
-            wanted.verb.operation, wanted.query, reason=wanted.reason, rate=wanted.rate
+            request.verb.operation, request.query, reason=request.reason, rate=request.rate
         )
-        say(f"operation {operation.id} started")
-        return await _follow(admin, operation, wanted.verb)
+        print_stderr(f"operation {operation.id} started")
+        return await _follow(admin, operation, request.verb)
 
 
 async def _stop(
-    reach: AdminConnectionOptions, wanted: Wanted, operation: OperationView
-) -> Followed:
-    async with reach.admin(by=wanted.by) as admin:
-        with suppress(Invalid):  # it ended meanwhile
+    options: AdminConnectionOptions, request: OperationRequest, operation: OperationView
+) -> FollowedOperation:
+    async with options.admin(by=request.by) as admin:
+        with suppress(Invalid):  # it has ended in the meantime
             await admin.stop_operation(operation.id)
-        followed = await _follow(admin, operation, wanted.verb)
-        return Followed(followed.operation, is_interrupted=True, outage=followed.outage)
+        followed = await _follow(admin, operation, request.verb)
+        return FollowedOperation(followed.operation, is_interrupted=True, outage=followed.outage)
 
 
-async def _follow(admin: AdminClient, operation: OperationView, verb: Verb) -> Followed:
+async def _follow(admin: AdminClient, operation: OperationView, verb: Verb) -> FollowedOperation:
     interrupted = asyncio.Event()
     loop = asyncio.get_running_loop()
-    with_inbox_prefix, outage = loop.time(), None
+    answered_at, outage = loop.time(), None
     with (
         progress_bar(verb.going, _Rate()) as bar,
         handle_signals({signal.SIGINT: interrupted.set, signal.SIGTERM: interrupted.set}),
@@ -171,16 +168,16 @@ async def _follow(admin: AdminClient, operation: OperationView, verb: Verb) -> F
                     await interrupted.wait()
             try:
                 operation = await admin.get_operation(operation.id)
-                with_inbox_prefix, outage = loop.time(), None
+                answered_at, outage = loop.time(), None
             except (ServiceMissing, NoAnswer, Unexpected) as error:
                 outage = error
-                if loop.time() - with_inbox_prefix > OUTAGE_TIMEOUT:
+                if loop.time() - answered_at > OUTAGE_TIMEOUT:
                     break
-    return Followed(operation, is_interrupted=interrupted.is_set(), outage=outage)
+    return FollowedOperation(operation, is_interrupted=interrupted.is_set(), outage=outage)
 
 
-def _is_to_be_stopped(operation: OperationView) -> bool:
-    """Where there is a terminal, the person at it decides."""
+def _confirm_stop(operation: OperationView) -> bool:
+    """Ask on a terminal; without one, stop the operation."""
     if not sys.stdin.isatty():
         return True
     try:

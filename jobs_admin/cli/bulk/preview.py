@@ -1,4 +1,4 @@
-"""Which jobs a change would touch, before it does."""
+"""Which jobs a bulk change would affect, read before the confirmation."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from jobs_admin.api.client import AdminClient
 from jobs_admin.api.errors import NotFound
 from jobs_admin.api.views.jobs import JobView
 from jobs_admin.api.views.operations import MatchedJobs
-from jobs_admin.cli.bulk.result import NotDone, refusal_of
+from jobs_admin.cli.bulk.result import NotDone, not_done
 from jobs_admin.cli.bulk.targets import Named, Targets
 from jobs_admin.cli.bulk.verbs import Verb
 from trellis_jobs.model.identity import JobAddress
@@ -19,10 +19,10 @@ SHOWN: Final = 10
 
 
 @dataclass(frozen=True, slots=True)
-class Look:
-    """`count` is of all of them; `jobs` are the first, without those that there are not.
+class Preview:
+    """`count` is the number of all jobs; `jobs` are the first of them that exist.
 
-    `others` match too, and cannot be changed so, because of their state.
+    `others` match the filter too, but their state does not allow the change.
     """
 
     count: int
@@ -46,23 +46,23 @@ class Look:
         } | ({"others": list(self.others)} if self.others else {})
 
 
-async def look(admin: AdminClient, targets: Targets, verb: Verb) -> Look:
+async def load_preview(admin: AdminClient, targets: Targets, verb: Verb) -> Preview:
     if isinstance(targets, Named):
-        looked_at = await asyncio.gather(*(_find(admin, job) for job in targets.jobs[:SHOWN]))
-        return Look(
+        found = await asyncio.gather(*(_find(admin, job) for job in targets.jobs[:SHOWN]))
+        return Preview(
             len(targets.jobs),
-            tuple(each for each in looked_at if isinstance(each, JobView)),
-            tuple(each for each in looked_at if isinstance(each, NotDone)),
+            tuple(each for each in found if isinstance(each, JobView)),
+            tuple(each for each in found if isinstance(each, NotDone)),
         )
     page, preview = await asyncio.gather(
         admin.list_jobs(targets.query, limit=SHOWN),
         admin.preview(verb.operation, targets.preview),
     )
-    return Look(preview.count, page.entries, others=preview.refused)
+    return Preview(preview.count, page.entries, others=preview.refused)
 
 
 async def _find(admin: AdminClient, job: str | JobAddress) -> JobView | NotDone:
     try:
         return await admin.get(job)
     except NotFound as error:
-        return refusal_of(job, error)
+        return not_done(job, error)

@@ -1,4 +1,4 @@
-"""Change each of the jobs that were named: so many at once, no faster than asked, until a stop."""
+"""Change jobs given by id: one request per job, with limited concurrency and rate."""
 
 from __future__ import annotations
 
@@ -9,64 +9,64 @@ from typing import Final
 
 from jobs_admin.api.client import AdminClient
 from jobs_admin.api.errors import RequestFailed
-from jobs_admin.cli.bulk.result import Tally, refusal_of
+from jobs_admin.cli.bulk.result import BulkResult, not_done
 from jobs_admin.cli.bulk.targets import Named
 from jobs_admin.cli.bulk.verbs import Verb
 from jobs_admin.operations.pace import Pace
 from trellis_jobs.errors import JobsError, NotConfirmed
 from trellis_jobs.model.identity import JobAddress
 
-# Half of what an admin runtime answers at once, so that others are answered too.
-AT_ONCE: Final = 32
+# Half of the requests that an admin runtime handles at once, to leave room for other clients.
+MAX_CONCURRENCY: Final = 32
 
 
 @dataclass(frozen=True, slots=True)
-class Sweep:
-    """`tally` is right at any moment; once `stop` is set, what is under way is finished."""
+class BulkRunner:
+    """`result` is updated after each job. Once `stop` is set, only running requests finish."""
 
     admin: AdminClient
     verb: Verb
     reason: str | None
     pace: Pace
-    tally: Tally
-    moved: Callable[[], None]
+    result: BulkResult
+    on_progress: Callable[[], None]
     stop: asyncio.Event = field(default_factory=asyncio.Event)
 
     async def run(self, named: Named) -> None:
-        self.moved()
-        free = asyncio.Semaphore(AT_ONCE)
-        async with asyncio.TaskGroup() as under_way:
+        self.on_progress()
+        slots = asyncio.Semaphore(MAX_CONCURRENCY)
+        async with asyncio.TaskGroup() as requests:
             for job in named.jobs:
                 await self.pace.turn(self.stop)
-                await free.acquire()
+                await slots.acquire()
                 if self.stop.is_set():
                     return
-                change = under_way.create_task(self._change(job))
-                change.add_done_callback(lambda _: free.release())
+                request = requests.create_task(self._change(job))
+                request.add_done_callback(lambda _: slots.release())
 
     async def _change(self, job: str | JobAddress) -> None:
-        """A change is never sent twice: whether an unanswered one was carried out, nobody knows."""
+        """Never repeats a request: one that got no reply may have been carried out."""
         try:
             await self.verb.change(self.admin, job, self.reason)
         except RequestFailed as error:
-            self.tally.not_done.append(refusal_of(job, error))
+            self.result.not_done.append(not_done(job, error))
         except NotConfirmed as error:
-            self.tally.not_done.append(refusal_of(job, error))
-            await self._look_for_another()
+            self.result.not_done.append(not_done(job, error))
+            await self._check_admin()
         except JobsError as error:
-            self._break_off(error)
+            self._stop_after(error)
         else:
-            self.tally.done += 1
-        self.moved()
+            self.result.done += 1
+        self.on_progress()
 
-    async def _look_for_another(self) -> None:
-        """An admin runtime that died is no reason to stop while another answers."""
+    async def _check_admin(self) -> None:
+        """Continue if another admin runtime answers, although one may have died."""
         try:
             await self.admin.health()
         except JobsError as error:
-            self._break_off(error)
+            self._stop_after(error)
 
-    def _break_off(self, error: JobsError) -> None:
-        if self.tally.outage is None:
-            self.tally.outage, self.tally.stopped = error, str(error)
+    def _stop_after(self, error: JobsError) -> None:
+        if self.result.outage is None:
+            self.result.outage, self.result.stopped = error, str(error)
         self.stop.set()

@@ -1,4 +1,4 @@
-"""Which jobs a change is meant for: those named, or those that match; never both, never neither."""
+"""Which jobs a bulk change applies to: jobs given by id, or jobs that match a filter."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ import typer
 
 from jobs_admin.api.client import JobQuery
 from jobs_admin.cli.bulk.verbs import Verb
-from jobs_admin.cli.exit_codes import Misused
+from jobs_admin.cli.exit_codes import UsageError
 from jobs_admin.cli.filters import PANEL, Filters, States
-from jobs_admin.cli.job_names import named
+from jobs_admin.cli.job_names import parse_job
 from trellis_jobs.model.identity import JobAddress
 from trellis_jobs.model.states import JobState
 
@@ -26,14 +26,14 @@ class Named:
 
 @dataclass(frozen=True, slots=True)
 class Matching:
-    """`query` names the states that are meant; `has_states`: so did the command line."""
+    """`query` always restricts the states; `has_states` is true if the command line did."""
 
     query: JobQuery
     has_states: bool = False
 
     @property
     def preview(self) -> JobQuery:
-        """Where no state was named, a preview tells of jobs in other states too."""
+        """If the command line names no state, the preview also counts jobs in other states."""
         return self.query if self.has_states else self.query.model_copy(update={"state": None})
 
 
@@ -41,14 +41,15 @@ Targets = Named | Matching
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Choice(Filters):
-    """Options that say which jobs: ids, or filters, or everything."""
+class JobSelection(Filters):
+    """Options that select jobs: ids, filters, or everything."""
 
     ids: Annotated[
         list[str] | None,
         typer.Argument(
             metavar="ID",
-            help="Ids, or SERVICE/TYPE/ID; - reads them from stdin, one a line. None with filters.",
+            help="Job ids, or SERVICE/TYPE/ID; - reads them from stdin, one per line. Not together "
+            "with filters.",
             show_default=False,
         ),
     ] = None
@@ -56,55 +57,54 @@ class Choice(Filters):
         bool,
         typer.Option(
             "--everything",
-            help="Every job there is that this can be done to.",
+            help="Select every job that is in a suitable state.",
             rich_help_panel=PANEL,
         ),
     ] = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ChoiceOfStates(Choice):
+class JobSelectionByState(JobSelection):
     state: States = None
 
 
-def choose(choice: Choice, verb: Verb, stdin: Iterable[str]) -> Targets:
-    """Raises Misused, with what to say instead, where that is not clear."""
-    states = choice.state if isinstance(choice, ChoiceOfStates) else None
-    narrows = choice.is_narrow or bool(states)
-    if choice.ids:
-        if narrows or choice.everything:
-            raise Misused(
-                f"{verb.name} either the jobs whose ids are given or those that match a filter: "
-                "leave out the ids, or the options"
+def resolve_targets(selection: JobSelection, verb: Verb, stdin: Iterable[str]) -> Targets:
+    """Raises UsageError, with the remedy, if the selection is empty or contradictory."""
+    states = selection.state if isinstance(selection, JobSelectionByState) else None
+    has_filters = selection.has_filters or bool(states)
+    if selection.ids:
+        if has_filters or selection.everything:
+            raise UsageError(
+                f"{verb.name} takes either ids or filters: remove the ids, or the options"
             )
-        return Named(tuple(dict.fromkeys(_named(choice.ids, stdin))))
-    if choice.everything and narrows:
-        raise Misused("--everything means every job: leave it out, or the filters")
-    if not (choice.everything or narrows):
-        raise Misused(
-            f"say which jobs to {verb.name}: their ids (- reads them from stdin), or a filter such "
-            f"as --service or --error; --everything means every job that is {_or(verb.states)}"
+        return Named(tuple(dict.fromkeys(_parse_ids(selection.ids, stdin))))
+    if selection.everything and has_filters:
+        raise UsageError("--everything selects every job: remove it, or remove the filters")
+    if not (selection.everything or has_filters):
+        raise UsageError(
+            f"no jobs selected: give the ids of the jobs to {verb.name} (- reads them from stdin), "
+            "or a filter such as --service or --error; --everything selects every job that is "
+            f"{_or(verb.states)}"
         )
-    return Matching(choice.query(_legal(states, verb)), has_states=bool(states))
+    return Matching(selection.query(_legal(states, verb)), has_states=bool(states))
 
 
 def _legal(states: list[JobState] | None, verb: Verb) -> list[JobState]:
-    """A job in another state would only refuse, so it is not meant."""
+    """The states to filter by; the admin runtime would refuse jobs in any other state."""
     for state in states or ():
         if state not in verb.legal_from:
-            raise Misused(
-                f"--state: a job that is {state.value} cannot be {verb.past}, only one that is "
-                f"{_or(verb.states)}"
+            raise UsageError(
+                f"--state {state.value}: only jobs that are {_or(verb.states)} can be {verb.past}"
             )
     return states or verb.states
 
 
-def _named(ids: list[str], stdin: Iterable[str]) -> Iterator[str | JobAddress]:
+def _parse_ids(ids: list[str], stdin: Iterable[str]) -> Iterator[str | JobAddress]:
     for text in ids:
         if text == STDIN:
-            yield from (named(line.strip()) for line in stdin if line.strip())
+            yield from (parse_job(line.strip()) for line in stdin if line.strip())
         else:
-            yield named(text)
+            yield parse_job(text)
 
 
 def _or(states: list[JobState]) -> str:

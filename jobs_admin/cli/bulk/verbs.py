@@ -1,4 +1,4 @@
-"""What can be done to many jobs at once."""
+"""The bulk changes: cancel, retry, replay, dismiss."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Change = Callable[[AdminClient, str | JobAddress, str | None], Awaitable[Changed
 
 @dataclass(frozen=True, slots=True)
 class Verb:
-    """`legal_from`: in other states a job refuses it, so a filter never means those."""
+    """`legal_from` are the states in which a job accepts it; filters select only these."""
 
     name: str
     past: str

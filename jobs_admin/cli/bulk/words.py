@@ -1,4 +1,4 @@
-"""What a change would do, and what it did, in words."""
+"""The preview and the result of a bulk change, as lines of text."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from typing import Final
 
 from rich.console import Console, RenderableType
 
-from jobs_admin.cli.bulk.preview import Look
-from jobs_admin.cli.bulk.result import NotDone, Tally, Why
+from jobs_admin.cli.bulk.preview import Preview
+from jobs_admin.cli.bulk.result import BulkResult, NotDone, NotDoneReason
 from jobs_admin.cli.bulk.verbs import REPLAY, Verb
 from jobs_admin.cli.render.counts import how_many
 from jobs_admin.cli.render.job_table import job_table
@@ -21,73 +21,93 @@ from trellis_jobs.model.states import JobState
 _EXAMPLES: Final = 10
 
 
-def preview(looked: Look, verb: Verb, output: Output, now: datetime) -> Iterator[RenderableType]:
-    if looked.jobs:
-        yield job_table(looked.jobs, output, now)
-    shown = len(looked.jobs) + len(looked.missing)
-    if shown < looked.count:
-        yield Text(f"… and {looked.count - shown:,} more", "dim")
-    for state, jobs in Counter(job.state.value for job in looked.refusing(verb)).items():
-        yield Text(f"{how_many(jobs)} of these will refuse, being {state}", "yellow")
-    for state, jobs in _by_state(looked).items():
-        yield Text(f"{how_many(jobs)} match and are left as they are, being {state}", "dim")
-    for each in looked.missing:
+def preview_lines(
+    preview: Preview, verb: Verb, output: Output, now: datetime
+) -> Iterator[RenderableType]:
+    if preview.jobs:
+        yield job_table(preview.jobs, output, now)
+    shown = len(preview.jobs) + len(preview.missing)
+    if shown < preview.count:
+        yield Text(f"… and {preview.count - shown:,} more", "dim")
+    for state, jobs in Counter(job.state.value for job in preview.refusing(verb)).items():
+        yield Text(f"{how_many(jobs)} will be refused: {_state_words(state, jobs)}", "yellow")
+    for state, jobs in _by_state(preview).items():
+        verb_form = "matches but stays" if jobs == 1 else "match but stay"
+        yield Text(f"{how_many(jobs)} {verb_form} unchanged: {_state_words(state, jobs)}", "dim")
+    for each in preview.missing:
         yield Text(each.message, "yellow")
 
 
-def _by_state(looked: Look) -> Counter[str]:
+def _state_words(state: str, jobs: int) -> str:
+    return f"{'it is' if jobs == 1 else 'they are'} {state}"
+
+
+def _by_state(preview: Preview) -> Counter[str]:
     found: Counter[str] = Counter()
-    for each in looked.others:
+    for each in preview.others:
         found[each.state.value] += each.jobs
     return found
 
 
-def summary(tally: Tally, verb: Verb) -> Iterator[RenderableType]:
-    """What was done first; then what was not, by reason, with examples."""
-    of_all = "" if tally.done == tally.asked else f" of {tally.asked:,}"
-    what = how_many(tally.done) if not of_all else f"{tally.done:,}{of_all} jobs"
-    yield Text(f"{verb.past} {what}")
-    yield from _part("refused", tally.refused)
-    if verb is REPLAY and any(each.state == JobState.FAILED for each in tally.refused):
+def summary_lines(result: BulkResult, verb: Verb) -> Iterator[RenderableType]:
+    """What was done, then what was not done, by reason and with examples."""
+    if result.done == result.requested:
+        yield Text(f"{verb.past} {how_many(result.done)}")
+    else:
+        yield Text(f"{verb.past} {result.done:,} of {how_many(result.requested)}")
+    for reason, jobs in _by_reason(result.refused):
+        yield from _group(f"{len(jobs):,} refused: {reason}", jobs)
+    if verb is REPLAY and any(each.state == JobState.FAILED for each in result.refused):
         yield Text(
-            "only dead jobs are replayed: `trellis-jobs jobs retry ID` runs failed ones", "dim"
+            "dlq replay takes only dead jobs; run failed jobs again with `trellis-jobs jobs retry "
+            "ID`",
+            "dim",
         )
-    yield from _part("not found", tally.of(Why.NOT_FOUND))
-    unclear = tally.of(Why.UNCLEAR)
-    yield from _part("unclear", unclear)
+    yield from _group_if_any("not found", result.with_reason(NotDoneReason.NOT_FOUND))
+    unclear = result.with_reason(NotDoneReason.UNCLEAR)
+    yield from _group_if_any("unclear", unclear)
     if unclear:
         yield Text(
-            "unclear: no answer came, so these may have been carried out; `trellis-jobs jobs "
-            "events ID` tells, before anything is repeated",
+            "unclear: the admin runtime did not answer, so these may have been changed; check with "
+            "`trellis-jobs jobs events ID` before you repeat the command",
             "dim",
         )
 
 
-def left(tally: Tally) -> str | None:
-    """Why not all were gone through, and how to go on."""
-    if tally.stopped is None:
+def stop_message(result: BulkResult) -> str | None:
+    """Why not all jobs were processed. Returns None when they were."""
+    if result.stopped is None:
         return None
-    rest = max(0, tally.asked - tally.gone_through)
-    as_before = "it was" if rest == 1 else "they were"
-    return f"stopped: {tally.stopped}; {how_many(rest)} left as {as_before}"
+    rest = max(0, result.requested - result.processed)
+    return f"stopped: {result.stopped}; {how_many(rest)} not processed"
 
 
-def _part(name: str, those: list[NotDone]) -> Iterator[RenderableType]:
-    if not those:
-        return
-    reasons = Counter(each.reason for each in those)
-    told = ", ".join(f"{reason} {jobs:,}" for reason, jobs in reasons.most_common())
-    yield Text(f"{name} {len(those):,}" + ("" if list(reasons) == [name] else f": {told}"), "red")
-    for each in those[:_EXAMPLES]:
+def _by_reason(jobs: list[NotDone]) -> list[tuple[str, list[NotDone]]]:
+    """Groups with the same reason, the largest first."""
+    reasons = Counter(each.words for each in jobs)
+    return [
+        (reason, [each for each in jobs if each.words == reason])
+        for reason, _ in reasons.most_common()
+    ]
+
+
+def _group_if_any(heading: str, jobs: list[NotDone]) -> Iterator[RenderableType]:
+    if jobs:
+        yield from _group(f"{len(jobs):,} {heading}", jobs)
+
+
+def _group(heading: str, jobs: list[NotDone]) -> Iterator[RenderableType]:
+    yield Text(heading, "red")
+    for each in jobs[:_EXAMPLES]:
         yield Text(f"  {_sentence(each)}")
-    if len(those) > _EXAMPLES:
-        yield Text(f"  … and {len(those) - _EXAMPLES:,} more; --json tells each", "dim")
+    if len(jobs) > _EXAMPLES:
+        yield Text(f"  … and {len(jobs) - _EXAMPLES:,} more; --json lists all", "dim")
 
 
 def _sentence(each: NotDone) -> str:
     return each.message if each.id in each.message else f"{each.id}: {each.message}"
 
 
-def print_to(console: Console, told: Iterator[RenderableType]) -> None:
-    for each in told:
-        console.print(each)
+def print_to(console: Console, lines: Iterator[RenderableType]) -> None:
+    for line in lines:
+        console.print(line)

@@ -1,4 +1,4 @@
-"""`trellis-jobs contract`: what a service promises, what a change of it means, and its types."""
+"""`trellis-jobs contract`: show, compare and generate code from a service's contract."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from jobs_admin.cli.contract.show import show
 from jobs_admin.cli.option_groups import grouped
 
 contract = typer.Typer(
-    help="A service's contract: its manifest, what a change of it means, typed code from it.",
+    help="Show a service's contract, compare two versions, generate typed code from a manifest.",
     no_args_is_help=True,
 )
 contract.command("show")(grouped(show))

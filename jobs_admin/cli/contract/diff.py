@@ -9,10 +9,10 @@ import typer
 from rich.table import Table
 
 from jobs_admin.cli.connection import ConnectionOptions
-from jobs_admin.cli.contract.documents import both
+from jobs_admin.cli.contract.documents import load_both
 from jobs_admin.cli.exit_codes import Exit
-from jobs_admin.cli.render.columns import Columns, Row, fitting
-from jobs_admin.cli.render.output import JsonOutput, console, print_json, say
+from jobs_admin.cli.render.columns import Columns, Row, fit_table
+from jobs_admin.cli.render.output import JsonOutput, console, print_json, print_stderr
 from jobs_admin.cli.render.text import Text
 from jobs_admin.cli.run import run
 from trellis_jobs.contract.changes import ContractChange, Weight, changes, is_migration
@@ -20,59 +20,65 @@ from trellis_jobs.contract.changes import ContractChange, Weight, changes, is_mi
 _STYLES: Final = {Weight.UPDATE: "green", Weight.MIGRATION: "red"}
 _SHORT: Final = 20
 _COLUMNS: Final = Columns(
-    names=("", "queue", "field", "change", "why"), elastic="why", shortened="change"
+    names=("class", "queue", "field", "change", "reason"), flexible="reason", truncated="change"
 )
-_WHAT: Final = "A manifest file, MODULE:SERVICE, or `server`: what its consumers carry."
+_HELP: Final = "A manifest file, MODULE:SERVICE, or `server` for the contract on the server."
 
 
 def diff(
-    old: Annotated[str, typer.Argument(metavar="OLD", help=_WHAT)],
-    new: Annotated[str, typer.Argument(metavar="NEW", help=_WHAT)],
+    old: Annotated[str, typer.Argument(metavar="OLD", help=_HELP)],
+    new: Annotated[str, typer.Argument(metavar="NEW", help=_HELP)],
     output: JsonOutput,
-    reach: ConnectionOptions,
+    options: ConnectionOptions,
 ) -> None:
-    """What a new contract changes: each change an update, or a migration, and why.
+    """Compare two contracts, and classify each change as an update or a migration, with the reason.
 
-    A migration may refuse, skip or double jobs that are on their way. Ends with 0 if there is
-    none, with 1 if there is one: for CI.
+    A migration may reject, skip or repeat unfinished jobs. Exits with 1 if there is one, otherwise
+    with 0, for use in CI.
     """
-    run(_diff(reach, old, new, output))
+    run(_diff(options, old, new, output))
 
 
-async def _diff(reach: ConnectionOptions, old: str, new: str, output: JsonOutput) -> Exit:
-    was, now = await both(reach, old, new)
+async def _diff(options: ConnectionOptions, old: str, new: str, output: JsonOutput) -> Exit:
+    was, now = await load_both(options, old, new)
     found = changes(was, now)
     if output.json:
-        service, told = now["service"], [change_json(each) for each in found]
-        print_json({"service": service, "migration": is_migration(found), "changes": told})
+        service, listed = now["service"], [change_json(each) for each in found]
+        print_json({"service": service, "migration": is_migration(found), "changes": listed})
     elif found:
         console().print(change_table(found))
     else:
-        say("nothing changes")
+        print_stderr("No changes.")
     return Exit.REFUSED if is_migration(found) else Exit.OK
 
 
 def change_json(change: ContractChange) -> dict[str, Any]:
-    told = {"queue": change.queue, "field": change.field, "weight": change.weight.value}
-    return {**told, "why": change.why, "old": change.old, "new": change.new}
+    return {
+        "queue": change.queue,
+        "field": change.field,
+        "weight": change.weight.value,
+        "why": change.why,
+        "old": change.old,
+        "new": change.new,
+    }
 
 
 def change_table(found: Sequence[ContractChange]) -> Table:
     rows: list[Row] = [
         {
-            "": Text(each.weight.value, _STYLES[each.weight]),
+            "class": Text(each.weight.value, _STYLES[each.weight]),
             "queue": each.queue or "-",
             "field": each.field or "-",
             "change": _step(each),
-            "why": each.why,
+            "reason": each.why,
         }
         for each in found
     ]
-    return fitting(_COLUMNS, rows, console().width)
+    return fit_table(_COLUMNS, rows, console().width)
 
 
 def _step(change: ContractChange) -> str:
-    """From what to what, where that is short: schemas and whole queues are not."""
+    """The old and the new value; empty for schemas and whole queues, which are too long."""
     was, now = _value(change.old), _value(change.new)
     return "" if None in (was, now) else f"{was} → {now}"
 

@@ -1,4 +1,4 @@
-"""Manifests as commands name them: a file, a service's code, or what the server was told."""
+"""Load manifests from a file, from a service's code, or from the server."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Annotated, Any, Final
 import typer
 
 from jobs_admin.cli.connection import ConnectionOptions
-from jobs_admin.cli.exit_codes import Missing, Misused
+from jobs_admin.cli.exit_codes import Missing, UsageError
 from jobs_admin.cli.queue_contract import read_manifest
 from jobs_admin.cli.render.output import json_document, print_text
 from jobs_admin.cli.service_loader import load_contract
@@ -25,49 +25,56 @@ Manifest = Mapping[str, Any]
 
 OutFile = Annotated[
     Path | None,
-    typer.Option("--out", "-o", help="Write it to this file.", metavar="FILE", dir_okay=False),
+    typer.Option(
+        "--out", "-o", help="Write to this file instead of stdout.", metavar="FILE", dir_okay=False
+    ),
 ]
 
 
 def declared(named: str) -> Manifest:
-    """Of a file, or of MODULE:SERVICE."""
+    """Load the manifest of a file or of MODULE:SERVICE."""
     if Path(named).is_file():
         return read_manifest(Path(named))
     if ":" not in named or named.endswith(".json"):
-        raise Misused(f"{named!r} is neither a file that is there nor MODULE:SERVICE")
+        raise UsageError(f"{named!r} is neither an existing file nor MODULE:SERVICE")
     return to_manifest(load_contract(named))
 
 
-async def both(reach: ConnectionOptions, old: str, new: str) -> tuple[Manifest, Manifest]:
-    """What the server knows is about the service that the other one is about."""
+async def load_both(options: ConnectionOptions, old: str, new: str) -> tuple[Manifest, Manifest]:
+    """Load both; `server` stands for the service that the other document names."""
     if SERVER not in (old, new):
         return declared(old), declared(new)
     if old == new:
-        raise Misused("one of the two must be a file or MODULE:SERVICE, which names the service")
+        raise UsageError(
+            "OLD and NEW are both `server`: one must be a file or MODULE:SERVICE, to name the "
+            "service"
+        )
     other = declared(new if old == SERVER else old)
-    async with reach.connection() as connection:
-        told = await told_by_server(connection, other)
-    return (told, other) if old == SERVER else (other, told)
+    async with options.connection() as connection:
+        published = await server_manifest(connection, other)
+    return (published, other) if old == SERVER else (other, published)
 
 
-async def told_by_server(connection: Connection, other: Manifest) -> Manifest:
-    """What the consumers of the service's queues carry; raises Missing where there are none."""
+async def server_manifest(connection: Connection, other: Manifest) -> Manifest:
+    """The contract in the metadata of the service's consumers. Raises Missing without consumers."""
     service, declared = str(other["service"]), other["jobs"]
     queues = [queue for queue in await list_queues(connection) if queue.service == service]
     if not queues:
-        raise Missing(f"the server knows no contract of {service}: no worker of it ever started")
-    jobs = {each.job_type: _told(each, declared.get(each.job_type)) for each in queues}
+        raise Missing(
+            f"the server has no contract of {service}, because no worker of it was ever started"
+        )
+    jobs = {each.job_type: _published(each, declared.get(each.job_type)) for each in queues}
     return {"service": service, "jobs": jobs}
 
 
-def _told(queue: ServerQueue, declared: Manifest | None) -> Manifest:
+def _published(queue: ServerQueue, declared: Manifest | None) -> Manifest:
     try:
-        told = queue.manifest_entry()
+        published = queue.manifest_entry()
     except DeclarationError as error:
-        return {UNTOLD: f"what the server was told of it cannot be read: {error}"}
-    if told is None:
-        return {UNTOLD: "its workers have not told the server what it was"}
-    return told if declared is None else with_known_types(told, declared)
+        return {UNTOLD: f"its contract on the server cannot be read: {error}"}
+    if published is None:
+        return {UNTOLD: "its workers have not published a contract"}
+    return published if declared is None else with_known_types(published, declared)
 
 
 def write(text: str, out: Path | None) -> None:
@@ -77,7 +84,7 @@ def write(text: str, out: Path | None) -> None:
     try:
         out.write_text(text, encoding="utf-8")
     except OSError as error:
-        raise Misused(f"{out} cannot be written: {error.strerror}") from error
+        raise UsageError(f"cannot write {out}: {error.strerror}") from error
 
 
 def as_text(manifest: Manifest) -> str:

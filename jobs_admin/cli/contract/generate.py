@@ -1,4 +1,4 @@
-"""`trellis-jobs contract generate`: a manifest as Python, tried before it is handed out."""
+"""`trellis-jobs contract generate`: Python code from a manifest, checked before it is written."""
 
 from __future__ import annotations
 
@@ -28,15 +28,15 @@ def generate(
     ],
     out: OutFile = None,
 ) -> None:
-    """A typed Python module: a model for each payload and result, and the Jobs class.
+    """Generate a typed Python module: a model for each payload and result, and the Jobs class.
 
-    What a manifest says and Python cannot is refused, by its place.
+    The command refuses a manifest that Python types cannot express, and names the place.
     """
     write(generated(read_manifest(manifest)), out)
 
 
 def generated(manifest: Mapping[str, Any]) -> str:
-    """Python source that was tried; raises DeclarationError, whatever the manifest says."""
+    """Python source that was executed once. Raises only DeclarationError, for any manifest."""
     try:
         document = to_manifest(from_manifest(manifest))
         source = facade(document)
@@ -45,16 +45,16 @@ def generated(manifest: Mapping[str, Any]) -> str:
     except DeclarationError:
         raise
     except Exception as error:
-        raise DeclarationError(f"no module can be made of it: {error}") from error
+        raise DeclarationError(f"cannot generate a module from it: {error}") from error
     return source
 
 
 def manifest_of(source: str) -> Mapping[str, Any]:
-    """What the generated module says of itself."""
+    """The manifest of the Jobs class in the generated module."""
     module = ModuleType(_TRIAL)
-    sys.modules[_TRIAL] = module  # where models look for the classes that they name
+    sys.modules[_TRIAL] = module  # pydantic resolves the models' forward references there
     try:
-        exec(compile(source, _TRIAL, "exec"), vars(module))  # noqa: S102 - it only declares
+        exec(compile(source, _TRIAL, "exec"), vars(module))  # noqa: S102 - check_inert() has passed
         found = [each for each in vars(module).values() if _is_jobs(each)]
         return to_manifest(found[0].contract)
     finally:
@@ -65,14 +65,14 @@ def _is_jobs(found: object) -> bool:
     return isinstance(found, type) and issubclass(found, Jobs) and found is not Jobs
 
 
-def check_stable(wanted: Mapping[str, Any], made: Mapping[str, Any]) -> None:
-    """The same settings, and types that let the same through: words in schemas may differ."""
-    for one, other in ((wanted, made), (made, wanted)):
+def check_stable(given: Mapping[str, Any], generated: Mapping[str, Any]) -> None:
+    """Check that settings are equal and types accept the same values; descriptions may differ."""
+    for one, other in ((given, generated), (generated, given)):
         for change in changes(one, other):
             if change.field not in ("payload", "result") or change.weight is Weight.MIGRATION:
-                raise DeclarationError(_complaint(change))
+                raise DeclarationError(_message(change))
 
 
-def _complaint(change: ContractChange) -> str:
+def _message(change: ContractChange) -> str:
     place = ".".join(filter(None, ("jobs", change.queue, change.field)))
-    return f"{place} cannot be written in Python as it is: {change.why}"
+    return f"{place} cannot be expressed in Python: {change.why}"

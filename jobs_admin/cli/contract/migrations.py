@@ -1,4 +1,4 @@
-"""What applying a service's contract would change for jobs that are on their way."""
+"""What applying a service's contract would change for its unfinished jobs."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from jobs_admin.cli.contract.diff import change_json, change_table
-from jobs_admin.cli.contract.documents import told_by_server
+from jobs_admin.cli.contract.documents import server_manifest
 from jobs_admin.cli.exit_codes import Missing
 from jobs_admin.cli.queues.rows import QueueRow
-from jobs_admin.cli.queues.snapshot import look_at_queues
-from jobs_admin.cli.render.output import console, say
+from jobs_admin.cli.queues.snapshot import take_queue_snapshot
+from jobs_admin.cli.render.output import console, print_stderr
 from trellis_jobs.contract.changes import ContractChange, Weight, changes, is_migration
 from trellis_jobs.contract.declaration import ServiceContract
 from trellis_jobs.contract.manifest import to_manifest
@@ -19,16 +19,16 @@ from trellis_jobs.errors import InfrastructureMissing
 from trellis_jobs.jetstream.client.connection import Connection
 from trellis_jobs.model.states import LIVE
 
-# How many, by queue and then by state.
+# The number of jobs by queue and then by state.
 Outstanding = Mapping[str, Mapping[str, int]]
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
-    """From what the server was told to what is declared now.
+class ContractUpdate:
+    """The changes from the contract on the server to the one that is declared now.
 
-    `outstanding`: jobs of each queue that a migration touches, by state; without an admin runtime
-    only how many wait, and how many were delivered and are not done.
+    `outstanding` counts the unfinished jobs of each queue that a migration affects, by state.
+    Without an admin runtime it has only the number of waiting and of delivered jobs.
     """
 
     changes: Sequence[ContractChange]
@@ -49,30 +49,30 @@ class Step:
         if self.changes:
             console().print(change_table(self.changes))
         for queue, counts in self.outstanding.items():
-            told = ", ".join(f"{count} {state}" for state, count in counts.items() if count)
-            say(f"{queue} has {told or 'no jobs'} on their way")
+            jobs = ", ".join(f"{count} {state}" for state, count in counts.items() if count)
+            print_stderr(f"unfinished jobs of {queue}: {jobs or 'none'}")
 
 
-async def step_to(connection: Connection, contract: ServiceContract) -> Step:
-    """Nothing, where the server was told nothing: then there are no jobs either."""
+async def contract_update(connection: Connection, contract: ServiceContract) -> ContractUpdate:
+    """No changes if the server has no contract: then no worker has run, and nothing is affected."""
     now = to_manifest(contract)
     try:
-        was = await told_by_server(connection, now)
+        was = await server_manifest(connection, now)
     except (Missing, InfrastructureMissing):
-        return Step((), {})
+        return ContractUpdate((), {})
     found = changes(was, now)
-    touched = {each.queue for each in found if each.weight is Weight.MIGRATION}
-    return Step(found, await _outstanding(connection, contract.service, touched))
+    affected = {each.queue for each in found if each.weight is Weight.MIGRATION}
+    return ContractUpdate(found, await _outstanding(connection, contract.service, affected))
 
 
-async def _outstanding(connection: Connection, service: str, touched: set[str]) -> Outstanding:
-    if not touched:
+async def _outstanding(connection: Connection, service: str, affected: set[str]) -> Outstanding:
+    if not affected:
         return {}
-    looked = await look_at_queues(connection)
+    snapshot = await take_queue_snapshot(connection)
     return {
         row.name: _counts(row)
-        for row in looked.rows
-        if row.service == service and row.job_type in touched
+        for row in snapshot.rows
+        if row.service == service and row.job_type in affected
     }
 
 

@@ -14,11 +14,11 @@ def show(
     service: Annotated[
         str,
         typer.Argument(
-            metavar="MODULE:SERVICE", help="A service, or its Jobs class; or a manifest file."
+            metavar="MODULE:SERVICE", help="A service, its Jobs class, or a manifest file."
         ),
     ],
     _output: JsonOutput,
     out: OutFile = None,
 ) -> None:
-    """Its manifest, which is JSON with and without --json: every queue with types and settings."""
+    """Print the manifest as JSON (with or without --json): every queue, its types and settings."""
     write(as_text(declared(service)), out)

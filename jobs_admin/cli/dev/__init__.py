@@ -1,4 +1,4 @@
-"""`trellis-jobs dev`: a server, an admin runtime, services, and a view of what jobs go through."""
+"""`trellis-jobs dev`: run a server, an admin runtime and services, and watch their jobs."""
 
 from __future__ import annotations
 
@@ -8,18 +8,18 @@ from typing import Annotated
 
 import typer
 
-from jobs_admin.cli.connection import ConnectionOptions, is_said
-from jobs_admin.cli.dev.environment import USUAL_PORT, ground_at, own_ground
+from jobs_admin.cli.connection import ConnectionOptions, names_server_on_command_line
+from jobs_admin.cli.dev.environment import DEFAULT_PORT, with_embedded_server, with_existing_server
 from jobs_admin.cli.dev.session import DEMO, Session
-from jobs_admin.cli.exit_codes import Misused
+from jobs_admin.cli.exit_codes import UsageError
 from jobs_admin.cli.run import run
 from jobs_admin.cli.service_loader import split_name
 from trellis_jobs.jetstream.client.server_urls import are_loopback
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Played:
-    """Options: which services are run, and whether they are started again."""
+class AppOptions:
+    """Options: which services to run, and whether to restart them."""
 
     app: Annotated[
         list[str] | None,
@@ -33,19 +33,21 @@ class Played:
         bool,
         typer.Option(
             envvar="TRELLIS_JOBS_RELOAD",
-            help="Start the apps again when a Python file below the current directory changes.",
+            help="Restart the apps when a Python file in the current directory or below changes.",
         ),
     ] = True
     demo: Annotated[
         bool,
         typer.Option(
             envvar="TRELLIS_JOBS_DEMO",
-            help="Run the demo service and create jobs for it, if no app is named.",
+            help="Without --app, run the demo service and create jobs for it.",
         ),
     ] = True
     rate: Annotated[
         float,
-        typer.Option(envvar="TRELLIS_JOBS_RATE", help="Demo jobs to create, per second.", min=0.1),
+        typer.Option(
+            envvar="TRELLIS_JOBS_RATE", help="Number of demo jobs to create per second.", min=0.1
+        ),
     ] = 2.0
 
     @property
@@ -54,14 +56,15 @@ class Played:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class OwnServer:
-    """Options: of a server of its own."""
+class EmbeddedServerOptions:
+    """Options of the embedded server."""
 
     port: Annotated[
         int | None,
         typer.Option(
             envvar="TRELLIS_JOBS_PORT",
-            help=f"Of its own server; 0 is any free one. Default: {USUAL_PORT} if that is free.",
+            help=f"Port of the embedded server; 0 is any free port. Default: {DEFAULT_PORT} if it "
+            "is free.",
             min=0,
             max=65535,
         ),
@@ -70,46 +73,55 @@ class OwnServer:
         Path | None,
         typer.Option(
             envvar="TRELLIS_JOBS_DATA",
-            help="Where its own server keeps its data; otherwise they are gone at the end.",
+            help="Data folder of the embedded server. Without it, the data are deleted at the end.",
             metavar="DIR",
             file_okay=False,
         ),
     ] = None
 
-    def check_wanted(self, reach: ConnectionOptions) -> None:
-        if reach.is_told and (self.data, self.port) != (None, None):
+    def check(self, options: ConnectionOptions) -> None:
+        if options.names_server and (self.data, self.port) != (None, None):
             option = "--data" if self.data is not None else "--port"
             raise typer.BadParameter(
-                f"{option} is for a server of its own: not together with --nats"
+                f"{option} is for the embedded server, which --nats and --context replace"
             )
 
 
-def dev(ctx: typer.Context, reach: ConnectionOptions, played: Played, own: OwnServer) -> None:
-    """Run a server, an admin runtime and a service, and watch its jobs.
+def dev(
+    ctx: typer.Context,
+    options: ConnectionOptions,
+    apps: AppOptions,
+    embedded: EmbeddedServerOptions,
+) -> None:
+    """Run a server, an admin runtime and a service for development, and watch its jobs.
 
-    With --nats or --context it uses that server instead of one of its own. What only the
-    environment names must be a server of this machine.
+    With --nats or --context, the command uses that server instead of an embedded one. A server
+    that only the environment names must be on this machine.
     """
-    own.check_wanted(reach)
-    if reach.is_told and not is_said(ctx):
-        _check_own_machine(reach)
-    for named in played.app or ():
-        split_name(named)
+    embedded.check(options)
+    if options.names_server and not names_server_on_command_line(ctx):
+        _check_own_machine(options)
+    for name in apps.app or ():
+        split_name(name)
     session = Session(
-        ground=ground_at(reach) if reach.is_told else own_ground(own.data, own.port),
-        apps=played.app or ([DEMO] if played.is_demo else []),
-        reload=played.reload and not played.is_demo,
-        rate=played.rate if played.is_demo else None,
+        environment=(
+            with_existing_server(options)
+            if options.names_server
+            else with_embedded_server(embedded.data, embedded.port)
+        ),
+        apps=apps.app or ([DEMO] if apps.is_demo else []),
+        reload=apps.reload and not apps.is_demo,
+        rate=apps.rate if apps.is_demo else None,
     )
     run(session.run())
 
 
-def _check_own_machine(reach: ConnectionOptions) -> None:
-    """It makes streams and jobs: a variable that is set for other commands does not mean that."""
-    access = reach.access()
-    if not are_loopback(access.servers):
-        raise Misused(
-            f"the environment (NATS_URL or NATS_CONTEXT) names {access}, and dev would make "
-            "streams, an admin runtime and jobs there: say --nats or --context if you mean that, "
-            "or unset the variable for a server of its own"
+def _check_own_machine(options: ConnectionOptions) -> None:
+    """dev creates streams and jobs, and a variable may be set only for other commands."""
+    server = options.connect_options()
+    if not are_loopback(server.servers):
+        raise UsageError(
+            f"the environment (NATS_URL or NATS_CONTEXT) names {server}, where dev would create "
+            "streams and jobs and run an admin runtime. Use --nats or --context if you want that, "
+            "or unset the variable to use an embedded server"
         )

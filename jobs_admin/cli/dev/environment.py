@@ -1,4 +1,4 @@
-"""What a session stands on: a server, its own or somebody else's, with an admin runtime."""
+"""The server of a session, embedded or existing, with an admin runtime."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 from jobs_admin import retention_policy
 from jobs_admin.api.client import AdminClient
 from jobs_admin.cli.connection import ConnectionOptions
-from jobs_admin.cli.render.output import say
+from jobs_admin.cli.render.output import print_stderr
 from jobs_admin.config import AdminConfig
 from jobs_admin.daemon import serving
 from trellis_jobs.embedded import HOST, EmbeddedServer, EmbeddedServerFailed
@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from trellis_jobs.jetstream.client.connect_options import ConnectOptions
     from trellis_jobs.jetstream.client.connection import Connection
 
-# Where other commands look if they are told nothing.
-USUAL_PORT: Final = 4222
+# The default port of NATS, which other commands use without options.
+DEFAULT_PORT: Final = 4222
 PROJECTION: Final = "jobs.sqlite"
 _NEXT: Final = "trellis-jobs jobs list"
 
@@ -34,75 +34,81 @@ _NEXT: Final = "trellis-jobs jobs list"
 class PortTaken(JobsError):
     def __init__(self, port: int) -> None:
         super().__init__(
-            f"port {port} is taken: end what listens there, or leave --port away for a free one"
+            f"port {port} is in use: stop the process that listens there, or omit --port to use a "
+            "free port"
         )
         self.port = port
 
 
 @dataclass(frozen=True, slots=True)
-class Ground:
-    """`connection` is for watching; `hint` is how other commands find the server."""
+class DevEnvironment:
+    """`connection` reads the events; `hint` shows how other commands find the server."""
 
-    reach: ConnectionOptions
+    options: ConnectionOptions
     connection: Connection
     hint: str
 
     @property
     def heading(self) -> str:
         version = self.connection.server_version
-        return f"trellis-jobs dev   {self.reach.access()}   nats-server {version}"
+        return f"trellis-jobs dev   {self.options.connect_options()}   nats-server {version}"
 
 
 @asynccontextmanager
-async def own_ground(data: Path | None, port: int | None) -> AsyncIterator[Ground]:
-    """Port None is the usual one, or a free one if that is taken; 0 is any free one."""
+async def with_embedded_server(
+    data: Path | None, port: int | None
+) -> AsyncIterator[DevEnvironment]:
+    """Port None is the default port, or a free one if that is in use; 0 is any free port."""
     server = await asyncio.to_thread(_start, data, port)
     try:
-        reach = ConnectionOptions(nats=server.url)
+        options = ConnectionOptions(nats=server.url)
         async with (
-            _admin(reach.access(), server.store / PROJECTION),
-            reach.connection(patient=True) as watching,
+            _admin(options.connect_options(), server.store / PROJECTION),
+            options.connection(reconnect=True) as connection,
         ):
-            yield Ground(reach, watching, _how_to_reach(server, port))
+            yield DevEnvironment(options, connection, _hint(server, port))
     finally:
         await asyncio.to_thread(server.stop)
 
 
-def _how_to_reach(server: EmbeddedServer, wanted: int | None) -> str:
-    """Whole in 80 columns, and it may be pasted whole into a shell."""
+def _hint(server: EmbeddedServer, port: int | None) -> str:
+    """A shell command that fits into 80 columns."""
     command = f"export NATS_URL={server.url} && {_NEXT}"
-    is_elsewhere = wanted is None and server.port != USUAL_PORT
-    return f"{command}  # {USUAL_PORT} in use" if is_elsewhere else command
+    is_default_in_use = port is None and server.port != DEFAULT_PORT
+    return f"{command}  # {DEFAULT_PORT} in use" if is_default_in_use else command
 
 
 @asynccontextmanager
-async def ground_at(reach: ConnectionOptions) -> AsyncIterator[Ground]:
-    """An admin runtime that is there already is enough."""
+async def with_existing_server(options: ConnectionOptions) -> AsyncIterator[DevEnvironment]:
+    """Starts an admin runtime only if none answers."""
     hint = f"{_NEXT}, with the same options"
-    async with _connection(reach) as watching:
+    async with _connection(options) as connection:
         try:
-            await AdminClient(watching).health()
+            await AdminClient(connection).health()
         except ServiceMissing:
             with TemporaryDirectory(prefix="trellis-jobs-") as folder:
-                async with _admin(reach.access(), Path(folder) / PROJECTION):
-                    yield Ground(reach, watching, hint)
+                async with _admin(options.connect_options(), Path(folder) / PROJECTION):
+                    yield DevEnvironment(options, connection, hint)
             return
-        yield Ground(reach, watching, hint)
+        yield DevEnvironment(options, connection, hint)
 
 
 @asynccontextmanager
-async def _connection(reach: ConnectionOptions) -> AsyncIterator[Connection]:
+async def _connection(options: ConnectionOptions) -> AsyncIterator[Connection]:
     try:
-        async with reach.connection(patient=True) as connection:
+        async with options.connection(reconnect=True) as connection:
             yield connection
     except Unreachable:
-        say("dev was told to use that server, perhaps by NATS_URL; untold, it has one of its own")
+        print_stderr(
+            "--nats, --context or the environment names this server; without them, dev starts an "
+            "embedded server."
+        )
         raise
 
 
 @asynccontextmanager
 async def _admin(access: ConnectOptions, projection: Path) -> AsyncIterator[None]:
-    """It removes no job: whoever develops wants to see them, and the server may be another's."""
+    """Keeps all jobs: a developer wants to see them, and the server may be shared."""
     config = AdminConfig(
         nats=access,
         path=projection,
@@ -116,18 +122,18 @@ async def _admin(access: ConnectOptions, projection: Path) -> AsyncIterator[None
 def _start(data: Path | None, port: int | None) -> EmbeddedServer:
     if port and not _is_free(port):
         raise PortTaken(port)
-    if port is None and _is_free(USUAL_PORT):
+    if port is None and _is_free(DEFAULT_PORT):
         try:
-            return EmbeddedServer.start(store=data, port=USUAL_PORT)
+            return EmbeddedServer.start(store=data, port=DEFAULT_PORT)
         except EmbeddedServerFailed:
-            if _is_free(USUAL_PORT):  # nobody was quicker: it is something else
+            if _is_free(DEFAULT_PORT):  # the port is not the cause
                 raise
     return EmbeddedServer.start(store=data, port=port)
 
 
 def _is_free(port: int) -> bool:
     with closing(socket.socket()) as trial:
-        # Connections that ended a moment ago do not count, as they do not for nats-server.
+        # Like nats-server, ignore connections in TIME_WAIT.
         trial.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             trial.bind((HOST, port))

@@ -1,10 +1,10 @@
-"""News as lines: an event is one, what an app says may be several."""
+"""Format news as lines: one for an event, one or more for a notice."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from jobs_admin.cli.dev.state import Happened, Notice
+from jobs_admin.cli.dev.state import JobEvent, Notice
 from jobs_admin.cli.render.event_lines import event_line
 from jobs_admin.cli.render.text import Text
 from jobs_admin.cli.render.times import clock
@@ -15,24 +15,24 @@ if TYPE_CHECKING:
     Label = Callable[[str, str], str]
 
 
-def whole_label(service: str, queue: str) -> str:
+def full_label(service: str, queue: str) -> str:
     return f"{service}/{queue}"
 
 
 def news_lines(
-    news: Happened | Notice, label: Label = whole_label, *, short_ids: bool = False
+    news: JobEvent | Notice, label: Label = full_label, *, short_ids: bool = False
 ) -> list[Text]:
     match news:
-        case Happened(event, job):
+        case JobEvent(event, job):
             queue = label(event.job.service, event.job.job_type)
             return [event_line(event, job, queue=queue, short_id=short_ids)]
         case Notice():
-            return [_spoken(news, words) for words in news.words.splitlines()]
+            return [_notice_line(news, text) for text in news.text.splitlines()]
 
 
-def _spoken(notice: Notice, words: str) -> Text:
+def _notice_line(notice: Notice, text: str) -> Text:
     line = Text(no_wrap=True, overflow="ellipsis")
     line.append(clock(notice.at), "dim")
     line.append(f"  {notice.by}  ", "blue")
-    line.append(words, "red" if notice.is_alarm else "")
+    line.append(text, "red" if notice.is_error else "")
     return line

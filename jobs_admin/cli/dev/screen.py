@@ -1,4 +1,4 @@
-"""The board as a screen: queues above, jobs in the middle, the newest events below."""
+"""The screen of `dev`: queues at the top, jobs in the middle, the newest events below."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from rich.console import RenderableType
 
-    from jobs_admin.cli.dev.state import Board, QueueBoard
+    from jobs_admin.cli.dev.state import DevState, QueueState
     from trellis_jobs.model.job import Job
 
 _COUNTED: Final = (
@@ -37,9 +37,9 @@ _COUNTED: Final = (
 _OTHERS: Final = tuple(state for state in JobState if state not in _COUNTED)
 _BAR: Final = 14
 _AGE: Final = len("59 min 59 s")
-# From here on there is room for a bar, and for whole ids in every line.
+# From this width on, there is room for a progress bar, and for full ids in every line.
 _WIDE: Final = 110
-# The heading, the hint, two table heads and the blank lines between the parts.
+# The heading, the hint, two table headers and the blank lines between the parts.
 _FRAME_LINES: Final = 6
 _QUEUES_SHARE: Final = 0.4
 _JOBS_SHARE: Final = 0.55
@@ -47,8 +47,8 @@ _APP_LINES: Final = 3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Surface:
-    """What is drawn besides the board: where it comes from, when, and how large it may be."""
+class Frame:
+    """The headings, the current time, and the size of the screen."""
 
     heading: str
     hint: str
@@ -61,79 +61,79 @@ class Surface:
         return self.width >= _WIDE
 
 
-def draw(board: Board, surface: Surface) -> RenderableType:
-    apps = _apps(board, surface.width)
-    room = max(6, surface.height - _FRAME_LINES - len(apps))
-    queues = list(board.queues.values())[: max(2, round(room * _QUEUES_SHARE))]
+def draw(state: DevState, frame: Frame) -> RenderableType:
+    apps = _apps(state, frame.width)
+    room = max(6, frame.height - _FRAME_LINES - len(apps))
+    queues = list(state.queues.values())[: max(2, round(room * _QUEUES_SHARE))]
     room = max(2, room - len(queues))
     jobs = round(room * _JOBS_SHARE)
     return Group(
-        _heading(surface),
-        Text(surface.hint, "dim", no_wrap=True, overflow="ellipsis"),
+        _heading(frame),
+        Text(frame.hint, "dim", no_wrap=True, overflow="ellipsis"),
         *apps,
-        _queues(board, queues, surface.now),
+        _queues(state, queues, frame.now),
         Text(),
-        _jobs(board, surface, jobs) if board.totals() else _nothing_yet(board),
+        _jobs(state, frame, jobs) if state.totals() else _nothing_yet(state),
         Text(),
-        *_tail(board, surface, room - jobs),
+        *_tail(state, frame, room - jobs),
     )
 
 
-def _heading(surface: Surface) -> Table:
+def _heading(frame: Frame) -> Table:
     line = Table.grid(expand=True)
     line.add_column(no_wrap=True)
     line.add_column(no_wrap=True, justify="right")
-    line.add_row(Text(surface.heading, "bold"), Text("Ctrl-C stops", "dim"))
+    line.add_row(Text(frame.heading, "bold"), Text("Ctrl-C stops", "dim"))
     return line
 
 
-def _apps(board: Board, width: int) -> list[Text]:
-    """One line each; what went wrong may take some more, because somebody has to read it."""
+def _apps(state: DevState, width: int) -> list[Text]:
+    """One line per app; errors may take more, so that they can be read in full."""
     lines = []
-    for app in board.apps.values():
-        words = f"{app.by} {app.words}"
-        style = "red" if app.is_alarm else "blue"
-        shown = textwrap.wrap(words, width)[:_APP_LINES] if app.is_alarm else [words]
+    for app in state.apps.values():
+        text = f"{app.by} {app.text}"
+        style = "red" if app.is_error else "blue"
+        shown = textwrap.wrap(text, width)[:_APP_LINES] if app.is_error else [text]
         lines += [Text(line, style, no_wrap=True, overflow="ellipsis") for line in shown]
     return lines
 
 
-def _queues(board: Board, queues: list[QueueBoard], now: datetime) -> Table:
-    unseen = len(board.queues) - len(queues)
-    table = _table(f"queue (and {unseen} more)" if unseen else "queue")
-    for state in (*_COUNTED, "other"):
-        table.add_column(state, justify="right")
+def _queues(state: DevState, queues: list[QueueState], now: datetime) -> Table:
+    hidden = len(state.queues) - len(queues)
+    table = _table(f"queue (and {hidden} more)" if hidden else "queue")
+    for name in (*_COUNTED, "other"):
+        table.add_column(name, justify="right")
     table.add_column("/s", justify="right")
     for queue in queues:
-        label = board.label(queue.service, queue.name)
+        label = state.label(queue.service, queue.name)
         table.add_row(label, *_counts(queue), rate(queue.ends_per_second(now)))
     return table
 
 
-def _counts(queue: QueueBoard) -> list[Text]:
+def _counts(queue: QueueState) -> list[Text]:
     counts = [(queue.states[state], STYLES[state]) for state in _COUNTED]
     counts.append((sum(queue.states[state] for state in _OTHERS), "magenta"))
     return [Text(count(jobs), style if jobs else "dim") for jobs, style in counts]
 
 
-def _jobs(board: Board, surface: Surface, rows: int) -> Table:
-    """Ids are whole, whatever else has to go: they are what other commands take."""
+def _jobs(state: DevState, frame: Frame, rows: int) -> Table:
+    """Ids are never truncated, because other commands take them as arguments."""
     table = _table("job")
     table.add_column("id", no_wrap=True)
     table.add_column("state", no_wrap=True, width=9)
     table.add_column("age", justify="right", width=_AGE)
-    if surface.is_wide:
+    if frame.is_wide:
         table.add_column("try", width=3)
         table.add_column("progress", width=_BAR)
     table.add_column("detail", ratio=1, overflow="ellipsis", no_wrap=True)
-    jobs = board.recent(rows)
+    jobs = state.recent(rows)
     for job in jobs:
-        wide = (f"{job.tries}/{job.max_tries}", _bar(job)) if surface.is_wide else ()
+        wide = (f"{job.tries}/{job.max_tries}", _bar(job)) if frame.is_wide else ()
         table.add_row(
-            board.label(job.address.service, job.address.job_type),
+            state.label(job.address.service, job.address.job_type),
             Text(job.id, "dim"),
             state_text(job.state),
-            _age(job, surface.now),
+            _age(job, frame.now),
             *wide,
             _words(job),
             style="" if job.state in LIVE else "dim",
@@ -143,14 +143,14 @@ def _jobs(board: Board, surface: Surface, rows: int) -> Table:
     return table
 
 
-def _nothing_yet(board: Board) -> Text:
-    queue = next((f"{each.service}/{each.name}" for each in board.queues.values()), None)
+def _nothing_yet(state: DevState) -> Text:
+    queue = next((f"{each.service}/{each.name}" for each in state.queues.values()), None)
     command = f": trellis-jobs jobs create {queue} PAYLOAD" if queue else ""
     return Text(f"no jobs yet{command}", "dim", no_wrap=True, overflow="ellipsis")
 
 
 def _age(job: Job, now: datetime) -> str:
-    """While it lives, since its newest run began; afterwards, how long that took."""
+    """The age of the latest run; after its end, its duration."""
     until = job.updated_at if job.is_over else now
     return format_duration(until - job.run.began_at)
 
@@ -176,12 +176,12 @@ def _words(job: Job) -> Text:
     return Text(progress_words(job.progress) if job.progress else "", "dim")
 
 
-def _tail(board: Board, surface: Surface, rows: int) -> list[Text]:
-    newest = list(board.news)[-rows:]
+def _tail(state: DevState, frame: Frame, rows: int) -> list[Text]:
+    newest = list(state.news)[-rows:]
     lines = [
         line
         for news in newest
-        for line in news_lines(news, board.label, short_ids=not surface.is_wide)
+        for line in news_lines(news, state.label, short_ids=not frame.is_wide)
     ]
     return lines[-rows:]
 

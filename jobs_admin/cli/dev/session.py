@@ -1,4 +1,4 @@
-"""One `dev` from start to end: server, admin runtime, apps, view; and everything back again."""
+"""A session of `dev`: start the server, the admin runtime, the apps and the view; stop them."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 
 from jobs_admin.cli.dev.apps import Apps
-from jobs_admin.cli.dev.state import Board
+from jobs_admin.cli.dev.state import DevState
 from jobs_admin.cli.dev.traffic import keep_creating
 from jobs_admin.cli.dev.views import View, view_of
 from jobs_admin.cli.logs import LogFormat, LogLevel, set_up_logs
@@ -25,66 +25,70 @@ from trellis_jobs.worker.signals import handle_signals
 if TYPE_CHECKING:
     from collections.abc import Coroutine, Sequence
 
-    from jobs_admin.cli.dev.environment import Ground
+    from jobs_admin.cli.dev.environment import DevEnvironment
 
 DEMO: Final = "trellis_jobs.demo:service"
-_LOOKS: Final = 25
-_LOOK: Final = 0.02
+_POLLS: Final = 25
+_POLL_INTERVAL: Final = 0.02
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Session:
-    """`rate`: demo jobs per second, if any."""
+    """`rate` is the number of demo jobs per second; None without demo jobs."""
 
-    ground: AbstractAsyncContextManager[Ground]
+    environment: AbstractAsyncContextManager[DevEnvironment]
     apps: Sequence[str]
     reload: bool
     rate: float | None
 
     async def run(self) -> None:
         set_up_logs(LogFormat.TEXT, LogLevel.WARNING)
-        shown_on = console()
-        enough = asyncio.Event()
-        with handle_signals({signal.SIGTERM: enough.set, signal.SIGINT: enough.set}):
-            async with self.ground as ground:
-                view = view_of(shown_on, ground, since=datetime.now(UTC))
-                await self._play(ground, view, enough)
-        shown_on.print(_summary(view.board), style="dim", soft_wrap=True)
+        screen = console()
+        stop = asyncio.Event()
+        with handle_signals({signal.SIGTERM: stop.set, signal.SIGINT: stop.set}):
+            async with self.environment as environment:
+                view = view_of(screen, environment, since=datetime.now(UTC))
+                await self._run_until(stop, environment, view)
+        screen.print(_summary(view.state), style="dim", soft_wrap=True)
 
-    async def _play(self, ground: Ground, view: View, enough: asyncio.Event) -> None:
-        """Whoever works stops first, and is seen to: the view is the last to go."""
-        showing = asyncio.create_task(_show(ground, view))
-        working = [asyncio.create_task(each) for each in self._work(ground, view.board)]
-        asked = asyncio.create_task(enough.wait())
+    async def _run_until(
+        self, stop: asyncio.Event, environment: DevEnvironment, view: View
+    ) -> None:
+        """Stop the apps before the view, so that it shows how they end."""
+        showing = asyncio.create_task(_show(environment, view))
+        working = [asyncio.create_task(each) for each in self._work(environment, view.state)]
+        stopping = asyncio.create_task(stop.wait())
         try:
-            everything = {showing, asked, *working}
-            await asyncio.wait(everything, return_when=asyncio.FIRST_COMPLETED)
+            tasks = {showing, stopping, *working}
+            await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
         finally:
             ends = await _end(*working)
-            await _last_news(view.board)
-            ends += await _end(showing, asked)
+            await _last_events(view.state)
+            ends += await _end(showing, stopping)
         for end in ends:
             if isinstance(end, Exception):
                 raise end
 
-    def _work(self, ground: Ground, board: Board) -> list[Coroutine[Any, Any, None]]:
+    def _work(
+        self, environment: DevEnvironment, state: DevState
+    ) -> list[Coroutine[Any, Any, None]]:
         work: list[Coroutine[Any, Any, None]] = []
         if self.apps:
-            environment = ground.reach.environment()
-            work.append(Apps(self.apps, board, environment, reload=self.reload).run())
+            variables = environment.options.environment()
+            work.append(Apps(self.apps, state, variables, reload=self.reload).run())
         if self.rate is not None:
-            work.append(_create(ground, self.rate))
+            work.append(_create(environment, self.rate))
         return work
 
 
-async def _create(ground: Ground, rate: float) -> None:
-    async with demo.service.connect(ground.reach.access(), workers=False):
+async def _create(environment: DevEnvironment, rate: float) -> None:
+    async with demo.service.connect(environment.options.connect_options(), workers=False):
         await keep_creating(demo.service.jobs, rate)
 
 
-async def _show(ground: Ground, view: View) -> None:
-    """The events of all services: dev is for those that are tried together."""
-    events = Histories(ground.connection).follow(subjects.of_service("*"))
+async def _show(environment: DevEnvironment, view: View) -> None:
+    """Show the events of all services, which may be developed together."""
+    events = Histories(environment.connection).follow(subjects.of_service("*"))
     async with aclosing(events) as entries:
         await view.show(entries)
 
@@ -95,15 +99,15 @@ async def _end(*tasks: asyncio.Task[Any]) -> list[Any]:
     return await asyncio.gather(*tasks, return_exceptions=True)
 
 
-async def _last_news(board: Board) -> None:
-    """The end of a job is in the log before its worker ends, but takes a moment to be seen."""
-    for _ in range(_LOOKS):
-        if not board.totals()[JobState.ACTIVE]:
+async def _last_events(state: DevState) -> None:
+    """The workers have stored the last events by now, but they take a moment to arrive."""
+    for _ in range(_POLLS):
+        if not state.totals()[JobState.ACTIVE]:
             return
-        await asyncio.sleep(_LOOK)
+        await asyncio.sleep(_POLL_INTERVAL)
 
 
-def _summary(board: Board) -> str:
-    totals = board.totals()
-    counted = ", ".join(f"{totals[state]} {state}" for state in JobState if totals[state])
+def _summary(state: DevState) -> str:
+    totals = state.totals()
+    counted = ", ".join(f"{totals[each]} {each}" for each in JobState if totals[each])
     return f"stopped after {how_many(totals.total())}: {counted or 'none'}"

@@ -1,7 +1,7 @@
-"""The source files of a project, and the moment at which they change.
+"""Detect changes of a project's source files.
 
-They are looked at, again and again, rather than watched: that works on every file system and needs
-no other package. A look at a thousand files takes some 25 ms.
+The files are polled, which works on every file system and needs no other package. Polling a
+thousand files takes about 25 ms.
 """
 
 from __future__ import annotations
@@ -15,17 +15,17 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
     from pathlib import Path
 
-    # What tells one version of a file from the next: when it was written, and its size.
+    # The modification time and the size of each file.
     Snapshot = Mapping[str, tuple[int, int]]
 
-_LOOK: Final = 0.2
-# However large a project is, looking at it takes a tenth of one core at most.
-_REST: Final = 9
-_NOT_OURS: Final = frozenset({"__pycache__", "node_modules", "site-packages"})
+_POLL_INTERVAL: Final = 0.2
+# Polling uses at most a tenth of one core, however large the project is.
+_REST_FACTOR: Final = 9
+_EXCLUDED: Final = frozenset({"__pycache__", "node_modules", "site-packages"})
 
 
 async def watch(folder: Path, changed: Callable[[], None]) -> None:
-    """Call `changed` whenever files of the folder were saved, for ever."""
+    """Call `changed` whenever files in the folder have changed. Never returns."""
     seen = await asyncio.to_thread(snapshot, folder)
     while True:
         seen = await until_changed(folder, seen)
@@ -33,11 +33,11 @@ async def watch(folder: Path, changed: Callable[[], None]) -> None:
 
 
 async def until_changed(folder: Path, before: Snapshot) -> Snapshot:
-    """The files once they differ from `before` and have come to rest: a save may be of many."""
-    now = await _look(folder)
+    """Return when files differ from `before` and two polls agree: a save can change many files."""
+    now = await _poll(folder)
     while now == before:
-        now = await _look(folder)
-    while (later := await _look(folder)) != now:
+        now = await _poll(folder)
+    while (later := await _poll(folder)) != now:
         now = later
     return now
 
@@ -50,23 +50,23 @@ def snapshot(folder: Path) -> Snapshot:
     }
 
 
-async def _look(folder: Path) -> Snapshot:
-    begun = time.monotonic()
-    seen = await asyncio.to_thread(snapshot, folder)
-    await asyncio.sleep(max(_LOOK, _REST * (time.monotonic() - begun)))
-    return seen
+async def _poll(folder: Path) -> Snapshot:
+    started = time.monotonic()
+    files = await asyncio.to_thread(snapshot, folder)
+    await asyncio.sleep(max(_POLL_INTERVAL, _REST_FACTOR * (time.monotonic() - started)))
+    return files
 
 
 def _python_files(folder: str) -> Iterator[os.DirEntry[str]]:
-    """Of the project: not hidden ones, and not those of an environment that is part of it."""
+    """The project's files, without hidden ones and without virtual environments."""
     try:
         entries = list(os.scandir(folder))
-    except OSError:  # gone meanwhile, or not for us
+    except OSError:  # deleted in the meantime, or not readable
         return
     if any(entry.name == "pyvenv.cfg" for entry in entries):
         return
     for entry in entries:
-        if entry.name.startswith(".") or entry.name in _NOT_OURS:
+        if entry.name.startswith(".") or entry.name in _EXCLUDED:
             continue
         if entry.is_dir(follow_symlinks=False):
             yield from _python_files(entry.path)
@@ -77,5 +77,5 @@ def _python_files(folder: str) -> Iterator[os.DirEntry[str]]:
 def _status(entry: os.DirEntry[str]) -> os.stat_result | None:
     try:
         return entry.stat()
-    except OSError:  # an editor replaces files
+    except OSError:  # an editor is replacing the file
         return None

@@ -1,4 +1,4 @@
-"""What is known of the jobs on a server, folded from their events with the one reducer."""
+"""The state of all jobs on a server, computed from their events with the reducer."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ if TYPE_CHECKING:
 RATE_WINDOW: Final = timedelta(seconds=10)
 _NEWS_KEPT: Final = 200
 _ENDED_KEPT: Final = 500
-# Ends that something can follow: a job that was retried or dismissed is no other job.
+# End states that a job can leave again, for example by a retry.
 _REVIVABLE: Final = frozenset(
     state for rule in RULES.values() if rule.leads_to for state in rule.legal_from
 )
 
 
 @dataclass(slots=True)
-class QueueBoard:
-    """How many jobs of one queue are in which state, and when the latest of them ended."""
+class QueueState:
+    """The number of jobs of one queue by state, and the times of the latest ends."""
 
     service: str
     name: str
@@ -51,7 +51,7 @@ class QueueBoard:
 
 
 @dataclass(frozen=True, slots=True)
-class Happened:
+class JobEvent:
     """An event, and the job after it."""
 
     event: Event
@@ -60,31 +60,31 @@ class Happened:
 
 @dataclass(frozen=True, slots=True)
 class Notice:
-    """What somebody has to say who is no job: an app, or a part of the session."""
+    """A message from an app or from the session."""
 
     at: datetime
     by: str
-    words: str
-    is_alarm: bool = False
+    text: str
+    is_error: bool = False
 
 
-class Board:
-    """Events from before `since` count for the jobs, but are not news. `on_news` hears each."""
+class DevState:
+    """Events from before `since` update the jobs, but are not news. `on_news` gets all news."""
 
     def __init__(
-        self, since: datetime, on_news: Callable[[Happened | Notice], None] | None = None
+        self, since: datetime, on_news: Callable[[JobEvent | Notice], None] | None = None
     ) -> None:
         self.since = since
-        self.queues: dict[tuple[str, str], QueueBoard] = {}
+        self.queues: dict[tuple[str, str], QueueState] = {}
         self.apps: dict[str, Notice] = {}
-        self.news: deque[Happened | Notice] = deque(maxlen=_NEWS_KEPT)
+        self.news: deque[JobEvent | Notice] = deque(maxlen=_NEWS_KEPT)
         self.ignored = 0
         self._on_news = on_news
         self._live: dict[JobAddress, Job] = {}
         self._ended: dict[JobAddress, Job] = {}
-        self._out_of_sight: dict[JobAddress, Job] = {}
+        self._revivable: dict[JobAddress, Job] = {}
 
-    def take(self, entry: Entry) -> None:
+    def apply(self, entry: Entry) -> None:
         event, address = entry.event, entry.event.job
         before = self._known(address)
         reduced = reduce(before, entry)
@@ -94,27 +94,26 @@ class Board:
         self._keep(reduced.job)
         self._count(event, before, reduced.job)
         if event.at >= self.since:
-            self._publish(Happened(event, reduced.job))
+            self._publish(JobEvent(event, reduced.job))
 
-    def expect(self, service: str, queues: Iterable[str]) -> None:
-        """Queues that have a worker are worth a line before they have a job."""
+    def add_queues(self, service: str, queues: Iterable[str]) -> None:
+        """Show queues that have a worker before they have a job."""
         for name in queues:
             self._queue(service, name)
 
-    def tell(self, by: str, words: str, *, is_alarm: bool = False) -> None:
-        self._publish(Notice(datetime.now(UTC), by, words, is_alarm))
+    def add_notice(self, by: str, text: str, *, is_error: bool = False) -> None:
+        self._publish(Notice(datetime.now(UTC), by, text, is_error))
 
-    def stand(self, app: str, words: str, *, is_alarm: bool = False) -> None:
-        """How an app stands, until the next time."""
-        self.apps[app] = Notice(datetime.now(UTC), app, words, is_alarm)
+    def set_app_status(self, app: str, text: str, *, is_error: bool = False) -> None:
+        self.apps[app] = Notice(datetime.now(UTC), app, text, is_error)
 
     def label(self, service: str, queue: str) -> str:
-        """As short as it can be without a doubt whose queue is meant."""
+        """The queue's name, with the service only if there are several."""
         services = {of for of, _ in self.queues}
         return queue if services <= {service} else f"{service}/{queue}"
 
     def recent(self, count: int) -> list[Job]:
-        """Those on their way, in the order of their creation, then those that ended last."""
+        """Live jobs in the order of their creation, then the jobs that ended last."""
         live = list(self._live.values())[-count:]
         ended = list(self._ended.values())[::-1][: count - len(live)]
         return live + ended
@@ -123,12 +122,12 @@ class Board:
         return sum((queue.states for queue in self.queues.values()), Counter())
 
     def _known(self, address: JobAddress) -> Job | None:
-        places = (self._live, self._ended, self._out_of_sight)
-        return next((place[address] for place in places if address in place), None)
+        groups = (self._live, self._ended, self._revivable)
+        return next((jobs[address] for jobs in groups if address in jobs), None)
 
     def _keep(self, job: Job) -> None:
-        """Of those that ended long ago only what may still move."""
-        self._out_of_sight.pop(job.address, None)
+        """Forget jobs that ended long ago, unless their state can still change."""
+        self._revivable.pop(job.address, None)
         if not job.is_over:
             self._ended.pop(job.address, None)
             self._live[job.address] = job
@@ -138,7 +137,7 @@ class Board:
         if len(self._ended) > _ENDED_KEPT:
             oldest = self._ended.pop(next(iter(self._ended)))
             if oldest.state in _REVIVABLE:
-                self._out_of_sight[oldest.address] = oldest
+                self._revivable[oldest.address] = oldest
 
     def _count(self, event: Event, before: Job | None, after: Job) -> None:
         queue = self._queue(after.address.service, after.address.job_type)
@@ -146,10 +145,10 @@ class Board:
         if after.is_over and event.kind is not EventKind.STALE_COMPLETION_IGNORED:
             queue.ended(event.at)
 
-    def _queue(self, service: str, name: str) -> QueueBoard:
-        return self.queues.setdefault((service, name), QueueBoard(service, name))
+    def _queue(self, service: str, name: str) -> QueueState:
+        return self.queues.setdefault((service, name), QueueState(service, name))
 
-    def _publish(self, news: Happened | Notice) -> None:
+    def _publish(self, news: JobEvent | Notice) -> None:
         self.news.append(news)
         if self._on_news is not None:
             self._on_news(news)

@@ -1,4 +1,4 @@
-"""Work for the demo service: a little of everything, round after round."""
+"""Create jobs for the demo service: some of each kind, in rounds."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from trellis_jobs.demo import DemoJobs
 
-    Scene = Callable[[DemoJobs, int], Awaitable[None]]
+    Scenario = Callable[[DemoJobs, int], Awaitable[None]]
 
 log = logging.getLogger(__name__)
 
@@ -25,16 +25,16 @@ _CANCEL_AFTER: Final = 2.0
 
 
 async def keep_creating(jobs: DemoJobs, per_second: float) -> None:
-    async with asyncio.TaskGroup() as scenes:
+    async with asyncio.TaskGroup() as scenarios:
         for round_number in count():
-            for scene in _SCENES:
-                scenes.create_task(_play(scene, jobs, round_number))
+            for scenario in _SCENARIOS:
+                scenarios.create_task(_create(scenario, jobs, round_number))
                 await asyncio.sleep(1 / per_second)
 
 
-async def _play(scene: Scene, jobs: DemoJobs, round_number: int) -> None:
+async def _create(scenario: Scenario, jobs: DemoJobs, round_number: int) -> None:
     try:
-        await scene(jobs, round_number)
+        await scenario(jobs, round_number)
     except JobsError as error:
         log.warning("a demo job could not be created: %s", error, extra={"error": str(error)})
 
@@ -64,24 +64,24 @@ async def _good_charge(jobs: DemoJobs, round_number: int) -> None:
 
 
 async def _push(jobs: DemoJobs, round_number: int) -> None:
-    """On a queue that does one at a time, so that the last comes too late for its deadline."""
+    """The queue runs one job at a time, so the last one misses its deadline."""
     devices = ("phone", "watch", "tablet", "desktop")[: 2 + round_number % 3]
     text = f"order {round_number} was shipped"
     await jobs.push_message.create_many(demo.Push(device=device, text=text) for device in devices)
 
 
 async def _report(jobs: DemoJobs, round_number: int) -> None:
-    """Every third one is cancelled on its way."""
+    """Every third report is cancelled while it runs."""
     regions = ["north", "east", "south", "west"]
     request = demo.ReportRequest(day=f"2025-11-{1 + round_number % 30:02}", regions=regions)
     ref = await jobs.nightly_report.create(request)
     if round_number % 3 == 1:
         await asyncio.sleep(_CANCEL_AFTER)
         with contextlib.suppress(JobIsOver):
-            await ref.cancel("nobody reads it")
+            await ref.cancel("the report is not needed")
 
 
-_SCENES: Final[tuple[Scene, ...]] = (
+_SCENARIOS: Final[tuple[Scenario, ...]] = (
     _image,
     _tickets,
     _report,

@@ -1,4 +1,4 @@
-"""`trellis-jobs dlq list`: each dead job, or what they died of."""
+"""`trellis-jobs dlq list`: dead jobs, one by one or grouped by error."""
 
 from __future__ import annotations
 
@@ -14,75 +14,79 @@ from jobs_admin.api.views.dead_groups import DeadGroupView
 from jobs_admin.api.views.jobs import JobView
 from jobs_admin.cli.connection import AdminConnectionOptions
 from jobs_admin.cli.filters import Filters
-from jobs_admin.cli.render.columns import Columns, Row, fitting
+from jobs_admin.cli.render.columns import Columns, Row, fit_table
 from jobs_admin.cli.render.counts import count, how_many
 from jobs_admin.cli.render.output import Output, console, one_line, print_json
 from jobs_admin.cli.run import run
 from trellis_jobs.environment import utc_now
 
 _ID_LENGTH: Final = 26
-# What killed a job is worth more than how often it was tried: that is left out first.
+# The error is more useful than the number of tries, which is dropped first.
 _DEAD: Final = Columns(
     names=("id", "queue", "died", "tries", "error"),
-    elastic="error",
-    shortened="queue",
-    gives_way=("tries", "died"),
-    least=20,
+    flexible="error",
+    truncated="queue",
+    dropped_first=("tries", "died"),
+    min_flexible=20,
 )
 _GROUPS: Final = Columns(
     names=("jobs", "queue", "died", "error"),
-    elastic="error",
-    shortened="queue",
-    gives_way=("died",),
+    flexible="error",
+    truncated="queue",
+    dropped_first=("died",),
     right=("jobs",),
-    least=_ID_LENGTH,
+    min_flexible=_ID_LENGTH,
 )
 
 
 def list_dead(
     filters: Filters,
     output: Output,
-    reach: AdminConnectionOptions,
+    options: AdminConnectionOptions,
     group: Annotated[
         bool,
-        typer.Option("--group", help="By queue and error, the most frequent first."),
+        typer.Option("--group", help="Group by queue and error, the largest group first."),
     ] = False,
-    limit: Annotated[int, typer.Option(help="So many at most.", min=1, max=500)] = 50,
+    limit: Annotated[
+        int, typer.Option(help="Maximum number of jobs or groups.", min=1, max=500)
+    ] = 50,
 ) -> None:
-    """Dead jobs, newest first."""
+    """List dead jobs, newest first."""
     program = _list_groups if group else _list
-    run(program(reach, filters.query(), limit, output))
+    run(program(options, filters.query(), limit, output))
 
 
-async def _list(reach: AdminConnectionOptions, query: JobQuery, limit: int, output: Output) -> None:
-    async with reach.admin() as admin:
+async def _list(
+    options: AdminConnectionOptions, query: JobQuery, limit: int, output: Output
+) -> None:
+    async with options.admin() as admin:
         page = await admin.list_dead(query, limit=limit)
     if output.json:
         print_json(page)
         return
-    out = console()
+    screen = console()
     if page.entries:
-        out.print(dead_table(page.entries, output, utc_now(), out.width))
-    out.print(f"{count(len(page.entries))} of {how_many(page.count, 'dead')}", style="dim")
+        screen.print(dead_table(page.entries, output, utc_now(), screen.width))
+    screen.print(f"{count(len(page.entries))} of {how_many(page.count, 'dead')}", style="dim")
 
 
 async def _list_groups(
-    reach: AdminConnectionOptions, query: JobQuery, limit: int, output: Output
+    options: AdminConnectionOptions, query: JobQuery, limit: int, output: Output
 ) -> None:
-    async with reach.admin() as admin:
+    async with options.admin() as admin:
         page = await admin.group_dead(query, limit=limit)
     if output.json:
         print_json(page)
         return
-    out = console()
+    screen = console()
     if page.entries:
-        out.print(group_table(page.entries, output, utc_now(), out.width))
+        screen.print(group_table(page.entries, output, utc_now(), screen.width))
     shown = f"{count(len(page.entries))} of {count(page.count)} groups"
-    out.print(f"{shown}, {how_many(page.jobs, 'dead')} in all", style="dim")
+    screen.print(f"{shown}, {how_many(page.jobs, 'dead')} in all", style="dim")
 
 
 def dead_table(jobs: Iterable[JobView], output: Output, now: datetime, room: int) -> Table:
-    return fitting(_DEAD, [_dead_row(job, output, now) for job in jobs], room)
+    return fit_table(_DEAD, [_dead_row(job, output, now) for job in jobs], room)
 
 
 def _dead_row(job: JobView, output: Output, now: datetime) -> Row:
@@ -96,8 +100,8 @@ def _dead_row(job: JobView, output: Output, now: datetime) -> Row:
 
 
 def group_table(groups: Iterable[DeadGroupView], output: Output, now: datetime, room: int) -> Table:
-    """Two lines each: since when and until when, and under the error a job that has it."""
-    return fitting(_GROUPS, [_group_row(group, output, now) for group in groups], room)
+    """Two lines per group: the oldest and the newest death, and an example below the error."""
+    return fit_table(_GROUPS, [_group_row(group, output, now) for group in groups], room)
 
 
 def _group_row(group: DeadGroupView, output: Output, now: datetime) -> Row:

@@ -1,4 +1,4 @@
-"""`trellis-jobs dlq show`: one dead job, every error it had, and what can be done."""
+"""`trellis-jobs dlq show`: one dead job with all of its errors, and the commands for it."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from rich.table import Table
 
 from jobs_admin.api.views.jobs import ErrorView, ExplanationView, JobView
 from jobs_admin.cli.connection import AdminConnectionOptions
-from jobs_admin.cli.job_names import JobArgument, named
-from jobs_admin.cli.reading.job_reader import reading
+from jobs_admin.cli.job_names import JobArgument, parse_job
+from jobs_admin.cli.job_reader.reader import open_reader
 from jobs_admin.cli.render.output import Output, console, print_json
 from jobs_admin.cli.render.states import state_text
 from jobs_admin.cli.render.text import Text
@@ -23,26 +23,26 @@ from trellis_jobs.model.identity import JobAddress
 from trellis_jobs.model.states import JobState
 
 
-def show(job: JobArgument, output: Output, reach: AdminConnectionOptions) -> None:
-    """One dead job: what it was to do, its errors with tracebacks, what to do about it.
+def show(job: JobArgument, output: Output, options: AdminConnectionOptions) -> None:
+    """Show one dead job: its payload, its errors with tracebacks, and what to do about it.
 
-    Without an admin runtime it is read from the log itself.
+    Without an admin runtime, the job is read from the log.
     """
-    run(_show(reach, named(job), output))
+    run(_show(options, parse_job(job), output))
 
 
-async def _show(reach: AdminConnectionOptions, wanted: str | JobAddress, output: Output) -> None:
-    async with reading(reach) as reader:
-        job = await reader.job(wanted)
+async def _show(options: AdminConnectionOptions, name: str | JobAddress, output: Output) -> None:
+    async with open_reader(options) as reader:
+        job = await reader.job(name)
         explained = await reader.explanation(job)
     if output.json:
         print_json({"job": job} | ({"explanation": explained} if explained else {}))
         return
-    for part in told(job, explained, output, utc_now()):
+    for part in render_dead_job(job, explained, output, utc_now()):
         console().print(part)
 
 
-def told(
+def render_dead_job(
     job: JobView, explained: ExplanationView | None, output: Output, now: datetime
 ) -> Iterator[RenderableType]:
     yield _facts(job, output, now)
@@ -88,8 +88,8 @@ def _error(error: ErrorView, output: Output, now: datetime) -> RenderableType:
 
 def _what_to_do(job: JobView, explained: ExplanationView | None) -> Iterator[RenderableType]:
     if job.state is not JobState.DEAD:
-        then = f" Next: {explained.next}." if explained else ""
-        yield Text(f"It is not dead.{then}", "yellow")
+        following = f" Next: {explained.next}." if explained else ""
+        yield Text(f"This job is not dead.{following}", "yellow")
         return
     yield Text(f"trellis-jobs dlq replay {job.id}    run it again")
-    yield Text(f"trellis-jobs dlq dismiss {job.id}   leave it at that")
+    yield Text(f"trellis-jobs dlq dismiss {job.id}   do not run it again")

@@ -1,4 +1,4 @@
-"""`trellis-jobs doctor`: everything that jobs depend on, looked at once."""
+"""`trellis-jobs doctor`: check everything that jobs depend on."""
 
 from __future__ import annotations
 
@@ -19,37 +19,37 @@ from jobs_admin.cli.run import run
 from jobs_admin.cli.service_loader import load_service
 from trellis_jobs.contract.declaration import ServiceContract
 
-_SIGNS: Final = {
+_LABELS: Final = {
     Level.FINE: Text("ok", "green"),
     Level.NOTE: Text("note", "cyan"),
-    Level.ATTENTION: Text("attend", "yellow"),
+    Level.ATTENTION: Text("warn", "yellow"),
     Level.BROKEN: Text("broken", "bold red"),
 }
 
 
 def doctor(
     output: JsonOutput,
-    reach: ConnectionOptions,
+    options: ConnectionOptions,
     app: App = None,
     system_account: SystemAccount = None,
 ) -> None:
-    """Look at everything that jobs depend on, and say what to do.
+    """Check everything that jobs depend on, and print what to do.
 
-    Nothing is changed. Ends with 0 if there is nothing to do in what these credentials may look
-    at, 1 if there is something to do, 4 if no server answers.
+    Changes nothing. Exits with 0 if nothing needs to be done in what these credentials can check,
+    with 1 if something needs to be done, and with 4 if no server answers.
     """
     set_up_logs(LogFormat.TEXT, LogLevel.ERROR)
     declared = None if app is None else load_service(app).contract
-    run(_doctor(reach, declared, system_account, output))
+    run(_doctor(options, declared, system_account, output))
 
 
 async def _doctor(
-    reach: ConnectionOptions,
+    options: ConnectionOptions,
     declared: ServiceContract | None,
     system_account: str | None,
     output: JsonOutput,
 ) -> Exit:
-    diagnosis = await diagnose(reach.access(), declared, system_account)
+    diagnosis = await diagnose(options.connect_options(), declared, system_account)
     if output.json:
         print_json(diagnosis.to_json())
     else:
@@ -58,13 +58,13 @@ async def _doctor(
 
 
 def _show(diagnosis: Diagnosis) -> None:
-    shown = console()
-    shown.print(_table(diagnosis))
-    shown.print(f"\n{diagnosis.verdict()}", style="bold")
+    screen = console()
+    screen.print(_table(diagnosis))
+    screen.print(f"\n{diagnosis.verdict()}", style="bold")
     listed = Table.grid(padding=(0, 1))
     for number, remedy in enumerate(diagnosis.to_do(), start=1):
         listed.add_row(f"{number}.", Text(remedy))
-    shown.print(listed)
+    screen.print(listed)
 
 
 def _table(diagnosis: Diagnosis) -> Table:
@@ -72,5 +72,5 @@ def _table(diagnosis: Diagnosis) -> Table:
     for section in diagnosis.sections:
         for index, finding in enumerate(section.findings):
             title = Text(section.name if index == 0 else "", "bold")
-            table.add_row(title, _SIGNS[finding.level], Text(finding.says))
+            table.add_row(title, _LABELS[finding.level], Text(finding.text))
     return table

@@ -1,4 +1,4 @@
-"""Look at an installation step by step: a step that fails is told, and the others go on."""
+"""Collect the facts of an installation; a check that fails does not stop the others."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ from datetime import timedelta
 from typing import Final
 
 from jobs_admin.api.client import AdminClient
-from jobs_admin.cli.connection import PATIENCE
+from jobs_admin.cli.connection import DEFAULT_TIMEOUT
 from jobs_admin.cli.doctor import rules
 from jobs_admin.cli.doctor.findings import (
     Diagnosis,
     Finding,
     Section,
-    attention,
     broken,
     fine,
     note,
+    warning,
 )
-from jobs_admin.cli.exit_codes import exit_of
-from jobs_admin.cli.queues.snapshot import look_at_queues
+from jobs_admin.cli.exit_codes import exit_code_for
+from jobs_admin.cli.queues.snapshot import take_queue_snapshot
 from trellis_jobs.contract.declaration import ServiceContract
 from trellis_jobs.contract.features import Features
 from trellis_jobs.contract.topology import Topology
@@ -51,21 +51,22 @@ from trellis_jobs.jetstream.setup.plan import plan_streams
 from trellis_jobs.jetstream.setup.readers import list_readers
 from trellis_jobs.model.durations import format_duration
 
-_ADMIN_PATIENCE: Final = 1.0
-_SERVICES_TRIED: Final = 20
+_ADMIN_TIMEOUT: Final = 1.0
+_MAX_SERVICES: Final = 20
 _NO_DAEMON: Final = (
-    "run `trellis-jobs admin serve`: without it no deadline is kept, no lost work found"
+    "run `trellis-jobs admin serve`: without it, deadlines are not enforced and lost work is not "
+    "recovered"
 )
 
-_NO_RIGHT: Final = (
-    "look with credentials that may at least ask the admin runtime (rpc.v1.Jobs.Health): "
-    "`trellis-jobs permissions --operator NAME=read` tells their rights"
+_NO_PERMISSION: Final = (
+    "use credentials that may at least send requests to the admin runtime (rpc.v1.Jobs.Health): "
+    "`trellis-jobs permissions --operator NAME=read` prints their permissions"
 )
 
 
 @dataclass(frozen=True, slots=True)
 class Subject:
-    """What is looked at; `declared` is the code at hand, `system_account` may ask the server."""
+    """The installation; `declared` is the contract of `--app`."""
 
     access: ConnectOptions
     connection: Connection
@@ -81,21 +82,21 @@ async def diagnose(
         connection = await Connection.open(
             access,
             name="trellis-jobs doctor",
-            timeout=PATIENCE,
+            timeout=DEFAULT_TIMEOUT,
             retry_connect=False,
-            max_wait=PATIENCE,
+            max_wait=DEFAULT_TIMEOUT,
         )
     except InfrastructureError as error:
         remedy = "check --nats, --context and the credentials, and that the server runs"
         lost = Section("connection", (broken(str(error), remedy),))
-        return Diagnosis((_command(), lost), exit_of(error))
+        return Diagnosis((_command(), lost), exit_code_for(error))
     try:
-        return await _look(access, connection, declared, system_account)
+        return await _check(access, connection, declared, system_account)
     finally:
         await connection.close()
 
 
-async def _look(
+async def _check(
     access: ConnectOptions,
     connection: Connection,
     declared: ServiceContract | None,
@@ -108,13 +109,13 @@ async def _look(
 
 
 def _command() -> Section:
-    told = fine(f"trellis-jobs {own_version()}, Python {platform.python_version()}")
-    return Section("command", (told,))
+    version = fine(f"trellis-jobs {own_version()}, Python {platform.python_version()}")
+    return Section("command", (version,))
 
 
 async def _features(connection: Connection) -> Features:
     try:
-        async with asyncio.timeout(PATIENCE):
+        async with asyncio.timeout(DEFAULT_TIMEOUT):
             return await detect_features(connection)
     except TimeoutError:
         return Features(connection.server_version, level_of(connection.server_version))
@@ -124,23 +125,26 @@ async def _section(
     name: str, step: Callable[[Subject], Awaitable[list[Finding]]], subject: Subject
 ) -> Section:
     try:
-        async with asyncio.timeout(PATIENCE):
+        async with asyncio.timeout(DEFAULT_TIMEOUT):
             return Section(name, tuple(await step(subject)))
     except InboxNotPermitted as denied:
-        remedy = f"let these credentials subscribe to {denied.subject}: no answer can come"
-        return Section(name, (broken(str(denied), remedy),), is_seen=False)
+        remedy = f"permit these credentials to subscribe to {denied.subject}, to receive replies"
+        return Section(name, (broken(str(denied), remedy),), is_checked=False)
     except NotPermitted as denied:
-        return Section(name, (note(f"not looked at: {denied}"),), is_seen=False)
+        return Section(name, (note(f"not checked: {denied}"),), is_checked=False)
     except InfrastructureMissing as missing:
-        remedy = missing.remedy or rules.MAKE_MISSING
-        return Section(name, (broken(f"not looked at: {missing.what} is not there", remedy),))
+        remedy = missing.remedy or rules.CREATE_MISSING
+        return Section(name, (broken(f"not checked: {missing.what} does not exist", remedy),))
     except (JobsError, ConnectionLost) as error:
-        return Section(name, (broken(str(error), f"see to this first: {error}"),))
+        return Section(name, (broken(str(error), f"fix this first: {error}"),))
     except TimeoutError:
         inbox = subject.access.inbox_prefix or "_INBOX"
-        silent = f"no answer within {format_duration(timedelta(seconds=PATIENCE))}"
-        remedy = f"see whether these credentials may subscribe to {inbox}.>, and how busy it is"
-        return Section(name, (broken(silent, remedy),))
+        waited = format_duration(timedelta(seconds=DEFAULT_TIMEOUT))
+        timed_out = f"the server did not answer within {waited}"
+        remedy = (
+            f"check that these credentials may subscribe to {inbox}.>, and the load of the server"
+        )
+        return Section(name, (broken(timed_out, remedy),))
 
 
 async def _connection(subject: Subject) -> list[Finding]:
@@ -151,7 +155,7 @@ async def _connection(subject: Subject) -> list[Finding]:
     return [
         fine(f"{connection.address}, {encrypted}"),
         fine(f"{subject.access.identity()}{of_account}"),
-        rules.judge_round_trip(await connection.round_trip()),
+        rules.check_round_trip(await connection.round_trip()),
     ]
 
 
@@ -163,78 +167,78 @@ async def _server(subject: Subject) -> list[Finding]:
         report = await jetstream_report(subject.access, subject.system_account)
     return [
         fine(f"nats-server {features.version}{cluster}"),
-        *rules.judge_features(features),
-        rules.judge_sync(syncs_every_write(report)),
-        *rules.judge_usages(storage_info.of_server(report or {})),
+        *rules.check_features(features),
+        rules.check_sync(syncs_every_write(report)),
+        *rules.check_usages(storage_info.of_server(report or {})),
     ]
 
 
 async def _streams(subject: Subject) -> list[Finding]:
     changes = await plan_streams(subject.connection, Topology(subject.features))
     names = [change.name for change in changes if "/" not in change.name]
-    asked = (server_info.replication_of(subject.connection, name) for name in names)
-    there = [each for each in await asyncio.gather(*asked) if each is not None]
+    requests = (server_info.replication_of(subject.connection, name) for name in names)
+    streams = [each for each in await asyncio.gather(*requests) if each is not None]
     cluster = subject.connection.server_info.get("cluster")
     return [
-        *rules.judge_streams(changes),
-        *rules.judge_replication(there, cluster),
-        *rules.judge_usages(await storage_info.usages(subject.connection)),
+        *rules.check_streams(changes),
+        *rules.check_replication(streams, cluster),
+        *rules.check_usages(await storage_info.usages(subject.connection)),
     ]
 
 
 async def _queues(subject: Subject) -> list[Finding]:
-    looked = await look_at_queues(subject.connection, subject.declared)
-    return rules.judge_queues(looked.rows)
+    snapshot = await take_queue_snapshot(subject.connection, subject.declared)
+    return rules.check_queues(snapshot.rows)
 
 
 async def _readers(subject: Subject) -> list[Finding]:
-    return rules.judge_readers(await list_readers(subject.connection))
+    return rules.check_readers(await list_readers(subject.connection))
 
 
 async def _permissions(subject: Subject) -> list[Finding]:
     found = await probe_permissions(subject.connection, subject.features, await _services(subject))
-    return rules.judge_abilities(found)
+    return rules.check_abilities(found)
 
 
 async def _services(subject: Subject) -> list[str]:
-    """Of queues that it may see, and of the code at hand."""
+    """The services of all visible queues and of `--app`."""
     declared = {subject.declared.service} if subject.declared else set()
     try:
-        looked = await look_at_queues(subject.connection)
+        snapshot = await take_queue_snapshot(subject.connection)
     except JobsError:
         return sorted(declared)
-    return sorted(declared | {row.service for row in looked.rows})[:_SERVICES_TRIED]
+    return sorted(declared | {row.service for row in snapshot.rows})[:_MAX_SERVICES]
 
 
 async def _admin(subject: Subject) -> list[Finding]:
-    admin = AdminClient(subject.connection, timeout=_ADMIN_PATIENCE)
+    admin = AdminClient(subject.connection, timeout=_ADMIN_TIMEOUT)
     try:
         health = await admin.health()
     except ServiceMissing:
-        return [attention("no admin runtime answers", _NO_DAEMON)]
+        return [warning("no admin runtime answers", _NO_DAEMON)]
     except InboxNotPermitted:
         raise
     except NotPermitted as denied:
-        return [attention(f"not looked at: {denied}", _NO_RIGHT)]
-    version = rules.judge_version(own_version(), health.version)
-    return [*rules.judge_health(health), version, *await _workers(admin)]
+        return [warning(f"not checked: {denied}", _NO_PERMISSION)]
+    version = rules.check_version(own_version(), health.version)
+    return [*rules.check_health(health), version, *await _workers(admin)]
 
 
 async def _workers(admin: AdminClient) -> list[Finding]:
-    """Nothing where these credentials may ask for the health and not for the workers."""
+    """Empty if these credentials may read the health but not the workers."""
     try:
         services = [service async for service in admin.services()]
     except NotPermitted:
         return []
     except NoAnswer as error:
-        return [note(f"workers not looked at: {error}")]
+        return [note(f"workers not checked: {error}")]
     workers = [worker for each in services for worker in each.workers]
-    return rules.judge_workers(workers) + rules.judge_worker_clocks(workers)
+    return rules.check_workers(workers) + rules.check_worker_clocks(workers)
 
 
 async def _clock(subject: Subject) -> list[Finding]:
     ahead = await server_info.clock_difference(subject.connection, utc_now)
-    return [rules.judge_clock(ahead)]
+    return [rules.check_clock(ahead)]
 
 
 _STEPS: Final[dict[str, Callable[[Subject], Awaitable[list[Finding]]]]] = {

@@ -1,4 +1,4 @@
-"""What a look at an installation has found, and what follows from it."""
+"""The findings of `doctor`, and the list of what to do."""
 
 from __future__ import annotations
 
@@ -10,61 +10,61 @@ from jobs_admin.cli.exit_codes import Exit
 
 
 class Level(StrEnum):
-    """In the order in which things should be seen to, the last first."""
+    """From harmless to urgent."""
 
     FINE = "fine"
     NOTE = "note"
-    ATTENTION = "attention"
+    ATTENTION = "warning"
     BROKEN = "broken"
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """`remedy` is what to do about it, if something is."""
+    """`remedy` says what to do about it; None if nothing needs to be done."""
 
     level: Level
-    says: str
+    text: str
     remedy: str | None = None
 
     def to_json(self) -> dict[str, str]:
-        told = {"level": self.level.value, "says": self.says}
-        return told if self.remedy is None else {**told, "remedy": self.remedy}
+        body = {"level": self.level.value, "says": self.text}
+        return body if self.remedy is None else {**body, "remedy": self.remedy}
 
 
-def fine(says: str) -> Finding:
-    return Finding(Level.FINE, says)
+def fine(text: str) -> Finding:
+    return Finding(Level.FINE, text)
 
 
-def note(says: str) -> Finding:
-    return Finding(Level.NOTE, says)
+def note(text: str) -> Finding:
+    return Finding(Level.NOTE, text)
 
 
-def attention(says: str, remedy: str) -> Finding:
-    return Finding(Level.ATTENTION, says, remedy)
+def warning(text: str, remedy: str) -> Finding:
+    return Finding(Level.ATTENTION, text, remedy)
 
 
-def broken(says: str, remedy: str) -> Finding:
-    return Finding(Level.BROKEN, says, remedy)
+def broken(text: str, remedy: str) -> Finding:
+    return Finding(Level.BROKEN, text, remedy)
 
 
 @dataclass(frozen=True, slots=True)
 class Section:
-    """`is_seen`: there was a right to look."""
+    """`is_checked` is false if these credentials do not permit the check."""
 
     name: str
     findings: tuple[Finding, ...]
-    is_seen: bool = True
+    is_checked: bool = True
 
 
 @dataclass(frozen=True, slots=True)
 class Diagnosis:
-    """`unreachable`: there was nothing to look at."""
+    """`unreachable` is the exit code if no server could be reached."""
 
     sections: tuple[Section, ...]
     unreachable: Exit | None = None
 
     def to_do(self) -> list[str]:
-        """What is broken first; within that, in the order of the look, and each once."""
+        """The remedies of what is broken, then of warnings, each once, in the order of checks."""
         found = [finding for section in self.sections for finding in section.findings]
         ordered = [
             finding.remedy
@@ -74,15 +74,15 @@ class Diagnosis:
         ]
         return list(dict.fromkeys(ordered))
 
-    def not_seen(self) -> list[str]:
-        return [section.name for section in self.sections if not section.is_seen]
+    def not_checked(self) -> list[str]:
+        return [section.name for section in self.sections if not section.is_checked]
 
     def verdict(self) -> str:
-        unseen = self.not_seen()
+        not_checked = self.not_checked()
         if self.to_do():
             return "What to do:"
-        if unseen:
-            return f"Nothing to do in what could be looked at; not seen: {', '.join(unseen)}."
+        if not_checked:
+            return f"Nothing to do. Not checked for lack of permission: {', '.join(not_checked)}."
         return "Nothing to do."
 
     @property
@@ -99,5 +99,5 @@ class Diagnosis:
                 for each in self.sections
             ],
             "toDo": self.to_do(),
-            "notSeen": self.not_seen(),
+            "notSeen": self.not_checked(),
         }

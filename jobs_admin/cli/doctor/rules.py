@@ -1,4 +1,4 @@
-"""What the facts of an installation mean: no questions are asked here."""
+"""The rules of `doctor`: pure functions from facts to findings."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Final
 
 from jobs_admin.api.views.health import CheckView, HealthStatus, HealthView
 from jobs_admin.api.views.services import WorkerView
-from jobs_admin.cli.doctor.findings import Finding, attention, broken, fine, note
+from jobs_admin.cli.doctor.findings import Finding, broken, fine, note, warning
 from jobs_admin.cli.queues.rows import QueueRow
 from jobs_admin.cli.render.counts import count
 from jobs_admin.health import CONTRACTS
@@ -24,76 +24,76 @@ from trellis_jobs.model.durations import format_duration
 from trellis_jobs.model.usage import Level as Fullness
 from trellis_jobs.model.usage import Usage
 
-# Deadlines, retries and leases are compared over machines: so much is not noticed.
+# Deadlines, retries and leases are compared between machines; this difference does no harm.
 CLOCK_ALLOWED: Final = timedelta(seconds=1)
 SLOW_ROUND_TRIP: Final = 0.1
 _REPLICATED: Final = 3
-# One for each wait, watch and read that is under way.
-MOST_READERS: Final = 1000
+# Each wait, watch and read in progress has one.
+MAX_READERS: Final = 1000
 _PUSHING_SHOWN: Final = 10
 _UPGRADE: Final = "upgrade nats-server: 2.15 is recommended"
 _SAME_VERSION: Final = (
-    "finish the upgrade: the same version of trellis-jobs here, for the admin runtime and for "
-    "workers, in any order"
+    "finish the upgrade: install the same version of trellis-jobs here, for the admin runtime and "
+    "for workers, in any order"
 )
-_MAKE_SPACE: Final = (
-    "make space before jobs can no longer be created: raise the limit, or shorten the retention of "
-    "finished jobs (trellis-jobs admin serve --retention)"
+_FREE_SPACE: Final = (
+    "free space before jobs can no longer be created: raise the limit, or shorten the retention of "
+    "ended jobs (trellis-jobs admin serve --retention)"
 )
 _ONE_CONTRACT: Final = (
-    "finish the deploy; or, if these are two services with the same name, give one another name: "
-    "their workers fail or put back each other's jobs (`trellis-jobs contract diff` shows what "
-    "differs)"
+    "finish the deploy; or, if these are two services with the same name, rename one: their "
+    "workers fail or put back each other's jobs (`trellis-jobs contract diff` shows the "
+    "differences)"
 )
-_SEE_TO_SERVERS: Final = (
-    "see to the servers that hold the streams: while replicas are missing, the loss of one more "
+_REPAIR_SERVERS: Final = (
+    "repair the servers that hold the streams: while replicas are missing, the loss of one more "
     "server can stop all jobs"
 )
-MAKE_MISSING: Final = "make what is missing: trellis-jobs infra apply"
+CREATE_MISSING: Final = "create what is missing: trellis-jobs infra apply"
 
 
-def judge_round_trip(seconds: float) -> Finding:
+def check_round_trip(seconds: float) -> Finding:
     took = f"round trip {format_duration(timedelta(seconds=seconds))}"
     if seconds < SLOW_ROUND_TRIP:
         return fine(took)
-    return attention(took, "run workers nearer to the server: each job takes several round trips")
+    return warning(took, "run workers closer to the server: each job takes several round trips")
 
 
-def judge_features(features: Features) -> list[Finding]:
+def check_features(features: Features) -> list[Finding]:
     missing = features.missing()
     present = [feature.name for feature in FEATURES if feature not in missing]
-    found = [attention(f"lacks {feature}", _UPGRADE) for feature in missing]
+    found = [warning(f"lacks {feature}", _UPGRADE) for feature in missing]
     return [fine(f"has {', '.join(present)}"), *found] if present else found
 
 
-def judge_streams(changes: Iterable[Change]) -> list[Finding]:
-    return list(map(_judge_change, changes))
+def check_streams(changes: Iterable[Change]) -> list[Finding]:
+    return list(map(_check_change, changes))
 
 
-def _judge_change(change: Change) -> Finding:
+def _check_change(change: Change) -> Finding:
     details, command = "; ".join(change.details), "trellis-jobs infra apply"
     match change.act:
         case Act.CREATED:
-            return broken(f"{change.name} is missing", MAKE_MISSING)
+            return broken(f"{change.name} is missing", CREATE_MISSING)
         case Act.REFUSED:
             return broken(
-                f"{change.name} is not as jobs need it: {details}",
+                f"{change.name} has settings that jobs cannot work with: {details}",
                 f"change {change.name} back with the nats command line; or delete it, which loses "
-                f"what is in it, and make it anew: {command}",
+                f"its contents, and create it again: {command}",
             )
         case Act.UPDATED:
-            return attention(f"{change.name}: {details}", f"bring it up to date: {command}")
+            return warning(f"{change.name}: {details}", f"update it: {command}")
         case Act.KEPT if details:
             return note(f"{change.name}: {details}")
         case Act.KEPT:
-            return fine(f"{change.name} is as it should be")
+            return fine(f"{change.name} is up to date")
 
 
-def judge_replication(streams: Sequence[Replication], cluster: str | None) -> list[Finding]:
+def check_replication(streams: Sequence[Replication], cluster: str | None) -> list[Finding]:
     if not streams:
         return []
     found = [
-        (attention if stream.leader else broken)(problem, _SEE_TO_SERVERS)
+        (warning if stream.leader else broken)(problem, _REPAIR_SERVERS)
         for stream in streams
         for problem in stream.problems
     ]
@@ -102,9 +102,10 @@ def judge_replication(streams: Sequence[Replication], cluster: str | None) -> li
         found.append(note("one server: its loss stops all jobs until it is back"))
     elif few:
         found.append(
-            attention(
-                f"in cluster {cluster}, and {', '.join(few)} have fewer than 3 replicas",
-                "let the loss of a server stop nothing: trellis-jobs infra apply --replicas 3",
+            warning(
+                f"in cluster {cluster}, {', '.join(few)} have fewer than 3 replicas",
+                "add replicas, so that jobs survive the loss of a server: trellis-jobs infra apply "
+                "--replicas 3",
             )
         )
     else:
@@ -112,93 +113,93 @@ def judge_replication(streams: Sequence[Replication], cluster: str | None) -> li
     return found
 
 
-def judge_usages(usages: Iterable[Usage]) -> list[Finding]:
-    """Only what fills up is worth a line."""
+def check_usages(usages: Iterable[Usage]) -> list[Finding]:
+    """Report only what is nearly full."""
     found: list[Finding] = []
     for usage in usages:
         if usage.level is Fullness.FULL:
-            found.append(broken(str(usage), _MAKE_SPACE))
+            found.append(broken(str(usage), _FREE_SPACE))
         elif usage.level is Fullness.FILLING:
-            found.append(attention(str(usage), _MAKE_SPACE))
+            found.append(warning(str(usage), _FREE_SPACE))
     return found
 
 
-def judge_sync(is_always: bool | None) -> Finding:
+def check_sync(is_always: bool | None) -> Finding:
     if is_always is None:
-        return note("whether it writes to disk at once is not known: --system-account lets it tell")
+        return note("sync_interval is not known: add --system-account to read it")
     if is_always:
-        return fine("every write is on disk before it is confirmed")
-    return attention(
-        "writes are confirmed before they are on disk: a power cut loses the last seconds",
+        return fine("sync_interval is always: writes are on disk before they are confirmed")
+    return warning(
+        "writes are confirmed before they are on disk: a power failure loses the last seconds",
         "set `sync_interval: always` in the server's jetstream block",
     )
 
 
-def judge_queues(rows: Sequence[QueueRow]) -> list[Finding]:
+def check_queues(rows: Sequence[QueueRow]) -> list[Finding]:
     if not rows:
-        return [note("no worker has ever started, so there is no queue")]
-    judged = [_judge_queue(row) for row in rows]
-    quiet = sum(not found for found in judged)
+        return [note("there are no queues, because no worker was ever started")]
+    findings = [_check_queue(row) for row in rows]
+    healthy = sum(not found for found in findings)
     return [
-        fine(f"{count(quiet)} of {count(len(rows))} queues need nothing"),
-        *chain.from_iterable(judged),
+        fine(f"{count(healthy)} of {count(len(rows))} queues are healthy"),
+        *chain.from_iterable(findings),
     ]
 
 
-def _judge_queue(row: QueueRow) -> list[Finding]:
+def _check_queue(row: QueueRow) -> list[Finding]:
     found: list[Finding] = []
     if row.drift:
-        remedy = f"restart the workers of {row.service}, or `trellis-jobs infra apply --app`"
-        found.append(attention(f"{row.name}: {'; '.join(row.drift)}", remedy))
+        remedy = f"restart the workers of {row.service}, or run `trellis-jobs infra apply --app`"
+        found.append(warning(f"{row.name}: {'; '.join(row.drift)}", remedy))
     if row.queue is not None and row.queue.consumer.is_paused:
         why = f" ({row.queue.consumer.paused_because})" if row.queue.consumer.paused_because else ""
         found.append(note(f"{row.name}: paused{why}, {count(row.queue.consumer.pending)} waiting"))
     if row.is_unattended:
-        waiting = f"{count(row.waiting)} waiting, and no worker asks for them"
-        found.append(broken(f"{row.name}: {waiting}", f"start workers of {row.name}"))
+        waiting = f"{count(row.waiting)} waiting, and no worker is available"
+        found.append(broken(f"{row.name}: {waiting}", f"start workers for {row.name}"))
     return found
 
 
-def judge_workers(workers: Iterable[WorkerView]) -> list[Finding]:
-    """A worker has a view for each of its queues, and one event loop."""
+def check_workers(workers: Iterable[WorkerView]) -> list[Finding]:
+    """A worker sends a heartbeat for each of its queues, and has one event loop."""
     longest: dict[tuple[str, str], int] = {}
     for worker in workers:
         if worker.loop_blocked_ms is not None:
-            whose = (worker.service, worker.instance_id)
-            longest[whose] = max(longest.get(whose, 0), worker.loop_blocked_ms)
+            identity = (worker.service, worker.instance_id)
+            longest[identity] = max(longest.get(identity, 0), worker.loop_blocked_ms)
     return [
-        attention(
+        warning(
             f"worker {instance} of {service}: a handler blocked its event loop for "
             f"{format_duration(timedelta(milliseconds=blocked))} in the last 10 minutes",
-            "let handlers that block be plain functions (def instead of async def), or call "
+            "write handlers that block as plain functions (def instead of async def), or use "
             "asyncio.to_thread in them; the worker's log names the job and the line",
         )
         for (service, instance), blocked in sorted(longest.items())
     ]
 
 
-def judge_worker_clocks(workers: Iterable[WorkerView]) -> list[Finding]:
+def check_worker_clocks(workers: Iterable[WorkerView]) -> list[Finding]:
     offsets = {
         (worker.service, worker.instance_id): timedelta(milliseconds=worker.clock_offset_ms)
         for worker in workers
         if worker.clock_offset_ms is not None
     }
     return [
-        attention(
+        warning(
             f"the clock of worker {instance} of {service} is {format_duration(abs(ahead))} "
             f"{'ahead of' if ahead > timedelta() else 'behind'} the server's",
-            "set the clocks (NTP): workers correct the times of jobs, your own code does not",
+            "synchronise the clocks (NTP): workers correct the times of jobs, your code does not",
         )
         for (service, instance), ahead in sorted(offsets.items())
         if abs(ahead) > MIN_OFFSET
     ]
 
 
-def judge_readers(readers: Sequence[Reader]) -> list[Finding]:
+def check_readers(readers: Sequence[Reader]) -> list[Finding]:
     found = [
-        attention(
+        warning(
             f"{reader.path} pushes the jobs of {reader.service} to {reader.deliver_subject}: "
-            "nothing of trellis-jobs makes push consumers, and one can slow down others",
+            "trellis-jobs does not create push consumers, and they can slow down other readers",
             f"ask the owners of {reader.service} what it is for, or delete it as the user of the "
             f"admin runtime: nats consumer rm {reader.stream} {reader.name}",
         )
@@ -207,51 +208,57 @@ def judge_readers(readers: Sequence[Reader]) -> list[Finding]:
     if (more := len(push_consumers(readers)) - len(found)) > 0:
         found.append(note(f"and {more} more push consumers"))
     found += [
-        attention(
+        warning(
             f"{count} consumers of {LOG} read the jobs of {service}: each costs the server memory",
-            f"find out why {service} makes so many readers; the admin runtime deletes those that "
-            "were not used for an hour, unless they are durable",
+            f"find out why {service} creates so many readers; the admin runtime deletes readers "
+            "that were not used for an hour, unless they are durable",
         )
         for service, count in count_by_service(readers).most_common()
-        if count > MOST_READERS
+        if count > MAX_READERS
     ]
-    return found or [fine(f"{len(readers)} readers of the log, none of them pushes")]
+    return found or [fine(f"{len(readers)} readers of the log, no push consumers")]
 
 
-def judge_abilities(found: Sequence[ProbeResult]) -> list[Finding]:
-    told = []
-    for can, words in ((True, "may"), (False, "may not"), (None, "no answer whether they may")):
-        names = [ability.name for ability in found if ability.allowed is can]
+def check_abilities(found: Sequence[ProbeResult]) -> list[Finding]:
+    findings = []
+    for allowed, words in ((True, "permitted"), (False, "not permitted"), (None, "not known")):
+        names = [ability.name for ability in found if ability.allowed is allowed]
         if names:
-            told.append((fine if can else note)(f"{words}: {', '.join(names)}"))
-    return told
+            findings.append((fine if allowed else note)(f"{words}: {', '.join(names)}"))
+    return findings
 
 
-def judge_version(ours: str, of_daemon: str | None) -> Finding:
-    if of_daemon == ours:
-        return fine(f"it is trellis-jobs {ours} too")
-    theirs = f"trellis-jobs {of_daemon}" if of_daemon else "a version that does not tell which"
-    return attention(f"it is {theirs}, and this command {ours}", _SAME_VERSION)
+def check_version(ours: str, daemon: str | None) -> Finding:
+    if daemon == ours:
+        return fine(f"same version as this command: {ours}")
+    theirs = f"trellis-jobs {daemon}" if daemon else "an older version of trellis-jobs"
+    return warning(f"the admin runtime is {theirs}, this command is {ours}", _SAME_VERSION)
 
 
-def judge_health(health: HealthView) -> list[Finding]:
-    found = [_judge_check(check) for check in health.checks if check.status is not HealthStatus.OK]
+def check_health(health: HealthView) -> list[Finding]:
+    found = [
+        _check_health_check(check) for check in health.checks if check.status is not HealthStatus.OK
+    ]
     projection = health.check("projection")
     lag = projection.lag_seconds if projection else None
     behind = "" if lag is None else f", {format_duration(timedelta(seconds=lag))} behind the log"
     return [fine(f"answers, mode {health.mode.value}{behind}"), *found]
 
 
-def _judge_check(check: CheckView) -> Finding:
-    why = check.error or check.last_error or "see `trellis-jobs admin` and its log"
+def _check_health_check(check: CheckView) -> Finding:
+    why = check.error or check.last_error or "see the log of the admin runtime"
     if check.name == CONTRACTS:
-        return attention(why, _ONE_CONTRACT)
-    return attention(f"{check.name} is degraded: {why}", f"see to the admin runtime: {check.name}")
+        return warning(why, _ONE_CONTRACT)
+    return warning(
+        f"{check.name} is degraded: {why}", f"check {check.name} in the log of the admin runtime"
+    )
 
 
-def judge_clock(ahead: timedelta) -> Finding:
+def check_clock(ahead: timedelta) -> Finding:
     if abs(ahead) <= CLOCK_ALLOWED:
         return fine(f"the server's clock differs by {format_duration(abs(ahead))}")
     where = "ahead of" if ahead > timedelta() else "behind"
     words = f"the server's clock is {format_duration(abs(ahead))} {where} this one"
-    return attention(words, "set the clocks (NTP): deadlines and ages are compared over machines")
+    return warning(
+        words, "synchronise the clocks (NTP): deadlines and ages are compared between machines"
+    )

@@ -1,21 +1,24 @@
-"""`trellis-jobs jobs`: look at jobs, follow them, steer them."""
+"""`trellis-jobs jobs`: list, inspect, follow, create, cancel and retry jobs."""
 
 from __future__ import annotations
 
 import typer
 
-from jobs_admin.cli.jobs.cancel_retry import cancel, retry
+from jobs_admin.cli.jobs.cancel import cancel
 from jobs_admin.cli.jobs.create import create_job
 from jobs_admin.cli.jobs.events import show_events
 from jobs_admin.cli.jobs.explain import explain_job
 from jobs_admin.cli.jobs.get import get_jobs
 from jobs_admin.cli.jobs.list import list_jobs
 from jobs_admin.cli.jobs.logs import show_logs
+from jobs_admin.cli.jobs.retry import retry
 from jobs_admin.cli.jobs.tail import tail
 from jobs_admin.cli.jobs.watch import watch
 from jobs_admin.cli.option_groups import grouped
 
-jobs = typer.Typer(help="Look at jobs, follow them, steer them.", no_args_is_help=True)
+jobs = typer.Typer(
+    help="List, inspect, follow, create, cancel and retry jobs.", no_args_is_help=True
+)
 jobs.command("list")(grouped(list_jobs))
 jobs.command("get")(grouped(get_jobs))
 jobs.command("events")(grouped(show_events))

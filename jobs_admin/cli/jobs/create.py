@@ -1,4 +1,4 @@
-"""`trellis-jobs jobs create`: a job of any queue, let in as its own service would let it in."""
+"""`trellis-jobs jobs create`: create a job in any queue, by the same rules as its service does."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from pydantic.alias_generators import to_camel
 from jobs_admin.cli.connection import ConnectionOptions
 from jobs_admin.cli.durations import moment_ahead, seconds
 from jobs_admin.cli.exit_codes import Exit
-from jobs_admin.cli.jobs.watch import watch_to_the_end
+from jobs_admin.cli.job_reader.log_entries import follow_until_ended, job_timeout
+from jobs_admin.cli.jobs.watch import watch_until_ended
 from jobs_admin.cli.queue_contract import ContractSource
-from jobs_admin.cli.queue_names import QueueArgument, QueueName, queue_name
-from jobs_admin.cli.reading.log_reading import no_longer_than, until_over
-from jobs_admin.cli.render.output import Output, print_json, print_text, say
+from jobs_admin.cli.queue_names import QueueArgument, QueueName, parse_queue
+from jobs_admin.cli.render.output import Output, print_json, print_stderr, print_text
 from jobs_admin.cli.run import run
 from trellis_jobs.contract.declaration import JobType
 from trellis_jobs.contract.payload_types import TypeMismatch
@@ -42,7 +42,7 @@ from trellis_jobs.telemetry import Telemetry
 
 
 @dataclass(frozen=True, slots=True)
-class _Wanted:
+class _CreateRequest:
     queue: QueueName
     payload: Json
     job_id: str | None
@@ -54,51 +54,57 @@ class _Wanted:
 
 @dataclass(frozen=True, slots=True)
 class _Outcome:
-    """What became of the request: accepted, replaced, coalesced, rejected, or exists."""
+    """`name` is accepted, replaced, coalesced or exists."""
 
     name: str
     job: JobAddress
     more: dict[str, Any]
 
     def to_json(self) -> dict[str, Any]:
-        told = {"service": self.job.service, "type": self.job.job_type, "id": self.job.job_id}
-        return {"outcome": self.name, **told, **self.more}
+        job = {"service": self.job.service, "type": self.job.job_type, "id": self.job.job_id}
+        return {"outcome": self.name, **job, **self.more}
 
 
 def create_job(
     queue: QueueArgument,
     payload: Annotated[
         str,
-        typer.Argument(metavar="JSON", help="The payload; @FILE reads a file, - standard input."),
+        typer.Argument(metavar="JSON", help="The payload; @FILE reads a file, - reads stdin."),
     ],
     source: ContractSource,
     output: Output,
-    reach: ConnectionOptions,
+    options: ConnectionOptions,
     job_id: Annotated[
-        str | None, typer.Option("--id", help="The job's id; refused if there is one with it.")
+        str | None, typer.Option("--id", help="The id of the job; refused if it exists already.")
     ] = None,
     if_new: Annotated[
         bool,
-        typer.Option("--if-new", help="With --id: do nothing, and end with 0, if it exists."),
+        typer.Option("--if-new", help="With --id: if the job exists, do nothing and exit with 0."),
     ] = False,
     deadline: Annotated[
         str | None,
-        typer.Option(help="Not to be begun after it: 10m, 2h, or RFC 3339.", metavar="TIME"),
+        typer.Option(
+            help="Do not start the job after this time: in 10m, 2h, or RFC 3339.", metavar="TIME"
+        ),
     ] = None,
     wait: Annotated[
-        bool, typer.Option("--wait", help="Follow it to its end: 0 if it completes, else 1.")
+        bool,
+        typer.Option(
+            "--wait",
+            help="Follow the job until it ends. Exits with 0 if it completes, otherwise 1.",
+        ),
     ] = False,
     timeout: Annotated[
-        str | None, typer.Option(help="Wait no longer than that: 30s, 10m.", metavar="DURATION")
+        str | None, typer.Option(help="Longest time to wait: 30s, 10m.", metavar="DURATION")
     ] = None,
 ) -> None:
-    """Create a job of any queue.
+    """Create a job in any queue.
 
-    What the queue takes is read from the server, where its workers have told it, from a service
-    whose code is here (--app), or from a manifest (--contract).
+    The command reads the queue's contract from the server, where its workers publish it, from the
+    service's code (--app), or from a manifest (--contract).
     """
-    wanted = _Wanted(
-        queue_name(queue),
+    request = _CreateRequest(
+        parse_queue(queue),
         read_payload(payload),
         job_id,
         if_new,
@@ -106,14 +112,12 @@ def create_job(
         wait,
         seconds("--timeout", timeout),
     )
-    if wanted.timeout is not None and not wait:
-        raise typer.BadParameter(
-            "it is about --wait: add that, or leave it out", param_hint="--timeout"
-        )
+    if request.timeout is not None and not wait:
+        raise typer.BadParameter("it has an effect only with --wait", param_hint="--timeout")
     if if_new and job_id is None:
-        raise typer.BadParameter("it needs an id to look for: add --id", param_hint="--if-new")
+        raise typer.BadParameter("it needs --id", param_hint="--if-new")
     source.check()
-    run(_create(reach, source, wanted, output))
+    run(_create(options, source, request, output))
 
 
 def read_payload(text: str) -> Json:
@@ -124,56 +128,59 @@ def read_payload(text: str) -> Json:
             text = Path(text[1:]).read_text(encoding="utf-8")
         read: Json = orjson.loads(text)
     except (OSError, UnicodeDecodeError) as error:
-        raise typer.BadParameter(f"it cannot be read: {error}", param_hint="JSON") from None
+        raise typer.BadParameter(f"cannot read the payload: {error}", param_hint="JSON") from None
     except orjson.JSONDecodeError as error:
         raise typer.BadParameter(
-            f"{error} (text needs quotes of its own: '\"…\"')", param_hint="JSON"
+            f"{error} (a JSON string needs double quotes: '\"…\"')", param_hint="JSON"
         ) from None
     return read
 
 
 async def _create(
-    reach: ConnectionOptions, source: ContractSource, wanted: _Wanted, output: Output
+    options: ConnectionOptions, source: ContractSource, request: _CreateRequest, output: Output
 ) -> Exit | None:
-    async with reach.connection(patient=wanted.wait) as connection:
-        queue = await source.queue(connection, wanted.queue)
+    async with options.connection(reconnect=request.wait) as connection:
+        queue = await source.queue(connection, request.queue)
         if isinstance(queue.payload, SchemaType) and queue.payload.is_open:
-            say(f"what {wanted.queue} takes is not known here, so the payload is not checked")
+            print_stderr(
+                f"The payload is not validated: the contract of {request.queue} has no schema."
+            )
         events = EventLog(connection, await detect_features(connection))
         try:
-            outcome = await _submit(connection, events, queue, wanted)
+            outcome = await _submit(connection, events, queue, request)
         except NotAdmitted as refusal:
             if not output.json:
                 raise
             print_json({"outcome": "rejected", **_camel(asdict(refusal.full))})
             return Exit.REFUSED
-        if wanted.wait and output.json:
-            return await _tell_end(connection, outcome, wanted.timeout)
+        if request.wait and output.json:
+            return await _print_end(connection, outcome, request.timeout)
     _show(outcome, output)
-    if not wanted.wait:
+    if not request.wait:
         return None
-    return await watch_to_the_end(reach, outcome.job, output, wanted.timeout)
+    return await watch_until_ended(options, outcome.job, output, request.timeout)
 
 
 async def _submit(
-    connection: Connection, events: EventLog, queue: JobType[Any, Any], wanted: _Wanted
+    connection: Connection, events: EventLog, queue: JobType[Any, Any], request: _CreateRequest
 ) -> _Outcome:
-    producer = _producer(connection, events, queue, wanted.queue.service)
-    request = _request(producer, queue, wanted)
+    service = request.queue.service
+    producer = _producer(connection, events, queue, service)
+    prepared = _prepare(producer, queue, request)
     try:
-        created = await producer.create(request)
+        created = await producer.create(prepared)
     except JobExists as existing:
-        if not wanted.if_new:
+        if not request.if_new:
             raise
-        return _Outcome("exists", JobAddress(wanted.queue.service, queue.name, existing.job_id), {})
+        return _Outcome("exists", JobAddress(service, queue.name, existing.job_id), {})
     except NotAdmitted as refusal:
         if not refusal.coalesced:
             raise
-        address = JobAddress(wanted.queue.service, queue.name, refusal.existing_job_id)
+        address = JobAddress(service, queue.name, refusal.existing_job_id)
         return _Outcome("coalesced", address, {"key": refusal.key})
     more: dict[str, Any] = {"seq": created.sequence}
-    if request.key is not None:
-        more["key"] = request.key.display
+    if prepared.key is not None:
+        more["key"] = prepared.key.display
     if created.replaced is not None:
         more["replacedJobId"] = created.replaced
     return _Outcome("replaced" if created.replaced else "accepted", created.address, more)
@@ -182,21 +189,19 @@ async def _submit(
 def _producer(
     connection: Connection, events: EventLog, queue: JobType[Any, Any], service: str
 ) -> Producer:
-    around, keys = Environment(), {}
+    environment, keys = Environment(), {}
     if queue.key_policy is not None:
-        bucket = KeyBucket(connection, around.now)
-        keys = {
-            queue.name: KeyCoordinator(service, queue, queue.key_policy, bucket, events, around.now)
-        }
-    return Producer(service, events, keys, Telemetry(), around)
+        bucket, now = KeyBucket(connection, environment.now), environment.now
+        keys = {queue.name: KeyCoordinator(service, queue, queue.key_policy, bucket, events, now)}
+    return Producer(service, events, keys, Telemetry(), environment)
 
 
-def _request(producer: Producer, queue: JobType[Any, Any], wanted: _Wanted) -> Request:
+def _prepare(producer: Producer, queue: JobType[Any, Any], request: _CreateRequest) -> Request:
     try:
-        payload = queue.payload.from_json(wanted.payload)
-    except TypeMismatch as misfit:
-        raise PayloadInvalid(queue.name, str(misfit)) from misfit
-    return producer.request(queue, payload, job_id=wanted.job_id, deadline=wanted.deadline)
+        payload = queue.payload.from_json(request.payload)
+    except TypeMismatch as mismatch:
+        raise PayloadInvalid(queue.name, str(mismatch)) from mismatch
+    return producer.request(queue, payload, job_id=request.job_id, deadline=request.deadline)
 
 
 def _show(outcome: _Outcome, output: Output) -> None:
@@ -206,30 +211,29 @@ def _show(outcome: _Outcome, output: Output) -> None:
     job = outcome.job
     words = {
         "accepted": "created",
-        "replaced": f"created, in the place of {outcome.more.get('replacedJobId')}:",
-        "coalesced": "not created: the queue leaves the work to",
-        "exists": "exists already:",
+        "replaced": f"created, replacing {outcome.more.get('replacedJobId')}:",
+        "coalesced": "not created, coalesced into",
+        "exists": "not created, already exists:",
     }
     print_text(f"{words[outcome.name]} {job.service}/{job.job_type} {job.job_id}")
 
 
-async def _tell_end(connection: Connection, outcome: _Outcome, timeout: float | None) -> Exit:
-    """The job is there, however the waiting for it ends: that is told in any case."""
+async def _print_end(connection: Connection, outcome: _Outcome, timeout: float | None) -> Exit:
+    """Print the outcome even if the wait times out, because the job exists by then."""
     ended: dict[str, Any] = {}
     try:
-        async with no_longer_than(timeout, outcome.job):
-            ended = _end(await until_over(connection, outcome.job, lambda _: None))
+        async with job_timeout(timeout, outcome.job):
+            ended = _end(await follow_until_ended(connection, outcome.job, lambda _: None))
     finally:
         print_json({**outcome.to_json(), **ended})
     return Exit.OK if ended["state"] == JobState.COMPLETED.value else Exit.REFUSED
 
 
 def _end(job: Job) -> dict[str, Any]:
-    is_done = job.state is JobState.COMPLETED
-    why = (
-        {"result": redacted(job.result, job.run.result_secrets)} if is_done else {"error": job.why}
-    )
-    return {"state": job.state.value, "tries": job.tries, **why}
+    ended = {"state": job.state.value, "tries": job.tries}
+    if job.state is JobState.COMPLETED:
+        return {**ended, "result": redacted(job.result, job.run.result_secrets)}
+    return {**ended, "error": job.why}
 
 
 def _camel(values: dict[str, Any]) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""All there is to know of a job, on one screen."""
+"""All details of a job on one screen."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ Field = tuple[str, RenderableType]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Sheet:
-    """`now` is the moment that times are told from; `is_past`: it is not today's.
+class JobDetail:
+    """`now` is the time that ages are relative to; `is_past` is true for `--at`.
 
-    `errors`: with all of them, and tracebacks.
+    With `errors`, every error is shown with its traceback.
     """
 
     output: Output
@@ -50,7 +50,7 @@ class Sheet:
 
     def _fields(self, job: JobView, explanation: ExplanationView | None) -> Iterator[Field]:
         if self.is_past:
-            yield "as it was", f"{stamp(self.now)}, from which times are counted here"
+            yield "state at", f"{stamp(self.now)}; ages are relative to this time"
         yield from _why(job, explanation)
         yield "tries", f"{job.tries} of {job.max_tries}"
         yield from self._times(job)
@@ -83,25 +83,25 @@ class Sheet:
             return stamp(at)
         distance = ago(at, self.now)
         if distance == NOW:
-            distance = "just then" if self.is_past else "just now"
+            distance = "at that time" if self.is_past else "just now"
         return f"{distance} ({stamp(at)})"
 
     def _counts(self, job: JobView) -> Iterator[Field]:
         if job.errors and not self.errors:
-            yield "errors", f"{count(len(job.errors))}, all of them with --errors"
+            yield "errors", f"{count(len(job.errors))}; show them with --errors"
         if job.logs:
-            yield "log lines", f"{count(len(job.logs))}, see `trellis-jobs jobs logs {job.id}`"
+            yield "log lines", f"{count(len(job.logs))}; see `trellis-jobs jobs logs {job.id}`"
         for number, run in enumerate(job.earlier_runs, start=1):
             yield f"run {number}", self._earlier(run)
 
     def _earlier(self, run: RunView) -> str:
         last = run.errors[-1] if run.errors else None
-        how = run.reason or (f"{last.type}: {last.message}" if last else "no error")
-        ended = self._moment(run.completed_at) if run.completed_at else "not known when"
-        return f"ended {ended}: {how}"
+        reason = run.reason or (f"{last.type}: {last.message}" if last else "no error")
+        ended = self._moment(run.completed_at) if run.completed_at else "at an unknown time"
+        return f"ended {ended}: {reason}"
 
     def _error_blocks(self, job: JobView) -> Iterator[RenderableType]:
-        """In their order: those of earlier runs first, under the number that the sheet gives."""
+        """Errors in their order, those of earlier runs first, with the number of the run."""
         if not self.errors:
             return
         for number, run in enumerate(job.earlier_runs, start=1):
@@ -110,9 +110,9 @@ class Sheet:
         for error in job.errors:
             yield from self._error_block(error)
 
-    def _error_block(self, error: ErrorView, of_run: str = "") -> Iterator[RenderableType]:
+    def _error_block(self, error: ErrorView, run: str = "") -> Iterator[RenderableType]:
         yield Text()
-        yield Text(f"{of_run}try {error.tries}, {self._moment(error.timestamp)}", "dim")
+        yield Text(f"{run}try {error.tries}, {self._moment(error.timestamp)}", "dim")
         yield _error(error)
 
 
@@ -157,11 +157,11 @@ def _content(job: JobView) -> Iterator[Field]:
         yield "result", _json(job.result)
     if job.omitted:
         names = ", ".join(job.omitted)
-        yield "left out", f"{names}: too large to be sent; `trellis-jobs jobs events {job.id}`"
+        yield "omitted", f"{names}: too large to send; see `trellis-jobs jobs events {job.id}`"
 
 
 def _json(value: Any) -> Text:
-    """On one line if that is short."""
+    """On one line if it is short."""
     text = orjson.dumps(value).decode()
     if len(text) > _ONE_LINE:
         text = orjson.dumps(value, option=orjson.OPT_INDENT_2).decode()
@@ -169,5 +169,5 @@ def _json(value: Any) -> Text:
 
 
 def _error(error: ErrorView) -> Text:
-    said = Text(f"{error.type}: {error.message}", "red")
-    return said if error.traceback is None else Text(error.traceback.rstrip())
+    message = Text(f"{error.type}: {error.message}", "red")
+    return message if error.traceback is None else Text(error.traceback.rstrip())

@@ -9,11 +9,17 @@ import typer
 
 from jobs_admin.api.views.jobs import LogEntry
 from jobs_admin.cli.connection import AdminConnectionOptions
-from jobs_admin.cli.job_names import JobArgument, named
-from jobs_admin.cli.jobs.timeline import drawn
-from jobs_admin.cli.reading.job_reader import reading
-from jobs_admin.cli.reading.log_reading import recorded
-from jobs_admin.cli.render.output import Output, print_json, print_json_line, print_line, say
+from jobs_admin.cli.job_names import JobArgument, parse_job
+from jobs_admin.cli.job_reader.log_entries import recorded
+from jobs_admin.cli.job_reader.reader import open_reader
+from jobs_admin.cli.jobs.timeline import render_timeline
+from jobs_admin.cli.render.output import (
+    Output,
+    print_json,
+    print_json_line,
+    print_line,
+    print_stderr,
+)
 from jobs_admin.cli.render.times import stamp
 from jobs_admin.cli.run import run
 from trellis_jobs.model.identity import JobAddress
@@ -23,24 +29,25 @@ from trellis_jobs.model.timeline import TimelineSpan, timeline
 def show_events(
     job: JobArgument,
     output: Output,
-    reach: AdminConnectionOptions,
+    options: AdminConnectionOptions,
     raw: Annotated[
-        bool, typer.Option("--raw", help="Only the events, as they were written, one a line.")
+        bool,
+        typer.Option("--raw", help="Print only the events, one per line, as they are stored."),
     ] = False,
 ) -> None:
-    """A job's story: every event, and what it did or waited for in between.
+    """Show the timeline of a job: every event, and what the job did or waited for in between.
 
-    Times are the server's: when it stored each event. What did not count is shown with the reason.
+    Each time is when the server stored the event. Ignored events are shown with the reason.
     """
     if raw and output.json:
-        raise typer.BadParameter("it is JSON already: choose one", param_hint="--raw")
-    run(_show(reach, named(job), output, raw=raw))
+        raise typer.BadParameter("it cannot be combined with --json", param_hint="--raw")
+    run(_show(options, parse_job(job), output, raw=raw))
 
 
 async def _show(
-    reach: AdminConnectionOptions, job: str | JobAddress, output: Output, *, raw: bool
+    options: AdminConnectionOptions, job: str | JobAddress, output: Output, *, raw: bool
 ) -> None:
-    async with reading(reach) as reader:
+    async with open_reader(options) as reader:
         entries = await reader.entries(job)
     now = datetime.now(UTC)
     if raw:
@@ -48,7 +55,7 @@ async def _show(
     elif output.json:
         print_json(_document(entries, now))
     else:
-        for line in drawn(timeline(recorded(entries), now), output, now):
+        for line in render_timeline(timeline(recorded(entries), now), output, now):
             print_line(line)
 
 
@@ -57,7 +64,8 @@ def _print_raw(entries: list[LogEntry]) -> None:
         if entry.event is not None:
             print_json_line(entry.event)
         else:
-            say(f"message {entry.seq} is left out: {entry.undecodable or 'too large to be sent'}")
+            reason = entry.undecodable or "too large to send"
+            print_stderr(f"message {entry.seq} is omitted: {reason}")
 
 
 def _document(entries: list[LogEntry], now: datetime) -> dict[str, Any]:
@@ -66,7 +74,7 @@ def _document(entries: list[LogEntry], now: datetime) -> dict[str, Any]:
 
 
 def _between(each: TimelineSpan, now: datetime) -> dict[str, Any]:
-    told = {
+    fields = {
         "phase": each.phase.value,
         "begin": stamp(each.begin),
         "end": each.end and stamp(each.end),
@@ -74,4 +82,4 @@ def _between(each: TimelineSpan, now: datetime) -> dict[str, Any]:
         "until": each.until and stamp(each.until),
         "interruptedBy": each.interrupted_by,
     }
-    return {name: value for name, value in told.items() if value is not None}
+    return {name: value for name, value in fields.items() if value is not None}

@@ -12,7 +12,7 @@ from rich.table import Table
 
 from jobs_admin.api.views.jobs import ExplanationView
 from jobs_admin.cli.connection import AdminConnectionOptions
-from jobs_admin.cli.job_names import JobArgument, named
+from jobs_admin.cli.job_names import JobArgument, parse_job
 from jobs_admin.cli.render.output import Output, console, print_json
 from jobs_admin.cli.render.states import STYLES
 from jobs_admin.cli.render.text import Text
@@ -20,21 +20,21 @@ from jobs_admin.cli.run import run
 from trellis_jobs.model.identity import JobAddress
 
 
-def explain_job(job: JobArgument, output: Output, reach: AdminConnectionOptions) -> None:
-    """Why a job is where it is, and what must happen next."""
-    run(_explain(reach, named(job), output))
+def explain_job(job: JobArgument, output: Output, options: AdminConnectionOptions) -> None:
+    """Explain why a job is in its state, and what must happen next."""
+    run(_explain(options, parse_job(job), output))
 
 
-async def _explain(reach: AdminConnectionOptions, job: str | JobAddress, output: Output) -> None:
-    async with reach.admin() as admin:
+async def _explain(options: AdminConnectionOptions, job: str | JobAddress, output: Output) -> None:
+    async with options.admin() as admin:
         explanation = await admin.explain(job)
     if output.json:
         print_json(explanation)
         return
-    console().print(drawn(explanation, output, datetime.now(UTC)))
+    console().print(render_explanation(explanation, output, datetime.now(UTC)))
 
 
-def drawn(explained: ExplanationView, output: Output, now: datetime) -> RenderableType:
+def render_explanation(explained: ExplanationView, output: Output, now: datetime) -> RenderableType:
     queue = f"  {explained.service}/{explained.type}  "
     state = (explained.state.value, STYLES[explained.state])
     grid = Table.grid(padding=(0, 2, 0, 0))
@@ -58,7 +58,7 @@ def _fields(explained: ExplanationView, output: Output, now: datetime) -> Iterat
 
 
 def _detail(value: JsonValue) -> str:
-    """Each of many on a line of its own, and its fields without the quotes of JSON."""
+    """List items on separate lines, and fields without the quotes of JSON."""
     match value:
         case str():
             return value

@@ -24,53 +24,55 @@ from jobs_admin.cli.render.text import Text
 from jobs_admin.cli.run import run
 from trellis_jobs.errors import NotConfirmed, ServiceMissing
 
-MOST_AT_ONCE: Final = 500
-_BETWEEN_LOOKS: Final = 1.0
-# The head of the table, a blank line and what stands below it.
-_AROUND_THE_JOBS: Final = 3
+MAX_PAGE: Final = 500
+_REFRESH_INTERVAL: Final = 1.0
+# The header of the table, a blank line and the footer.
+_OTHER_LINES: Final = 3
 
 
 def list_jobs(
     filters: Filters,
     output: Output,
-    reach: AdminConnectionOptions,
+    options: AdminConnectionOptions,
     state: States = None,
-    limit: Annotated[int, typer.Option(help="So many at most.", min=1, max=MOST_AT_ONCE)] = 50,
+    limit: Annotated[int, typer.Option(help="Maximum number of jobs.", min=1, max=MAX_PAGE)] = 50,
     all_: Annotated[
         bool,
         typer.Option(
             "--all",
             envvar="TRELLIS_JOBS_JOBS_LIST_ALL",
-            help="All of them, page by page; with --json, one job a line.",
+            help="List all matching jobs; with --json, one job per line.",
         ),
     ] = False,
     watch: Annotated[
-        bool, typer.Option("--watch", help="Look again every second, until Ctrl-C.")
+        bool, typer.Option("--watch", help="Refresh the list every second until Ctrl-C.")
     ] = False,
 ) -> None:
-    """Jobs of all services, newest first."""
+    """List jobs of all services, newest first."""
     query = filters.query(state)
     if watch:
         _check_watchable(output, all_=all_)
-        run(_watch(reach, query, limit, output), when_interrupted=Exit.OK)
+        run(_watch(options, query, limit, output), when_interrupted=Exit.OK)
     elif all_:
-        run(_list_all(reach, query, output))
+        run(_list_all(options, query, output))
     else:
-        run(_list(reach, query, limit, output))
+        run(_list(options, query, limit, output))
 
 
 def _check_watchable(output: Output, *, all_: bool) -> None:
     if output.json or all_:
-        raise typer.BadParameter("it goes with neither --json nor --all", param_hint="--watch")
+        raise typer.BadParameter("it cannot be combined with --json or --all", param_hint="--watch")
     if not console().is_terminal:
         raise typer.BadParameter(
-            "it draws on a terminal, and this is none; `trellis-jobs jobs tail` suits a pipe",
+            "it needs a terminal; use `trellis-jobs jobs tail` in a pipe",
             param_hint="--watch",
         )
 
 
-async def _list(reach: AdminConnectionOptions, query: JobQuery, limit: int, output: Output) -> None:
-    async with reach.admin() as admin:
+async def _list(
+    options: AdminConnectionOptions, query: JobQuery, limit: int, output: Output
+) -> None:
+    async with options.admin() as admin:
         page = await admin.list_jobs(query, limit=limit)
     if output.json:
         print_json(page)
@@ -80,40 +82,40 @@ async def _list(reach: AdminConnectionOptions, query: JobQuery, limit: int, outp
     screen.print(_footer(page), style="dim")
 
 
-async def _list_all(reach: AdminConnectionOptions, query: JobQuery, output: Output) -> None:
-    """As they come, if one a line is asked for; a table must know all of its rows."""
-    async with reach.admin() as admin:
+async def _list_all(options: AdminConnectionOptions, query: JobQuery, output: Output) -> None:
+    """JSON is printed page by page; a table needs all rows for its widths."""
+    async with options.admin() as admin:
         if output.json:
-            async for job in admin.jobs(query, page=MOST_AT_ONCE):
+            async for job in admin.jobs(query, page=MAX_PAGE):
                 print_json_line(job)
             return
-        found = [job async for job in admin.jobs(query, page=MOST_AT_ONCE)]
+        found = [job async for job in admin.jobs(query, page=MAX_PAGE)]
     screen = console()
     screen.print(job_table(found, output, datetime.now(UTC)))
     screen.print(how_many(len(found)), style="dim")
 
 
 async def _watch(
-    reach: AdminConnectionOptions, query: JobQuery, limit: int, output: Output
+    options: AdminConnectionOptions, query: JobQuery, limit: int, output: Output
 ) -> None:
     screen = console()
-    async with reach.admin() as admin:
-        await admin.health()  # where nobody answers from the start, that is said and not drawn
+    async with options.admin() as admin:
+        await admin.health()  # fail with an error message if no admin runtime answers at the start
         with Live(console=screen, screen=True, auto_refresh=False) as live:
             while True:
-                live.update(await _look(admin, query, limit, output, screen), refresh=True)
-                await asyncio.sleep(_BETWEEN_LOOKS)
+                live.update(await _frame(admin, query, limit, output, screen), refresh=True)
+                await asyncio.sleep(_REFRESH_INTERVAL)
 
 
-async def _look(
+async def _frame(
     admin: AdminClient, query: JobQuery, limit: int, output: Output, screen: Console
 ) -> RenderableType:
-    """An admin runtime that is away for a while, or rebuilds, is no reason to stop looking."""
+    """Continue if the admin runtime restarts or rebuilds its projection."""
     try:
         page = await admin.list_jobs(query, limit=limit)
     except (ServiceMissing, NotConfirmed, Unexpected) as error:
         return Text(str(error), "yellow")
-    now, room = datetime.now(UTC), max(1, screen.height - _AROUND_THE_JOBS)
+    now, room = datetime.now(UTC), max(1, screen.height - _OTHER_LINES)
     shown = tuple(islice(page.entries, room))
     table = job_table(shown, output, now)
     at = f"{now.astimezone():%H:%M:%S}   Ctrl-C stops"

@@ -10,11 +10,11 @@ import typer
 from jobs_admin.api.views.jobs import LogLineView
 from jobs_admin.cli.connection import AdminConnectionOptions
 from jobs_admin.cli.exit_codes import Exit
-from jobs_admin.cli.job_names import JobArgument, named
-from jobs_admin.cli.reading.folded_job import log_lines
-from jobs_admin.cli.reading.job_reader import reading
-from jobs_admin.cli.reading.log_reading import recorded, until_over
-from jobs_admin.cli.render.output import Output, console, print_json_line, say
+from jobs_admin.cli.job_names import JobArgument, parse_job
+from jobs_admin.cli.job_reader.job_view import log_lines
+from jobs_admin.cli.job_reader.log_entries import follow_until_ended, recorded
+from jobs_admin.cli.job_reader.reader import open_reader
+from jobs_admin.cli.render.output import Output, console, print_json_line, print_stderr
 from jobs_admin.cli.render.text import Text
 from jobs_admin.cli.run import run
 from trellis_jobs.model.identity import JobAddress
@@ -28,22 +28,22 @@ _LEVEL_WIDTH: Final = 5
 def show_logs(
     job: JobArgument,
     output: Output,
-    reach: AdminConnectionOptions,
+    options: AdminConnectionOptions,
     follow: Annotated[
         bool,
-        typer.Option("--follow", "-f", help="Go on until the job is over; read from the log."),
+        typer.Option("--follow", "-f", help="Keep printing new lines until the job ends."),
     ] = False,
 ) -> None:
-    """What a job's handler logged, in all of its runs; with --json, one line each."""
-    wanted = named(job)
+    """Show what the handler of a job logged, in all runs. With --json, one object per line."""
+    parsed = parse_job(job)
     if follow:
-        run(_follow(reach, wanted, _Printer(output)), when_interrupted=Exit.OK)
+        run(_follow(options, parsed, _Printer(output)), when_interrupted=Exit.OK)
     else:
-        run(_show(reach, wanted, _Printer(output)))
+        run(_show(options, parsed, _Printer(output)))
 
 
 class _Printer:
-    """Says when another run of the job begins to speak."""
+    """Prints a separator between the runs of the job."""
 
     def __init__(self, output: Output) -> None:
         self._output = output
@@ -56,8 +56,8 @@ class _Printer:
         for text in self._texts(line):
             console().print(text)
 
-    def print_all(self, told: TimelineEntry) -> None:
-        for line in log_lines(told):
+    def print_all(self, happened: TimelineEntry) -> None:
+        for line in log_lines(happened):
             self.print(line)
 
     def _texts(self, line: LogLineView) -> Iterator[Text]:
@@ -72,16 +72,18 @@ class _Printer:
         )
 
 
-async def _show(reach: AdminConnectionOptions, job: str | JobAddress, printer: _Printer) -> None:
-    async with reading(reach) as reader:
-        told = replay(recorded(await reader.entries(job)))
-    lines = [line for each in told for line in log_lines(each)]
+async def _show(options: AdminConnectionOptions, job: str | JobAddress, printer: _Printer) -> None:
+    async with open_reader(options) as reader:
+        history = replay(recorded(await reader.entries(job)))
+    lines = [line for each in history for line in log_lines(each)]
     for line in lines:
         printer.print(line)
     if not lines:
-        say("The job has logged nothing.")
+        print_stderr("The job has no log lines.")
 
 
-async def _follow(reach: AdminConnectionOptions, job: str | JobAddress, printer: _Printer) -> None:
-    async with reach.connection(patient=True) as connection:
-        await until_over(connection, job, printer.print_all)
+async def _follow(
+    options: AdminConnectionOptions, job: str | JobAddress, printer: _Printer
+) -> None:
+    async with options.connection(reconnect=True) as connection:
+        await follow_until_ended(connection, job, printer.print_all)

@@ -1,4 +1,4 @@
-"""`trellis-jobs jobs tail`: what happens to all jobs, straight from the log (design D22)."""
+"""`trellis-jobs jobs tail`: the events of all jobs, read from the log (design D22)."""
 
 from __future__ import annotations
 
@@ -40,42 +40,42 @@ _KIND_WIDTH: Final = 9
 
 def tail(
     output: Output,
-    reach: ConnectionOptions,
+    options: ConnectionOptions,
     pattern: Annotated[
         str,
         typer.Argument(
             metavar=_HINT,
-            help=f"{_FORM}; * stands for any, as in */*/failed.",
+            help=f"{_FORM}; * matches any, as in */*/failed.",
             show_default=False,
         ),
     ] = _ANY,
     since: Annotated[
         str | None,
         typer.Option(
-            help="Begin with what was stored since then: 10m, 2h, 3d, or RFC 3339.", metavar="TIME"
+            help="Start with events stored since this time: 10m, 2h, 3d ago, or RFC 3339.",
+            metavar="TIME",
         ),
     ] = None,
     limit: Annotated[
         int | None,
         typer.Option(
-            help="End after that many events; with --since, the most recent of them are shown.",
+            help="Exit after this number of events; with --since, shows the most recent ones.",
             min=1,
             show_default=False,
         ),
     ] = None,
 ) -> None:
-    """Events of all jobs as they are written, until Ctrl-C; with --json, one a line.
+    """Print events of all jobs as they are stored, until Ctrl-C. With --json, one per line.
 
-    They come from the log itself, and need no admin runtime.
+    The command reads the log and needs no admin runtime.
     """
     begin = moment("--since", since, datetime.now(UTC))
-    wanted = Pattern.parse(pattern)
-    run(_tail(reach, wanted, begin, limit, output), when_interrupted=Exit.OK)
+    run(_tail(options, Pattern.parse(pattern), begin, limit, output), when_interrupted=Exit.OK)
 
 
 @dataclass(frozen=True, slots=True)
 class Pattern:
-    """Which events; None stands for any."""
+    """Which events to print; None matches any."""
 
     service: str | None = None
     job_type: str | None = None
@@ -83,10 +83,10 @@ class Pattern:
 
     @classmethod
     def parse(cls, text: str) -> Pattern:
-        said = text.split("/")
-        if len(said) > _PARTS:
-            raise typer.BadParameter(f"{text!r} is too long: {_FORM}", param_hint=_HINT)
-        service, job_type, kind = said + [_ANY] * (_PARTS - len(said))
+        parts = text.split("/")
+        if len(parts) > _PARTS:
+            raise typer.BadParameter(f"{text!r} has too many parts: use {_FORM}", param_hint=_HINT)
+        service, job_type, kind = parts + [_ANY] * (_PARTS - len(parts))
         try:
             return cls(
                 None if service == _ANY else check_service(service),
@@ -94,47 +94,47 @@ class Pattern:
                 None if kind == _ANY else _kind(kind),
             )
         except InvalidToken as error:
-            raise typer.BadParameter(f"{error}; {_FORM}", param_hint=_HINT) from None
+            raise typer.BadParameter(f"{error}; use {_FORM}", param_hint=_HINT) from None
 
     def queue_of(self, job: JobAddress) -> str:
-        """What the pattern does not say already: terminals are narrow."""
-        told = (
+        """The parts of the queue's name that the pattern does not fix."""
+        parts = (
             None if self.service else job.service,
             None if self.job_type else job.job_type,
         )
-        return "/".join(filter(None, told))
+        return "/".join(filter(None, parts))
 
 
 def _kind(word: str) -> EventKind:
     if word not in set(EventKind):
         known = ", ".join(EventKind)
-        raise typer.BadParameter(f"{word!r} is no event: {known}", param_hint=_HINT)
+        raise typer.BadParameter(f"{word!r} is not an event; events: {known}", param_hint=_HINT)
     return EventKind(word)
 
 
 async def _tail(
-    reach: ConnectionOptions,
-    wanted: Pattern,
+    options: ConnectionOptions,
+    pattern: Pattern,
     since: datetime | None,
     limit: int | None,
     output: Output,
 ) -> None:
-    watched = subjects.matching(wanted.service, wanted.job_type, wanted.kind)
-    async with reach.connection(patient=True) as connection:
+    watched = subjects.matching(pattern.service, pattern.job_type, pattern.kind)
+    async with options.connection(reconnect=True) as connection:
         end = await _end_of_log(connection)
         after = 0 if since is not None else end
         messages = Histories(connection).follow_messages(watched, after=after, since=since)
         async with aclosing(messages), aclosing(_newest(messages, end, limit)) as newest:
             async for message in newest:
-                _print(message, wanted, output)
+                _print(message, pattern, output)
 
 
 async def _newest(
     messages: AsyncIterator[LogMessage], end: int, limit: int | None
 ) -> AsyncGenerator[LogMessage, None]:
-    """The last `limit` of what is stored already, then what is added, until there are so many.
+    """The last `limit` stored messages, or fewer stored ones and then new ones.
 
-    `end` is the end of the log when the command began: a busy log has no other.
+    `end` is the end of the log when the command started; a busy log never stops growing.
     """
     stored: deque[LogMessage] = deque(maxlen=limit)
     printed = 0
@@ -153,21 +153,21 @@ async def _end_of_log(connection: Connection) -> int:
     return (await LogFeed(connection).extent()).last_sequence
 
 
-def _print(message: LogMessage, wanted: Pattern, output: Output) -> None:
-    told, read = message_json(message)
+def _print(message: LogMessage, pattern: Pattern, output: Output) -> None:
+    entry, read = message_json(message)
     if output.json:
-        print_json_line(LogEntry.model_validate(told))
+        print_json_line(LogEntry.model_validate(entry))
         return
     line = Text().append(f"{output.clock(message.stored_at)}  ", "dim")
     if isinstance(read, Entry):
-        line.append_text(event_text(read.event, wanted.queue_of(read.event.job)))
+        line.append_text(event_text(read.event, pattern.queue_of(read.event.job)))
     else:
         line.append(f"{message.subject}  ignored: {read.reason}", "yellow")
     print_line(line)
 
 
 def event_text(event: Event, queue: str) -> Text:
-    """Coloured like the state that it leads to; what the job was before is not known here."""
+    """Coloured like the state that the event leads to; the job's previous state is not known."""
     leads_to = RULES[event.kind].leads_to
     words = " ".join(event_words(event).split())
     return Text.assemble(

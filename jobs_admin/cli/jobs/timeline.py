@@ -1,4 +1,4 @@
-"""A timeline in lines: events at the left, what lay between them beside a bar."""
+"""A job's timeline as lines: its events, and the phases between them beside a bar."""
 
 from __future__ import annotations
 
@@ -21,25 +21,25 @@ _PHASES: Final[Mapping[Phase, tuple[str, str]]] = {
     Phase.WAITING_FOR_WORKER: ("waited for a worker", "waits for a worker"),
     Phase.WAITING_FOR_KEY: ("waited for its key", "waits for its key"),
     Phase.WAITING: ("waited for a worker or its key", "waits for a worker or its key"),
-    Phase.BACKING_OFF: ("backed off", "backs off"),
-    Phase.RUNNING: ("ran", "runs"),
-    Phase.OVER: ("was over", "is over"),
+    Phase.BACKING_OFF: ("waited for the retry", "waits for the retry"),
+    Phase.RUNNING: ("ran", "has been running"),
+    Phase.OVER: ("had ended", "has ended"),
 }
 _INTERRUPTIONS: Final[Mapping[str, str]] = {
-    Interruption.SHUTDOWN: "interrupted: its worker shut down",
-    Interruption.WORKER_DEATH: "interrupted: its worker was lost",
-    Interruption.VISIBILITY_TIMEOUT: "interrupted: its worker went silent",
-    Interruption.LEASE_OVER: "interrupted: the lease of its key ended",
-    Interruption.OTHER_CONTRACT: "put back: it fits only the contract of another worker",
+    Interruption.SHUTDOWN: "interrupted: the worker shut down",
+    Interruption.WORKER_DEATH: "interrupted: the worker died",
+    Interruption.VISIBILITY_TIMEOUT: "interrupted: the worker stopped responding",
+    Interruption.LEASE_OVER: "interrupted: the lease of its key expired",
+    Interruption.OTHER_CONTRACT: "put back: it needs a worker with another contract",
 }
 
 
-def drawn(
-    told: Sequence[TimelineEntry | TimelineSpan], output: Output, now: datetime
+def render_timeline(
+    timeline: Sequence[TimelineEntry | TimelineSpan], output: Output, now: datetime
 ) -> Iterator[Text]:
-    """A new day is announced, as times are told without their date."""
+    """Times have no date, so each new day gets a line."""
     day = None
-    for each in told:
+    for each in timeline:
         if isinstance(each, TimelineSpan):
             yield _between(each, output, now)
             continue
@@ -55,7 +55,7 @@ def event_text(each: TimelineEntry, output: Output) -> Text:
     line.append(f"{output.clock(each.at)}  ", "dim")
     event = each.event
     if event is None or each.ignored is not None:
-        kind = event.kind.value if event else "no event"
+        kind = event.kind.value if event else "unknown"
         line.append(f"{kind:<{_KIND_WIDTH}}  ", "strike dim" if event else "dim")
         line.append(f"ignored: {each.ignored}", "yellow")
         return line
@@ -87,4 +87,4 @@ def _between(each: TimelineSpan, output: Output, now: datetime) -> Text:
 
 
 def _lasting(present: str, each: TimelineSpan, now: datetime) -> str:
-    return f"{present}, for {format_duration(each.length(now))} so far"
+    return f"{present}, {format_duration(each.length(now))} so far"

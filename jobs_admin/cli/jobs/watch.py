@@ -1,4 +1,4 @@
-"""`trellis-jobs jobs watch`: one job until it is over, straight from the log (design D22)."""
+"""`trellis-jobs jobs watch`: follow one job in the log until it ends (design D22)."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from jobs_admin.api.views.jobs import JobView
 from jobs_admin.cli.connection import ConnectionOptions
 from jobs_admin.cli.durations import seconds
 from jobs_admin.cli.exit_codes import Exit
-from jobs_admin.cli.job_names import JobArgument, named
+from jobs_admin.cli.job_names import JobArgument, parse_job
+from jobs_admin.cli.job_reader.log_entries import follow_until_ended, job_timeout
 from jobs_admin.cli.jobs.timeline import event_text
-from jobs_admin.cli.reading.log_reading import no_longer_than, until_over
 from jobs_admin.cli.render.output import Output, console, one_line, print_json_line, print_line
 from jobs_admin.cli.render.progress import progress_text
 from jobs_admin.cli.render.states import STYLES
@@ -35,66 +35,67 @@ from trellis_jobs.wire import jobs as wire
 def watch(
     job: JobArgument,
     output: Output,
-    reach: ConnectionOptions,
+    options: ConnectionOptions,
     timeout: Annotated[
-        str | None, typer.Option(help="Wait no longer than that: 30s, 10m.", metavar="DURATION")
+        str | None, typer.Option(help="Longest time to wait: 30s, 10m.", metavar="DURATION")
     ] = None,
 ) -> None:
-    """Follow one job to its end, which is the exit code: 0 completed, 1 any other end.
+    """Follow one job until it ends. Exits with 0 if it completed, with 1 if it ended otherwise.
 
-    It is read from the log itself, and needs no admin runtime. 3: there is no such job; 4: it was
-    not over in time, or no server answers. With --json, the job after each of its events.
+    Exits with 3 if the job does not exist, and with 4 if it did not end in time or no server
+    answers. The command reads the log and needs no admin runtime. With --json, it prints the job
+    after each of its events.
     """
-    run(watch_to_the_end(reach, named(job), output, seconds("--timeout", timeout)))
+    run(watch_until_ended(options, parse_job(job), output, seconds("--timeout", timeout)))
 
 
-async def watch_to_the_end(
-    reach: ConnectionOptions, job: str | JobAddress, output: Output, timeout: float | None
+async def watch_until_ended(
+    options: ConnectionOptions, job: str | JobAddress, output: Output, timeout: float | None
 ) -> Exit:
     view = _View(output)
-    async with no_longer_than(timeout, job), reach.connection(patient=True) as connection:
+    async with job_timeout(timeout, job), options.connection(reconnect=True) as connection:
         with view.shown():
-            end = await until_over(connection, job, view.show)
+            end = await follow_until_ended(connection, job, view.show)
     view.end(end)
     return Exit.OK if end.state is JobState.COMPLETED else Exit.REFUSED
 
 
 class _View:
-    """A picture that changes on a terminal; in a pipe a line for each event."""
+    """A live view on a terminal; one line per event in a pipe."""
 
     def __init__(self, output: Output) -> None:
         self._output = output
         self._console = console()
-        self._is_picture = self._console.is_terminal and not output.json
+        self._is_live = self._console.is_terminal and not output.json
         self._job: Job | None = None
 
     def shown(self) -> AbstractContextManager[object]:
-        if not self._is_picture:
+        if not self._is_live:
             return nullcontext()
-        return Live(console=self._console, get_renderable=self._picture)
+        return Live(console=self._console, get_renderable=self._frame)
 
-    def show(self, told: TimelineEntry) -> None:
-        self._job = told.job
-        if self._is_picture:
+    def show(self, happened: TimelineEntry) -> None:
+        self._job = happened.job
+        if self._is_live:
             return
         if not self._output.json:
-            print_line(event_text(told, self._output))
-        elif told.ignored is None and told.job is not None:
-            print_json_line(JobView.model_validate(wire.to_json(told.job)))
+            print_line(event_text(happened, self._output))
+        elif happened.ignored is None and happened.job is not None:
+            print_json_line(JobView.model_validate(wire.to_json(happened.job)))
 
     def end(self, job: Job) -> None:
-        """A picture has the result already."""
-        if not self._is_picture and not self._output.json and job.result is not None:
+        """The live view shows the result already."""
+        if not self._is_live and not self._output.json and job.result is not None:
             print_line(Text(_result(job)))
 
-    def _picture(self) -> RenderableType:
+    def _frame(self) -> RenderableType:
         if self._job is None:
             return Text("reading the log …", "dim")
-        return picture(self._job, datetime.now(UTC))
+        return job_frame(self._job, datetime.now(UTC))
 
 
-def picture(job: Job, now: datetime) -> RenderableType:
-    """The state and for how long, how far it is, and how it ended."""
+def job_frame(job: Job, now: datetime) -> RenderableType:
+    """The state with its duration, the progress, and the result or the error."""
     since = format_duration(
         max(timedelta(), (job.updated_at if job.is_over else now) - job.run.began_at)
     )

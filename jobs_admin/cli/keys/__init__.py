@@ -1,4 +1,4 @@
-"""`trellis-jobs keys`: what runs and waits under a concurrency key."""
+"""`trellis-jobs keys`: concurrency keys, with the jobs that hold them and wait for them."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from jobs_admin.cli.keys.release import release
 from jobs_admin.cli.option_groups import grouped
 
 keys = typer.Typer(
-    help="Concurrency keys: who holds one, who waits for it, and how to free it.",
+    help="Concurrency keys: list them, show their holders and waiting jobs, release them.",
     no_args_is_help=True,
 )
 keys.command("list")(grouped(list_keys))

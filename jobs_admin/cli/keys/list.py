@@ -11,39 +11,39 @@ from rich.table import Table
 from jobs_admin.api.views.keys import BusyKeyView
 from jobs_admin.cli.connection import AdminConnectionOptions
 from jobs_admin.cli.filters import Service, Type
-from jobs_admin.cli.render.columns import Columns, Row, fitting
+from jobs_admin.cli.render.columns import Columns, Row, fit_table
 from jobs_admin.cli.render.counts import count
 from jobs_admin.cli.render.output import JsonOutput, console, one_line, print_json
 from jobs_admin.cli.run import run
 
 _COLUMNS: Final = Columns(
     names=("queue", "key", "running", "waiting"),
-    elastic="key",
-    shortened="queue",
+    flexible="key",
+    truncated="queue",
     right=("running", "waiting"),
 )
 
 
 def list_keys(
     output: JsonOutput,
-    reach: AdminConnectionOptions,
+    options: AdminConnectionOptions,
     service: Service = None,
     type: Type = None,
-    limit: Annotated[int, typer.Option(help="So many at most.", min=1, max=500)] = 50,
+    limit: Annotated[int, typer.Option(help="Maximum number of keys.", min=1, max=500)] = 50,
 ) -> None:
-    """Keys that jobs hold or wait for, those with most jobs first."""
-    run(_list(reach, service, type, limit, output))
+    """List keys that jobs hold or wait for, those with the most jobs first."""
+    run(_list(options, service, type, limit, output))
 
 
 async def _list(
-    reach: AdminConnectionOptions,
+    options: AdminConnectionOptions,
     service: str | None,
-    of_type: str | None,
+    job_type: str | None,
     limit: int,
     output: JsonOutput,
 ) -> None:
-    async with reach.admin() as admin:
-        page = await admin.list_keys(service=service, type=of_type, limit=limit)
+    async with options.admin() as admin:
+        page = await admin.list_keys(service=service, type=job_type, limit=limit)
     if output.json:
         print_json(page)
         return
@@ -53,7 +53,7 @@ async def _list(
 
 
 def key_table(keys: Iterable[BusyKeyView]) -> Table:
-    return fitting(_COLUMNS, [_row(key) for key in keys], console().width)
+    return fit_table(_COLUMNS, [_row(key) for key in keys], console().width)
 
 
 def _row(key: BusyKeyView) -> Row:

@@ -1,10 +1,10 @@
-"""Which key is meant: `SERVICE TYPE KEY`, or `SERVICE/TYPE KEY`."""
+"""Key arguments of the command line: `SERVICE TYPE KEY`, or `SERVICE/TYPE KEY`."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from jobs_admin.cli.exit_codes import Misused
+from jobs_admin.cli.exit_codes import UsageError
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,13 +17,13 @@ class KeyName:
         return f"{self.key!r} of {self.service}/{self.type}"
 
 
-def key_named(words: list[str]) -> KeyName:
-    """A key may have slashes of its own, so only the first word is taken apart."""
+def parse_key(words: list[str]) -> KeyName:
+    """A key may contain slashes, so only the first word is split."""
     match words:
-        case [service, of_type, key]:
-            return KeyName(service, of_type, key)
+        case [service, job_type, key]:
+            return KeyName(service, job_type, key)
         case [queue, key] if queue.count("/") == 1:
-            service, of_type = queue.split("/")
-            return KeyName(service, of_type, key)
+            service, job_type = queue.split("/")
+            return KeyName(service, job_type, key)
         case _:
-            raise Misused("say which key: SERVICE TYPE KEY, or SERVICE/TYPE KEY")
+            raise UsageError("name the key: SERVICE TYPE KEY, or SERVICE/TYPE KEY")

@@ -1,4 +1,4 @@
-"""`trellis-jobs operations`: changes of many jobs that the admin runtime carries out."""
+"""`trellis-jobs operations`: bulk changes that the admin runtime carries out."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from jobs_admin.cli.operations.stop import stop
 from jobs_admin.cli.option_groups import grouped
 
 operations = typer.Typer(
-    help="Changes of many jobs that are under way, or were: look at them, stop them.",
+    help="Bulk changes that the admin runtime carries out: list, inspect and stop them.",
     no_args_is_help=True,
 )
 operations.command("list")(grouped(list_operations))

@@ -11,7 +11,7 @@ from rich.console import RenderableType
 from rich.table import Table
 
 from jobs_admin.api.views.operations import OperationFilter, OperationView
-from jobs_admin.cli.bulk.operation import summary
+from jobs_admin.cli.bulk.operation import operation_summary
 from jobs_admin.cli.bulk.verbs import BY_OPERATION
 from jobs_admin.cli.connection import AdminConnectionOptions
 from jobs_admin.cli.render.output import Output, console, print_json
@@ -22,13 +22,13 @@ from trellis_jobs.environment import utc_now
 OperationId = Annotated[str, typer.Argument(metavar="ID", help="The id of the operation.")]
 
 
-def get(operation: OperationId, output: Output, reach: AdminConnectionOptions) -> None:
-    """One operation: which jobs, how far it is, what was refused and why."""
-    run(_get(reach, operation, output))
+def get(operation: OperationId, output: Output, options: AdminConnectionOptions) -> None:
+    """Show one operation: its filter, its progress, and which jobs were refused and why."""
+    run(_get(options, operation, output))
 
 
-async def _get(reach: AdminConnectionOptions, operation_id: str, output: Output) -> None:
-    async with reach.admin() as admin:
+async def _get(options: AdminConnectionOptions, operation_id: str, output: Output) -> None:
+    async with options.admin() as admin:
         operation = await admin.get_operation(operation_id)
     show(operation, output)
 
@@ -47,15 +47,15 @@ def _parts(operation: OperationView, output: Output, now: datetime) -> Iterator[
         facts.add_row(name, Text(value))
     yield facts
     yield Text()
-    yield from summary(operation, BY_OPERATION[operation.verb])
+    yield from operation_summary(operation, BY_OPERATION[operation.verb])
     if operation.error is not None:
         yield Text(operation.error, "red")
 
 
 def _facts(operation: OperationView, output: Output, now: datetime) -> Iterator[tuple[str, str]]:
     yield "operation", operation.id
-    yield "what", operation.verb.value
-    yield "jobs", _filter(operation.filter) or "all that it is possible for"
+    yield "action", operation.verb.value
+    yield "jobs", _filter(operation.filter) or "all jobs in a suitable state"
     yield "state", operation.state.value
     yield "by", operation.by
     if operation.reason is not None:
@@ -66,12 +66,12 @@ def _facts(operation: OperationView, output: Output, now: datetime) -> Iterator[
     if operation.ended_at is not None:
         yield "ended", output.time(operation.ended_at, now)
     elif operation.owner is None:
-        yield "runs on", "no admin runtime: one takes it up within seconds"
+        yield "runs on", "no admin runtime at the moment; one takes it over within seconds"
 
 
-def _filter(wanted: OperationFilter) -> str:
-    told = wanted.model_dump(mode="json", exclude_none=True)
-    return " ".join(f"{name}={_value(value)}" for name, value in told.items())
+def _filter(filters: OperationFilter) -> str:
+    fields = filters.model_dump(mode="json", exclude_none=True)
+    return " ".join(f"{name}={_value(value)}" for name, value in fields.items())
 
 
 def _value(value: object) -> str:

@@ -11,7 +11,7 @@ from rich.table import Table
 from jobs_admin.api.views.services import IgnoredView
 from jobs_admin.cli.connection import AdminConnectionOptions
 from jobs_admin.cli.filters import Service, Type
-from jobs_admin.cli.render.columns import Columns, Row, fitting
+from jobs_admin.cli.render.columns import Columns, Row, fit_table
 from jobs_admin.cli.render.counts import count, size
 from jobs_admin.cli.render.output import JsonOutput, console, one_line, print_json
 from jobs_admin.cli.run import run
@@ -19,66 +19,66 @@ from trellis_jobs.model import subjects
 from trellis_jobs.model.subjects import LifecycleSubject
 
 _COLUMNS: Final = Columns(
-    names=("seq", "queue", "job", "event", "why"),
-    elastic="why",
-    shortened="queue",
-    gives_way=("event", "seq"),
+    names=("seq", "queue", "job", "event", "reason"),
+    flexible="reason",
+    truncated="queue",
+    dropped_first=("event", "seq"),
     right=("seq",),
 )
 
 
 def list_ignored(
     output: JsonOutput,
-    reach: AdminConnectionOptions,
+    options: AdminConnectionOptions,
     service: Service = None,
     type: Type = None,
-    limit: Annotated[int, typer.Option(help="So many at most.", min=1, max=500)] = 50,
+    limit: Annotated[int, typer.Option(help="Maximum number of messages.", min=1, max=500)] = 50,
 ) -> None:
-    """What is in the log and did not count, newest first, and why.
+    """List the messages of the log that the projection ignored, newest first, and why.
 
-    Events that were not legal where their job stood, and messages that are no events. An admin
-    runtime must run.
+    These are events that were not legal in the state of their job, and messages that are not
+    events. Needs an admin runtime.
     """
-    run(_list(reach, service, type, limit, output))
+    run(_list(options, service, type, limit, output))
 
 
 async def _list(
-    reach: AdminConnectionOptions,
+    options: AdminConnectionOptions,
     service: str | None,
-    of_type: str | None,
+    job_type: str | None,
     limit: int,
     output: JsonOutput,
 ) -> None:
-    async with reach.admin() as admin:
-        page = await admin.list_ignored(service=service, type=of_type, limit=limit)
+    async with options.admin() as admin:
+        page = await admin.list_ignored(service=service, type=job_type, limit=limit)
     if output.json:
         print_json(page)
         return
     if page.entries:
         console().print(ignored_table(page.entries, console().width))
     console().print(
-        f"{count(len(page.entries))} of {count(page.count)} messages did not count", style="dim"
+        f"{count(len(page.entries))} of {count(page.count)} ignored messages", style="dim"
     )
 
 
 def ignored_table(ignored: Iterable[IgnoredView], room: int) -> Table:
-    return fitting(_COLUMNS, [_row(each) for each in ignored], room)
+    return fit_table(_COLUMNS, [_row(each) for each in ignored], room)
 
 
 def _row(message: IgnoredView) -> Row:
     queue, job, event = _about(message)
-    large = "" if message.size is None else f" ({size(message.size)})"
+    bytes_shown = "" if message.size is None else f" ({size(message.size)})"
     return {
         "seq": str(message.seq),
         "queue": queue,
         "job": job,
         "event": event,
-        "why": one_line(f"{message.reason}{large}"),
+        "reason": one_line(f"{message.reason}{bytes_shown}"),
     }
 
 
 def _about(message: IgnoredView) -> tuple[str, str, str]:
-    """Of what is no event, whatever its subject says."""
+    """The queue, job and event; for a message that is not an event, what its subject shows."""
     if message.subject is None:
         return f"{message.service}/{message.type}", message.id or "", message.kind or ""
     match subjects.parse(message.subject):

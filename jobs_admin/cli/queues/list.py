@@ -10,10 +10,10 @@ from rich.table import Table
 from jobs_admin.cli.connection import ConnectionOptions
 from jobs_admin.cli.queue_contract import App
 from jobs_admin.cli.queues.rows import QueueRow
-from jobs_admin.cli.queues.snapshot import Looked, look_at_queues
-from jobs_admin.cli.render.columns import Columns, fitting
+from jobs_admin.cli.queues.snapshot import QueueSnapshot, take_queue_snapshot
+from jobs_admin.cli.render.columns import Columns, fit_table
 from jobs_admin.cli.render.counts import count, rate
-from jobs_admin.cli.render.output import Output, console, print_json, say
+from jobs_admin.cli.render.output import Output, console, print_json, print_stderr
 from jobs_admin.cli.render.text import Text
 from jobs_admin.cli.render.times import stamp
 from jobs_admin.cli.run import run
@@ -23,56 +23,60 @@ from trellis_jobs.model.durations import format_duration
 
 _COLUMNS: Final = (
     "queue",
-    "depth",
-    "out",
+    "waiting",
+    "in progress",
     "retry",
     "oldest",
-    "asking",
+    "free slots",
     "ack wait",
     "done/min",
-    "limit",
+    "delivery limit",
 )
-# On a narrow terminal these go first, so that names stay whole.
-_DISPENSABLE: Final = ("limit", "ack wait", "done/min", "asking", "retry")
+# Dropped first on a narrow terminal, so that names are not truncated.
+_DROPPED_FIRST: Final = ("delivery limit", "ack wait", "done/min", "retry", "free slots")
 
 
-def list_all(output: Output, reach: ConnectionOptions, app: App = None) -> None:
-    """Every queue: what waits, what workers have out, whether anybody asks for more.
+def list_queues(output: Output, options: ConnectionOptions, app: App = None) -> None:
+    """List every queue: waiting jobs, jobs in progress, free worker slots.
 
-    Straight from the server; retries and rates are from the admin runtime, if one answers. Below
-    stand pauses, queues that nobody works on, and settings that are not as declared.
+    The command reads them from the server, and retries and rates from the admin runtime if one
+    answers. Below the table it lists paused queues, queues without a worker, and settings that
+    differ from the contract.
     """
-    run(_list(reach, None if app is None else load_service(app).contract, output))
+    run(_list(options, None if app is None else load_service(app).contract, output))
 
 
-async def _list(reach: ConnectionOptions, declared: ServiceContract | None, output: Output) -> None:
-    async with reach.connection() as connection:
-        looked = await look_at_queues(connection, declared)
+async def _list(
+    options: ConnectionOptions, declared: ServiceContract | None, output: Output
+) -> None:
+    async with options.connection() as connection:
+        snapshot = await take_queue_snapshot(connection, declared)
     now = datetime.now(UTC)
-    if looked.missing is not None:
-        say(f"without retries and rates: {looked.missing}")
+    if snapshot.admin_error is not None:
+        print_stderr(f"Retries and rates are not available: {snapshot.admin_error}")
     if output.json:
-        print_json({"queues": [row.to_json(now) for row in looked.rows]})
+        print_json({"queues": [row.to_json(now) for row in snapshot.rows]})
         return
-    shown = console()
-    shown.print(queue_table(looked, output, now, shown.width))
-    for row in looked.rows:
+    screen = console()
+    screen.print(queue_table(snapshot, output, now, screen.width))
+    for row in snapshot.rows:
         for words in notes(row, output, now):
-            shown.print(Text.assemble((f"{row.name}: ", "bold"), words))
+            screen.print(Text.assemble((f"{row.name}: ", "bold"), words))
 
 
-def queue_table(looked: Looked, output: Output, now: datetime, room: int) -> Table:
-    cells = [_cells(row, output, now) for row in looked.rows]
-    told = [name for name in _COLUMNS if name == "queue" or any(each[name] for each in cells)]
-    gives_way = [name for name in _DISPENSABLE if name in told]
-    return fitting(Columns(names=told, gives_way=gives_way, right=told[1:]), cells, room)
+def queue_table(snapshot: QueueSnapshot, output: Output, now: datetime, room: int) -> Table:
+    cells = [_cells(row, output, now) for row in snapshot.rows]
+    names = [name for name in _COLUMNS if name == "queue" or any(each[name] for each in cells)]
+    dropped_first = [name for name in _DROPPED_FIRST if name in names]
+    columns = Columns(names=names, dropped_first=dropped_first, right=names[1:])
+    return fit_table(columns, cells, room)
 
 
 def notes(row: QueueRow, output: Output, now: datetime) -> list[Text]:
-    """What somebody should know of it, the worst first."""
+    """Remarks about the queue, the most urgent first."""
     found = []
     if row.is_unattended:
-        found.append(Text("work waits, and no worker asks for it", "red"))
+        found.append(Text("jobs are waiting, and no worker is available", "red"))
     if row.queue is not None and row.queue.consumer.is_paused:
         found.append(Text(f"paused {_pause(row, output, now)}", "yellow"))
     found += [Text(difference, "yellow") for difference in row.drift]
@@ -81,27 +85,27 @@ def notes(row: QueueRow, output: Output, now: datetime) -> list[Text]:
 
 def _cells(row: QueueRow, output: Output, now: datetime) -> dict[str, str]:
     if row.queue is None:
-        return dict.fromkeys(_COLUMNS, "") | _of_jobs_alone(row, output, now)
-    has = row.queue.consumer
+        return dict.fromkeys(_COLUMNS, "") | _cells_without_consumer(row, output, now)
+    consumer = row.queue.consumer
     done = row.stats.per_minute.get("completed", 0.0) if row.stats else None
     return {
         "queue": row.name,
-        "depth": count(has.pending),
-        "out": count(has.ack_pending),
+        "waiting": count(consumer.pending),
+        "in progress": count(consumer.ack_pending),
         "retry": "" if row.retry is None else count(row.retry),
         "oldest": _age(row.oldest_at, output, now),
-        "asking": count(has.waiting_pulls),
-        "ack wait": format_duration(has.ack_wait),
+        "free slots": count(consumer.waiting_pulls),
+        "ack wait": format_duration(consumer.ack_wait),
         "done/min": "" if done is None else rate(done),
-        "limit": str(has.delivery_limit or ""),
+        "delivery limit": str(consumer.delivery_limit or ""),
     }
 
 
-def _of_jobs_alone(row: QueueRow, output: Output, now: datetime) -> dict[str, str]:
-    known = (
-        {} if row.stats is None else {"depth": count(row.waiting), "retry": count(row.retry or 0)}
-    )
-    return {"queue": row.name, "oldest": _age(row.oldest_at, output, now), **known}
+def _cells_without_consumer(row: QueueRow, output: Output, now: datetime) -> dict[str, str]:
+    cells = {"queue": row.name, "oldest": _age(row.oldest_at, output, now)}
+    if row.stats is None:
+        return cells
+    return {**cells, "waiting": count(row.waiting), "retry": count(row.retry or 0)}
 
 
 def _age(at: datetime | None, output: Output, now: datetime) -> str:

@@ -1,4 +1,4 @@
-"""Ask the server, and the admin runtime if one answers, about all queues at once."""
+"""Read the state of all queues from the server, and from the admin runtime if one answers."""
 
 from __future__ import annotations
 
@@ -9,43 +9,45 @@ from typing import Final
 
 from jobs_admin.api.client import AdminClient
 from jobs_admin.api.views.services import ServiceView
-from jobs_admin.cli.queues.rows import Numbers, QueueRow, rows
+from jobs_admin.cli.queues.rows import AdminStats, QueueRow, queue_rows
 from trellis_jobs.contract.declaration import ServiceContract
 from trellis_jobs.errors import JobsError
 from trellis_jobs.jetstream.client.connection import Connection
 from trellis_jobs.jetstream.work.queues import ServerQueue, list_queues, oldest_pending
 
-# It is asked twice before it counts as away.
-PATIENCE: Final = 0.5
-_SERVICES_AT_ONCE: Final = 500
+# The client repeats a request once before it gives up.
+ADMIN_TIMEOUT: Final = 0.5
+_MAX_SERVICES: Final = 500
 
 
 @dataclass(frozen=True, slots=True)
-class Looked:
-    """`missing`: why the admin runtime told nothing."""
+class QueueSnapshot:
+    """`admin_error` says why `admin` is None."""
 
     rows: list[QueueRow]
-    numbers: Numbers | None
-    missing: str | None
+    admin: AdminStats | None
+    admin_error: str | None
 
 
-async def look_at_queues(connection: Connection, declared: ServiceContract | None = None) -> Looked:
-    (told, missing), queues = await asyncio.gather(numbers(connection), list_queues(connection))
+async def take_queue_snapshot(
+    connection: Connection, declared: ServiceContract | None = None
+) -> QueueSnapshot:
+    (admin, error), queues = await asyncio.gather(admin_stats(connection), list_queues(connection))
     ages = await asyncio.gather(*(_oldest(connection, queue) for queue in queues))
     oldest = {queue.name: age for queue, age in zip(queues, ages, strict=True)}
-    return Looked(rows(queues, oldest, told, declared), told, missing)
+    return QueueSnapshot(queue_rows(queues, oldest, admin, declared), admin, error)
 
 
-async def numbers(connection: Connection) -> tuple[Numbers | None, str | None]:
-    """Those of the admin runtime, or why there are none."""
-    admin = AdminClient(connection, timeout=PATIENCE)
+async def admin_stats(connection: Connection) -> tuple[AdminStats | None, str | None]:
+    """The statistics of the admin runtime, or the reason why there are none."""
+    admin = AdminClient(connection, timeout=ADMIN_TIMEOUT)
     try:
         stats, services = await asyncio.gather(
-            admin.stats(), admin.list_services(limit=_SERVICES_AT_ONCE)
+            admin.stats(), admin.list_services(limit=_MAX_SERVICES)
         )
     except JobsError as error:
         return None, str(error)
-    return Numbers(stats, _workers(services.entries)), None
+    return AdminStats(stats, _workers(services.entries)), None
 
 
 def _workers(services: tuple[ServiceView, ...]) -> dict[str, int]:
@@ -57,7 +59,7 @@ def _workers(services: tuple[ServiceView, ...]) -> dict[str, int]:
 
 
 async def _oldest(connection: Connection, queue: ServerQueue) -> datetime | None:
-    """Not everybody who may list queues may read what is in them."""
+    """Returns None without permission to read messages: listing queues does not need it."""
     try:
         return await oldest_pending(connection, queue)
     except JobsError:

@@ -1,1 +1,1 @@
-"""How things look on a terminal, and in a pipe."""
+"""Rendering for terminals and pipes."""

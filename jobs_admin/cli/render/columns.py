@@ -1,4 +1,4 @@
-"""Tables that fit: on a narrow terminal columns give way, and what must be read whole stays so."""
+"""Tables that fit the terminal: columns are dropped or truncated in a declared order."""
 
 from __future__ import annotations
 
@@ -12,45 +12,44 @@ from rich.table import Table
 from jobs_admin.cli.render.text import Text
 
 GAP: Final = 2
-_LEAST_SHORTENED: Final = 8
+_MIN_TRUNCATED: Final = 8
 
 Row = Mapping[str, str | Text]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Columns:
-    """`elastic` takes the room that is left, `gives_way` are dropped one by one, then `shortened`.
+    """How a table adapts to the width of the terminal.
 
-    Before any is dropped, values in `cut` are shortened to so many cells: whoever writes them
-    decides how long they are, and one of them must not cost a column.
-
-    Narrower than `least`, what is elastic would say nothing. All others
-    are shown whole, whatever they cost. Those in `right` are numbers.
+    `flexible` takes the remaining width, but at least `min_flexible`. If the table is too wide,
+    the columns in `max_widths` are limited first, because users choose how long these values are.
+    Then the columns in `dropped_first` are dropped one by one, and then `truncated` is truncated.
+    All other columns are shown in full. The columns in `right` are numbers.
     """
 
     names: Sequence[str]
-    elastic: str | None = None
-    shortened: str | None = None
-    gives_way: Sequence[str] = ()
-    cut: Mapping[str, int] = field(default_factory=dict)
+    flexible: str | None = None
+    truncated: str | None = None
+    dropped_first: Sequence[str] = ()
+    max_widths: Mapping[str, int] = field(default_factory=dict)
     right: Sequence[str] = ()
     gap: int = GAP
-    least: int = 12
+    min_flexible: int = 12
 
 
-def fitting(columns: Columns, rows: Sequence[Row], room: int) -> Table:
+def fit_table(columns: Columns, rows: Sequence[Row], room: int) -> Table:
     widths = {name: _width(name, rows) for name in columns.names}
-    if columns.elastic is not None:
-        widths[columns.elastic] = min(widths[columns.elastic], columns.least)
+    if columns.flexible is not None:
+        widths[columns.flexible] = min(widths[columns.flexible], columns.min_flexible)
     if _total(columns.names, widths, columns.gap) > room:
-        widths |= {name: min(widths[name], most) for name, most in columns.cut.items()}
-    shown = shown_in(columns, widths, room)
-    lacking = _total(shown, widths, columns.gap) - room
-    if lacking > 0 and columns.shortened is not None:
-        widths[columns.shortened] = max(_LEAST_SHORTENED, widths[columns.shortened] - lacking)
+        widths |= {name: min(widths[name], limit) for name, limit in columns.max_widths.items()}
+    shown = columns_that_fit(columns, widths, room)
+    excess = _total(shown, widths, columns.gap) - room
+    if excess > 0 and columns.truncated is not None:
+        widths[columns.truncated] = max(_MIN_TRUNCATED, widths[columns.truncated] - excess)
     table = Table(box=None, header_style="bold", padding=(0, columns.gap, 0, 0), pad_edge=False)
     for name in shown:
-        if name == columns.elastic:
+        if name == columns.flexible:
             table.add_column(name, no_wrap=False, overflow="ellipsis")
         else:
             table.add_column(
@@ -65,10 +64,10 @@ def fitting(columns: Columns, rows: Sequence[Row], room: int) -> Table:
     return table
 
 
-def shown_in(columns: Columns, widths: Mapping[str, int], room: int) -> list[str]:
-    """Which columns there is room for."""
+def columns_that_fit(columns: Columns, widths: Mapping[str, int], room: int) -> list[str]:
+    """The columns that fit into the width."""
     shown = list(columns.names)
-    for name in columns.gives_way:
+    for name in columns.dropped_first:
         if _total(shown, widths, columns.gap) <= room:
             break
         shown.remove(name)

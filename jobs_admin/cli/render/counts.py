@@ -1,4 +1,4 @@
-"""Numbers in words: how many, how many a minute, how large. Durations: `model.durations`."""
+"""Format counts, rates and sizes. Durations are formatted in `model.durations`."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ def count(number: int) -> str:
 
 
 def how_many(jobs: int, kind: str = "") -> str:
-    """`kind` of jobs, as in `2 dead jobs`."""
+    """A count of jobs with an optional adjective, as in `2 dead jobs`."""
     noun = "job" if jobs == 1 else "jobs"
     return " ".join(filter(None, (count(jobs), kind, noun)))
 
 
 def rate(number: float) -> str:
-    """With one digit after the point where it is small."""
+    """With one decimal place if it is small."""
     return f"{number:,.{1 if number < _FINE else 0}f}".removesuffix(".0")
 
 
 def size(number: int) -> str:
-    """Bytes as people say them: `812 bytes`, `2.5 kB`, `1 MB`."""
+    """A number of bytes in the largest unit that fits: `812 bytes`, `2.5 kB`, `1 MB`."""
     value, unit = float(number), "bytes"
     for larger in ("kB", "MB", "GB"):
         if value < _KILO:

@@ -1,8 +1,8 @@
-"""Text from jobs, made harmless for a terminal.
+"""Escape control characters in text from jobs before it is printed.
 
-Errors, keys, log lines and names are written by services. Printed as they are, they could set the
-terminal's title, fill its clipboard, move its cursor, or show words in another order than they are
-stored. Everything that this package prints or logs passes through one of these two functions.
+Services write errors, keys, log lines and names. Printed unescaped, they could set the terminal's
+title, fill its clipboard, move its cursor, or reorder the displayed text. Everything that the
+command line prints or logs passes through one of these two functions.
 """
 
 from __future__ import annotations
@@ -10,9 +10,9 @@ from __future__ import annotations
 import re
 from typing import Final
 
-# Control characters but tab and newline (Cc), format characters that are invisible or turn the
-# direction of text (Cf), separators that end a line (Zl, Zp), surrogates that no encoding takes
-# (Cs), and letters and marks that are drawn as nothing.
+# Control characters except tab and newline (Cc), format characters that are invisible or change the
+# direction of text (Cf), line and paragraph separators (Zl, Zp), surrogates (Cs), which cannot be
+# encoded, and letters and marks that are drawn as blank space.
 _C0: Final = "\x00-\x08\x0b-\x1f"
 _OTHERS: Final = (
     "\x7f-\x9f\xad\u034f\u0600-\u0605\u061c\u06dd\u070f\u0890\u0891\u08e2"
@@ -23,20 +23,20 @@ _OTHERS: Final = (
 )
 _ANYWHERE: Final = re.compile(f"[{_C0}{_OTHERS}]")
 _IN_ONE_LINE: Final = re.compile(f"[\t\n{_C0}{_OTHERS}]")
-# In encoded JSON, control characters below space are layout: inside strings they are escaped.
+# In encoded JSON, control characters below space are only layout: in strings they are escaped.
 _IN_JSON: Final = re.compile(f"[{_OTHERS}]")
 
 
 def harmless(text: str, *, one_line: bool = False) -> str:
     """Show each dangerous character as an escape such as `\\x1b` or `\\u202e`.
 
-    Tabs and newlines stay, unless the text has to stay in one line.
+    Tabs and newlines are kept, unless the text must stay on one line.
     """
     return (_IN_ONE_LINE if one_line else _ANYWHERE).sub(_shown, text)
 
 
 def harmless_json(encoded: str) -> str:
-    """The same document, with dangerous characters as `\\uXXXX`: it is read back unchanged."""
+    """Escape dangerous characters as `\\uXXXX`; the document still decodes to the same values."""
     return _IN_JSON.sub(_in_json, encoded)
 
 

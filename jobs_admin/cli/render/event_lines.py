@@ -1,4 +1,4 @@
-"""One event in one line, in colour where there is colour."""
+"""One event as one line of text."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ if TYPE_CHECKING:
     from trellis_jobs.model.job import Job
     from trellis_jobs.model.notes import Notes, Progress
 
-# The random end of a ULID: its beginning is the time, which all neighbours share.
+# The random end of a ULID: ids created at the same time start alike.
 _ID_SHOWN: Final = 8
 _QUEUE_WIDTH: Final = 16
 _KIND_WIDTH: Final = 10
 
 
 def event_line(event: Event, job: Job, *, queue: str | None = None, short_id: bool = False) -> Text:
-    """`queue`: as it is called here, if not by its whole name."""
+    """`queue` is the label of the queue; its default is service/type."""
     line = Text(no_wrap=True, overflow="ellipsis")
     line.append(clock(event.at), "dim")
     line.append(f"  {queue or f'{event.job.service}/{event.job.job_type}':<{_QUEUE_WIDTH}}")
@@ -42,15 +42,15 @@ def progress_words(progress: Progress) -> str:
 
 
 def event_words(event: Event, job: Job | None = None) -> str:
-    """What it says besides its kind; `job` as it left it, where that is known.
+    """The details of an event; `job` is the job after the event, if it is known.
 
-    What a short handler logs rides on the events of its attempt.
+    The events of an attempt also carry the log lines and the progress of its handler.
     """
     noted = _noted(event.notes) if isinstance(event, e.AttemptEvent) else []
-    return "; ".join(filter(None, (_said(event, job), *noted)))
+    return "; ".join(filter(None, (_details(event, job), *noted)))
 
 
-def _said(event: Event, job: Job | None) -> str:
+def _details(event: Event, job: Job | None) -> str:
     match event:
         case e.Retried():
             return "; ".join(filter(None, (_decision(event), _payload(event))))
@@ -61,7 +61,7 @@ def _said(event: Event, job: Job | None) -> str:
         case e.RetryScheduled() | e.Failed() | e.Dead() | e.Stale():
             return f"{_when(event)}: {event.error.type}: {event.error.message}"
         case e.Completed():
-            return f"in {_taken(job)}, {_tries(event)}" if job else _tries(event)
+            return f"in {_duration(job)}, {_tries(event)}" if job else _tries(event)
         case e.StaleCompletionIgnored():
             return event.reason
         case e.Decided():
@@ -75,7 +75,7 @@ def _payload(event: e.Begun) -> str:
 
 
 def _decision(event: e.Decided | e.Retried) -> str:
-    """Who made it, and why."""
+    """Who made the decision, and why."""
     return ": ".join(filter(None, (f"by {event.by}" if event.by else "", event.reason)))
 
 
@@ -88,7 +88,7 @@ def _when(event: Event) -> str:
     if not isinstance(event, e.RetryScheduled):
         return f"after {_tries(event)}"
     if event.next_attempt_at is None:
-        return "at once"
+        return "immediately"
     return f"in {format_duration(event.next_attempt_at - event.at)}"
 
 
@@ -96,6 +96,6 @@ def _tries(event: Event) -> str:
     return "1 try" if event.tries == 1 else f"{event.tries} tries"
 
 
-def _taken(job: Job) -> str:
-    """Of its newest run; clocks of machines differ."""
+def _duration(job: Job) -> str:
+    """The duration of the latest run; never negative, although the machines' clocks differ."""
     return format_duration(max(timedelta(), job.updated_at - job.run.began_at))

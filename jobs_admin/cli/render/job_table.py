@@ -1,4 +1,4 @@
-"""Jobs as rows."""
+"""A table of jobs."""
 
 from __future__ import annotations
 
@@ -9,22 +9,22 @@ from typing import Final
 from rich.table import Table
 
 from jobs_admin.api.views.jobs import JobView
-from jobs_admin.cli.render.columns import Columns, Row, fitting
+from jobs_admin.cli.render.columns import Columns, Row, fit_table
 from jobs_admin.cli.render.output import Output, console, one_line
 from jobs_admin.cli.render.states import state_text
 
 COLUMNS: Final = Columns(
     names=("id", "queue", "state", "tries", "created", "changed", "key", "error"),
-    elastic="error",
-    shortened="queue",
-    gives_way=("key", "changed", "tries", "created"),
-    cut={"key": 20},
+    flexible="error",
+    truncated="queue",
+    dropped_first=("key", "changed", "tries", "created"),
+    max_widths={"key": 20},
 )
 
 
 def job_table(jobs: Iterable[JobView], output: Output, now: datetime) -> Table:
-    """The wider the terminal, the more is told of each; ids are always whole."""
-    return fitting(COLUMNS, [_row(job, output, now) for job in jobs], console().width)
+    """A wider terminal shows more columns; ids are never truncated."""
+    return fit_table(COLUMNS, [_row(job, output, now) for job in jobs], console().width)
 
 
 def _row(job: JobView, output: Output, now: datetime) -> Row:

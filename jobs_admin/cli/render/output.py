@@ -1,4 +1,4 @@
-"""What a command prints: tables for people, JSON for scripts, and a bar where people wait."""
+"""Printing: tables for terminals, JSON for scripts, notes on stderr, and progress bars."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from jobs_admin.cli.render.escape import harmless, harmless_json
 from jobs_admin.cli.render.text import Text
 from jobs_admin.cli.render.times import ago, clock, stamp
 
-# Nobody's terminal, and wider than any value: what reads a pipe gets them whole.
+# Wider than any value, so that nothing is truncated in a pipe.
 _PIPE_WIDTH: Final = 1_000_000_000
 
 Bar = Callable[[int, int], None]
@@ -38,20 +38,21 @@ Jsonable = BaseModel | Mapping[str, Any] | Sequence[Any]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JsonOutput:
-    """Options of a command that shows something, and no times."""
+    """Output options of a command that shows no times."""
 
     json: Annotated[
         bool,
-        typer.Option("--json", help="Print JSON, for scripts: see docs/reference/cli-json.md."),
+        typer.Option("--json", help="Print JSON for scripts; see docs/reference/cli-json.md."),
     ] = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Output(JsonOutput):
-    """Options of every other one that shows something."""
+    """Output options of a command that shows times."""
 
     absolute: Annotated[
-        bool, typer.Option("--absolute", help="Show times as RFC 3339 in UTC, not how long ago.")
+        bool,
+        typer.Option("--absolute", help="Show times as RFC 3339 in UTC instead of `3 min ago`."),
     ] = False
 
     def time(self, at: datetime | None, now: datetime) -> str:
@@ -60,22 +61,22 @@ class Output(JsonOutput):
         return stamp(at) if self.absolute else ago(at, now)
 
     def clock(self, at: datetime) -> str:
-        """For lines that follow each other."""
+        """For lists of lines that belong together."""
         return stamp(at) if self.absolute else clock(at)
 
 
 class _Console(Console):
-    """What users wrote is shown as they wrote it: `[x]` is no markup, and `:x:` no picture.
+    """A console that does not interpret `[x]` as markup or `:x:` as an emoji.
 
-    Whatever is rendered, nothing but rich itself sends control codes to the terminal.
+    Only rich itself sends control codes to the terminal; all other text is escaped.
     """
 
-    def __init__(self, **how: Any) -> None:
-        super().__init__(highlight=False, markup=False, emoji=False, **how)
+    def __init__(self, **settings: Any) -> None:
+        super().__init__(highlight=False, markup=False, emoji=False, **settings)
 
-    def render_str(self, text: str, **how: Any) -> rich_text.Text:
-        """Harmless before it is measured."""
-        return super().render_str(harmless(text), **how)
+    def render_str(self, text: str, **settings: Any) -> rich_text.Text:
+        """Escape the text before rich measures its width."""
+        return super().render_str(harmless(text), **settings)
 
     def render(
         self, renderable: RenderableType, options: ConsoleOptions | None = None
@@ -84,58 +85,58 @@ class _Console(Console):
             yield segment if segment.control else segment._replace(text=harmless(segment.text))
 
     def on_broken_pipe(self) -> None:
-        """A pipe that is closed ends the command, not in the middle of rich."""
+        """Let the command end: rich itself would exit right here."""
         raise BrokenPipeError
 
 
 class _Pipe(_Console):
-    """Lines end with what they say: tables are filled up with blanks, for terminals."""
+    """A console that removes the trailing spaces with which rich pads tables."""
 
-    def print(self, *objects: Any, **how: Any) -> None:
-        with self.capture() as told:
-            super().print(*objects, **how)
-        lines = told.get().split("\n")
+    def print(self, *objects: Any, **settings: Any) -> None:
+        with self.capture() as captured:
+            super().print(*objects, **settings)
+        lines = captured.get().split("\n")
         self.file.write("\n".join(line.rstrip(" ") for line in lines))
         self.file.flush()
 
 
 @functools.cache
 def console() -> Console:
-    """Colours as the terminal and NO_COLOR say; none in a pipe, where lines are not folded."""
+    """The console of stdout; in a pipe it has no colours and does not wrap lines."""
     if sys.stdout.isatty():
         return _Console()
     return _Pipe(width=_PIPE_WIDTH)
 
 
 def stderr_console() -> Console:
-    """For what is about the command itself."""
+    """The console of stderr, for messages about the command itself."""
     return _Console(stderr=True)
 
 
 def one_line(words: str | None, style: str = "") -> Text:
-    """For an elastic column: what does not fit is cut, and never folded."""
+    """For a flexible column: text that does not fit is truncated, not wrapped."""
     return Text(" ".join((words or "").split()), style, no_wrap=True, overflow="ellipsis")
 
 
 def print_line(line: Text) -> None:
-    """On a terminal, what does not fit is cut, and never folded."""
+    """On a terminal, text that does not fit is truncated, not wrapped."""
     console().print(line, no_wrap=True, overflow="ellipsis")
 
 
 def print_text(words: str) -> None:
-    """Plain words or a document, whole: not folded, and without colours."""
-    # Documents are UTF-8, whatever the locale says.
+    """Print text or a document without wrapping and without colours."""
+    # Documents are UTF-8 in every locale.
     sys.stdout.buffer.write(f"{harmless(words)}\n".encode())
     sys.stdout.buffer.flush()
 
 
 def print_json(body: Jsonable) -> None:
-    """One document, indented: a whole answer."""
+    """One indented document."""
     print_text(json_document(body))
 
 
 def print_json_line(body: Jsonable) -> None:
-    """One of many, as they come."""
+    """One document on one line, for output that has many."""
     print_text(_encoded(body))
 
 
@@ -143,14 +144,14 @@ def json_document(body: Jsonable) -> str:
     return _encoded(body, orjson.OPT_INDENT_2)
 
 
-def say(words: str) -> None:
-    """About the command itself, so that what it prints can be read by a script."""
+def print_stderr(words: str) -> None:
+    """For messages about the command itself, so that scripts can parse stdout."""
     print(harmless(words), file=sys.stderr, flush=True)
 
 
 @contextmanager
 def progress_bar(what: str, *more: ProgressColumn) -> Iterator[Bar]:
-    """On stderr, and only where somebody watches."""
+    """A progress bar on stderr, only if that is a terminal."""
     columns = (TextColumn(what), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn(), *more)
     watched = stderr_console()
     with Progress(
@@ -161,7 +162,7 @@ def progress_bar(what: str, *more: ProgressColumn) -> Iterator[Bar]:
 
 
 def _plain(body: Any) -> Any:
-    """Answers of requests are told as they were given: the same names, and nothing made up."""
+    """Replies of the admin runtime are printed with their own field names and no added fields."""
     if isinstance(body, BaseModel):
         return body.model_dump(mode="json", by_alias=True, exclude_unset=True)
     if isinstance(body, Mapping):

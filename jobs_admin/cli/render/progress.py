@@ -1,4 +1,4 @@
-"""How far a job is, as a bar and in words."""
+"""The progress of a job, as a bar and as text."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _WIDTH: Final = 24
 
 
 def progress_text(progress: Progress, *, bar: bool = True) -> Text:
-    """The bar only where it is looked at, and where there is a total to measure by."""
+    """The bar is drawn only on a terminal, and only if the total is known."""
     words = Text(progress_words(progress))
     if not bar or not progress.total:
         return words

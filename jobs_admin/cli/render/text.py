@@ -1,4 +1,4 @@
-"""Styled text for terminals, harmless from the moment it is made, so that its width is right."""
+"""Styled text that is escaped when it is created, so that its width is right."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from jobs_admin.cli.render.escape import harmless
 
 
 class Text(rich_text.Text):
-    """Used instead of rich's own, which drops some control characters and passes on others."""
+    """Used instead of rich's Text, which removes some control characters and keeps others."""
 
     def __init__(self, text: str = "", *args: Any, **kwargs: Any) -> None:
         super().__init__(harmless(text), *args, **kwargs)

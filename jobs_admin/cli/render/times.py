@@ -1,4 +1,4 @@
-"""Moments as people say them."""
+"""Format points in time."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _SECOND: Final = timedelta(seconds=1)
 
 
 def ago(at: datetime, now: datetime) -> str:
-    """`3 min ago`, or `in 3 min`; clocks of machines differ, so what is just to come is now."""
+    """`3 min ago`, `in 3 min`, or `now` within a second, because the machines' clocks differ."""
     distance = now - at
     if abs(distance) < _SECOND:
         return NOW
@@ -24,10 +24,10 @@ def ago(at: datetime, now: datetime) -> str:
 
 
 def clock(at: datetime) -> str:
-    """To the millisecond, where we are, and without the day."""
+    """The local time of day, with milliseconds."""
     return f"{at.astimezone():%H:%M:%S.%f}"[:-3]
 
 
 def stamp(at: datetime) -> str:
-    """To the millisecond, UTC, as RFC 3339 has it."""
+    """RFC 3339 in UTC, with milliseconds."""
     return at.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")

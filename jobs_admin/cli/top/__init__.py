@@ -1,4 +1,4 @@
-"""`trellis-jobs top`: job types, live, on one screen."""
+"""`trellis-jobs top`: a live view of all job types."""
 
 from __future__ import annotations
 
@@ -21,69 +21,71 @@ from jobs_admin.cli.logs import LogFormat, LogLevel, set_up_logs
 from jobs_admin.cli.render.output import JsonOutput, console, print_json
 from jobs_admin.cli.run import run
 from jobs_admin.cli.top.frame import frame
-from jobs_admin.cli.top.snapshot import Sight, see
+from jobs_admin.cli.top.snapshot import TopSnapshot, take_snapshot
 from trellis_jobs.errors import JobsError
 from trellis_jobs.jetstream.client.connection import Connection, ConnectionLost
 from trellis_jobs.worker.signals import handle_signals
 
-_EVERY: Final = 1.0
-_PATIENCE: Final = 3.0
-_KEYS_AT_ONCE: Final = 64
+_REFRESH_INTERVAL: Final = 1.0
+_TIMEOUT: Final = 3.0
+_READ_SIZE: Final = 64
 
 
-def top(output: JsonOutput, reach: ConnectionOptions) -> None:
-    """Job types, live: what waits, runs, fails, and who works on it.
+def top(output: JsonOutput, options: ConnectionOptions) -> None:
+    """Show all job types live: waiting, active and failing jobs, and workers.
 
-    Refreshed once a second until q or Ctrl-C. In a pipe, and with --json, one look.
+    Refreshes once per second until q or Ctrl-C. In a pipe or with --json, prints one snapshot.
     """
     set_up_logs(LogFormat.TEXT, LogLevel.ERROR)
-    run(_top(reach, output))
+    run(_top(options, output))
 
 
-async def _top(reach: ConnectionOptions, output: JsonOutput) -> None:
-    shown = console()
-    async with reach.connection() as connection:
-        sight = await see(connection)
+async def _top(options: ConnectionOptions, output: JsonOutput) -> None:
+    screen = console()
+    async with options.connection() as connection:
+        snapshot = await take_snapshot(connection)
         heading = (
             f"trellis-jobs top   {connection.address}   nats-server {connection.server_version}"
         )
         if output.json:
-            print_json(sight.to_json())
-        elif shown.is_terminal:
-            await _keep_showing(shown, connection, sight, heading)
+            print_json(snapshot.to_json())
+        elif screen.is_terminal:
+            await _show_live(screen, connection, snapshot, heading)
         else:
-            shown.print(frame(sight, heading, shown))
+            screen.print(frame(snapshot, heading, screen))
 
 
-async def _keep_showing(shown: Console, connection: Connection, sight: Sight, heading: str) -> None:
-    enough = asyncio.Event()
-    heading = f"{heading}   q ends"
+async def _show_live(
+    screen: Console, connection: Connection, snapshot: TopSnapshot, heading: str
+) -> None:
+    stop = asyncio.Event()
+    heading = f"{heading}   q quits"
     with (
-        handle_signals({signal.SIGTERM: enough.set, signal.SIGINT: enough.set}),
-        _pressed(enough.set),
-        Live(console=shown, screen=True, auto_refresh=False) as live,
+        handle_signals({signal.SIGTERM: stop.set, signal.SIGINT: stop.set}),
+        _on_quit_key(stop.set),
+        Live(console=screen, screen=True, auto_refresh=False) as live,
     ):
-        while not enough.is_set():
-            live.update(frame(sight, heading, shown), refresh=True)
+        while not stop.is_set():
+            live.update(frame(snapshot, heading, screen), refresh=True)
             try:
-                async with asyncio.timeout(_EVERY):
-                    await enough.wait()
+                async with asyncio.timeout(_REFRESH_INTERVAL):
+                    await stop.wait()
             except TimeoutError:
-                sight = await _see_again(connection, sight)
+                snapshot = await _refresh(connection, snapshot)
 
 
-async def _see_again(connection: Connection, last: Sight) -> Sight:
-    """What was seen last stays while nothing answers."""
+async def _refresh(connection: Connection, last: TopSnapshot) -> TopSnapshot:
+    """Keep the last snapshot while the server does not answer."""
     try:
-        async with asyncio.timeout(_PATIENCE):
-            return await see(connection)
+        async with asyncio.timeout(_TIMEOUT):
+            return await take_snapshot(connection)
     except (JobsError, ConnectionLost, TimeoutError) as error:
         return replace(last, health=None, trouble=f"no answer from the server {error}".strip())
 
 
 @contextmanager
-def _pressed(end: Callable[[], None]) -> Iterator[None]:
-    """Keys are read one by one, and not shown."""
+def _on_quit_key(end: Callable[[], None]) -> Iterator[None]:
+    """Read keys one by one and without echo."""
     if not sys.stdin.isatty():
         yield
         return
@@ -92,8 +94,8 @@ def _pressed(end: Callable[[], None]) -> Iterator[None]:
     tty.setcbreak(keyboard)
 
     def read() -> None:
-        pressed = os.read(keyboard, _KEYS_AT_ONCE)
-        if not pressed or b"q" in pressed.lower():
+        keys = os.read(keyboard, _READ_SIZE)
+        if not keys or b"q" in keys.lower():
             end()
 
     loop.add_reader(keyboard, read)

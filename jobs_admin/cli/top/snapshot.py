@@ -1,4 +1,4 @@
-"""What `top` shows, asked for at once: queues, workers, how the admin runtime fares."""
+"""What `top` shows: queues, workers, and the health of the admin runtime."""
 
 from __future__ import annotations
 
@@ -11,7 +11,12 @@ from jobs_admin.api.client import AdminClient
 from jobs_admin.api.views.health import HealthView
 from jobs_admin.api.views.services import TypeStats
 from jobs_admin.cli.queues.rows import QueueRow
-from jobs_admin.cli.queues.snapshot import PATIENCE, Looked, look_at_queues, numbers
+from jobs_admin.cli.queues.snapshot import (
+    ADMIN_TIMEOUT,
+    QueueSnapshot,
+    admin_stats,
+    take_queue_snapshot,
+)
 from trellis_jobs.errors import JobsError, NotPermitted
 from trellis_jobs.jetstream.client.connection import Connection
 
@@ -19,8 +24,8 @@ FAILURES: Final = ("retry", "failed", "dead", "stale")
 
 
 @dataclass(frozen=True, slots=True)
-class TypeSight:
-    """One job type: from its consumer on the server, and from the admin runtime's numbers."""
+class TypeSnapshot:
+    """One job type: the state of its queue, and the statistics of the admin runtime."""
 
     name: str
     row: QueueRow | None
@@ -29,7 +34,7 @@ class TypeSight:
 
     @property
     def rank(self) -> tuple[float, ...]:
-        """What burns comes first: work that nobody does, what fails, what died, what goes on."""
+        """Most urgent first: no worker available, then failures, dead jobs, and backlog."""
         is_unattended = self.row is not None and self.row.is_unattended
         live = sum(self.state(state) or 0 for state in ("pending", "active", "retry"))
         waiting = self.row.waiting if self.row else 0
@@ -46,54 +51,54 @@ class TypeSight:
 
     def to_json(self, now: datetime) -> dict[str, Any]:
         service, _, job_type = self.name.partition("/")
-        told = self.row.to_json(now) if self.row else {"service": service, "type": job_type}
+        body = self.row.to_json(now) if self.row else {"service": service, "type": job_type}
         if self.stats is not None:
-            told |= {"states": self.stats.states, "perMinute": self.stats.per_minute}
-        return told if self.workers is None else {**told, "workers": self.workers}
+            body |= {"states": self.stats.states, "perMinute": self.stats.per_minute}
+        return body if self.workers is None else {**body, "workers": self.workers}
 
 
 @dataclass(frozen=True, slots=True)
-class Sight:
-    """`trouble`: why there is nothing from the admin runtime, or nothing new at all."""
+class TopSnapshot:
+    """`trouble` says why the admin runtime or the server does not answer."""
 
     at: datetime
-    types: tuple[TypeSight, ...]
+    types: tuple[TypeSnapshot, ...]
     health: HealthView | None
     trouble: str | None
 
     def to_json(self) -> dict[str, Any]:
-        told: dict[str, Any] = {"types": [each.to_json(self.at) for each in self.types]}
-        more = {"health": self.health, "trouble": self.trouble}
-        return told | {name: value for name, value in more.items() if value is not None}
+        body: dict[str, Any] = {"types": [each.to_json(self.at) for each in self.types]}
+        optional = {"health": self.health, "trouble": self.trouble}
+        return body | {name: value for name, value in optional.items() if value is not None}
 
 
-async def see(connection: Connection) -> Sight:
-    admin = AdminClient(connection, timeout=PATIENCE)
-    looked, health = await asyncio.gather(_look(connection), _health(admin))
-    rows = {row.name: row for row in looked.rows}
-    types = looked.numbers.stats.types if looked.numbers else ()
+async def take_snapshot(connection: Connection) -> TopSnapshot:
+    admin = AdminClient(connection, timeout=ADMIN_TIMEOUT)
+    queues, health = await asyncio.gather(_queues(connection), _health(admin))
+    rows = {row.name: row for row in queues.rows}
+    types = queues.admin.stats.types if queues.admin else ()
     stats = {f"{each.service}/{each.type}": each for each in types}
-    seen = tuple(
-        TypeSight(
+    found = tuple(
+        TypeSnapshot(
             name,
             rows.get(name),
             rows[name].stats if name in rows else stats[name],
-            None if looked.numbers is None else looked.numbers.workers.get(name, 0),
+            None if queues.admin is None else queues.admin.workers.get(name, 0),
         )
         for name in sorted(rows.keys() | stats.keys())
     )
-    return Sight(datetime.now(UTC), seen, health, looked.missing)
+    return TopSnapshot(datetime.now(UTC), found, health, queues.admin_error)
 
 
-async def _look(connection: Connection) -> Looked:
-    """An operator may have no rights but to ask the admin runtime: that is enough for most."""
+async def _queues(connection: Connection) -> QueueSnapshot:
+    """Without permission to read consumers, show what the admin runtime knows."""
     try:
-        return await look_at_queues(connection)
+        return await take_queue_snapshot(connection)
     except NotPermitted:
-        told, missing = await numbers(connection)
-        if told is None:
+        stats, error = await admin_stats(connection)
+        if stats is None:
             raise
-        return Looked([], told, missing)
+        return QueueSnapshot([], stats, error)
 
 
 async def _health(admin: AdminClient) -> HealthView | None:

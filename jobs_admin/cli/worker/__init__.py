@@ -1,4 +1,4 @@
-"""`trellis-jobs worker`: run the handlers of a service until told to stop."""
+"""`trellis-jobs worker`: run the handlers of a service until it is stopped."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`trellis-jobs worker --reload`: the worker in a process that is started again at every save."""
+"""`trellis-jobs worker --reload`: run the worker in a process that restarts when a file changes."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import signal
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from jobs_admin.cli.dev.app_process import GRACE, AppProcess, Restarted
+from jobs_admin.cli.dev.app_process import GRACE, AppProcess, RestartingProcess
 from jobs_admin.cli.dev.sources import watch
 from trellis_jobs.worker.signals import handle_signals
 
@@ -21,26 +21,26 @@ FLAG: Final = "--reload"
 
 
 async def keep_restarting(arguments: Sequence[str], grace: float) -> None:
-    """Until SIGTERM or Ctrl-C. `arguments` are those of the command `worker` as it was called."""
+    """Runs until SIGTERM or Ctrl-C. `arguments` are the original arguments of `worker`."""
     kept = [each for each in arguments if each != FLAG]
-    # Whoever saves a file waits for the restart: longer jobs are handed back and run again.
+    # A developer waits for the restart: jobs that take longer are put back and run again.
     shorter = ("--grace", str(min(grace, GRACE)))
-    worker = Restarted(lambda: AppProcess.start((*kept, *shorter), {}), _say_ended)
+    worker = RestartingProcess(lambda: AppProcess.start((*kept, *shorter), {}), _log_end)
 
     def changed() -> None:
-        log.info("files changed: the worker starts again")
-        worker.start_again()
+        log.info("files changed, restarting the worker")
+        worker.restart()
 
     tasks = [
         asyncio.create_task(worker.run()),
         asyncio.create_task(watch(Path.cwd(), changed)),
     ]
-    enough = asyncio.Event()
-    with handle_signals({signal.SIGTERM: enough.set, signal.SIGINT: enough.set}):
-        log.info("watching the Python files below %s", Path.cwd())
-        told = asyncio.create_task(enough.wait())
-        await asyncio.wait({told, *tasks}, return_when=asyncio.FIRST_COMPLETED)
-        for task in (told, *tasks):
+    stop = asyncio.Event()
+    with handle_signals({signal.SIGTERM: stop.set, signal.SIGINT: stop.set}):
+        log.info("watching the Python files in %s", Path.cwd())
+        stopped = asyncio.create_task(stop.wait())
+        await asyncio.wait({stopped, *tasks}, return_when=asyncio.FIRST_COMPLETED)
+        for task in (stopped, *tasks):
             task.cancel()
         ends = await asyncio.gather(*tasks, return_exceptions=True)
     for end in ends:
@@ -48,5 +48,5 @@ async def keep_restarting(arguments: Sequence[str], grace: float) -> None:
             raise end
 
 
-def _say_ended(how: str) -> None:
-    log.error("the worker %s; it starts again at the next save of a file", how)
+def _log_end(how: str) -> None:
+    log.error("the worker %s; it restarts when a file changes", how)

@@ -1,4 +1,4 @@
-"""`trellis-jobs worker`: run the handlers of a service until told to stop."""
+"""`trellis-jobs worker`: run the handlers of a service until it is stopped."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class _Post:
-    """Where a worker works, on what, and for how long."""
+class _WorkerSetup:
+    """The service, its connection, and the options of this worker process."""
 
     service: Service[Any]
     access: ConnectOptions
@@ -43,8 +43,8 @@ class _Post:
 
 
 @dataclass(frozen=True, slots=True)
-class _Report:
-    """Of a worker that runs: whether it can get work, which is up to the server."""
+class _WorkerHealth:
+    """A worker is ready while it is connected to the server."""
 
     service: str
     is_ready: bool
@@ -55,14 +55,14 @@ class _Report:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Share:
-    """Options: which part of the work this process takes, and for how long."""
+class WorkerOptions:
+    """Options of the worker process."""
 
     queues: Annotated[
         str | None,
         typer.Option(
             envvar="TRELLIS_JOBS_QUEUES",
-            help="Work on these queues only, separated by commas.",
+            help="Run jobs of these queues only, separated by commas.",
             metavar="A,B",
         ),
     ] = None
@@ -70,19 +70,21 @@ class Share:
         int | None,
         typer.Option(
             envvar="TRELLIS_JOBS_CONCURRENCY",
-            help="Jobs of each queue at once, instead of what the service declares.",
+            help="Number of jobs to run at once in each queue, instead of the declared number.",
             min=1,
         ),
     ] = None
     burst: Annotated[
         bool,
-        typer.Option("--burst", envvar="TRELLIS_JOBS_BURST", help="End when nothing is left."),
+        typer.Option(
+            "--burst", envvar="TRELLIS_JOBS_BURST", help="Exit when the queues are empty."
+        ),
     ] = False
     grace: Annotated[
         float,
         typer.Option(
             envvar="TRELLIS_JOBS_GRACE",
-            help="Seconds that running jobs get to finish after SIGTERM.",
+            help="Seconds that running jobs have to finish after SIGTERM.",
             min=0,
         ),
     ] = GRACE
@@ -92,8 +94,8 @@ class Share:
         typer.Option(
             FLAG,
             envvar="TRELLIS_JOBS_RELOAD",
-            help="For development: start again when a Python file below the current directory "
-            "changes. Running jobs get a second to finish, the others are handed back.",
+            help="For development: restart when a Python file in the current directory or below "
+            "changes. Running jobs have one second to finish and are put back otherwise.",
         ),
     ] = False
 
@@ -105,8 +107,8 @@ def worker(
     service: Annotated[
         str, typer.Argument(metavar="MODULE:SERVICE", help="The Service object, as in app:service.")
     ],
-    reach: ConnectionOptions,
-    share: Share,
+    options: ConnectionOptions,
+    worker: WorkerOptions,
     health_port: HealthPort = None,
     health_host: HealthHost = LOOPBACK,
     connect_timeout: ConnectTimeout = None,
@@ -115,55 +117,55 @@ def worker(
 ) -> None:
     """Run the handlers of a service.
 
-    It may be started before its server. SIGTERM and Ctrl-C finish or hand back what runs, SIGTSTP
-    takes no new work until SIGCONT.
+    The worker can be started before the server. On SIGTERM and Ctrl-C it finishes running jobs or
+    puts them back, and exits. On SIGTSTP it takes no new jobs until SIGCONT.
     """
     set_up_logs(log_format, log_level)
-    if share.reload:
-        run(keep_restarting(sys.argv[sys.argv.index("worker") + 1 :], share.grace))
+    if worker.reload:
+        run(keep_restarting(sys.argv[sys.argv.index("worker") + 1 :], worker.grace))
     loaded = load_service(service)
-    loaded.grace = share.grace
+    loaded.grace = worker.grace
     set_up_telemetry(loaded.name)
-    # What is there now stays until the end: the collector need not look at it again and again.
+    # Everything that is loaded now stays until the end, so the collector can skip it.
     gc.collect()
     gc.freeze()
-    post = _Post(
+    setup = _WorkerSetup(
         service=loaded,
-        access=reach.access(),
-        workers=share.workers(),
-        burst=share.burst,
+        access=options.connect_options(),
+        workers=worker.workers(),
+        burst=worker.burst,
         health_port=health_port,
         health_host=health_host,
         connect_timeout=connect_timeout,
     )
-    run(_work(post))
+    run(_work(setup))
 
 
-async def _work(post: _Post) -> None:
-    serving = asyncio.create_task(_serve(post))
+async def _work(setup: _WorkerSetup) -> None:
+    serving = asyncio.create_task(_serve(setup))
 
-    def give_up() -> None:
-        """Until the worker runs, and listens itself, there is nothing to hand back."""
+    def cancel() -> None:
+        """Until the service handles signals itself, it has no jobs to put back."""
         serving.cancel()
 
-    with handle_signals({signal.SIGTERM: give_up, signal.SIGINT: give_up}):
+    with handle_signals({signal.SIGTERM: cancel, signal.SIGINT: cancel}):
         await asyncio.wait({serving})
     if not serving.cancelled():
         serving.result()
 
 
-async def _serve(post: _Post) -> None:
-    service = post.service
-    # Unheard, it would stop the process: it waits until the service listens to it.
+async def _serve(setup: _WorkerSetup) -> None:
+    service = setup.service
+    # By default SIGTSTP suspends the process, so it is blocked until the service handles it.
     signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTSTP})
     connected = service.connect(
-        post.access, workers=post.workers, connect_timeout=post.connect_timeout
+        setup.access, workers=setup.workers, connect_timeout=setup.connect_timeout
     )
-    async with _probed(post), connected:
+    async with _probes(setup), connected:
         ends = {asyncio.create_task(service.wait())}
         await asyncio.sleep(0)
         signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGTSTP})
-        if post.burst:
+        if setup.burst:
             ends.add(asyncio.create_task(service.drain()))
         done, others = await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
         for task in others:
@@ -173,15 +175,15 @@ async def _serve(post: _Post) -> None:
 
 
 @asynccontextmanager
-async def _probed(post: _Post) -> AsyncIterator[None]:
-    async def report() -> _Report:
-        return _Report(post.service.name, post.service.is_up)
+async def _probes(setup: _WorkerSetup) -> AsyncIterator[None]:
+    async def report() -> _WorkerHealth:
+        return _WorkerHealth(setup.service.name, setup.service.is_up)
 
-    if post.health_port is None:
+    if setup.health_port is None:
         yield
         return
-    async with Probes(report).open(post.health_port, post.health_host) as port:
-        log.info("health probes are answered on port %s", port, extra={"port": port})
+    async with Probes(report).open(setup.health_port, setup.health_host) as port:
+        log.info("serving health probes on port %s", port, extra={"port": port})
         yield
 
 

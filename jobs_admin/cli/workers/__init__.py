@@ -7,13 +7,13 @@ import typer
 from jobs_admin.cli.option_groups import grouped
 from jobs_admin.cli.workers.list import list_workers
 
-workers = typer.Typer(help="Workers, as their heartbeats tell.", no_args_is_help=True)
+workers = typer.Typer(help="List the workers that send heartbeats.", no_args_is_help=True)
 
 
-# With one command only, typer would make it the group's own.
+# Without a callback, typer merges a group that has a single command with that command.
 @workers.callback()
 def _workers() -> None:
-    """Workers, as their heartbeats tell."""
+    """List the workers that send heartbeats."""
 
 
 workers.command("list")(grouped(list_workers))

@@ -1,4 +1,4 @@
-"""`trellis-jobs workers list`: whose heartbeats come."""
+"""`trellis-jobs workers list`."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from jobs_admin.api.client import AdminClient
 from jobs_admin.api.views.services import WorkerView
 from jobs_admin.cli.connection import AdminConnectionOptions
 from jobs_admin.cli.exit_codes import as_sentence
-from jobs_admin.cli.render.columns import Columns, Row, fitting
+from jobs_admin.cli.render.columns import Columns, Row, fit_table
 from jobs_admin.cli.render.counts import count
-from jobs_admin.cli.render.output import Output, console, one_line, print_json, say
+from jobs_admin.cli.render.output import Output, console, one_line, print_json, print_stderr
 from jobs_admin.cli.run import run
 from jobs_admin.reads.services import FRESH
 from trellis_jobs.environment import utc_now
@@ -27,29 +27,29 @@ from trellis_jobs.model.durations import format_duration
 from trellis_jobs.model.presence import in_milliseconds
 
 _COLUMNS: Final = Columns(
-    names=("worker", "service", "heard", "version", "clock", "types"),
-    elastic="types",
-    shortened="service",
-    gives_way=("version", "clock", "heard"),
-    cut={"version": 12},
+    names=("worker", "service", "heartbeat", "version", "clock", "types"),
+    flexible="types",
+    truncated="service",
+    dropped_first=("version", "clock", "heartbeat"),
+    max_widths={"version": 12},
 )
 
 
-def list_workers(output: Output, reach: AdminConnectionOptions) -> None:
-    """Workers that were heard of within 90 seconds."""
-    run(_list(reach, output))
+def list_workers(output: Output, options: AdminConnectionOptions) -> None:
+    """List the workers that sent a heartbeat in the last 90 seconds."""
+    run(_list(options, output))
 
 
-async def _list(reach: AdminConnectionOptions, output: Output) -> None:
-    async with reach.connection() as connection:
+async def _list(options: AdminConnectionOptions, output: Output) -> None:
+    async with options.connection() as connection:
         try:
-            found, omitted = await _known_to(reach.asking(connection))
+            found, omitted = await _workers_from_admin(options.admin_client(connection))
         except (ServiceMissing, NoAnswer) as error:
-            found, omitted = await heard_in_the_log(connection, utc_now()), 0
-            say(f"{as_sentence(error)} These are the heartbeats in the log itself.")
+            found, omitted = await workers_in_log(connection, utc_now()), 0
+            print_stderr(f"{as_sentence(error)} Reading the heartbeats in the log instead.")
     if omitted:
-        say(
-            f"{count(omitted)} heartbeats more than the admin runtime can tell at once are left out"
+        print_stderr(
+            f"{count(omitted)} heartbeats are omitted: too many for a reply of the admin runtime"
         )
     if output.json:
         print_json({"workers": found})
@@ -57,18 +57,19 @@ async def _list(reach: AdminConnectionOptions, output: Output) -> None:
     rows = worker_table(found, output, utc_now())
     if found:
         console().print(rows)
-    heard = "1 worker" if rows.row_count == 1 else f"{count(rows.row_count)} workers"
-    console().print(f"{heard} heard of within {format_duration(FRESH)}", style="dim")
+    workers = "1 worker" if rows.row_count == 1 else f"{count(rows.row_count)} workers"
+    seconds = FRESH // timedelta(seconds=1)
+    console().print(f"{workers} seen in the last {seconds} s", style="dim")
 
 
-async def _known_to(admin: AdminClient) -> tuple[list[WorkerView], int]:
-    """And how many more there are."""
+async def _workers_from_admin(admin: AdminClient) -> tuple[list[WorkerView], int]:
+    """The workers, and how many more were omitted from the reply."""
     services = [service async for service in admin.services()]
     found = [worker for service in services for worker in service.workers]
     return found, sum(service.omitted_workers for service in services)
 
 
-async def heard_in_the_log(connection: Connection, now: datetime) -> list[WorkerView]:
+async def workers_in_log(connection: Connection, now: datetime) -> list[WorkerView]:
     return [
         WorkerView(
             service=heard.beat.service,
@@ -87,37 +88,37 @@ async def heard_in_the_log(connection: Connection, now: datetime) -> list[Worker
 
 
 def worker_table(found: Iterable[WorkerView], output: Output, now: datetime) -> Table:
-    """A worker beats for each of its types; here it is one row."""
-    beats = groupby(sorted(found, key=_whose), key=_whose)
-    rows = [_row(list(of_types), output, now) for _, of_types in beats]
-    return fitting(_COLUMNS, rows, console().width)
+    """One row per worker, which sends a heartbeat for each of its job types."""
+    by_worker = groupby(sorted(found, key=_identity), key=_identity)
+    rows = [_row(list(beats), output, now) for _, beats in by_worker]
+    return fit_table(_COLUMNS, rows, console().width)
 
 
-def _row(of_types: list[WorkerView], output: Output, now: datetime) -> Row:
+def _row(beats: list[WorkerView], output: Output, now: datetime) -> Row:
     return {
-        "worker": of_types[0].instance_id,
-        "service": of_types[0].service,
-        "heard": output.time(max(beat.timestamp for beat in of_types), now),
-        "version": of_types[0].version or "",
-        "clock": _clock(of_types),
-        "types": one_line(", ".join(map(_type, of_types))),
+        "worker": beats[0].instance_id,
+        "service": beats[0].service,
+        "heartbeat": output.time(max(beat.timestamp for beat in beats), now),
+        "version": beats[0].version or "",
+        "clock": _clock(beats),
+        "types": one_line(", ".join(map(_type, beats))),
     }
 
 
-def _whose(worker: WorkerView) -> tuple[str, str]:
+def _identity(worker: WorkerView) -> tuple[str, str]:
     return worker.service, worker.instance_id
 
 
 def _type(worker: WorkerView) -> str:
-    """With how many of its jobs it runs at once."""
-    most = "" if worker.concurrency is None else f" ×{worker.concurrency}"
-    return f"{worker.job_type}{most}"
+    """The job type with its concurrency."""
+    concurrency = "" if worker.concurrency is None else f" ×{worker.concurrency}"
+    return f"{worker.job_type}{concurrency}"
 
 
-def _clock(of_types: list[WorkerView]) -> str:
-    """How far its clock is ahead of the server's (+) or behind it (-); empty if that is little."""
-    told = [beat.clock_offset_ms for beat in of_types if beat.clock_offset_ms is not None]
-    offset = timedelta(milliseconds=told[-1] if told else 0)
+def _clock(beats: list[WorkerView]) -> str:
+    """How far the clock is ahead of (+) or behind (-) the server's; empty if it is close."""
+    offsets = [beat.clock_offset_ms for beat in beats if beat.clock_offset_ms is not None]
+    offset = timedelta(milliseconds=offsets[-1] if offsets else 0)
     if abs(offset) <= MIN_OFFSET:
         return ""
     return f"{'+' if offset > timedelta() else '-'}{format_duration(abs(offset))}"

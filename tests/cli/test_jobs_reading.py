@@ -60,7 +60,7 @@ def test_all_jobs_come_one_a_line_for_scripts(books: Library) -> None:
 def test_watching_a_list_needs_a_terminal(books: Library) -> None:
     refused = books.stage.shell("jobs", "list", "--watch")
     assert (refused.code, refused.out) == (2, "")
-    assert "it draws on a terminal" in re.sub(r"[│\s]+", " ", refused.err)
+    assert "it needs a terminal" in re.sub(r"[│\s]+", " ", refused.err)
 
 
 def test_a_sheet_tells_all_of_a_job(books: Library) -> None:
@@ -111,9 +111,9 @@ def test_a_job_is_told_as_it_was(books: Library) -> None:
         assert then.json["lastSeq"] == entry["seq"]
     begun = entries[0]["storedAt"]
     sheet = books.stage.shell("jobs", "get", "--at", begun, books.torn).out
-    assert f"as it was  {begun[:23]}" in sheet
-    assert "from which times are counted here" in sheet
-    assert re.search(r"^created +just then \(", sheet, re.MULTILINE)
+    assert f"state at  {begun[:23]}" in sheet
+    assert "ages are relative to this time" in sheet
+    assert re.search(r"^created +at that time \(", sheet, re.MULTILINE)
 
 
 def test_there_is_no_job_before_it_was_created_nor_in_the_future(books: Library) -> None:
@@ -124,7 +124,7 @@ def test_there_is_no_job_before_it_was_created_nor_in_the_future(books: Library)
     )
     ahead = books.stage.shell("jobs", "get", "--at", "2999-01-01T00:00:00Z", books.torn)
     assert (ahead.code, ahead.out) == (2, "")
-    assert "is yet to come" in ahead.err
+    assert "is in the future" in ahead.err
 
 
 def test_a_job_may_be_named_with_its_queue(books: Library) -> None:
@@ -155,8 +155,8 @@ def test_events_are_a_story_of_what_lay_between_them(books: Library) -> None:
         *("created", "started", "retry", "started", "dead"),
         *("retried", "started", "retry", "started", "dead"),
     ]
-    run = ["ran", "backed off", "waited for a worker", "ran"]
-    assert between == ["waited for a worker", *run, "was over", "waited for a worker", *run]
+    run = ["ran", "waited for the retry", "waited for a worker", "ran"]
+    assert between == ["waited for a worker", *run, "had ended", "waited for a worker", *run]
     assert all(len(line) <= 80 for line in told.splitlines())
 
 
@@ -174,7 +174,7 @@ def test_events_for_scripts_are_as_they_were_written(books: Library) -> None:
     assert [each["phase"] for each in told["between"]] == ["waiting-for-worker"]
     raw = books.stage.shell("jobs", "events", "--raw", books.lent)
     assert orjson.loads(raw.out) == written["event"]
-    assert raw.err.startswith(f"message {scribbled['seq']} is left out: not JSON")
+    assert raw.err.startswith(f"message {scribbled['seq']} is omitted: not JSON")
     assert books.stage.shell("jobs", "events", "--raw", "--json", books.lent).code == 2
 
 
@@ -185,4 +185,4 @@ def test_log_lines_of_all_runs_are_told(books: Library) -> None:
     lines = books.stage.shell("jobs", "logs", "--json", books.torn).out.splitlines()
     assert len({orjson.loads(line)["runSeq"] for line in lines}) == 2
     silent = books.stage.shell("jobs", "logs", books.lent)
-    assert (silent.code, silent.out, silent.err) == (0, "", "The job has logged nothing.\n")
+    assert (silent.code, silent.out, silent.err) == (0, "", "The job has no log lines.\n")

@@ -1,4 +1,4 @@
-"""What is asked of the log itself, past any admin runtime; and its messages, read."""
+"""Read and follow a job in the log, without an admin runtime."""
 
 from __future__ import annotations
 
@@ -23,32 +23,32 @@ from trellis_jobs.model.timeline import LogRecord, TimelineEntry, apply
 from trellis_jobs.wire import log as wire
 from trellis_jobs.wire.events import Undecodable
 
-NOT_TOLD = "too large for an answer of the admin runtime; only the log has it"
+TOO_LARGE = "too large for a reply of the admin runtime; only the log contains it"
 
 
 async def address_in_log(connection: Connection, job: str | JobAddress) -> JobAddress:
-    """Raises JobNotFound, or Invalid where several queues have a job with this id."""
+    """Raises JobNotFound, or Invalid if several queues have a job with this id."""
     job_id = job.job_id if isinstance(job, JobAddress) else job
-    meant = [each for each in await jobs_with_id(connection, job_id) if job in (each, job_id)]
-    if not meant:
+    found = [each for each in await jobs_with_id(connection, job_id) if job in (each, job_id)]
+    if not found:
         raise JobNotFound(job_id)
-    if len(meant) > 1:
-        them = " or ".join(f"{each.service}/{each.job_type}/{job_id}" for each in meant)
-        raise Invalid(f"several queues have a job {job_id}: say {them}")
-    return meant[0]
+    if len(found) > 1:
+        names = " or ".join(f"{each.service}/{each.job_type}/{job_id}" for each in found)
+        raise Invalid(f"several queues have a job {job_id}: use {names}")
+    return found[0]
 
 
 async def entries_in_log(connection: Connection, job: str | JobAddress) -> list[LogEntry]:
-    """As Jobs.Events tells them."""
+    """As Jobs.Events returns them."""
     address = await address_in_log(connection, job)
     stored = await Histories(connection).messages(address)
     if not stored:
         raise JobNotFound(address.job_id)
-    return [LogEntry.model_validate(told) for told in log_json(stored)]
+    return [LogEntry.model_validate(entry) for entry in log_json(stored)]
 
 
 async def secrets_in_log(connection: Connection, job: str | JobAddress) -> JobSecrets:
-    """As Jobs.GetSecrets tells them."""
+    """As Jobs.GetSecrets returns them."""
     address = await address_in_log(connection, job)
     found = fold((await Histories(connection).history_slice(address)).entries)
     if found is None:
@@ -62,34 +62,34 @@ async def secrets_in_log(connection: Connection, job: str | JobAddress) -> JobSe
     )
 
 
-async def following(
+async def follow_job(
     connection: Connection, job: str | JobAddress
 ) -> AsyncGenerator[tuple[TimelineEntry, bool], None]:
-    """Each message of the job's log with what it did, as they come; True: none follows so far."""
+    """Each message of the job with its effect, and whether it is the newest so far."""
     address = await address_in_log(connection, job)
     known = None
     messages = Histories(connection).follow_messages(subjects.history(address))
     async with aclosing(messages):
         async for message in messages:
-            told = apply(known, recorded_message(message))
-            known = told.job
-            yield told, message.pending == 0
+            step = apply(known, recorded_message(message))
+            known = step.job
+            yield step, message.pending == 0
 
 
-async def until_over(
-    connection: Connection, job: str | JobAddress, tell: Callable[[TimelineEntry], object]
+async def follow_until_ended(
+    connection: Connection, job: str | JobAddress, on_message: Callable[[TimelineEntry], object]
 ) -> Job:
-    """As the log has it at its end; `tell` hears of each message."""
-    async with aclosing(following(connection, job)) as news:
-        async for told, is_newest in news:
-            tell(told)
-            if is_newest and told.job is not None and told.job.is_over:
-                return told.job
-    raise AssertionError("a job's log is followed without end")
+    """Return the job when it has ended."""
+    async with aclosing(follow_job(connection, job)) as steps:
+        async for step, is_newest in steps:
+            on_message(step)
+            if is_newest and step.job is not None and step.job.is_over:
+                return step.job
+    raise AssertionError("following a job never ends by itself")
 
 
 @asynccontextmanager
-async def no_longer_than(timeout: float | None, job: str | JobAddress) -> AsyncIterator[None]:
+async def job_timeout(timeout: float | None, job: str | JobAddress) -> AsyncIterator[None]:
     """Raises WaitTimeout."""
     try:
         async with asyncio.timeout(timeout):
@@ -109,9 +109,9 @@ def recorded_message(message: LogMessage) -> LogRecord:
 
 
 def _recorded(entry: LogEntry) -> LogRecord:
-    """What the admin runtime took for an event is one: read again, it is the same."""
+    """Decode the event again; the admin runtime has already accepted it."""
     if entry.event is None:
-        return LogRecord(entry.seq, entry.stored_at, entry.undecodable or NOT_TOLD)
+        return LogRecord(entry.seq, entry.stored_at, entry.undecodable or TOO_LARGE)
     read = wire.read(entry.subject, entry.seq, orjson.dumps(entry.event), None)
     return LogRecord(entry.seq, entry.stored_at, _event_or_why(read))
 
@@ -123,4 +123,4 @@ def _event_or_why(read: object) -> Entry | str:
         case Undecodable(reason=reason):
             return reason
         case _:
-            return "a worker's heartbeat, and no event of a job"
+            return "a worker's heartbeat, not an event of a job"

@@ -43,13 +43,13 @@ def test_where_nobody_can_be_asked_it_says_how_many_jobs_it_would_touch(there: S
     [dead] = there.dead("nobody asked")
     refused = there.shell("dlq", "replay", dead)
     assert (refused.code, refused.out) == (2, "")
-    assert "whether to replay 1 job: add --yes; nothing was changed" in refused.err
+    assert "add --yes to replay 1 job; nothing was changed" in refused.err
     assert there.job(dead).state is JobState.DEAD
 
 
 def test_where_nothing_matches_nobody_has_to_be_asked(there: Stage) -> None:
     ended = there.shell("dlq", "replay", "--error", "no job died of this")
-    assert (ended.code, ended.out) == (0, "no job matches: nothing to do\n")
+    assert (ended.code, ended.out) == (0, "no jobs match; nothing was changed\n")
 
 
 def test_who_and_why_are_recorded(there: Stage) -> None:
@@ -66,7 +66,7 @@ def test_ids_are_read_from_stdin_each_once(there: Stage) -> None:
     ended = there.shell("jobs", "retry", "-", "--yes", "--json", stdin=said)
     assert ended.code == 0
     assert (ended.json["asked"], ended.json["done"]) == (2, 2)
-    assert there.shell("jobs", "retry", "-", "--yes").out == "no job matches: nothing to do\n"
+    assert there.shell("jobs", "retry", "-", "--yes").out == "no jobs match; nothing was changed\n"
 
 
 def test_a_filter_changes_all_that_match_and_no_others(there: Stage) -> None:
@@ -103,7 +103,7 @@ def test_what_is_not_clear_is_refused_before_anybody_is_asked() -> None:
     """There is no server at all, and that is not said."""
     nowhere = {"NATS_URL": "nats://127.0.0.1:1"}
     for arguments, advice in {
-        ("dlq", "replay", "--yes"): "say which jobs to replay",
+        ("dlq", "replay", "--yes"): "give the ids of the jobs to replay",
         ("jobs", "cancel", "--since", "yesterday", "--yes"): "yesterday",
         ("jobs", "retry", "01J", "--rate", "0", "--yes"): "--rate",
     }.items():
@@ -125,7 +125,7 @@ def test_somebody_at_a_terminal_sees_which_and_is_asked(
 ) -> None:
     [dead] = there.dead("to be seen")
     ended = there.at_terminal("dlq", "dismiss", dead, types=answer)
-    assert "dismiss 1 job? [y/N]" in ended.plain
+    assert "Dismiss 1 job? [y/N]" in ended.plain
     assert dead in ended.plain
     assert there.job(dead).state is state
     done = state is JobState.DISMISSED
@@ -139,7 +139,7 @@ def test_a_dry_run_tells_how_many_and_which_and_changes_nothing(there: Stage) ->
     assert ended.code == 0
     assert ids[-1] in ended.out
     assert ids[0] not in ended.out
-    assert "… and 2 more\nreplay would touch 12 jobs; nothing was changed\n" in ended.out
+    assert "… and 2 more\ndry run: replay would affect 12 jobs; nothing was changed\n" in ended.out
     told = there.shell("dlq", "replay", ids[0], "nope", "--dry-run", "--json").json
     job = {"id": ids[0], "service": "lab", "type": "single", "state": "dead"}
     assert told == {
@@ -157,7 +157,7 @@ def test_a_job_in_another_state_refuses_and_the_command_says_so(there: Stage) ->
     assert there.shell("dlq", "replay", dead, "--yes").code == 0
     again = there.shell("dlq", "replay", dead, "nope", "--yes")
     assert again.code == 1
-    assert again.out.startswith("replayed 0 of 2 jobs\nrefused 1: is pending 1\n")
+    assert again.out.startswith("replayed 0 of 2 jobs\n1 refused: still pending\n")
     assert "not found 1\n" in again.out
     told = there.shell("dlq", "replay", dead, "nope", "--yes", "--json").json
     counts = {"asked": 2, "done": 0, "refused": 1, "notFound": 1, "unclear": 0}
@@ -179,7 +179,7 @@ def test_an_interruption_finishes_what_is_under_way_and_tells_how_far_it_came(
     found = re.search(r"replayed (\d+) of 40 jobs\n", said)
     assert found is not None, said
     done = int(found[1])
-    assert f"stopped: interrupted; {40 - done} jobs left as they were" in said
+    assert f"stopped: interrupted; {40 - done} jobs not processed" in said
     states = [there.job(each).state for each in ids]
     assert states == [JobState.DEAD] * (40 - done) + [JobState.PENDING] * done
 
@@ -200,7 +200,7 @@ def test_without_an_admin_runtime_the_command_ends_with_4_and_says_that_it_goes_
             started, _, said = command.said.partition("started\n")
     name = started.split()[1]
     told, _, rest = said.partition("}\noperation ")
-    assert f"`trellis-jobs operations get {name}` shows it" in rest
+    assert f"show it with `trellis-jobs operations get {name}`" in rest
     counts = orjson.loads(f"{told}}}")
     assert counts["operation"] == name
     assert counts["done"] < counts["asked"] == 40

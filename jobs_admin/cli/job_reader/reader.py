@@ -1,4 +1,4 @@
-"""Reads that the admin runtime answers, or the log itself where no admin runtime does."""
+"""Read jobs from the admin runtime, or from the log if no admin runtime answers."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from jobs_admin.api.errors import Unexpected
 from jobs_admin.api.views.jobs import ExplanationView, JobSecrets, JobView, LogEntry
 from jobs_admin.cli.connection import AdminConnectionOptions
 from jobs_admin.cli.exit_codes import as_sentence
-from jobs_admin.cli.reading.folded_job import view_of
-from jobs_admin.cli.reading.log_reading import entries_in_log, recorded, secrets_in_log
-from jobs_admin.cli.render.output import say
+from jobs_admin.cli.job_reader.job_view import view_of
+from jobs_admin.cli.job_reader.log_entries import entries_in_log, recorded, secrets_in_log
+from jobs_admin.cli.render.output import print_stderr
 from trellis_jobs.errors import JobNotFound, JobsError, NotConfirmed, NotPermitted, ServiceMissing
 from trellis_jobs.jetstream.client.connection import Connection
 from trellis_jobs.model.identity import JobAddress
@@ -21,33 +21,33 @@ from trellis_jobs.model.timeline import replay
 
 T = TypeVar("T")
 
-# It does not run, it does not answer, or its projection is not there yet.
+# It is not running, does not answer in time, or its projection is not ready.
 _NO_ANSWER: Final = (ServiceMissing, NotConfirmed, Unexpected)
 
 
 class JobReader:
-    """`admin` is None once it turned out that none answers; that is said once."""
+    """`admin` is None after a request got no reply; the user is told once."""
 
     def __init__(self, connection: Connection, admin: AdminClient) -> None:
         self.connection = connection
         self.admin: AdminClient | None = admin
 
     async def job(self, job: str | JobAddress) -> JobView:
-        async def in_log() -> JobView:
+        async def from_log() -> JobView:
             return folded(await entries_in_log(self.connection, job), job)
 
-        return await self._ask(lambda admin: admin.get(job), in_log)
+        return await self._ask(lambda admin: admin.get(job), from_log)
 
     async def secrets(self, job: str | JobAddress) -> JobSecrets:
-        """What other answers do not show."""
+        """The payload and result without redaction."""
 
-        async def in_log() -> JobSecrets:
+        async def from_log() -> JobSecrets:
             return await secrets_in_log(self.connection, job)
 
-        return await self._ask(lambda admin: admin.secrets(job), in_log)
+        return await self._ask(lambda admin: admin.secrets(job), from_log)
 
     async def explanation(self, job: JobView) -> ExplanationView | None:
-        """A job without it is still worth reading; the log alone does not tell it."""
+        """Returns None without an admin runtime: the log alone does not contain it."""
         if self.admin is None:
             return None
         try:
@@ -56,43 +56,43 @@ class JobReader:
             return None
 
     async def entries(self, job: str | JobAddress) -> list[LogEntry]:
-        """The whole log of a job; what is too large for an answer is read from the log itself."""
+        """All log entries of a job; entries too large for a reply are read from the log."""
 
-        async def of_admin(admin: AdminClient) -> list[LogEntry]:
+        async def from_admin(admin: AdminClient) -> list[LogEntry]:
             return [entry async for entry in admin.events(job)]
 
-        async def in_log() -> list[LogEntry]:
+        async def from_log() -> list[LogEntry]:
             return await entries_in_log(self.connection, job)
 
-        told = await self._ask(of_admin, in_log)
-        if not any(entry.omitted for entry in told):
-            return told
+        entries = await self._ask(from_admin, from_log)
+        if not any(entry.omitted for entry in entries):
+            return entries
         try:
-            return await in_log()
+            return await from_log()
         except NotPermitted:
-            return told
+            return entries
 
     async def _ask(
-        self, ask: Callable[[AdminClient], Awaitable[T]], in_log: Callable[[], Awaitable[T]]
+        self, ask: Callable[[AdminClient], Awaitable[T]], from_log: Callable[[], Awaitable[T]]
     ) -> T:
         if self.admin is None:
-            return await in_log()
+            return await from_log()
         try:
             return await ask(self.admin)
         except _NO_ANSWER as error:
             try:
-                found = await in_log()
+                found = await from_log()
             except NotPermitted:
                 raise error from None
-            say(f"{as_sentence(error)} The log itself was read instead.")
+            print_stderr(f"{as_sentence(error)} Reading the log instead.")
             self.admin = None
             return found
 
 
 @asynccontextmanager
-async def reading(reach: AdminConnectionOptions) -> AsyncIterator[JobReader]:
-    async with reach.connection() as connection:
-        yield JobReader(connection, reach.asking(connection))
+async def open_reader(options: AdminConnectionOptions) -> AsyncIterator[JobReader]:
+    async with options.connection() as connection:
+        yield JobReader(connection, options.admin_client(connection))
 
 
 def folded(entries: list[LogEntry], job: str | JobAddress) -> JobView:

@@ -66,7 +66,7 @@ def test_an_event_too_large_for_an_answer_is_read_from_the_log_by_whoever_may(
     with admin_runtime(server, tmp_path):
         (entry,) = as_reader(server, "events", "--json", job_id).json["entries"]
         assert entry["omitted"] == ["event"]
-        assert "only the log has it" in as_reader(server, "events", job_id).out
+        assert "only the log contains it" in as_reader(server, "events", job_id).out
         whole = shell(*("jobs", "events", "--json", job_id, "--nats", url(server, "admin")))
         assert len(whole.json["entries"][0]["event"]["payload"]["text"]) == 1_047_300
 

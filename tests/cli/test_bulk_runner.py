@@ -9,8 +9,8 @@ from collections.abc import Iterator
 import pytest
 
 from jobs_admin.api.client import AdminClient
-from jobs_admin.cli.bulk.result import Tally, Why
-from jobs_admin.cli.bulk.runner import Sweep
+from jobs_admin.cli.bulk.result import BulkResult, NotDoneReason
+from jobs_admin.cli.bulk.runner import BulkRunner
 from jobs_admin.cli.bulk.targets import Named
 from jobs_admin.cli.bulk.verbs import REPLAY
 from jobs_admin.cli.exit_codes import Exit
@@ -25,11 +25,11 @@ def there(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
         yield made
 
 
-async def _sweep(there: Stage, named: Named, asked: int, *, timeout: float) -> Tally:
-    tally = Tally("replay", asked)
+async def _run(there: Stage, named: Named, requested: int, *, timeout: float) -> BulkResult:
+    result = BulkResult("replay", requested)
     async with AdminClient.connect(there.url, timeout=timeout) as admin:
-        await Sweep(admin, REPLAY, None, Pace(None), tally, lambda: None).run(named)
-    return tally
+        await BulkRunner(admin, REPLAY, None, Pace(None), result, lambda: None).run(named)
+    return result
 
 
 def test_changes_that_nobody_answers_are_unclear_and_end_it(there: Stage) -> None:
@@ -37,11 +37,11 @@ def test_changes_that_nobody_answers_are_unclear_and_end_it(there: Stage) -> Non
     ids = tuple(f"job-{number}" for number in range(100))
     there.admin.send(signal.SIGSTOP)
     try:
-        tally = asyncio.run(_sweep(there, Named(ids), 100, timeout=0.2))
+        result = asyncio.run(_run(there, Named(ids), 100, timeout=0.2))
     finally:
         there.admin.send(signal.SIGCONT)
-    assert tally.done == 0
-    assert {each.why for each in tally.not_done} == {Why.UNCLEAR}
-    assert 0 < len(tally.not_done) < 100
-    assert isinstance(tally.outage, NotConfirmed)
-    assert tally.exit is Exit.UNREACHABLE
+    assert result.done == 0
+    assert {each.reason for each in result.not_done} == {NotDoneReason.UNCLEAR}
+    assert 0 < len(result.not_done) < 100
+    assert isinstance(result.outage, NotConfirmed)
+    assert result.exit is Exit.UNREACHABLE

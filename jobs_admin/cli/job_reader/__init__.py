@@ -1,0 +1,1 @@
+"""Read jobs from the admin runtime, or from the log if no admin runtime answers."""
