@@ -115,7 +115,9 @@ def _options() -> argparse.Namespace:
     parser.add_argument("part", nargs="?", choices=[*PARTS, *OTHERS], help=_PART)
     parser.add_argument("--quick", action="store_true", help="only try that everything runs")
     parser.add_argument(
-        "--million", action="store_true", help="project a million events, and list a million jobs"
+        "--million",
+        action="store_true",
+        help="project a million events, and list a million jobs and a million dead ones",
     )
     parser.add_argument(
         "--only", action="append", choices=[*PIECES], help="this piece of scale; may be repeated"

@@ -40,26 +40,39 @@ def address(number: int) -> JobAddress:
 
 def history(number: int) -> list[e.Event]:
     """One job in twenty fails, another dies; its payload names one of a thousand customers."""
-    job, at = address(number), BEGIN + timedelta(milliseconds=10 * number)
+    at = BEGIN + timedelta(milliseconds=10 * number)
+    said = _attempt(number, at)
+    return [_created(number, at), e.Started(**said), _end(number, said)]
+
+
+def died(number: int, at: datetime, error_type: str, message: str) -> list[e.Event]:
+    """The events of a job that died at its first try."""
+    said = _attempt(number, at)
+    error = JobError(type=error_type, message=message, tries=1, at=said["at"])
+    return [_created(number, at), e.Started(**said), e.Dead(**said, error=error)]
+
+
+def _attempt(number: int, at: datetime) -> e.AttemptFields:
     attempt = Attempt(f"01JQATTEMPT{number:015d}", f"pod-{number % 7}", f"{number}-{number}", 1)
-    said: e.AttemptFields = {
-        "job": job,
+    return {
+        "job": address(number),
         "context": _CONTEXT,
         "at": at + timedelta(seconds=1),
         "tries": 1,
         "attempt": attempt,
         "concurrency": None,
     }
+
+
+def _created(number: int, at: datetime) -> e.Created:
     payload: dict[str, Json] = {
         "customer": number % 1000,
         "document": f"d-{number}",
         "options": {"colour": True},
     }
-    return [
-        e.Created(job=job, context=_CONTEXT, at=at, tries=0, payload=payload, max_tries=3),
-        e.Started(**said),
-        _end(number, said),
-    ]
+    return e.Created(
+        job=address(number), context=_CONTEXT, at=at, tries=0, payload=payload, max_tries=3
+    )
 
 
 def _end(number: int, said: e.AttemptFields) -> e.Event:

@@ -9,6 +9,7 @@ import tempfile
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import asdict, dataclass
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Final
 
@@ -16,7 +17,14 @@ import uvloop
 from rich.console import Group
 from rich.table import Table
 
-from benchmarks import ours, projected_log, projected_reads, requested_reads
+from benchmarks import (
+    dead_jobs,
+    dead_reads,
+    ours,
+    projected_log,
+    projected_reads,
+    requested_reads,
+)
 from benchmarks.measure import Stopwatch
 from benchmarks.report import Report, Say
 from benchmarks.stage import Stage
@@ -41,6 +49,7 @@ class Size:
     keyed: int
     asked: int
     drained: int
+    dead: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,8 +60,10 @@ class Rate:
     cpu_microseconds: float
 
 
-USUAL: Final = Size(rounds=3, jobs=30_000, listed=10_000, keyed=3_000, asked=200, drained=10_000)
-QUICK: Final = Size(rounds=1, jobs=200, listed=300, keyed=100, asked=5, drained=200)
+USUAL: Final = Size(
+    rounds=3, jobs=30_000, listed=10_000, keyed=3_000, asked=200, drained=10_000, dead=10_000
+)
+QUICK: Final = Size(rounds=1, jobs=200, listed=300, keyed=100, asked=5, drained=200, dead=300)
 LARGE: Final = Size(
     rounds=1,
     jobs=MILLION // projected_log.EVENTS_A_JOB,
@@ -60,6 +71,7 @@ LARGE: Final = Size(
     keyed=300_000,
     asked=200,
     drained=10_000,
+    dead=MILLION,
 )
 
 
@@ -112,6 +124,19 @@ async def _measure(url: str, size: Size, folder: Path, say: Say) -> Report:
         "keyed": size.keyed,
         "milliseconds": await projected_reads.measure(path, *listed),
         "request_milliseconds": await requested_reads.measure(url, path, *listed),
+        **await _about_dead(url, size, folder / "dead.sqlite", say),
+    }
+
+
+async def _about_dead(url: str, size: Size, path: Path, say: Say) -> Report:
+    """Their day ends now: a daemon answers by the server's time."""
+    say(f"asking about {size.dead} dead jobs")
+    died = (path, size.dead, datetime.now(UTC) - timedelta(days=1))
+    await dead_jobs.fill(*died)
+    return {
+        "dead": size.dead,
+        "dead_milliseconds": await dead_reads.measure(*died, size.asked),
+        "dead_request_milliseconds": await dead_reads.measure_requests(url, *died, size.asked),
     }
 
 
@@ -172,14 +197,21 @@ def table(measured: Report) -> Group:
     drain = f"{measured['drain_ratio']:.2f}"
     rates.add_row(f"projector / worker, {measured['drained_per_second']:,.0f} jobs/s", drain)
     rates.add_row("rebuild of a million, s", f"{measured['seconds_for_a_million']:.0f}")
-    asked = _percentiles(measured, "milliseconds", "the file")
-    requested = _percentiles(measured, "request_milliseconds", "a daemon, over NATS")
-    return Group(rates, asked, requested)
+    jobs, dead = _jobs(measured), f"{measured['dead']:,} dead jobs"
+    tables = [
+        _percentiles(measured["milliseconds"], f"{jobs}, asked of the file"),
+        _percentiles(measured["request_milliseconds"], f"{jobs}, asked of a daemon, over NATS"),
+        _percentiles(measured["dead_milliseconds"], f"{dead}, asked of the file"),
+        _percentiles(
+            measured["dead_request_milliseconds"], f"{dead}, asked of a daemon, over NATS"
+        ),
+    ]
+    return Group(rates, *tables)
 
 
-def _percentiles(measured: Report, which: str, of: str) -> Table:
-    asked = Table("", "p50 ms", "p99 ms", title=f"{_jobs(measured)}, asked of {of}")
-    for name, took in measured[which].items():
+def _percentiles(measured: Report, title: str) -> Table:
+    asked = Table("", "p50 ms", "p99 ms", title=title)
+    for name, took in measured.items():
         asked.add_row(name, f"{took['p50']:.2f}", f"{took['p99']:.2f}")
     return asked
 

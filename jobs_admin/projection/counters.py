@@ -18,6 +18,9 @@ if TYPE_CHECKING:
 
 # Changes are counted by slots of ten minutes, in microseconds.
 SLOT: Final = 600_000_000
+MINUTE: Final = 60_000_000
+# Those of dead jobs also by longer slots: how many minutes each kind has, the longest first.
+DEAD_SLOTS: Final = (1440, 360, 60, 10)
 
 Kind = tuple[str | int, ...]
 # A kind, and by how much each of its numbers changes.
@@ -69,9 +72,9 @@ def _columns(*names: str) -> Callable[[Columns], Any]:
     return itemgetter(*map(COLUMNS.index, names))
 
 
-_state, _updated_at, _key, _error = map(_columns, ("state", "updated_at", "key", "error"))
+_state, _updated_at, _key = map(_columns, ("state", "updated_at", "key"))
+_error, _cause = map(_columns, ("error", "cause"))
 _by_state = _columns("service", "type", "state")
-_by_cause = _columns("service", "type", "cause")
 
 
 def _by_change(job: Columns) -> Kind:
@@ -86,8 +89,8 @@ def _is_dead(job: Columns) -> bool:
     return bool(_state(job) == JobState.DEAD)
 
 
-def _dead_by_change(job: Columns) -> Kind:
-    return (_updated_at(job) // SLOT, *_by_cause(job))
+def _dead_by_change(minutes: int) -> Callable[[Columns], Kind]:
+    return lambda job: (minutes, _updated_at(job) // (minutes * MINUTE), _cause(job))
 
 
 def _has_error(job: Columns) -> bool:
@@ -103,8 +106,10 @@ def _is_active_with_key(job: Columns) -> bool:
 
 
 _STATE: Final = ("service", "type", "state")
-_ERROR: Final = (*_STATE, "error", "cause")
-_CAUSE: Final = ("service", "type", "cause")
+_ERROR: Final = (*_STATE, "cause", "error")
+_CAUSE: Final = ("cause", "service", "type")
+_VALUES: Final = ("cause", "error_values")
+_SLOT_OF_CAUSE: Final = ("minutes", "slot", "cause")
 _KEY: Final = ("service", "type", "key_hash", "key")
 TALLIES: Final = (
     Tally("job_counts", _STATE, _by_state, {"jobs": _every}),
@@ -116,6 +121,10 @@ TALLIES: Final = (
         {"jobs": _is_live_with_key, "active": _is_active_with_key},
     ),
     Tally("error_counts", _ERROR, _columns(*_ERROR), {"jobs": _has_error}),
-    Tally("dead_counts", _CAUSE, _by_cause, {"jobs": _is_dead}),
-    Tally("dead_change_counts", ("slot", *_CAUSE), _dead_by_change, {"jobs": _is_dead}),
+    Tally("dead_counts", _CAUSE, _columns(*_CAUSE), {"jobs": _is_dead}),
+    Tally("dead_value_counts", _VALUES, _columns(*_VALUES), {"jobs": _is_dead}),
+    *(
+        Tally("dead_change_counts", _SLOT_OF_CAUSE, _dead_by_change(minutes), {"jobs": _is_dead})
+        for minutes in DEAD_SLOTS
+    ),
 )

@@ -13,7 +13,8 @@ CREATE INDEX jobs_by_deadline ON jobs_projection (deadline)
     WHERE deadline IS NOT NULL AND state IN ('pending', 'retry', 'active');
 CREATE INDEX jobs_by_rest     ON jobs_projection (state, last_stored_at)
     WHERE state IN ('pending', 'retry', 'active');
-CREATE INDEX dead_by_cause    ON jobs_projection (service, type, cause, updated_at) WHERE state = 'dead';
+CREATE INDEX dead_by_cause    ON jobs_projection (cause, updated_at, error) WHERE state = 'dead';
+CREATE INDEX dead_by_id       ON jobs_projection (id, cause, updated_at) WHERE state = 'dead';
 CREATE INDEX jobs_that_wait   ON jobs_projection (service, type, updated_at) WHERE state = 'pending';
 CREATE INDEX values_by_job    ON payload_values (job);
 CREATE INDEX keys_by_jobs     ON key_counts (jobs DESC, service, type, key, key_hash, active);

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 import orjson
 
 from jobs_admin.projection.batch import JobRow
-from jobs_admin.projection.error_patterns import LONGEST, pattern_of
+from jobs_admin.projection.error_patterns import read_pattern
 from trellis_jobs.model.job import LOGS_KEPT
 from trellis_jobs.model.presence import in_milliseconds
 from trellis_jobs.model.states import JobState
@@ -44,6 +44,7 @@ COLUMNS: Final = (
     "key",
     "key_hash",
     "error",
+    "error_values",
     "cause",
     "last_sequence",
     "last_stored_at",
@@ -84,6 +85,9 @@ def to_row(row: JobRow) -> Columns:
     job, status, run = row.job, row.job.status, row.job.run
     held, error = run.concurrency, job.last_error
     folded = folded_error(error) if error else None
+    values, cause = (0, 0)
+    if status.state is JobState.DEAD:
+        values, cause = _death(job.address.service, job.address.job_type, folded or "")
     return (
         row.number,
         job.address.service,
@@ -102,7 +106,8 @@ def to_row(row: JobRow) -> Columns:
         held.key if held else None,
         held.key_hash if held else None,
         folded,
-        cause_of(folded) if status.state is JobState.DEAD else 0,
+        values,
+        cause,
         row.last_sequence,
         row.last_stored_at,
         row.lines,
@@ -120,15 +125,13 @@ def folded_error(error: JobError) -> str:
     return job_errors.text(error).casefold()
 
 
-def cause_of(error: str | None) -> int:
-    """The same for errors of one pattern, and never 0."""
-    return _hash_of_pattern((error or "")[:LONGEST])
-
-
 @lru_cache(maxsize=1_000)
-def _hash_of_pattern(error: str) -> int:
-    digest = hashlib.blake2b(pattern_of(error).encode(errors="replace"), digest_size=8).digest()
-    return int.from_bytes(digest, signed=True) or 1
+def _death(service: str, job_type: str, error: str) -> tuple[int, int]:
+    """What the `*` of the error's pattern stand for; and a hash, never 0, of queue and pattern."""
+    pattern, values = read_pattern(error)
+    group = "\0".join((service, job_type, pattern)).encode(errors="replace")
+    digest = hashlib.blake2b(group, digest_size=8).digest()
+    return values.value, int.from_bytes(digest, signed=True) or 1
 
 
 def from_row(columns: Columns) -> JobRow:

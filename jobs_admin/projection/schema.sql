@@ -28,7 +28,8 @@ CREATE TABLE jobs_projection (
     key             TEXT,
     key_hash        TEXT,
     error           TEXT,                 -- the last one's text, case folded
-    cause           INTEGER NOT NULL,     -- of a dead job: a hash of what its error has in common; else 0
+    error_values    INTEGER NOT NULL,     -- of a dead job: what differs in its error (error_patterns.py); else 0
+    cause           INTEGER NOT NULL,     -- of a dead job: a hash of its queue and its error's pattern; else 0
     last_sequence   INTEGER NOT NULL,     -- of its newest event, ignored ones included
     last_stored_at  INTEGER NOT NULL,     -- when the server stored that event, whatever the event says
     lines           INTEGER NOT NULL,     -- log lines so far, in all runs
@@ -54,7 +55,7 @@ CREATE TABLE payload_values (
     PRIMARY KEY (hash, job)
 ) WITHOUT ROWID;
 
--- How many jobs there are of each kind, so that nobody has to count them (tallies.py).
+-- How many jobs there are of each kind, so that nobody has to count them (counters.py).
 CREATE TABLE job_counts (
     service TEXT    NOT NULL,
     type    TEXT    NOT NULL,
@@ -89,28 +90,37 @@ CREATE TABLE error_counts (
     service TEXT    NOT NULL,
     type    TEXT    NOT NULL,
     state   TEXT    NOT NULL,
+    cause   INTEGER NOT NULL,
     error   TEXT    NOT NULL,
-    cause   INTEGER NOT NULL,
     jobs    INTEGER NOT NULL,
-    PRIMARY KEY (service, type, state, error, cause)
+    PRIMARY KEY (service, type, state, cause, error)
 ) WITHOUT ROWID;
 
--- Dead jobs by what killed them, and the same by when they last changed (slots as above).
+-- Dead jobs by what killed them.
 CREATE TABLE dead_counts (
+    cause   INTEGER NOT NULL,
     service TEXT    NOT NULL,
     type    TEXT    NOT NULL,
-    cause   INTEGER NOT NULL,
     jobs    INTEGER NOT NULL,
-    PRIMARY KEY (service, type, cause)
+    PRIMARY KEY (cause, service, type)
 ) WITHOUT ROWID;
 
+-- The same by what differs in their errors, which tells what texts may be found in them.
+CREATE TABLE dead_value_counts (
+    cause        INTEGER NOT NULL,
+    error_values INTEGER NOT NULL,
+    jobs         INTEGER NOT NULL,
+    PRIMARY KEY (cause, error_values)
+) WITHOUT ROWID;
+
+-- The same by when they last changed: slots of so many minutes since 1970, of several lengths, so that
+-- any time is the sum of few rows.
 CREATE TABLE dead_change_counts (
+    minutes INTEGER NOT NULL,
     slot    INTEGER NOT NULL,
-    service TEXT    NOT NULL,
-    type    TEXT    NOT NULL,
     cause   INTEGER NOT NULL,
     jobs    INTEGER NOT NULL,
-    PRIMARY KEY (slot, service, type, cause)
+    PRIMARY KEY (minutes, slot, cause)
 ) WITHOUT ROWID;
 
 -- How many events of each kind that moves a job happened in which minute, for a day.

@@ -40,16 +40,22 @@ _KEYS_COUNTED: Final = (
     "GROUP BY service, type, key_hash, key)"
 )
 _ERRORS_COUNTED: Final = (
-    "(SELECT service, type, state, error, cause, count(*) AS jobs FROM live.jobs_projection "
-    "WHERE error IS NOT NULL GROUP BY service, type, state, error, cause)"
+    "(SELECT service, type, state, cause, error, count(*) AS jobs FROM live.jobs_projection "
+    "WHERE error IS NOT NULL GROUP BY service, type, state, cause, error)"
 )
 _DEAD_COUNTED: Final = (
-    "(SELECT service, type, cause, count(*) AS jobs FROM live.jobs_projection "
-    "WHERE state = 'dead' GROUP BY service, type, cause)"
+    "(SELECT cause, service, type, count(*) AS jobs FROM live.jobs_projection "
+    "WHERE state = 'dead' GROUP BY cause, service, type)"
+)
+_DEAD_VALUES_COUNTED: Final = (
+    "(SELECT cause, error_values, count(*) AS jobs FROM live.jobs_projection "
+    "WHERE state = 'dead' GROUP BY cause, error_values)"
 )
 _DEAD_CHANGES_COUNTED: Final = (
-    "(SELECT updated_at / 600000000 - (updated_at % 600000000 < 0) AS slot, service, type, cause, "
-    "count(*) AS jobs FROM live.jobs_projection WHERE state = 'dead' GROUP BY 1, 2, 3, 4)"
+    "(WITH slots (minutes) AS (VALUES (10), (60), (360), (1440)) "
+    "SELECT minutes, updated_at / (minutes * 60000000) - (updated_at % (minutes * 60000000) < 0) "
+    "AS slot, cause, count(*) AS jobs FROM slots, live.jobs_projection WHERE state = 'dead' "
+    "GROUP BY 1, 2, 3)"
 )
 TABLES: Final = (
     Table("jobs_projection", ("job",), "job"),
@@ -65,13 +71,10 @@ TABLES: Final = (
     Table("key_counts", ("service", "type", "key_hash", "key"), expected=_KEYS_COUNTED),
     Table(
         "error_counts",
-        ("service", "type", "state", "error", "cause"),
+        ("service", "type", "state", "cause", "error"),
         expected=_ERRORS_COUNTED,
     ),
-    Table("dead_counts", ("service", "type", "cause"), expected=_DEAD_COUNTED),
-    Table(
-        "dead_change_counts",
-        ("slot", "service", "type", "cause"),
-        expected=_DEAD_CHANGES_COUNTED,
-    ),
+    Table("dead_counts", ("cause", "service", "type"), expected=_DEAD_COUNTED),
+    Table("dead_value_counts", ("cause", "error_values"), expected=_DEAD_VALUES_COUNTED),
+    Table("dead_change_counts", ("minutes", "slot", "cause"), expected=_DEAD_CHANGES_COUNTED),
 )

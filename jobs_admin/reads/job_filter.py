@@ -119,6 +119,11 @@ def _by_payload(wanted: JobFilter, conditions: Conditions) -> Route:
     return Route("jobs_projection AS j NOT INDEXED", first + conditions)
 
 
+def id_range(prefix: str) -> tuple[str, str]:
+    """The first id that has the prefix, and the first after all that have it."""
+    return prefix, f"{prefix}\U0010ffff"
+
+
 def _hashes(path: str, value: Scalar) -> tuple[int, int]:
     text = value if isinstance(value, str) else orjson.dumps(value).decode()
     return value_hash(path, value), value_hash(path, text)
@@ -141,7 +146,7 @@ def _parts(wanted: JobFilter) -> Iterator[tuple[Any, ...]]:
     if wanted.key is not None:
         yield "key = ?", wanted.key
     if wanted.id_prefix is not None:
-        yield "id >= ? AND id < ?", wanted.id_prefix, f"{wanted.id_prefix}\U0010ffff"
+        yield "id >= ? AND id < ?", *id_range(wanted.id_prefix)
 
 
 def _one_of(states: Sequence[JobState]) -> Conditions:

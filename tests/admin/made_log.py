@@ -39,6 +39,7 @@ TABLES: Final = (
     "key_counts",
     "error_counts",
     "dead_counts",
+    "dead_value_counts",
     "dead_change_counts",
     "job_activity",
     "hourly_activity",

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import sqlite3
-from collections import Counter
+from collections import defaultdict
 from contextlib import closing
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -21,7 +22,7 @@ from jobs_admin.projection.ingest import Ingest
 from jobs_admin.projection.rows import microseconds
 from jobs_admin.projection.store import Projection
 from jobs_admin.reads import jobs as reads
-from jobs_admin.reads.dead_groups import dead_groups
+from jobs_admin.reads.dead_groups import DeadGroup, dead_groups
 from jobs_admin.reads.readers import Readers
 from tests.admin.admin_lab import AdminLab, until_shown
 from tests.admin.made_log import Scribe, split
@@ -105,7 +106,16 @@ async def test_groups_are_of_the_jobs_that_a_filter_wants_and_come_in_pages(lab:
 
 
 QUEUES = [("billing", "send"), ("billing", "print"), ("shop", "send")]
-KILLED_BY = ["503 for order 1", "503 for order 22", "no ROUTE", "disk 'a' full", "disk 'b' full"]
+KILLED_BY = [
+    "503 for order 1",
+    "503 for order 22",
+    "no ROUTE",
+    "no  route",
+    "disk 'a' full",
+    "disk 'b' full",
+    "no disk01JZ",
+    "no Route02KX",
+]
 
 
 @st.composite
@@ -114,7 +124,7 @@ def deaths(draw: st.DrawFn) -> list[LogMessage]:
     scribe = Scribe()
     for number in range(draw(st.integers(1, 12))):
         job = JobAddress(*draw(st.sampled_from(QUEUES)), f"job-{number}")
-        minute = 60.0 * draw(st.integers(0, 45))
+        minute = 60.0 * draw(st.integers(0, 45) | st.integers(0, 3000))
         of_job = {"job": job, "at": after(minute)}
         killed = error(message=draw(st.sampled_from(KILLED_BY)))
         scribe.write(created(**of_job), started(**of_job), dead(**of_job, error=killed))
@@ -129,7 +139,8 @@ def deaths(draw: st.DrawFn) -> list[LogMessage]:
     return scribe.messages
 
 
-moments = st.none() | st.integers(-5, 75).map(lambda minutes: after(60 * minutes + 7))
+minutes = st.integers(-5, 75) | st.integers(-5, 3100)
+moments = st.none() | minutes.map(lambda minutes: after(60 * minutes + 7))
 filters = st.builds(
     JobFilter,
     service=st.sampled_from([None, None, "billing", "shop", "nobody"]),
@@ -137,29 +148,40 @@ filters = st.builds(
     states=st.just([JobState.DEAD]),
     since=moments,
     until=moments,
-    error=st.sampled_from([None, None, "503", "No Route", "disk"]),
-    id_prefix=st.sampled_from([None, None, None, "job-1"]),
+    error=st.sampled_from([None, None, "503", "No Route", "disk", "order 2", "route", "2", "a' f"]),
+    id_prefix=st.sampled_from([None, None, None, "job-", "job-1"]),
 )
 
 
-def _plainly(path: Path, wanted: JobFilter) -> set[tuple[str, str, str, int]]:
-    """The same by a look at every job."""
+def _plainly(path: Path, wanted: JobFilter) -> dict[tuple[str, str, str], list[tuple[Any, ...]]]:
+    """The same by a look at every job: when each changed and ended, and its id, oldest first."""
     with closing(sqlite3.connect(path)) as database:
         rows = database.execute(
-            "SELECT service, type, id, error, updated_at FROM jobs_projection WHERE state = 'dead'"
+            "SELECT service, type, error, updated_at, ended_at, id FROM jobs_projection "
+            "WHERE state = 'dead' ORDER BY updated_at"
         ).fetchall()
     low = -(2**63) if wanted.since is None else microseconds(wanted.since)
     high = 2**63 if wanted.until is None else microseconds(wanted.until)
-    counted = Counter(
-        (service, of_type, pattern_of(text))
-        for service, of_type, job_id, text, changed in rows
-        if wanted.service in (None, service)
-        and wanted.type in (None, of_type)
-        and low <= changed < high
-        and (wanted.error or "").casefold() in text
-        and job_id.startswith(wanted.id_prefix or "")
-    )
-    return {(*kind, jobs) for kind, jobs in counted.items()}
+    groups = defaultdict(list)
+    for service, of_type, text, changed, ended, job_id in rows:
+        if (
+            wanted.service in (None, service)
+            and wanted.type in (None, of_type)
+            and low <= changed < high
+            and (wanted.error or "").casefold() in text
+            and job_id.startswith(wanted.id_prefix or "")
+        ):
+            groups[service, of_type, pattern_of(text)].append((changed, ended, job_id))
+    return dict(groups)
+
+
+def _check(group: DeadGroup, jobs: list[tuple[Any, ...]]) -> None:
+    """Several may have changed at the same time."""
+    assert group.jobs == len(jobs)
+    first, last = jobs[0][0], jobs[-1][0]
+    oldest, newest = microseconds(group.oldest_at), microseconds(group.newest_at)
+    assert oldest in {ended for changed, ended, _ in jobs if changed == first}
+    assert (last, newest, group.example_id) in jobs
 
 
 @given(deaths(), st.lists(st.integers(1, 40)), st.lists(filters, min_size=1, max_size=6))
@@ -178,12 +200,15 @@ def test_groups_are_what_a_look_at_every_dead_job_finds_whatever_is_asked(
             for wanted in asked:
                 found = await dead_groups(readers, wanted, offset=0, limit=50)
                 expected = _plainly(path, wanted)
-                assert {
-                    (group.service, group.type, (group.error or "").casefold(), group.jobs)
+                shown = {
+                    (group.service, group.type, (group.error or "").casefold()): group
                     for group in found.groups
-                } == expected
+                }
+                assert shown.keys() == expected.keys()
+                for kind, jobs in expected.items():
+                    _check(shown[kind], jobs)
                 assert found.count == len(expected)
-                assert found.jobs == sum(jobs for *_, jobs in expected)
+                assert found.jobs == sum(map(len, expected.values()))
                 numbers = [group.jobs for group in found.groups]
                 assert numbers == sorted(numbers, reverse=True)
                 for page, group in enumerate(found.groups):

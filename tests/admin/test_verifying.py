@@ -23,7 +23,7 @@ from tests.admin.made_log import of, rows_of
 from tests.admin.projection_lab import LogLab, log_lab, projecting, until_at
 from tests.cli.command import ROOT, running
 from tests.docs.json_fields import documented
-from tests.given import retried
+from tests.given import created, dead, retried, started
 from trellis_jobs.embedded import EmbeddedServer
 from trellis_jobs.environment import utc_now
 from trellis_jobs.jetstream.client import api
@@ -106,6 +106,27 @@ async def test_any_row_that_is_not_as_it_should_be_is_found(
     [compared] = [each for each in verdict.tables if each.table == table]
     assert compared.examples
     assert compared.examples[0].changed()
+
+
+@pytest.mark.parametrize(
+    ("statement", "table"),
+    [
+        ("UPDATE dead_counts SET jobs = jobs + 1", "dead_counts"),
+        ("UPDATE dead_value_counts SET jobs = jobs + 1", "dead_value_counts"),
+        ("DELETE FROM dead_change_counts WHERE minutes = 60", "dead_change_counts"),
+    ],
+)
+async def test_counts_of_dead_jobs_that_are_not_as_they_should_be_are_found(
+    lab: LogLab, tmp_path: Path, statement: str, table: str
+) -> None:
+    path = tmp_path / "jobs.sqlite"
+    lab.scribe.write(created(), started(), dead())
+    await lab.send()
+    await lab.end()
+    await rebuild(path, lab.feed)
+    assert (await verify(path, lab.feed, utc_now())).is_equal
+    change(path, statement)
+    assert table in found(await verify(path, lab.feed, utc_now()))
 
 
 async def test_a_job_that_the_log_does_not_know_is_a_fault_unless_it_left_the_log(
