@@ -41,7 +41,7 @@ from jobs_admin.rpc.operation_methods import OperationMethods
 from jobs_admin.rpc.router import Router
 from jobs_admin.rpc.service_methods import ServiceMethods
 from jobs_admin.rpc.startup import until_readable
-from trellis_jobs.contract.permissions.grants import inbox_of
+from trellis_jobs.contract.permissions.grants import inbox_prefix
 from trellis_jobs.contract.topology import Topology
 from trellis_jobs.environment import Environment
 from trellis_jobs.errors import InfrastructureMissing
@@ -117,7 +117,7 @@ async def serving(
     """Run the admin runtime within the block; pending requests are answered before it closes."""
     environment = environment or Environment()
     async with AsyncExitStack() as opened:
-        access = as_connect_options(config.nats).with_inbox_prefix(inbox_of(SERVICE_NAME))
+        access = as_connect_options(config.nats).with_inbox_prefix(inbox_prefix(SERVICE_NAME))
         startup = Startup(config.connect_timeout)
         connection = await startup.open(access, name="jobs admin")
         opened.push_async_callback(connection.close)

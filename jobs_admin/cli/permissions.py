@@ -24,12 +24,12 @@ from trellis_jobs.contract.permissions.accounts import (
     PLATFORM_API,
     SYSTEM,
     NatsUser,
+    account_per_service,
     check_users,
-    in_accounts,
-    in_one_account,
+    single_account,
 )
-from trellis_jobs.contract.permissions.conf import json_of, text_of
-from trellis_jobs.contract.permissions.grants import Rights, inbox_of
+from trellis_jobs.contract.permissions.conf import to_conf, to_json
+from trellis_jobs.contract.permissions.grants import Permissions, inbox_prefix
 from trellis_jobs.errors import InvalidToken
 from trellis_jobs.model.identity import check_token
 
@@ -150,7 +150,7 @@ class UserOptions:
             )
         if keys:
             raise typer.BadParameter(f"no user is called {', '.join(keys)}", param_hint="--nkey")
-        grants.check_apart(contracts)
+        grants.check_distinct_consumers(contracts)
         check_users(found)
         return found
 
@@ -199,24 +199,26 @@ def permissions(
 ) -> None:
     """Print least-privilege users for services, operators and the admin runtime, for nats.conf."""
     listed = users.users()
-    settings = in_one_account(listed) if shape is AccountShape.USERS else in_accounts(listed)
+    settings = (
+        single_account(listed) if shape is AccountShape.USERS else account_per_service(listed)
+    )
     if json:
         prefixes = [_connect_settings(user, shape) for user in listed]
-        print_json({"shape": shape.value, "users": prefixes, "config": json_of(settings)})
+        print_json({"shape": shape.value, "users": prefixes, "config": to_json(settings)})
         return
     print_text("\n".join(_headings(listed, shape)))
-    print_text(text_of(settings).removesuffix("\n"))
+    print_text(to_conf(settings).removesuffix("\n"))
 
 
 def _operator_rights(
     name: str, capabilities: Sequence[str], contracts: Sequence[ServiceContract]
-) -> Rights:
+) -> Permissions:
     parts = []
     for capability in capabilities:
         if capability == _STREAM:
             parts.append(grants.of_log_reader(name))
         elif capability == _QUEUES:
-            parts.append(grants.of_queue_keeper(name, contracts))
+            parts.append(grants.of_queue_operator(name, contracts))
         elif capability in _CAPABILITIES:
             needed = _CAPABILITIES[capability]
             methods = [method for method, rpc in RPCS.items() if rpc.needs is needed]
@@ -227,7 +229,7 @@ def _operator_rights(
             raise typer.BadParameter(
                 f"{capability!r} is not one of {known}", param_hint="--operator"
             )
-    return reduce(Rights.__or__, parts)
+    return reduce(Permissions.__or__, parts)
 
 
 def _service_user(contract: ServiceContract) -> NatsUser:
@@ -263,7 +265,7 @@ def _connect_settings(user: NatsUser, shape: AccountShape) -> dict[str, Any]:
     of_account = {"account": user.account} if shape is AccountShape.ACCOUNTS else {}
     if user.account == SYSTEM:
         return {"name": user.name, "account": user.account}
-    prefixes = {"inboxPrefix": inbox_of(user.name), "apiPrefix": _api_prefix(user, shape)}
+    prefixes = {"inboxPrefix": inbox_prefix(user.name), "apiPrefix": _api_prefix(user, shape)}
     return {"name": user.name, **of_account, **prefixes}
 
 
@@ -279,4 +281,4 @@ def _headings(users: Iterable[NatsUser], shape: AccountShape) -> Iterator[str]:
             continue
         prefix = _api_prefix(user, shape)
         api = "" if prefix == grants.API else f" --api-prefix '{prefix}'"
-        yield f"# {user.name} connects with --inbox-prefix {inbox_of(user.name)}{api}"
+        yield f"# {user.name} connects with --inbox-prefix {inbox_prefix(user.name)}{api}"

@@ -14,7 +14,7 @@ from jobs_admin.cli.exit_codes import Missing, UsageError
 from jobs_admin.cli.queue_names import QueueName
 from jobs_admin.cli.service_loader import load_service
 from trellis_jobs.contract.declaration import JobType, ServiceContract
-from trellis_jobs.contract.manifest import from_manifest, restated
+from trellis_jobs.contract.manifest import from_manifest, normalized
 from trellis_jobs.errors import DeclarationError, NotPermitted
 from trellis_jobs.jetstream.client.connection import Connection
 from trellis_jobs.jetstream.work.queues import ServerQueue, find_queue, list_queues
@@ -76,7 +76,7 @@ def read_manifest(file: Path) -> dict[str, Any]:
     try:
         document = orjson.loads(file.read_bytes())
         check_depth(document)
-        return restated(document)
+        return normalized(document)
     except (OSError, orjson.JSONDecodeError, DeclarationError) as error:
         raise DeclarationError(f"{file}: {error}") from error
 

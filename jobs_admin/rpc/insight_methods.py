@@ -20,7 +20,7 @@ from jobs_admin.reads.workers import running, workers_of
 from jobs_admin.rpc.job_lookup import address_of
 from jobs_admin.rpc.pages import page_json
 from jobs_admin.rpc.router import Method
-from trellis_jobs.contract.consumer_metadata import read_note
+from trellis_jobs.contract.consumer_metadata import read_contract
 from trellis_jobs.errors import DeclarationError
 from trellis_jobs.jetstream.log.history import Histories
 from trellis_jobs.jetstream.work.consumer_info import QueueConsumers
@@ -162,7 +162,7 @@ class InsightMethods:
 def _known_version(job: JobAddress, queue: QueueConsumer | None) -> int | None:
     metadata = (queue.config.get("metadata") or {}) if queue else {}
     try:
-        contract = read_note(metadata, job.service, job.job_type)
+        contract = read_contract(metadata, job.service, job.job_type)
     except DeclarationError:
         return None
     return contract.version if contract else None

@@ -75,7 +75,7 @@ def test_a_file_that_is_no_manifest_is_refused_by_its_place(tmp_path: Path) -> N
     for command in (("show",), ("diff", SHOP), ("generate",)):
         ended = shell("contract", *command, str(file))
         assert (ended.code, ended.out) == (1, "")
-        assert f"{file}: this is no manifest: jobs.nap.ackWaitMs: " in ended.err
+        assert f"{file}: not a manifest: jobs.nap.ackWaitMs: " in ended.err
 
 
 def test_a_diff_tells_each_change_and_ends_with_1_for_a_migration() -> None:
@@ -226,7 +226,7 @@ def test_what_cannot_be_generated_is_refused_by_its_place(tmp_path: Path) -> Non
     file.write_text(json.dumps(odd))
     ended = shell("contract", "generate", str(file))
     assert (ended.code, ended.out) == (1, "")
-    assert "jobs.nap.payload: float | None is no class" in ended.err
+    assert "jobs.nap.payload: float | None is not a class" in ended.err
 
 
 async def _create(url: str, count: int) -> None:

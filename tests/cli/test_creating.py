@@ -150,7 +150,7 @@ def test_a_queue_that_never_had_a_worker_is_known_from_code_or_a_manifest(
     file.write_text('{"format": "another@v1"}', encoding="utf-8")
     refused = there.shell(*create, "--contract", str(file))
     assert (refused.code, refused.out) == (1, "")
-    assert "this is no manifest: format" in refused.err
+    assert "not a manifest: format" in refused.err
 
 
 def test_keys_let_in_as_they_do_for_the_service(there: Stage) -> None:

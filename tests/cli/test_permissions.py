@@ -134,12 +134,12 @@ def manifest(folder: Path, service: str, *queues: str) -> str:
 @pytest.mark.parametrize(
     ("services", "why"),
     [
-        ([("a", "b-c"), ("a-b", "c")], "a/b-c and a-b/c would have the same consumer, a-b-c"),
+        ([("a", "b-c"), ("a-b", "c")], "a/b-c and a-b/c would share the consumer a-b-c"),
         ([("a-b", "x"), ("a_b", "y")], "would have the same password, $A_B_PASSWORD"),
         ([("Shop", "x"), ("shop", "y", "z")], "would have the same password, $SHOP_PASSWORD"),
-        ([("PLATFORM", "x")], "'PLATFORM' is an account of its own"),
-        ([("SYS", "x")], "'SYS' is an account of its own"),
-        ([("OPERATORS", "x")], "'OPERATORS' is an account of its own"),
+        ([("PLATFORM", "x")], "'PLATFORM' is a reserved account"),
+        ([("SYS", "x")], "'SYS' is a reserved account"),
+        ([("OPERATORS", "x")], "'OPERATORS' is a reserved account"),
     ],
 )
 def test_services_that_would_reach_what_is_anothers_are_refused(

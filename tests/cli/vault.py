@@ -7,7 +7,7 @@ from typing import Final
 from pydantic import BaseModel, Field, SecretStr
 
 from trellis_jobs import ActiveJob, Jobs, Service, job
-from trellis_jobs.contract.consumer_metadata import LARGEST
+from trellis_jobs.contract.consumer_metadata import MAX_CONTRACT_LENGTH
 
 PIN: Final = "pin-98765"
 
@@ -21,7 +21,7 @@ class Hiding(BaseModel):
     """More than a consumer can carry."""
 
     pin: SecretStr
-    where: str = Field(description="x" * LARGEST)
+    where: str = Field(description="x" * MAX_CONTRACT_LENGTH)
 
 
 class VaultJobs(Jobs, service="vault"):

@@ -117,27 +117,27 @@ def test_canonical_names_change_nothing() -> None:
 @pytest.mark.parametrize(
     ("change", "complaint"),
     [
-        (lambda b: b.pop("namespace"), "these are no bindings: namespace: Field required"),
-        (lambda b: b.update(namespace="workers"), "publishPrefix: it is not of namespace"),
-        (lambda b: b.update(workStream="OTHER"), "workStream: work is only in JOBS_WORK"),
+        (lambda b: b.pop("namespace"), "not valid bindings: namespace: Field required"),
+        (lambda b: b.update(namespace="workers"), "publishPrefix: must belong to namespace"),
+        (lambda b: b.update(workStream="OTHER"), "workStream: must be JOBS_WORK"),
         (lambda b: b["queues"]["close"].pop("consumerName"), "queues.close.consumerName: "),
         (
             lambda b: [each.update(consumerName="same") for each in b["queues"].values()],
-            "queues: two of them have the same consumerName",
+            "queues: two queues have the same consumerName",
         ),
         (
             lambda b: b["queues"]["close"].update(publishPrefix="trellis.jobs.other.x"),
-            "queues.close.publishPrefix: it is not of namespace 'tr_jobs_01J'",
+            "queues.close.publishPrefix: must belong to namespace 'tr_jobs_01J'",
         ),
         (
             lambda b: b["queues"]["close"].update(workSubject="trellis.work.tr_jobs_01J.x"),
-            "queues.close.workSubject: it is not that of publishPrefix",
+            "queues.close.workSubject: must belong to the same queue as publishPrefix",
         ),
         (
             lambda b: b["queues"].update(close=b["queues"]["sync-tickets"]),
-            "two of them have the same publishPrefix",
+            "two queues have the same publishPrefix",
         ),
-        (lambda b: b["queues"].pop("close"), "service 'helpdesk': nothing binds close"),
+        (lambda b: b["queues"].pop("close"), "service 'helpdesk': the bindings lack close"),
     ],
 )
 def test_bindings_that_cannot_be_are_refused_by_their_place(change: Any, complaint: str) -> None:

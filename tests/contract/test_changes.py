@@ -10,10 +10,10 @@ import pytest
 from pydantic import BaseModel
 
 from trellis_jobs import Jobs, KeyConcurrency, QueueDepth, job
-from trellis_jobs.contract.changes import JUDGES, Weight, changes, is_migration
+from trellis_jobs.contract.changes import CLASSIFIERS, ChangeClass, changes, is_migration
 from trellis_jobs.contract.manifest import to_manifest
 
-UPDATE, MIGRATION = Weight.UPDATE, Weight.MIGRATION
+UPDATE, MIGRATION = ChangeClass.UPDATE, ChangeClass.MIGRATION
 
 
 class Order(BaseModel):
@@ -121,12 +121,17 @@ CASES: Final = [
 ]
 
 
-@pytest.mark.parametrize(("field", "old", "new", "weight"), CASES)
+@pytest.mark.parametrize(("field", "old", "new", "change_class"), CASES)
 def test_a_field_that_changes_is_an_update_or_a_migration(
-    field: str, old: Any, new: Any, weight: Weight
+    field: str, old: Any, new: Any, change_class: ChangeClass
 ) -> None:
     [change] = changes(one_queue(with_field(field, old)), one_queue(with_field(field, new)))
-    assert (change.field, change.old, change.new, change.weight) == (field, old, new, weight)
+    assert (change.field, change.old, change.new, change.change_class) == (
+        field,
+        old,
+        new,
+        change_class,
+    )
     assert change.why
 
 
@@ -135,7 +140,13 @@ GOLDEN: Final = Path(__file__).parents[2] / "contracts" / "vectors" / "contract-
 
 def judged(field: str, old: Any, new: Any) -> dict[str, Any]:
     [change] = changes(one_queue(with_field(field, old)), one_queue(with_field(field, new)))
-    return {"field": field, "old": old, "new": new, "weight": change.weight, "why": change.why}
+    return {
+        "field": field,
+        "old": old,
+        "new": new,
+        "weight": change.change_class,
+        "why": change.why,
+    }
 
 
 def test_every_change_is_judged_as_the_golden_file_says() -> None:
@@ -150,24 +161,24 @@ def test_every_field_of_a_manifest_has_a_rule_and_a_case() -> None:
         for name, value in ENTRY.items()
         for member in (value if isinstance(value, dict) else [""])
     }
-    assert flat <= JUDGES.keys()
-    assert {field for field, *_ in CASES} == JUDGES.keys() | {"somethingNew"}
+    assert flat <= CLASSIFIERS.keys()
+    assert {field for field, *_ in CASES} == CLASSIFIERS.keys() | {"somethingNew"}
 
 
 def test_a_queue_that_comes_is_an_update_and_one_that_goes_a_migration() -> None:
     [came] = changes(one_queue(None), one_queue(ENTRY))
     [went] = changes(one_queue(ENTRY), one_queue(None))
-    assert (came.weight, went.weight) == (UPDATE, MIGRATION)
+    assert (came.change_class, went.change_class) == (UPDATE, MIGRATION)
 
 
 def test_a_queue_of_which_nothing_is_known_is_a_migration() -> None:
     [change] = changes(one_queue({"untold": "nobody knows"}), one_queue(ENTRY))
-    assert (change.weight, change.why) == (MIGRATION, "nobody knows")
+    assert (change.change_class, change.why) == (MIGRATION, "nobody knows")
 
 
 def test_what_a_later_version_says_beside_the_queues_is_a_migration() -> None:
     [change] = changes(MANIFEST, {**MANIFEST, "region": "north"})
-    assert (change.queue, change.field, change.weight) == ("", "region", MIGRATION)
+    assert (change.queue, change.field, change.change_class) == ("", "region", MIGRATION)
 
 
 def test_a_renamed_queue_is_a_migration() -> None:
@@ -187,7 +198,7 @@ def test_the_same_contract_changes_nothing() -> None:
 
 def test_another_service_is_no_change_of_this_one() -> None:
     [change] = changes(MANIFEST, {**MANIFEST, "service": "store"})
-    assert change.weight is MIGRATION
+    assert change.change_class is MIGRATION
 
 
 class Before(BaseModel):
@@ -203,13 +214,13 @@ class WithDemand(Before):
     note: str
 
 
-@pytest.mark.parametrize(("new", "weight"), [(WithDefault, UPDATE), (WithDemand, MIGRATION)])
-def test_a_new_field_needs_a_default(new: type[BaseModel], weight: Weight) -> None:
+@pytest.mark.parametrize(("new", "change_class"), [(WithDefault, UPDATE), (WithDemand, MIGRATION)])
+def test_a_new_field_needs_a_default(new: type[BaseModel], change_class: ChangeClass) -> None:
     old_entry = {**ENTRY, "payload": {"schema": Before.model_json_schema()}}
     new_entry = {**ENTRY, "payload": {"schema": new.model_json_schema()}}
     [change] = changes(one_queue(old_entry), one_queue(new_entry))
-    assert change.weight is weight
-    assert weight is UPDATE or "needs 'note'" in change.why
+    assert change.change_class is change_class
+    assert change_class is UPDATE or "needs 'note'" in change.why
 
 
 if __name__ == "__main__":

@@ -172,7 +172,7 @@ def assert_inert(source: str) -> None:
 )
 def test_a_module_that_does_more_than_declare_is_refused(line: str) -> None:
     check_inert("x = 1\n")
-    with pytest.raises(DeclarationError, match="line 2 of the module would do more"):
+    with pytest.raises(DeclarationError, match="line 2 of the generated module does more"):
         check_inert(f"x = 1\n{line}\n")
 
 

@@ -16,10 +16,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import BaseModel, Field, PlainValidator, SecretStr
 
-from trellis_jobs.contract.consumer_metadata import CONTRACT, LARGEST, note_of, read_note
+from trellis_jobs.contract.consumer_metadata import (
+    CONTRACT,
+    MAX_CONTRACT_LENGTH,
+    contract_json,
+    read_contract,
+)
 from trellis_jobs.contract.declaration import JobType, ServiceContract
 from trellis_jobs.contract.key_policy import KeyConcurrency, QueueDepth, resolve
-from trellis_jobs.contract.manifest import from_manifest, restated, to_manifest
+from trellis_jobs.contract.manifest import from_manifest, normalized, to_manifest
 from trellis_jobs.contract.payload_types import PayloadType, TypeMismatch
 from trellis_jobs.contract.schema_types import SchemaType
 from trellis_jobs.errors import DeclarationError
@@ -159,7 +164,7 @@ def test_a_schema_that_names_others_elsewhere_is_not_followed_there() -> None:
     with HTTPServer(("127.0.0.1", 0), Elsewhere) as server:
         Thread(target=server.serve_forever, daemon=True).start()
         shape = SchemaType({"$ref": f"http://127.0.0.1:{server.server_port}/other.json"})
-        with pytest.raises(TypeMismatch, match="the schema cannot be followed"):
+        with pytest.raises(TypeMismatch, match="the schema cannot be resolved"):
             shape.to_json(1)
         server.shutdown()
     assert Elsewhere.asked == 0
@@ -173,7 +178,7 @@ def test_a_schema_that_names_others_elsewhere_is_not_followed_there() -> None:
         (lambda m: m["jobs"]["sync"].update(ackWaitMs="30000"), "jobs.sync.ackWaitMs: "),
         (lambda m: m["jobs"]["sync"].update(ackWaitMs=10**30), "jobs.sync.ackWaitMs: "),
         (lambda m: m["jobs"]["sync"].update(concurrency=0), "jobs.sync.concurrency: "),
-        (lambda m: m["jobs"]["sync"].update(payload={"schema": {"type": 3}}), "the schema is none"),
+        (lambda m: m["jobs"]["sync"].update(payload={"schema": {"type": 3}}), "not a JSON Schema"),
         (lambda m: m["jobs"].update({"a.b": m["jobs"]["sync"]}), "jobs.a.b: String should match"),
         (
             lambda m: m["jobs"]["sync"].update(keyConcurrency={"key": ["/~2"]}),
@@ -193,28 +198,28 @@ def test_what_is_no_manifest_is_refused_by_its_place(change: Any, complaint: str
 
 @pytest.mark.parametrize("document", [None, [], "x", 17])
 def test_what_is_not_even_an_object_is_no_manifest(document: object) -> None:
-    with pytest.raises(DeclarationError, match="this is no manifest"):
+    with pytest.raises(DeclarationError, match="not a manifest"):
         from_manifest(document)
 
 
 def test_a_note_holds_one_queue_and_is_the_same_whoever_writes_it() -> None:
     queue = JobType(name="sync", payload=PayloadType(Ticket), result=PayloadType(str))
-    note = note_of("helpdesk", queue)
-    read = read_note({CONTRACT: note, "owner": "us"}, "helpdesk", "sync")
+    note = contract_json("helpdesk", queue)
+    read = read_contract({CONTRACT: note, "owner": "us"}, "helpdesk", "sync")
     assert read is not None
-    assert note_of("helpdesk", read) == note
-    assert read_note({"owner": "us"}, "helpdesk", "sync") is None
+    assert contract_json("helpdesk", read) == note
+    assert read_contract({"owner": "us"}, "helpdesk", "sync") is None
 
 
 def test_a_note_about_another_queue_is_not_believed() -> None:
-    note = note_of(
+    note = contract_json(
         "helpdesk", JobType(name="sync", payload=PayloadType(str), result=PayloadType(str))
     )
     for service, job_type in (("helpdesk", "other"), ("shop", "sync")):
-        with pytest.raises(DeclarationError, match="it is about helpdesk/sync"):
-            read_note({CONTRACT: note}, service, job_type)
+        with pytest.raises(DeclarationError, match="the contract belongs to helpdesk/sync"):
+            read_contract({CONTRACT: note}, service, job_type)
     with pytest.raises(DeclarationError, match="not JSON"):
-        read_note({CONTRACT: "{"}, "helpdesk", "sync")
+        read_contract({CONTRACT: "{"}, "helpdesk", "sync")
 
 
 class Odd:
@@ -222,7 +227,7 @@ class Odd:
 
 
 ODD: Final[Any] = Annotated[Odd, PlainValidator(lambda value: value)]
-HUGE: Final[Any] = Annotated[str, Field(description="x" * LARGEST)]
+HUGE: Final[Any] = Annotated[str, Field(description="x" * MAX_CONTRACT_LENGTH)]
 
 
 @pytest.mark.parametrize("payload", [ODD, HUGE])
@@ -230,14 +235,14 @@ def test_a_type_without_a_schema_or_with_too_large_a_one_is_left_open(payload: A
     queue = JobType(
         name="sync", payload=PayloadType(payload), result=PayloadType(str), concurrency=3
     )
-    note = note_of("helpdesk", queue)
+    note = contract_json("helpdesk", queue)
     assert len(note) < 1000
-    read = read_note({CONTRACT: note}, "helpdesk", "sync")
+    read = read_contract({CONTRACT: note}, "helpdesk", "sync")
     assert read is not None
     assert isinstance(read.payload, SchemaType)
     assert read.payload.is_open
     assert read.concurrency == 3
-    assert note_of("helpdesk", read) == note
+    assert contract_json("helpdesk", read) == note
 
 
 class Vault(BaseModel):
@@ -247,7 +252,7 @@ class Vault(BaseModel):
 
 def test_of_a_type_that_is_too_large_to_be_told_its_secrets_are() -> None:
     queue = JobType(name="open", payload=PayloadType(Vault), result=PayloadType(SecretStr))
-    read = read_note({CONTRACT: note_of("helpdesk", queue)}, "helpdesk", "open")
+    read = read_contract({CONTRACT: contract_json("helpdesk", queue)}, "helpdesk", "open")
     assert read is not None
     assert (read.payload.secrets, read.result.secrets) == (("/pin",), ("",))
 
@@ -263,10 +268,10 @@ def test_what_a_later_version_says_survives_and_so_do_the_docs() -> None:
     document = to_manifest(ServiceContract("helpdesk", {"sync": queue}))
     assert document["jobs"]["sync"]["docs"] == "Syncs all."
     assert to_manifest(from_manifest(document)) == document
-    assert restated(document) == document
+    assert normalized(document) == document
     later = copy.deepcopy(document)
     sync = later["jobs"]["sync"]
     for part in (later, sync, sync["payload"], sync["result"], sync["keyConcurrency"]):
         part["laterWord"] = {"x": None}
-    assert restated(later) == later
+    assert normalized(later) == later
     assert to_manifest(from_manifest(later)) == document

@@ -69,7 +69,7 @@ def test_what_does_not_fit_is_refused_by_its_place(place: str) -> None:
     assert not SCHEMA.is_valid(broken)
     with pytest.raises(DeclarationError) as refused:
         from_manifest(broken)
-    assert f"this is no manifest: {place}" in str(refused.value)
+    assert f"not a manifest: {place}" in str(refused.value)
 
 
 @given(word=st.sampled_from(["later", "x-team"]), value=st.integers() | st.text())

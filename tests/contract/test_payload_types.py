@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from pydantic import BaseModel, ConfigDict, Field, computed_field
 from typing_extensions import TypedDict  # pydantic wants this one before Python 3.12
 
-from trellis_jobs.contract.payload_types import DEEPEST, PayloadType, TypeMismatch
+from trellis_jobs.contract.payload_types import MAX_DEPTH, PayloadType, TypeMismatch
 from trellis_jobs.errors import DeclarationError
 
 
@@ -108,11 +108,11 @@ def test_a_value_comes_back_as_it_went(declared: type[Any], value: Any, json: An
 @pytest.mark.parametrize(
     ("declared", "value", "where"),
     [
-        (float, math.nan, "value: JSON has no nan"),
-        (list[float], [1.0, math.inf], "[1]: JSON has no inf"),
-        (dict[str, Any], {"a": {"b": -math.inf}}, "a.b: JSON has no -inf"),
-        (list[Any], [math.nan], "[0]: JSON has no nan"),
-        (dict[str, Any], {"a": (None, math.nan)}, "a[1]: JSON has no nan"),
+        (float, math.nan, "value: JSON cannot represent nan"),
+        (list[float], [1.0, math.inf], "[1]: JSON cannot represent inf"),
+        (dict[str, Any], {"a": {"b": -math.inf}}, "a.b: JSON cannot represent -inf"),
+        (list[Any], [math.nan], "[0]: JSON cannot represent nan"),
+        (dict[str, Any], {"a": (None, math.nan)}, "a[1]: JSON cannot represent nan"),
         (int, 2**64, "more than 64 bits"),
         (dict[str, Any], {"n": -(2**63) - 1}, "n: "),
         (str, "\ud800", "surrogate"),
@@ -146,18 +146,18 @@ def nested(levels: int) -> Any:
 
 def test_a_value_may_be_nested_as_deep_as_it_can_be_read_back() -> None:
     shape: PayloadType[Any] = PayloadType(Any)
-    assert shape.from_json(shape.to_json(nested(DEEPEST))) == nested(DEEPEST)
+    assert shape.from_json(shape.to_json(nested(MAX_DEPTH))) == nested(MAX_DEPTH)
 
 
 def test_members_count_as_levels_too() -> None:
     value: Any = 1
-    for _ in range(DEEPEST + 1):
+    for _ in range(MAX_DEPTH + 1):
         value = {"in": value}
     with pytest.raises(TypeMismatch, match="levels deep"):
         PayloadType[Any](Any).to_json(value)
 
 
-@pytest.mark.parametrize("levels", [DEEPEST + 1, 240, 300, 2000])
+@pytest.mark.parametrize("levels", [MAX_DEPTH + 1, 240, 300, 2000])
 def test_a_value_nested_deeper_does_not_fit_in_either_direction(levels: int) -> None:
     shape: PayloadType[Any] = PayloadType(Any)
     with pytest.raises(TypeMismatch):

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import pytest
 
-from trellis_jobs.contract.consumer_metadata import note_of
+from trellis_jobs.contract.consumer_metadata import contract_json
 from trellis_jobs.contract.declaration import JobType
 from trellis_jobs.contract.features import Features
 from trellis_jobs.contract.payload_types import PayloadType
@@ -167,7 +167,7 @@ def test_the_consumer_of_a_queue_is_exactly_this() -> None:
         "ack_wait": 30_000_000_000,
         "max_deliver": -1,
         "max_ack_pending": -1,
-        "metadata": {"trellis.contract": note_of("helpdesk", queue())},
+        "metadata": {"trellis.contract": contract_json("helpdesk", queue())},
     }
 
 

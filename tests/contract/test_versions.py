@@ -10,10 +10,15 @@ from hypothesis import strategies as st
 from pydantic import BaseModel
 
 from trellis_jobs import Jobs, job
-from trellis_jobs.contract.consumer_metadata import CONTRACT, note_of, read_note, standing_note
+from trellis_jobs.contract.consumer_metadata import (
+    CONTRACT,
+    contract_json,
+    newer_contract,
+    read_contract,
+)
 from trellis_jobs.contract.declaration import JobType
 from trellis_jobs.contract.payload_types import PayloadType, TypeMismatch
-from trellis_jobs.contract.versions import upgraded
+from trellis_jobs.contract.versions import upgrade
 from trellis_jobs.errors import DeclarationError
 
 
@@ -58,9 +63,9 @@ def test_each_step_is_taken_once_and_in_order(since: int, to: int) -> None:
     steps = {n: (lambda found, n=n: [*found, n]) for n in range(1, to)}
     if since > to:
         with pytest.raises(TypeMismatch):
-            upgraded([], since=since, to=to, upgrades=steps)
+            upgrade([], since=since, to=to, upgrades=steps)
         return
-    assert upgraded([], since=since, to=to, upgrades=steps) == list(range(since, to))
+    assert upgrade([], since=since, to=to, upgrades=steps) == list(range(since, to))
 
 
 def test_a_step_that_fails_is_told_with_its_cause() -> None:
@@ -76,14 +81,14 @@ def test_a_version_that_nothing_leads_from_is_refused() -> None:
         version=3,
         upgrades={2: abs},
     )
-    with pytest.raises(TypeMismatch, match="it is of version 1, and nothing leads from there"):
+    with pytest.raises(TypeMismatch, match="it has version 1, and there is no upgrade"):
         short.read(1, 1)
 
 
 @pytest.mark.parametrize(
     ("version", "upgrades", "complaint"),
     [
-        (0, {}, "version must be a whole number from 1 on, is 0"),
+        (0, {}, "version must be a whole number of at least 1, is 0"),
         (True, {}, "version must be a whole number"),
         (2, {2: abs}, "without a gap"),
         (4, {1: abs, 3: abs}, "without a gap"),
@@ -101,16 +106,18 @@ def test_versions_that_lead_nowhere_are_refused_when_declared(
 
 
 def test_older_code_does_not_take_back_what_newer_code_has_told_the_server() -> None:
-    older = note_of("shop", JobType(name="bill", payload=PayloadType(int), result=PayloadType(int)))
-    newer = note_of("shop", QUEUE)
-    assert standing_note(newer, older) == newer
-    assert standing_note(older, newer) == newer
-    assert standing_note(older, None) == older
-    assert standing_note(older, "no JSON") == older
-    read = read_note({CONTRACT: newer}, "shop", "bill")
+    older = contract_json(
+        "shop", JobType(name="bill", payload=PayloadType(int), result=PayloadType(int))
+    )
+    newer = contract_json("shop", QUEUE)
+    assert newer_contract(newer, older) == newer
+    assert newer_contract(older, newer) == newer
+    assert newer_contract(older, None) == older
+    assert newer_contract(older, "no JSON") == older
+    read = read_contract({CONTRACT: newer}, "shop", "bill")
     assert read is not None
     assert (read.version, sorted(read.upgrades)) == (3, [1, 2])
-    with pytest.raises(TypeMismatch, match="in its service's own code"):
+    with pytest.raises(TypeMismatch, match="in the code of its service"):
         read.read({}, 1)
 
 
@@ -118,14 +125,14 @@ def test_what_an_upgrade_says_is_not_repeated_where_there_are_secrets() -> None:
     def broken(old: Any) -> Any:
         raise ValueError(f"invalid pin {old['pin']}")
 
-    def upgrade(*, has_secrets: bool) -> Any:
-        return upgraded(
+    def try_upgrade(*, has_secrets: bool) -> Any:
+        return upgrade(
             {"pin": "1234"}, since=1, to=2, upgrades={1: broken}, has_secrets=has_secrets
         )
 
     with pytest.raises(TypeMismatch, match="invalid pin 1234"):
-        upgrade(has_secrets=False)
+        try_upgrade(has_secrets=False)
     with pytest.raises(TypeMismatch) as refused:
-        upgrade(has_secrets=True)
+        try_upgrade(has_secrets=True)
     assert "1234" not in str(refused.value)
     assert refused.value.__cause__ is None

@@ -16,8 +16,8 @@ from tests.admin.admin_lab import daemon_at
 from tests.support.facts import until
 from tests.support.lab import probe
 from trellis_jobs import ActiveJob, JobFailed, Jobs, JobState, Service, job
-from trellis_jobs.contract.consumer_metadata import note_of
-from trellis_jobs.contract.other_contract import accepts, conflicts, digest_of_contract
+from trellis_jobs.contract.consumer_metadata import contract_json
+from trellis_jobs.contract.other_contract import accepts, conflicts, contract_digest
 from trellis_jobs.embedded import EmbeddedServer
 from trellis_jobs.model.events import EventKind
 from trellis_jobs.model.job_errors import Interruption
@@ -39,8 +39,8 @@ class RefundingJobs(Jobs, service="billing"):
     pay = job(Refund, str, ack_wait=5, concurrency=4)
 
 
-CHARGING = note_of("billing", ChargingJobs.contract.queues["pay"])
-REFUNDING = note_of("billing", RefundingJobs.contract.queues["pay"])
+CHARGING = contract_json("billing", ChargingJobs.contract.queues["pay"])
+REFUNDING = contract_json("billing", RefundingJobs.contract.queues["pay"])
 
 
 def charging() -> Service[ChargingJobs]:
@@ -72,7 +72,7 @@ async def test_the_second_to_start_says_what_differs(
             [said] = [each for each in caplog.records if "another contract" in each.getMessage()]
     assert said.levelname == "WARNING"
     assert "consumer billing-pay" in said.getMessage()
-    assert "payload (may refuse a payload that exists" in said.getMessage()
+    assert "payload (may reject an existing payload" in said.getMessage()
     assert "reason" in said.getMessage()
     assert "cents" in said.getMessage()
 
@@ -149,7 +149,7 @@ async def test_health_and_doctor_report_it(server: EmbeddedServer, tmp_path: Pat
         await until(is_seen, "the health tells it")
         health = await admin.health()
         [check] = [each for each in health.checks if each.name == "contracts"]
-        one, other = sorted(map(digest_of_contract, (CHARGING, REFUNDING)))
+        one, other = sorted(map(contract_digest, (CHARGING, REFUNDING)))
         words = f"the workers of billing/pay have different contracts (workers of each: {one}: 1, "
         assert str(check.error) == f"{words}{other}: 1)"
         found = [each for each in rules.check_health(health) if "billing/pay" in each.text]
@@ -176,5 +176,5 @@ def test_settings_that_fail_no_job_are_no_conflict() -> None:
     class Hasty(Jobs, service="billing"):
         pay = job(Charge, str, ack_wait=1, concurrency=1, max_deliver=1)
 
-    assert conflicts(CHARGING, note_of("billing", Hasty.contract.queues["pay"])) == []
+    assert conflicts(CHARGING, contract_json("billing", Hasty.contract.queues["pay"])) == []
     assert conflicts(CHARGING, REFUNDING)

@@ -25,7 +25,12 @@ from tests.fuzz import samples
 from tests.given import KEY, NOON, REPORT, after, slot, waiting
 from tools.wire_vectors import BEAT
 from trellis_jobs.contract.bindings import Bindings
-from trellis_jobs.contract.consumer_metadata import CONTRACT, note_of, read_note, standing_note
+from trellis_jobs.contract.consumer_metadata import (
+    CONTRACT,
+    contract_json,
+    newer_contract,
+    read_contract,
+)
 from trellis_jobs.contract.manifest import from_manifest, to_manifest
 from trellis_jobs.contract.payload_types import TypeMismatch
 from trellis_jobs.errors import (
@@ -128,11 +133,11 @@ def manifest(data: bytes) -> None:
 
 def note(data: bytes) -> None:
     text = data.decode("utf-8", "replace")
-    standing_note(text, text)
+    newer_contract(text, text)
     with suppress(DeclarationError):
-        queue = read_note({CONTRACT: text}, "documents", "render-report")
+        queue = read_contract({CONTRACT: text}, "documents", "render-report")
         assert queue is not None
-        assert note_of("documents", queue)
+        assert contract_json("documents", queue)
 
 
 def bindings(data: bytes) -> None:

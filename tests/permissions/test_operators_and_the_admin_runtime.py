@@ -31,7 +31,7 @@ from tests.permissions.services import Chore, HouseJobs, household, staff
 from tests.support.facts import until
 from tests.support.lab import until_state
 from trellis_jobs import JobRef
-from trellis_jobs.contract.permissions.grants import inbox_of
+from trellis_jobs.contract.permissions.grants import inbox_prefix
 from trellis_jobs.environment import utc_now
 from trellis_jobs.errors import JobsError, NotPermitted
 from trellis_jobs.jetstream.client import api
@@ -69,7 +69,7 @@ async def test_an_admin_runtime_that_is_slow_to_start_may_ask_whether_others_ans
     access = installation.access("jobs-admin")
     refused = installation.violations("jobs-admin")
     connection = await Connection.open(
-        access.with_inbox_prefix(inbox_of("jobs-admin")), name="slow"
+        access.with_inbox_prefix(inbox_prefix("jobs-admin")), name="slow"
     )
     try:
         async with Projector.open(LogFeed(connection), tmp_path / "jobs.sqlite") as never_open:

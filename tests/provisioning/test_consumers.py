@@ -12,7 +12,7 @@ import pytest
 from tests.support.facts import until
 from tests.support.lab import LabJobs, Probe, Report, Task, bench, probe, producer, worker
 from trellis_jobs import ActiveJob, Jobs, Service, Workers, job
-from trellis_jobs.contract.consumer_metadata import CONTRACT, read_note
+from trellis_jobs.contract.consumer_metadata import CONTRACT, read_contract
 from trellis_jobs.contract.topology import Config, Topology, consumer_name, queue_consumer
 from trellis_jobs.embedded import EmbeddedServer
 from trellis_jobs.errors import InfrastructureMismatch
@@ -150,7 +150,7 @@ async def contract_of(raw: Probe, queue: str) -> str:
 async def test_a_consumer_tells_what_its_queue_takes(server: EmbeddedServer, raw: Probe) -> None:
     async with worker(server.url, "work"):
         note = await contract_of(raw, "work")
-    queue = read_note({CONTRACT: note}, "lab", "work")
+    queue = read_contract({CONTRACT: note}, "lab", "work")
     assert queue is not None
     assert (queue.ack_wait, queue.retry.max_tries) == (timedelta(seconds=1), 3)
     assert queue.payload.schema() == LabJobs.contract.queues["work"].payload.schema()

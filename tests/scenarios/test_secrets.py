@@ -29,7 +29,7 @@ from tests.support.planted import (
     planted_service,
 )
 from trellis_jobs import JobEnded, JobRef, PayloadInvalid, ResultInvalid
-from trellis_jobs.contract.consumer_metadata import note_of
+from trellis_jobs.contract.consumer_metadata import contract_json
 from trellis_jobs.contract.manifest import to_manifest
 from trellis_jobs.embedded import EmbeddedServer
 from trellis_jobs.model.events import Completed, Created
@@ -149,7 +149,7 @@ def test_the_schema_of_a_type_has_no_default_and_no_example_of_secrets() -> None
     for shown in (
         to_manifest(PlantedJobs.contract),
         queue.payload.schema(),
-        note_of("planted", queue),
+        contract_json("planted", queue),
     ):
         assert found_in(json.dumps(shown, default=str)) == []
     schema = queue.payload.schema()

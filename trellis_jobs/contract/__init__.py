@@ -1,1 +1,1 @@
-"""What services promise: declarations, manifests, and the exact server objects they stand for."""
+"""Contracts of services: declarations, manifests, and the streams and consumers they need."""

@@ -1,8 +1,8 @@
-"""Names that others have chosen for a service and its queues: the bindings of a deployment.
+"""The bindings of a deployment: names assigned to a service and its queues.
 
-The original runtimes are given them (`namespace`, and for each queue `publishPrefix`, `workSubject`
-and `consumerName`), and they may be generated and mean nothing. Here a bound queue goes by the last
-token of its prefix everywhere, in subjects and in events, which must agree (design D21).
+The original runtimes receive them (`namespace`, and for each queue `publishPrefix`, `workSubject`
+and `consumerName`); they may be generated names. Subjects and events must agree on a queue's name
+(design D21), so here a bound queue is named by the last token of its prefix.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from pydantic.alias_generators import to_camel
 
 from trellis_jobs.contract.declaration import JobType, ServiceContract
-from trellis_jobs.contract.documents import Token, first_problem
+from trellis_jobs.contract.documents import Token, first_error
 from trellis_jobs.contract.topology import WORK
 from trellis_jobs.errors import DeclarationError
 from trellis_jobs.model import subjects
@@ -23,14 +23,14 @@ from trellis_jobs.model.identity import check_service
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-# Built at the first use: most services have no bindings, and all of them load this module.
-_READING: Final = ConfigDict(
+# Built at the first use, because every service loads this module and few have bindings.
+_CONFIG: Final = ConfigDict(
     frozen=True, strict=True, alias_generator=to_camel, populate_by_name=True, defer_build=True
 )
 
 
 class _QueueEntry(BaseModel):
-    model_config = _READING
+    model_config = _CONFIG
 
     publish_prefix: str
     work_subject: str
@@ -38,9 +38,9 @@ class _QueueEntry(BaseModel):
 
 
 class _Document(BaseModel):
-    """What else a binding says, its contract says too."""
+    """The fields that are used. The others repeat what the contract contains."""
 
-    model_config = _READING
+    model_config = _CONFIG
 
     namespace: Token
     work_stream: str = WORK
@@ -56,10 +56,10 @@ class QueueBinding:
 
 @dataclass(frozen=True, slots=True)
 class Bindings:
-    """`queues` by the names that the service declares.
+    """`queues` has the names that the service declares as keys.
 
-    `keys_bucket`: where runtimes that share its queues keep their keys, `JOBS_KEYS_<namespace>` for
-    the original ones. Without it a limit for a key holds only among workers of this library.
+    `keys_bucket` is the bucket of the runtimes that share the queues, `JOBS_KEYS_<namespace>` for
+    the original ones. Without it, key limits apply only among workers of this library.
     """
 
     namespace: str
@@ -68,25 +68,25 @@ class Bindings:
 
     @classmethod
     def from_json(cls, document: object) -> Bindings:
-        """Raises DeclarationError, which names the place."""
+        """Parse a JSON document. Raises DeclarationError, which names the invalid field."""
         try:
             read = _Document.model_validate(document)
         except ValidationError as error:
-            raise DeclarationError(f"these are no bindings: {first_problem(error)}") from None
+            raise DeclarationError(f"not valid bindings: {first_error(error)}") from None
         if read.work_stream != WORK:
-            raise DeclarationError(f"workStream: work is only in {WORK}, not {read.work_stream!r}")
+            raise DeclarationError(f"workStream: must be {WORK}, is {read.work_stream!r}")
         queues = {name: _bound(name, each, read.namespace) for name, each in read.queues.items()}
         if len({each.job_type for each in queues.values()}) < len(queues):
-            raise DeclarationError("queues: two of them have the same publishPrefix")
+            raise DeclarationError("queues: two queues have the same publishPrefix")
         if len({each.consumer for each in queues.values()}) < len(queues):
-            raise DeclarationError("queues: two of them have the same consumerName")
+            raise DeclarationError("queues: two queues have the same consumerName")
         return cls(check_service(read.namespace), queues, read.keys_bucket)
 
     def bound(self, contract: ServiceContract) -> dict[str, JobType[Any, Any]]:
-        """By the names they declare, the queues with the names that they have on the server."""
+        """The queues under their declared names, with the names they have on the server."""
         if missing := sorted(contract.queues.keys() - self.queues.keys()):
             raise DeclarationError(
-                f"service {contract.service!r}: nothing binds {', '.join(missing)}"
+                f"service {contract.service!r}: the bindings lack {', '.join(missing)}"
             )
         return {name: self._bind(name, queue) for name, queue in contract.queues.items()}
 
@@ -97,7 +97,7 @@ class Bindings:
         return replace(queue, name=bound.job_type, consumer=bound.consumer, key_policy=key_policy)
 
     def bind(self, contract: ServiceContract) -> ServiceContract:
-        """The same queues, of the service as the server knows it."""
+        """The contract with the names that the service and its queues have on the server."""
         named = {queue.name: queue for queue in self.bound(contract).values()}
         return ServiceContract(self.namespace, named)
 
@@ -105,8 +105,12 @@ class Bindings:
 def _bound(name: str, entry: _QueueEntry, namespace: str) -> QueueBinding:
     service, job_type = subjects.queue_of_prefix(entry.publish_prefix) or ("", "")
     if service != namespace:
-        raise DeclarationError(f"queues.{name}.publishPrefix: it is not of namespace {namespace!r}")
+        raise DeclarationError(
+            f"queues.{name}.publishPrefix: must belong to namespace {namespace!r}"
+        )
     worked = subjects.queue_of(f"{entry.work_subject.removesuffix('.*')}.*")
     if worked != (service, job_type):
-        raise DeclarationError(f"queues.{name}.workSubject: it is not that of publishPrefix")
+        raise DeclarationError(
+            f"queues.{name}.workSubject: must belong to the same queue as publishPrefix"
+        )
     return QueueBinding(job_type, entry.consumer_name)

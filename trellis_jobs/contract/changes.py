@@ -1,8 +1,8 @@
-"""What a new contract changes: each change an update, or a migration, and why.
+"""Compare two contracts and classify each change as an update or a migration.
 
-An update refuses and skips nothing that would have run before. A migration may: it needs somebody
-who has looked at the jobs that are on their way. One rule per field of a queue (seed 003, "Queue
-change classification"); a field without a rule is a migration.
+After an update, every job that would have run before still runs. A migration may reject or skip
+jobs, so an operator must check the outstanding jobs first. Each field of a queue has one rule (seed
+003, "Queue change classification"); a change of a field without a rule is a migration.
 """
 
 from __future__ import annotations
@@ -16,86 +16,88 @@ from trellis_jobs.contract.schema_changes import narrowings
 
 Manifest = Mapping[str, Any]
 
-# Instead of a queue's fields, why they are not known.
-UNTOLD: Final = "untold"
-# What an entry says of a type: its schema, or of one that was too large what must be known.
-OF_A_TYPE: Final = frozenset({"schema", "digest", "secrets"})
+# In place of a queue's fields: why they are not known.
+UNKNOWN_BECAUSE: Final = "untold"
+# The fields of an entry that describe a type. Digest and secrets replace a schema if it is large.
+TYPE_FIELDS: Final = frozenset({"schema", "digest", "secrets"})
 
 
-class Weight(StrEnum):
+class ChangeClass(StrEnum):
     UPDATE = "update"
     MIGRATION = "migration"
 
 
 @dataclass(frozen=True, slots=True)
-class Judgement:
-    weight: Weight
+class Classification:
+    change_class: ChangeClass
     why: str
 
 
 @dataclass(frozen=True, slots=True)
 class ContractChange:
-    """Of one field of one queue; `field` is empty when the whole queue came or went."""
+    """A change of one field of a queue. `field` is empty if the queue was added or removed."""
 
     queue: str
     field: str
     old: Any
     new: Any
-    weight: Weight
+    change_class: ChangeClass
     why: str
 
 
-Judge = Callable[[Any, Any], Judgement]
+Classifier = Callable[[Any, Any], Classification]
 
 
 def changes(old: Manifest, new: Manifest) -> list[ContractChange]:
-    """Of two manifests of one service, queue by queue."""
+    """The changes between two manifests of a service, queue by queue."""
     if old["service"] != new["service"]:
-        why = "it is another service: its jobs, its keys and its consumers have other names"
+        why = "it is a different service: its jobs, keys and consumers have other names"
         services = (old["service"], new["service"])
-        return [ContractChange("", "service", *services, Weight.MIGRATION, why)]
+        return [ContractChange("", "service", *services, ChangeClass.MIGRATION, why)]
     was, now = old["jobs"], new["jobs"]
-    return [*_of_the_rest(old, new)] + [
+    return [*_manifest_changes(old, new)] + [
         change
         for queue in sorted(was.keys() | now.keys())
-        for change in _of_queue(queue, was.get(queue), now.get(queue))
+        for change in _queue_changes(queue, was.get(queue), now.get(queue))
     ]
 
 
-def _of_the_rest(old: Manifest, new: Manifest) -> Iterator[ContractChange]:
-    """What a later version says beside the queues."""
-    for field in sorted((old.keys() | new.keys()) - _OF_A_MANIFEST):
+def _manifest_changes(old: Manifest, new: Manifest) -> Iterator[ContractChange]:
+    """Changes of fields that a later version added beside the queues."""
+    for field in sorted((old.keys() | new.keys()) - _MANIFEST_FIELDS):
         was, now = old.get(field), new.get(field)
         if was != now:
-            judged = _unknown(was, now)
-            yield ContractChange("", field, was, now, judged.weight, judged.why)
+            classified = _unknown(was, now)
+            yield ContractChange("", field, was, now, classified.change_class, classified.why)
 
 
 def is_migration(found: Sequence[ContractChange]) -> bool:
-    return any(change.weight is Weight.MIGRATION for change in found)
+    return any(change.change_class is ChangeClass.MIGRATION for change in found)
 
 
-def _of_queue(queue: str, old: Any, new: Any) -> Iterator[ContractChange]:
+def _queue_changes(queue: str, old: Any, new: Any) -> Iterator[ContractChange]:
     if old is None:
-        yield ContractChange(queue, "", None, new, Weight.UPDATE, "the queue is new")
+        yield ContractChange(queue, "", None, new, ChangeClass.UPDATE, "the queue is new")
         return
     if new is None:
-        why = "the queue is gone: jobs that wait in it have nobody who runs them"
-        yield ContractChange(queue, "", old, None, Weight.MIGRATION, why)
+        why = "the queue is removed: no worker will run the jobs that wait in it"
+        yield ContractChange(queue, "", old, None, ChangeClass.MIGRATION, why)
         return
-    if UNTOLD in old:
-        yield ContractChange(queue, "", None, new, Weight.MIGRATION, old[UNTOLD])
+    if UNKNOWN_BECAUSE in old:
+        yield ContractChange(queue, "", None, new, ChangeClass.MIGRATION, old[UNKNOWN_BECAUSE])
         return
     was, now = dict(_flat(old)), dict(_flat(new))
     for field in sorted(was.keys() | now.keys()):
         before, after = was.get(field), now.get(field)
         if before != after:
-            judged = JUDGES.get(field, _unknown)(before, after)
-            yield ContractChange(queue, field, before, after, judged.weight, judged.why)
+            classified = CLASSIFIERS.get(field, _unknown)(before, after)
+            yield ContractChange(
+                queue, field, before, after, classified.change_class, classified.why
+            )
 
 
 def _flat(entry: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
-    """`keyConcurrency.maxActive`: the fields that have a rule each."""
+    """Flatten grouped fields to names such as `keyConcurrency.maxActive`, which have rules."""
     for name, value in entry.items():
         if name in _GROUPS and isinstance(value, Mapping):
             yield from ((f"{name}.{member}", inner) for member, inner in value.items())
@@ -103,60 +105,62 @@ def _flat(entry: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
             yield name, value
 
 
-def _update(why: str) -> Judgement:
-    return Judgement(Weight.UPDATE, why)
+def _update(why: str) -> Classification:
+    return Classification(ChangeClass.UPDATE, why)
 
 
-def _migration(why: str) -> Judgement:
-    return Judgement(Weight.MIGRATION, why)
+def _migration(why: str) -> Classification:
+    return Classification(ChangeClass.MIGRATION, why)
 
 
-def _unknown(_old: Any, _new: Any) -> Judgement:
-    return _migration("nobody has decided what a change of this field does")
+def _unknown(_old: Any, _new: Any) -> Classification:
+    return _migration("the effect of changing this field is not known")
 
 
-def _growing(*, more: str, less: str) -> Judge:
-    """A number: more of it refuses nothing, less may."""
+def _may_grow(*, more: str, less: str) -> Classifier:
+    """A number that may grow without rejecting jobs, but not shrink."""
 
-    def judge(old: Any, new: Any) -> Judgement:
+    def classify(old: Any, new: Any) -> Classification:
         grows = old is not None and new is not None and new > old
         return _update(more) if grows else _migration(less)
 
-    return judge
+    return classify
 
 
-def _limit(*, looser: str, tighter: str) -> Judge:
-    """A bound that may be absent: none at all is the loosest."""
+def _limit(*, looser: str, tighter: str) -> Classifier:
+    """An optional limit; no limit is the loosest."""
 
-    def judge(old: Any, new: Any) -> Judgement:
+    def classify(old: Any, new: Any) -> Classification:
         loosens = new is None or (old is not None and new > old)
         return _update(looser) if loosens else _migration(tighter)
 
-    return judge
+    return classify
 
 
-def _switch(*, on: str, off: str) -> Judge:
-    """Turning it on only adds; turning it off takes something away."""
+def _switch(*, on: str, off: str) -> Classifier:
+    """A switch: turning it on is an update, turning it off a migration."""
     return lambda _old, new: _update(on) if new else _migration(off)
 
 
-def _always(judgement: Judgement) -> Judge:
-    return lambda _old, _new: judgement
+def _always(classification: Classification) -> Classifier:
+    return lambda _old, _new: classification
 
 
-def _schema(what: str) -> Judge:
-    def judge(old: Any, new: Any) -> Judgement:
-        if unknown := _unjudged(old, new):
-            return _migration(f"nobody has decided what a change of {', '.join(unknown)} does")
+def _schema(what: str) -> Classifier:
+    def classify(old: Any, new: Any) -> Classification:
+        if unknown := _unclassified(old, new):
+            return _migration(f"the effect of changing {', '.join(unknown)} is not known")
         if any("digest" in (entry or {}) for entry in (old, new)):
-            return _migration(f"may refuse a {what} that exists: only a digest of it is known")
+            return _migration(
+                f"may reject an existing {what}: only a digest of its schema is known"
+            )
         found = narrowings(_schema_of(old), _schema_of(new))
         if not found:
-            return _update(f"everything that was a {what} still is")
-        told = "; ".join(map(str, found[:_SHOWN])) + ("; …" if len(found) > _SHOWN else "")
-        return _migration(f"may refuse a {what} that exists: {told}")
+            return _update(f"every {what} that was valid before still is")
+        shown = "; ".join(map(str, found[:_MAX_SHOWN])) + ("; …" if len(found) > _MAX_SHOWN else "")
+        return _migration(f"may reject an existing {what}: {shown}")
 
-    return judge
+    return classify
 
 
 def _schema_of(entry: Any) -> Mapping[str, Any]:
@@ -164,107 +168,112 @@ def _schema_of(entry: Any) -> Mapping[str, Any]:
     return schema if isinstance(schema, Mapping) else {} if schema else {"not": {}}
 
 
-def _payload(old: Any, new: Any) -> Judgement:
-    """Its version decides: what can be upgraded fits, whatever the schemas say."""
+def _payload(old: Any, new: Any) -> Classification:
+    """Versions take precedence over schemas: a payload that can be upgraded is accepted."""
     was, now = (old or {}).get("version", 1), (new or {}).get("version", 1)
-    oldest, oldest_was = _oldest_read(new), _oldest_read(old)
+    oldest, oldest_was = _oldest_readable(new), _oldest_readable(old)
     if now < was:
-        return _migration(f"jobs of version {was} are put back, and wait for code that knows it")
+        return _migration(f"jobs of version {was} wait until a worker supports that version")
     if oldest > was:
-        return _migration(f"nothing upgrades the payloads of version {was}, so their jobs fail")
+        return _migration(f"there is no upgrade from version {was}, so its jobs fail")
     if oldest > oldest_was:
-        return _migration(f"payloads older than version {oldest} cannot be read any more")
-    if now > was and not _unjudged(old, new):
+        return _migration(f"payloads older than version {oldest} can no longer be read")
+    if now > was and not _unclassified(old, new):
         return _update(f"payloads of version {was} are upgraded to version {now}")
     return _schema("payload")(old, new)
 
 
-def _oldest_read(entry: Any) -> int:
-    told = entry or {}
-    return int(told.get("upgradesFrom", told.get("version", 1)))
+def _oldest_readable(entry: Any) -> int:
+    fields = entry or {}
+    return int(fields.get("upgradesFrom", fields.get("version", 1)))
 
 
-def _unjudged(old: Any, new: Any) -> list[str]:
+def _unclassified(old: Any, new: Any) -> list[str]:
     was, now = old or {}, new or {}
     return sorted(
-        word for word in (was.keys() | now.keys()) - _OF_A_PAYLOAD if was.get(word) != now.get(word)
+        word
+        for word in (was.keys() | now.keys()) - _PAYLOAD_FIELDS
+        if was.get(word) != now.get(word)
     )
 
 
-def _backoff(old: Any, new: Any) -> Judgement:
+def _backoff(old: Any, new: Any) -> Classification:
     was, now = list(old or [0]), list(new or [0])
     tries = range(max(len(was), len(now)))
     shorter = [n + 1 for n in tries if _delay(now, n) < _delay(was, n)]
     if shorter:
-        return _migration(f"the wait after try {shorter[0]} is shorter than jobs were promised")
-    return _update("no wait is shorter")
+        return _migration(f"the delay after try {shorter[0]} is shorter than before")
+    return _update("no delay is shorter")
 
 
 def _delay(delays: list[int], number: int) -> int:
     return delays[min(number, len(delays) - 1)]
 
 
-def _when_full(old: Any, new: Any) -> Judgement:
+def _when_full(old: Any, new: Any) -> Classification:
     if old == "reject" and new is not None:
-        return _update("what was refused is now taken in, one way or another")
+        return _update("jobs that were rejected are now coalesced or replace others")
     if new == "reject":
-        return _migration("work that was taken in before is refused")
-    return _migration("other jobs than before run, or are skipped")
+        return _migration("jobs that were coalesced or replaced others are rejected")
+    return _migration("other jobs than before run or are skipped")
 
 
-def _renewal(old: Any, new: Any) -> Judgement:
+def _renewal(old: Any, new: Any) -> Classification:
     if old is not None and new is not None and new < old:
         return _update("slots are renewed more often")
-    return _migration("a handler is stopped after a shorter silence of the server")
+    return _migration("a handler is stopped sooner when the server does not answer")
 
 
-_SHOWN: Final = 3
-_OF_A_MANIFEST: Final = frozenset({"format", "service", "jobs"})
-_OF_A_PAYLOAD: Final = OF_A_TYPE | {"version", "upgradesFrom"}
+_MAX_SHOWN: Final = 3
+_MANIFEST_FIELDS: Final = frozenset({"format", "service", "jobs"})
+_PAYLOAD_FIELDS: Final = TYPE_FIELDS | {"version", "upgradesFrom"}
 _GROUPS: Final = frozenset({"keyConcurrency", "queue"})
-_KEYED: Final = _always(_migration("jobs that would have run side by side wait, or the other way"))
-JUDGES: Final[Mapping[str, Judge]] = {
+_KEY_CHANGE: Final = _always(
+    _migration("other jobs than before share a key and wait for each other")
+)
+CLASSIFIERS: Final[Mapping[str, Classifier]] = {
     "payload": _payload,
     "result": _schema("result"),
-    "maxDeliver": _growing(more="jobs get more tries", less="jobs die earlier than they would"),
+    "maxDeliver": _may_grow(more="jobs get more tries", less="jobs die after fewer tries"),
     "backoffMs": _backoff,
-    "ackWaitMs": _growing(
-        more="a dead worker is noticed later", less="an attempt may be taken for lost that is not"
+    "ackWaitMs": _may_grow(
+        more="a dead worker is detected later", less="a slow worker may be considered dead"
     ),
     "defaultDeadlineMs": _limit(
-        looser="jobs have more time", tighter="jobs expire that would have run"
+        looser="jobs have more time", tighter="jobs may expire that would have run"
     ),
     "timeoutMs": _limit(
-        looser="attempts have more time", tighter="attempts are stopped that would have ended"
+        looser="attempts have more time",
+        tighter="attempts may be stopped that would have succeeded",
     ),
     "deliveryLimit": _limit(
-        looser="more deliveries before the server gives up",
-        tighter="jobs die of deliveries that would have been tried",
+        looser="the server delivers a job more often before it gives up",
+        tighter="jobs may die after fewer deliveries",
     ),
-    "concurrency": _always(_update("how many run at once changes, not which")),
-    "progress": _switch(on="progress is written", off="progress that people watch is gone"),
-    "logs": _switch(on="log lines are written", off="log lines that people read are gone"),
+    "concurrency": _always(_update("only the number of jobs that run at once changes")),
+    "progress": _switch(on="progress is recorded", off="progress is no longer recorded"),
+    "logs": _switch(on="log lines are recorded", off="log lines are no longer recorded"),
     "dlq": _switch(
-        on="jobs out of tries are kept as dead",
-        off="jobs out of tries fail for good, and nobody can replay them",
+        on="jobs without tries left are kept as dead",
+        off="jobs without tries left fail, and are not in the dead letter queue",
     ),
     "shared": _switch(
-        on="whole histories are read", off="events of other runtimes are taken as guarded"
+        on="workers read whole histories", off="events of other runtimes count as guarded"
     ),
-    "keyConcurrency.key": _KEYED,
-    "keyConcurrency.maxActive": _growing(
-        more="more of a key run at once", less="jobs of a key wait that would have run"
+    "keyConcurrency.key": _KEY_CHANGE,
+    "keyConcurrency.maxActive": _may_grow(
+        more="more jobs of a key run at once", less="fewer jobs of a key run at once"
     ),
     "keyConcurrency.heartbeatIntervalMs": _renewal,
-    "keyConcurrency.heartbeatTtlMs": _growing(
-        more="a dead holder keeps its key for longer", less="a slow holder may lose its key"
+    "keyConcurrency.heartbeatTtlMs": _may_grow(
+        more="a dead worker keeps its key for longer", less="a slow worker may lose its key"
     ),
     "keyConcurrency.stalePolicy": _always(
-        _migration("what happens to a job whose holder is gone changes")
+        _migration("what happens when a worker that holds a key dies changes")
     ),
-    "queue.maxQueuedPerKey": _growing(
-        more="more may wait for a key", less="work that could have waited is refused"
+    "queue.maxQueuedPerKey": _may_grow(
+        more="more jobs may wait for a key", less="jobs may be rejected that could have waited"
     ),
     "queue.whenFull": _when_full,
-    "docs": _always(_update("words only")),
+    "docs": _always(_update("only documentation changes")),
 }

@@ -1,4 +1,4 @@
-"""What a job type is, as a plain value: no connection, no handler, no behaviour."""
+"""Job types (queues) and service contracts as plain values, independent of any connection."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 
-from trellis_jobs.contract.versions import Upgrades, check_versions, upgraded
+from trellis_jobs.contract.versions import Upgrades, check_versions, upgrade
 from trellis_jobs.errors import DeclarationError
 from trellis_jobs.model.identity import check_service, check_token
 from trellis_jobs.model.redaction import is_secret
@@ -25,15 +25,16 @@ R = TypeVar("R")
 DEFAULT_DELAYS: Final = tuple(timedelta(seconds=s) for s in (5, 30, 120, 600, 1800))
 DEFAULT_RETRY: Final = RetryPolicy(5, DEFAULT_DELAYS)
 DEFAULT_ACK_WAIT: Final = timedelta(seconds=30)
-SHORTEST_ACK_WAIT: Final = timedelta(milliseconds=100)
+MIN_ACK_WAIT: Final = timedelta(milliseconds=100)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobType(Generic[P, R]):
     """One queue of a service. `shared`: foreign runtimes write its events too (design D25).
 
-    `version` is of the payload; `upgrades` lead to it from earlier ones. `consumer`: the name of
-    its consumer, where a deployment has given it one. `docs`: words for readers of the manifest.
+    `version` is the payload's version, and `upgrades` convert payloads of earlier versions.
+    `consumer` is set if the bindings of a deployment name the queue's consumer. `docs` is
+    documentation for readers of the manifest.
     """
 
     name: str
@@ -62,13 +63,13 @@ class JobType(Generic[P, R]):
         self._check_content()
         self._require(
             all(map(_is_exception_class, self.permanent)),
-            f"permanent must be exception classes, is {self.permanent!r}",
+            f"permanent must contain exception classes, is {self.permanent!r}",
         )
         self._require(
             all(delay >= timedelta() for delay in self.retry.delays), "backoff cannot be negative"
         )
         self._require(
-            self.ack_wait >= SHORTEST_ACK_WAIT,
+            self.ack_wait >= MIN_ACK_WAIT,
             f"ack_wait must be at least 0.1 s, is {self.ack_wait}",
         )
         for option in ("timeout", "deadline"):
@@ -83,7 +84,7 @@ class JobType(Generic[P, R]):
         if self.delivery_limit is not None:
             counts["delivery_limit"] = self.delivery_limit
         for option, value in counts.items():
-            # Not isinstance: True is an int, and 3.0 would be written as no whole number.
+            # Not isinstance, because True is an int.
             self._require(type(value) is int, f"{option} must be a whole number, is {value!r}")
             self._require(value >= 1, f"{option} must be at least 1, is {value}")
 
@@ -95,17 +96,19 @@ class JobType(Generic[P, R]):
         segments = () if self.key_policy is None else self.key_policy.template.segments
         for pointer in (segment for segment in segments if segment.startswith("/")):
             hidden = is_secret(pointer, self.payload.secrets)
-            self._require(not hidden, f"{pointer} is secret, so it cannot be part of a key")
+            self._require(
+                not hidden, f"{pointer} is secret, so it cannot be part of a key: keys are shown"
+            )
             self._require(
                 self.payload.may_hold_key(pointer),
-                f"the key pointer {pointer!r} leads to no text, number or boolean of the payload; "
-                "point to one of its fields, as in '/customer/id', or leave the '/' out for a "
-                "constant",
+                f"the key pointer {pointer!r} does not point to a string, number or boolean of the "
+                "payload: point to one of its fields, as in '/customer/id', or leave out the '/' "
+                "for a constant",
             )
 
     def read(self, payload: Json, version: int) -> P:
-        """A payload as a handler gets it; raises DoesNotFit."""
-        newest = upgraded(
+        """Decode a stored payload for a handler. Raises TypeMismatch."""
+        newest = upgrade(
             payload,
             since=version,
             to=self.version,
@@ -114,9 +117,9 @@ class JobType(Generic[P, R]):
         )
         return self.payload.from_json(newest)
 
-    def _require(self, fits: bool, complaint: str) -> None:
-        if not fits:
-            raise DeclarationError(f"queue {self.name!r}: {complaint}")
+    def _require(self, condition: bool, message: str) -> None:
+        if not condition:
+            raise DeclarationError(f"queue {self.name!r}: {message}")
 
 
 def _is_exception_class(found: object) -> bool:
@@ -125,7 +128,7 @@ def _is_exception_class(found: object) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class ServiceContract:
-    """A service and all its queues, by wire name."""
+    """A service and its queues by name."""
 
     service: str
     queues: Mapping[str, JobType[Any, Any]]

@@ -1,4 +1,4 @@
-"""What the readers of manifests and of bindings share."""
+"""Helpers for reading manifests and bindings."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 Token = Annotated[str, Field(pattern=r"^[A-Za-z0-9_-]{1,128}$")]
 
 
-def first_problem(error: ValidationError) -> str:
+def first_error(error: ValidationError) -> str:
     problem = error.errors(include_url=False, include_input=False)[0]
     place = ".".join(str(part) for part in problem["loc"] if part != "[key]")
     return f"{place}: {problem['msg']}" if place else str(problem["msg"])

@@ -1,12 +1,12 @@
-"""What the connected server can do: decided once, from its JetStream API level."""
+"""The features of the connected server, determined from its JetStream API level."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import Final
 
-# `$JS.API.INFO` → api.level; 2.10 has none. Older servers accept unknown fields in silence, so
-# nothing may be tried on them just to see.
+# The api.level in the reply of `$JS.API.INFO`; 2.10 has none. Features cannot be detected by trying
+# them, because older servers silently accept unknown fields.
 LEVEL_2_11: Final = 1
 LEVEL_2_12: Final = 2
 LEVEL_2_14: Final = 4
@@ -14,7 +14,7 @@ LEVEL_2_14: Final = 4
 
 @dataclass(frozen=True, slots=True)
 class Feature:
-    """`without`: what it means that a server does not have it."""
+    """`without` describes the effect if the server lacks the feature."""
 
     name: str
     version: str
@@ -30,7 +30,7 @@ FEATURES: Final = (
         "guarded appends",
         "2.11",
         LEVEL_2_11,
-        "events are appended after a read instead, so two writers of one job can race",
+        "events are appended after a read, so two writers of one job can race",
     ),
     Feature("message TTL", "2.11", LEVEL_2_11, "worker heartbeats stay in the log until purged"),
     Feature("consumer pause", "2.11", LEVEL_2_11, "queues cannot be paused"),
@@ -38,19 +38,19 @@ FEATURES: Final = (
         "atomic batches",
         "2.12",
         LEVEL_2_12,
-        "a replaced job may run beside its replacement",
+        "a replaced job may run at the same time as its replacement",
     ),
     Feature(
         "fast batches",
         "2.14",
         LEVEL_2_14,
-        "every job of a create_many is answered, which takes half as long again",
+        "create_many takes half as long again, because the server confirms every job",
     ),
     Feature(
         "durable sourcing",
         "2.14",
         LEVEL_2_14,
-        "finished jobs may be enqueued again after a server restart; workers drop them",
+        "finished jobs may be enqueued again after a server restart; workers discard them",
     ),
 )
 
@@ -88,5 +88,5 @@ class Features:
         return [feature for feature in FEATURES if self.level < feature.level]
 
     def lacks(self) -> list[str]:
-        """What this server cannot do, and what that means, for the log at start."""
+        """Descriptions of the missing features, which are logged at startup."""
         return [str(feature) for feature in self.missing()]

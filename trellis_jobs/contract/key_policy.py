@@ -1,4 +1,4 @@
-"""What a queue declares about keys: how many jobs of one key run, and what happens to more."""
+"""The key policy of a queue: how many jobs of one key run or wait, and what happens to more."""
 
 from __future__ import annotations
 
@@ -18,20 +18,20 @@ from trellis_jobs.model.keys.template import KeyTemplate
 E = TypeVar("E", bound=StrEnum)
 Duration = float | timedelta
 
-LONGEST_INTERVAL: Final = timedelta(seconds=30)
+MAX_HEARTBEAT_INTERVAL: Final = timedelta(seconds=30)
 _RENEWALS_PER_ACK_WAIT: Final = 3
-# A dead worker's own job must be redelivered, and take its slot back, before its lease ends.
+# When a worker dies, its job must be redelivered and reuse its slot before the lease expires.
 _ACK_WAITS_PER_LEASE: Final = 2
-# A handler is cancelled when a lease less one interval has passed without a renewal, so with
-# fewer than three renewals a lease every handler would be.
+# A handler is cancelled when its lease was not renewed for the lease time less one interval. With
+# fewer than three renewals per lease, that would cancel every handler.
 _RENEWALS_PER_LEASE: Final = 3
-# All that run and wait for a key are in one value of the bucket, which must fit one message.
-MOST_ENTRIES: Final = 1_000
+# All running and waiting jobs of a key are in one value of the bucket, which is one message.
+MAX_ENTRIES: Final = 1_000
 
 
 @dataclass(frozen=True, slots=True)
 class KeyConcurrency:
-    """`key`: constants, and JSON Pointers into the payload (`/customer/id`)."""
+    """`key` has constants and JSON Pointers into the payload, such as `/customer/id`."""
 
     key: Sequence[str]
     max_active: int = 1
@@ -42,7 +42,7 @@ class KeyConcurrency:
 
 @dataclass(frozen=True, slots=True)
 class QueueDepth:
-    """How many jobs of a key may wait beside those that run, and what happens to one more."""
+    """How many jobs of a key may wait, and what happens to further ones."""
 
     max_queued_per_key: int = 0
     when_full: str | WhenFull = WhenFull.REJECT
@@ -50,7 +50,7 @@ class QueueDepth:
 
 @dataclass(frozen=True, slots=True)
 class KeyPolicy:
-    """Both, checked, with everything that was left open derived from the queue's ack_wait."""
+    """KeyConcurrency and QueueDepth, checked, with defaults derived from the queue's ack_wait."""
 
     template: KeyTemplate
     max_active: int
@@ -69,7 +69,7 @@ def resolve(
         _require(depth is None, "queue=QueueDepth(...) needs key=KeyConcurrency(...) beside it")
         return None
     depth = QueueDepth() if depth is None else depth
-    _check_kinds(key, depth)
+    _check_types(key, depth)
     _check_counts(key.max_active, depth.max_queued_per_key)
     interval, ttl = _lease(key, ack_wait)
     return KeyPolicy(
@@ -83,8 +83,8 @@ def resolve(
     )
 
 
-def _check_kinds(key: object, depth: object) -> None:
-    """Mistakes of those who have no type checker."""
+def _check_types(key: object, depth: object) -> None:
+    """Check the types, for callers without a type checker."""
     if not isinstance(key, KeyConcurrency):
         raise DeclarationError(f"key must be KeyConcurrency([...]), found {key!r}")
     if not isinstance(depth, QueueDepth):
@@ -98,7 +98,7 @@ def _check_kinds(key: object, depth: object) -> None:
 
 
 def _is_finite(value: object) -> bool:
-    """True is an int in Python, and no duration."""
+    """Excludes booleans, which are integers in Python."""
     return isinstance(value, int | float) and not isinstance(value, bool) and isfinite(value)
 
 
@@ -109,19 +109,19 @@ def _check_counts(max_active: int, max_queued: int) -> None:
     _require(max_queued >= 0, f"max_queued_per_key cannot be negative, is {max_queued}")
     for option, value in (("max_active", max_active), ("max_queued_per_key", max_queued)):
         _require(
-            value <= MOST_ENTRIES,
-            f"{option} can be at most {MOST_ENTRIES}, is {value}: "
-            "all jobs of a key are kept in one value",
+            value <= MAX_ENTRIES,
+            f"{option} can be at most {MAX_ENTRIES}, is {value}: "
+            "all jobs of a key are stored in one value",
         )
 
 
 def _lease(key: KeyConcurrency, ack_wait: timedelta) -> tuple[timedelta, timedelta]:
-    """How often it is renewed, and how long it lasts without."""
-    interval = _given("heartbeat_interval", key.heartbeat_interval) or min(
-        LONGEST_INTERVAL, ack_wait / _RENEWALS_PER_ACK_WAIT
+    """The interval between renewals, and the lease time."""
+    interval = _explicit("heartbeat_interval", key.heartbeat_interval) or min(
+        MAX_HEARTBEAT_INTERVAL, ack_wait / _RENEWALS_PER_ACK_WAIT
     )
     twice, thrice = _ACK_WAITS_PER_LEASE * ack_wait, _RENEWALS_PER_LEASE * interval
-    ttl = _given("heartbeat_ttl", key.heartbeat_ttl) or max(twice, thrice)
+    ttl = _explicit("heartbeat_ttl", key.heartbeat_ttl) or max(twice, thrice)
     _require(
         ttl >= thrice,
         f"heartbeat_ttl ({ttl}) must be at least three times heartbeat_interval ({interval})",
@@ -130,7 +130,7 @@ def _lease(key: KeyConcurrency, ack_wait: timedelta) -> tuple[timedelta, timedel
     return interval, ttl
 
 
-def _given(option: str, duration: Duration | None) -> timedelta | None:
+def _explicit(option: str, duration: Duration | None) -> timedelta | None:
     if duration is None:
         return None
     given = duration if isinstance(duration, timedelta) else timedelta(seconds=duration)
@@ -146,6 +146,6 @@ def _one_of(kind: type[E], option: str, value: str) -> E:
         raise DeclarationError(f"{option} must be one of {known}, found {value!r}") from None
 
 
-def _require(fits: bool, complaint: str) -> None:
-    if not fits:
-        raise DeclarationError(complaint)
+def _require(condition: bool, message: str) -> None:
+    if not condition:
+        raise DeclarationError(message)

@@ -1,4 +1,4 @@
-"""A service's contract as a JSON document, and back: the `jobs` map of the original runtimes."""
+"""Manifests: contracts as JSON documents, with the `jobs` map of the original runtimes."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from trellis_jobs.contract.declaration import (
     JobType,
     ServiceContract,
 )
-from trellis_jobs.contract.documents import Token, first_problem
+from trellis_jobs.contract.documents import Token, first_error
 from trellis_jobs.contract.key_policy import KeyConcurrency, KeyPolicy, QueueDepth, resolve
 from trellis_jobs.contract.schema_types import DigestOnlyType, SchemaType
-from trellis_jobs.contract.versions import Upgrade, upgraded_elsewhere, upgrades_from
+from trellis_jobs.contract.versions import Upgrade, oldest_supported, upgraded_elsewhere
 from trellis_jobs.errors import DeclarationError
 from trellis_jobs.model.retry import RetryPolicy
 
@@ -28,23 +28,23 @@ if TYPE_CHECKING:
 
 FORMAT: Final = "trellis.jobs.service@v1"
 _MILLISECOND: Final = timedelta(milliseconds=1)
-_LONGEST: Final = timedelta.max // _MILLISECOND
-# Each is a function in the service's code.
-_MOST_UPGRADES: Final = 1_000
+_MAX_MILLISECONDS: Final = timedelta.max // _MILLISECOND
+# Far more than a service has, since each upgrade is a function in its code.
+_MAX_UPGRADES: Final = 1_000
 
-Milliseconds = Annotated[int, Field(ge=0, le=_LONGEST)]
+Milliseconds = Annotated[int, Field(ge=0, le=_MAX_MILLISECONDS)]
 Count = Annotated[int, Field(ge=1)]
 
 
-class _Untitled(GenerateJsonSchema):
-    """The names of fields say enough."""
+class _WithoutTitles(GenerateJsonSchema):
+    """Leave out titles, which only repeat the field names."""
 
     def field_title_should_be_set(self, _schema: object) -> bool:
         return False
 
 
 class _Part(BaseModel):
-    """Numbers are numbers, and what a later version adds is let pass, and kept."""
+    """Strict types. Fields that a later version added are accepted and preserved."""
 
     model_config = ConfigDict(
         frozen=True, strict=True, extra="allow", alias_generator=to_camel, populate_by_name=True
@@ -52,9 +52,9 @@ class _Part(BaseModel):
 
 
 class TypeEntry(_Part):
-    """What is not said fits everything.
+    """The type of a payload or result; without a schema, any value is valid.
 
-    `digest` and `secrets` stand for a schema that was too large for a consumer to carry.
+    `digest` and `secrets` replace a schema that is too large for the metadata of a consumer.
     """
 
     json_schema: dict[str, Any] | bool = Field(default=True, alias="schema")
@@ -63,7 +63,7 @@ class TypeEntry(_Part):
 
 
 class PayloadEntry(TypeEntry):
-    """Payloads of every version since `upgradesFrom` can still be read."""
+    """Payloads of all versions from `upgradesFrom` on can be read."""
 
     version: Count | None = None
     upgrades_from: Count | None = None
@@ -102,7 +102,7 @@ class QueueEntry(_Part):
 
 
 class Manifest(_Part):
-    """What a service promises of its jobs: its queues by name, with their types and settings."""
+    """The contract of a service: its queues by name, with their types and settings."""
 
     format: Literal["trellis.jobs.service@v1"] = FORMAT
     service: Token
@@ -112,9 +112,9 @@ class Manifest(_Part):
 
 
 def manifest_schema() -> dict[str, Any]:
-    """As it is published in contracts/manifest.schema.json."""
+    """The JSON Schema that is published as contracts/manifest.schema.json."""
     dialect = {"$schema": GenerateJsonSchema.schema_dialect}
-    return dialect | Manifest.model_json_schema(by_alias=True, schema_generator=_Untitled)
+    return dialect | Manifest.model_json_schema(by_alias=True, schema_generator=_WithoutTitles)
 
 
 def to_manifest(contract: ServiceContract) -> dict[str, Any]:
@@ -124,35 +124,38 @@ def to_manifest(contract: ServiceContract) -> dict[str, Any]:
 
 
 def from_manifest(document: object) -> ServiceContract:
-    """Raises DeclarationError, which names the place, if it is no manifest or cannot work."""
+    """Read a manifest. Raises DeclarationError, which names the invalid field."""
     return _contract(_read(document))
 
 
-def restated(document: object) -> dict[str, Any]:
-    """As it would be written here, and what it says beyond that; raises DeclarationError."""
-    said = _read(document)
-    written = to_manifest(_contract(said))
-    jobs = {name: _with_unknown(entry, said.jobs[name]) for name, entry in written["jobs"].items()}
-    return {**_with_unknown(written, said), "jobs": jobs}
+def normalized(document: object) -> dict[str, Any]:
+    """A manifest as this version writes it, with unknown fields preserved.
+
+    Raises DeclarationError if it is invalid.
+    """
+    read = _read(document)
+    written = to_manifest(_contract(read))
+    jobs = {name: _with_unknown(entry, read.jobs[name]) for name, entry in written["jobs"].items()}
+    return {**_with_unknown(written, read), "jobs": jobs}
 
 
-def _with_unknown(written: dict[str, Any], said: _Part) -> dict[str, Any]:
+def _with_unknown(written: dict[str, Any], read: _Part) -> dict[str, Any]:
     parts = {
-        str(field.alias): getattr(said, name) for name, field in type(said).model_fields.items()
+        str(field.alias): getattr(read, name) for name, field in type(read).model_fields.items()
     }
     inner = {
         name: _with_unknown(written[name], part)
         for name, part in parts.items()
         if isinstance(part, _Part) and name in written
     }
-    return {**written, **inner, **(said.model_extra or {})}
+    return {**written, **inner, **(read.model_extra or {})}
 
 
 def _read(document: object) -> Manifest:
     try:
         return Manifest.model_validate(document)
     except ValidationError as error:
-        raise DeclarationError(f"this is no manifest: {first_problem(error)}") from None
+        raise DeclarationError(f"not a manifest: {first_error(error)}") from None
 
 
 def _contract(manifest: Manifest) -> ServiceContract:
@@ -163,7 +166,7 @@ def _contract(manifest: Manifest) -> ServiceContract:
 def _entry(queue: JobType[Any, Any]) -> QueueEntry:
     return QueueEntry(
         payload=_payload_entry(queue),
-        result=TypeEntry(**_type(queue.result)),
+        result=TypeEntry(**_type_fields(queue.result)),
         max_deliver=queue.retry.max_tries,
         backoff_ms=[_milliseconds(delay) for delay in queue.retry.delays],
         ack_wait_ms=_milliseconds(queue.ack_wait),
@@ -182,22 +185,22 @@ def _entry(queue: JobType[Any, Any]) -> QueueEntry:
 
 
 def _payload_entry(queue: JobType[Any, Any]) -> PayloadEntry:
-    """The first version is not worth mentioning."""
-    oldest = upgrades_from(queue.version, queue.upgrades)
+    """Version 1 is the default and left out."""
+    oldest = oldest_supported(queue.version, queue.upgrades)
     return PayloadEntry(
-        **_type(queue.payload),
+        **_type_fields(queue.payload),
         version=queue.version if queue.version > 1 else None,
         upgrades_from=oldest if oldest < queue.version else None,
     )
 
 
-def _type(shape: PayloadType[Any]) -> dict[str, Any]:
-    if isinstance(shape, DigestOnlyType):
-        return {"digest": shape.digest, "secrets": list(shape.secrets)}
-    return {"schema": shape.schema()}
+def _type_fields(kind: PayloadType[Any]) -> dict[str, Any]:
+    if isinstance(kind, DigestOnlyType):
+        return {"digest": kind.digest, "secrets": list(kind.secrets)}
+    return {"schema": kind.schema()}
 
 
-def _shape(entry: TypeEntry) -> SchemaType:
+def _payload_type(entry: TypeEntry) -> SchemaType:
     if entry.digest is not None:
         return DigestOnlyType(entry.digest, tuple(entry.secrets or ()))
     return SchemaType(entry.json_schema)
@@ -224,8 +227,8 @@ def _queue(name: str, entry: QueueEntry) -> JobType[Any, Any]:
     try:
         return JobType(
             name=name,
-            payload=_shape(entry.payload),
-            result=_shape(entry.result),
+            payload=_payload_type(entry.payload),
+            result=_payload_type(entry.result),
             concurrency=entry.concurrency,
             retry=RetryPolicy(
                 entry.max_deliver, tuple(delay * _MILLISECOND for delay in entry.backoff_ms)
@@ -250,26 +253,26 @@ def _queue(name: str, entry: QueueEntry) -> JobType[Any, Any]:
 def _upgrades(payload: PayloadEntry) -> dict[int, Upgrade]:
     newest = payload.version or 1
     steps = range(payload.upgrades_from or newest, newest)
-    if newest - steps.start > _MOST_UPGRADES:
+    if newest - steps.start > _MAX_UPGRADES:
         raise DeclarationError(
-            f"payload.upgradesFrom: there can be at most {_MOST_UPGRADES} upgrades"
+            f"payload.upgradesFrom: at most {_MAX_UPGRADES} upgrades are supported"
         )
     return dict.fromkeys(steps, upgraded_elsewhere)
 
 
 def _key_policy(entry: QueueEntry, ack_wait: timedelta) -> KeyPolicy | None:
-    """`queue` alone says nothing, as the original runtimes read it."""
-    said = entry.key_concurrency
-    if said is None:
+    """`queue` without `keyConcurrency` has no effect, as in the original runtimes."""
+    key = entry.key_concurrency
+    if key is None:
         return None
     depth = entry.queue or DepthEntry()
     return resolve(
         KeyConcurrency(
-            said.key,
-            said.max_active,
-            _duration(said.heartbeat_interval_ms),
-            _duration(said.heartbeat_ttl_ms),
-            said.stale_policy,
+            key.key,
+            key.max_active,
+            _duration(key.heartbeat_interval_ms),
+            _duration(key.heartbeat_ttl_ms),
+            key.stale_policy,
         ),
         QueueDepth(depth.max_queued_per_key, depth.when_full),
         ack_wait,

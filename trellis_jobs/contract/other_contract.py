@@ -1,4 +1,4 @@
-"""A queue whose workers have different contracts: what differs, and which contract takes a job."""
+"""Queues whose workers have different contracts: what differs, and which contract accepts a job."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Final
 
 import orjson
 
-from trellis_jobs.contract.changes import Weight, changes
-from trellis_jobs.contract.consumer_metadata import CONTRACT, read_note
-from trellis_jobs.contract.manifest import restated
+from trellis_jobs.contract.changes import ChangeClass, changes
+from trellis_jobs.contract.consumer_metadata import CONTRACT, read_contract
+from trellis_jobs.contract.manifest import normalized
 from trellis_jobs.contract.payload_types import TypeMismatch
-from trellis_jobs.contract.versions import upgrades_from
+from trellis_jobs.contract.versions import oldest_supported
 from trellis_jobs.errors import DeclarationError
 
 if TYPE_CHECKING:
@@ -20,45 +20,45 @@ if TYPE_CHECKING:
 _DIGITS: Final = 12
 
 
-def digest_of_contract(note: str) -> str:
-    """Short, for people to compare: the same for the same contract of a queue."""
-    return hashlib.sha256(note.encode()).hexdigest()[:_DIGITS]
+def contract_digest(contract: str) -> str:
+    """A short digest for people to compare; equal contracts have equal digests."""
+    return hashlib.sha256(contract.encode()).hexdigest()[:_DIGITS]
 
 
-def conflicts(carried: str, told: str) -> list[str]:
-    """Why workers of one contract cannot do the jobs of the other; empty if both can do all.
+def conflicts(stored: str, own: str) -> list[str]:
+    """Why workers with one contract cannot run the jobs of the other. Empty if they can.
 
-    `carried` is the contract that the consumer of the queue has, `told` the one of this worker.
+    `stored` is the contract in the consumer's metadata, `own` the contract of this worker.
     """
-    if carried == told:
+    if stored == own:
         return []
     try:
-        was, now = restated(orjson.loads(carried)), restated(orjson.loads(told))
+        was, now = normalized(orjson.loads(stored)), normalized(orjson.loads(own))
     except (DeclarationError, ValueError) as error:
-        return [f"the contract that the queue has cannot be read: {error}"]
+        return [f"the stored contract of the queue cannot be read: {error}"]
     found = {
         f"{change.field or change.queue} ({change.why})"
         for old, new in ((was, now), (now, was))
         for change in changes(old, new)
-        if change.weight is Weight.MIGRATION and change.field in _OF_A_PAYLOAD
+        if change.change_class is ChangeClass.MIGRATION and change.field in _COMPATIBILITY_FIELDS
     }
     return sorted(found)
 
 
-# Other settings decide how a job runs, not whether it can.
-_OF_A_PAYLOAD: Final = frozenset({"", "payload", "result", "keyConcurrency.key"})
+# The other fields determine how a job runs, not whether it can run.
+_COMPATIBILITY_FIELDS: Final = frozenset({"", "payload", "result", "keyConcurrency.key"})
 
 
-def accepts(note: str, service: str, job_type: str, payload: Json, version: int) -> bool:
+def accepts(contract: str, service: str, job_type: str, payload: Json, version: int) -> bool:
     """Whether a worker with this contract could run a job with this payload."""
     try:
-        queue = read_note({CONTRACT: note}, service, job_type)
+        queue = read_contract({CONTRACT: contract}, service, job_type)
     except DeclarationError:
         return False
     if queue is None:
         return False
     if version != queue.version:
-        return upgrades_from(queue.version, queue.upgrades) <= version < queue.version
+        return oldest_supported(queue.version, queue.upgrades) <= version < queue.version
     try:
         queue.payload.from_json(payload)
     except TypeMismatch:

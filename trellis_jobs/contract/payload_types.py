@@ -1,4 +1,4 @@
-"""Payload and result types ⇄ JSON, through pydantic: models, dataclasses, TypedDicts, scalars."""
+"""Payload and result types ⇄ JSON with pydantic: models, dataclasses, TypedDicts, scalars."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from pydantic_core.core_schema import ErrorType
 
 from trellis_jobs.contract.schema_pointer import may_lead_to_scalar
 from trellis_jobs.contract.secret_fields import (
-    SecretElsewhere,
-    secret_places,
-    with_secrets,
-    without_secret_values,
+    UndeclaredSecret,
+    restore_secrets,
+    secret_pointers,
+    without_secret_defaults,
 )
 from trellis_jobs.errors import DeclarationError
 
@@ -27,17 +27,17 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-# pydantic's own limit when it reads JSON back.
-DEEPEST: Final = 200
-# What pydantic writes for a secret, of text and of bytes.
+# pydantic's limit for decoding JSON.
+MAX_DEPTH: Final = 200
+# What pydantic writes in place of secret strings and bytes.
 _MASKS: Final = ("**********", b"**********")
 _COLLECTIONS: Final = (list, tuple, set, frozenset)
 _CONTAINERS: Final = (dict, *_COLLECTIONS)
-# Their words are pydantic's own, and quote nothing that was given.
-_SAID_BY_PYDANTIC: Final = frozenset(get_args(ErrorType)) - {"value_error", "assertion_error"}
+# The messages of these errors come from pydantic and do not quote the input.
+_PYDANTIC_ERROR_TYPES: Final = frozenset(get_args(ErrorType)) - {"value_error", "assertion_error"}
 _VALUES: Final = (dict, list, tuple, set, frozenset, str, bytes, int, float)
-# What pydantic raises for objects that are not types.
-_NO_TYPE: Final = (
+# The errors that pydantic raises for objects that are not types.
+_NOT_A_TYPE: Final = (
     PydanticSchemaGenerationError,
     PydanticUserError,
     AttributeError,
@@ -45,18 +45,18 @@ _NO_TYPE: Final = (
     NameError,
     TypeError,
 )
-_WANTED: Final = "pass a type, such as a pydantic model, a dataclass, a TypedDict or int"
-_HALF_A_PAIR: Final = re.compile("[\ud800-\udfff]")
+_TYPE_EXPECTED: Final = "pass a type, such as a pydantic model, a dataclass, a TypedDict or int"
+_SURROGATE: Final = re.compile("[\ud800-\udfff]")
 
 
 class TypeMismatch(ValueError):
-    """A value does not fit the declared type; the message says where and why."""
+    """A value does not match its declared type; the message says where and why."""
 
 
 class PayloadType(Generic[T]):
-    """One declared type, with the two directions it is used in.
+    """A declared type, which encodes values to JSON and decodes them.
 
-    `secrets` are the places in its values that are not shown.
+    `secrets` are JSON Pointers to the secret fields of its values.
     """
 
     __slots__ = ("_adapter", "secrets", "type")
@@ -64,12 +64,12 @@ class PayloadType(Generic[T]):
     def __init__(self, declared: type[T]) -> None:
         self.type = declared
         if _is_value(declared):
-            raise DeclarationError(f"{declared!r} cannot be a payload or result: {_WANTED}")
+            raise DeclarationError(f"{declared!r} cannot be a payload or result: {_TYPE_EXPECTED}")
         try:
             self._adapter: TypeAdapter[T] = TypeAdapter(declared)
-        except _NO_TYPE as error:
+        except _NOT_A_TYPE as error:
             raise DeclarationError(
-                f"{declared!r} cannot be a payload or result: {_WANTED} ({error})"
+                f"{declared!r} cannot be a payload or result: {_TYPE_EXPECTED} ({error})"
             ) from error
         self.secrets = self._secrets()
 
@@ -79,17 +79,17 @@ class PayloadType(Generic[T]):
             plain = self._plain(checked)
             found = _check_json(plain)
             if found.has_mask:
-                # What pydantic masks is lost, unless it is where the type tells of it.
-                with_secrets(plain, self._dump(checked, "python"), self.secrets)
+                # Raises UndeclaredSecret if pydantic masked a value that is not a known secret.
+                restore_secrets(plain, self._dump(checked, "python"), self.secrets)
             if found.has_null:
-                # Where the type says Any, pydantic has written NaN and infinity as null.
+                # Where the type is Any, pydantic writes NaN and infinity as null.
                 _check_json(self._dump(checked, "python"))
         except ValidationError as error:
             raise TypeMismatch(self._explain(error)) from None
-        except SecretElsewhere as error:
+        except UndeclaredSecret as error:
             raise TypeMismatch(str(error)) from None
         except (TypeError, ValueError, RecursionError) as error:
-            hidden = f"it has no form in JSON ({type(error).__name__})"
+            hidden = f"it cannot be encoded as JSON ({type(error).__name__})"
             raise TypeMismatch(hidden if self.secrets else str(error)) from None
         return cast("Json", plain)
 
@@ -104,15 +104,15 @@ class PayloadType(Generic[T]):
             raise TypeMismatch(self._explain(error)) from None
 
     def schema(self) -> dict[str, Any]:
-        """As it may be shown: defaults and examples of secrets are left out."""
+        """The JSON Schema, without the defaults and examples of secrets."""
         try:
             schema = self._adapter.json_schema(by_alias=True)
         except PydanticUserError as error:
             raise DeclarationError(f"{self.type!r} has no JSON Schema: {error}") from error
-        return without_secret_values(schema) if self.secrets else schema
+        return without_secret_defaults(schema) if self.secrets else schema
 
     def may_hold_key(self, pointer: str) -> bool:
-        """False if what is written of this type certainly has nothing there to make a key of."""
+        """False if no encoded value of this type can have a scalar at the pointer."""
         try:
             written = self._adapter.json_schema(by_alias=True, mode="serialization")
         except PydanticUserError:
@@ -120,40 +120,41 @@ class PayloadType(Generic[T]):
         return may_lead_to_scalar(written, pointer, is_closed=True)
 
     def _secrets(self) -> tuple[str, ...]:
-        """A type without a JSON Schema can say of none of its fields that they are secret.
+        """Secret fields under both their input names and their output names, which may differ.
 
-        By the names that are written, and by those that are read, which may be others.
+        A type without a JSON Schema has no secret fields.
         """
         try:
             read = self._adapter.json_schema(by_alias=True)
             written = self._adapter.json_schema(by_alias=True, mode="serialization")
         except PydanticUserError:
             return ()
-        return tuple(dict.fromkeys((*secret_places(read), *secret_places(written))))
+        return tuple(dict.fromkeys((*secret_pointers(read), *secret_pointers(written))))
 
     def _plain(self, value: T) -> Any:
         plain = self._dump(value, "json")
         if not self.secrets:
             return plain
-        return with_secrets(plain, self._dump(value, "python"), self.secrets)
+        return restore_secrets(plain, self._dump(value, "python"), self.secrets)
 
     def _explain(self, error: ValidationError) -> str:
-        """Where something is secret, what a validator says may quote it, so it is not repeated.
+        """Describe validation errors. With secrets, messages of validators are left out.
 
-        Nor are names that the type does not declare: they may be keys of a secret dictionary.
+        Names that the type does not declare are left out too, because they may be keys of a secret
+        dictionary.
         """
         declared = _declared_names(self.schema()) if self.secrets else None
         return "; ".join(
-            f"{_place(problem['loc'], declared)}: {self._why(problem)}"
+            f"{_location(problem['loc'], declared)}: {self._why(problem)}"
             for problem in error.errors(include_url=False, include_input=False)
         )
 
     def _why(self, problem: ErrorDetails) -> str:
-        is_ours = problem["type"] in _SAID_BY_PYDANTIC
-        return problem["msg"] if is_ours or not self.secrets else problem["type"]
+        is_safe = problem["type"] in _PYDANTIC_ERROR_TYPES
+        return problem["msg"] if is_safe or not self.secrets else problem["type"]
 
     def _dump(self, value: T, mode: Literal["json", "python"]) -> Any:
-        """round_trip: without computed fields, which could not be read back."""
+        """round_trip leaves out computed fields, which could not be decoded again."""
         return self._adapter.serializer.to_python(
             value, mode=mode, by_alias=True, round_trip=True, warnings="error"
         )
@@ -166,21 +167,21 @@ class PayloadType(Generic[T]):
 
 
 def _is_value(declared: object) -> bool:
-    """Mistakes that pydantic takes for something else, or fails at."""
+    """Values passed by mistake that pydantic would misinterpret or fail on."""
     return isinstance(declared, _VALUES) or inspect.isroutine(declared)
 
 
-def _place(parts: tuple[int | str, ...], declared: frozenset[str] | None) -> str:
-    """`declared`: the only names that are told."""
-    told = [
+def _location(parts: tuple[int | str, ...], declared: frozenset[str] | None) -> str:
+    """Join the parts of a location. Names that are not in `declared` are replaced by `*`."""
+    shown = [
         "*" if isinstance(part, str) and declared is not None and part not in declared else part
         for part in parts
     ]
-    return ".".join(map(str, told)) or "value"
+    return ".".join(map(str, shown)) or "value"
 
 
 def _declared_names(schema: Any) -> frozenset[str]:
-    """Of all fields, anywhere in it."""
+    """The names of all fields in a schema, at any depth."""
     if isinstance(schema, list):
         return frozenset[str]().union(*map(_declared_names, schema))
     if not isinstance(schema, dict):
@@ -191,15 +192,15 @@ def _declared_names(schema: Any) -> frozenset[str]:
 
 
 class _JsonCheck:
-    """JSON has no NaN, no infinity, and no integer that every reader would keep exact."""
+    """Rejects values that JSON or other readers cannot represent, such as NaN and huge integers."""
 
     def __init__(self) -> None:
         self.has_null = False
         self.has_mask = False
 
     def check(self, value: Any, path: str, depth: int) -> None:
-        if depth == DEEPEST and isinstance(value, _CONTAINERS):
-            raise TypeMismatch(f"the value is nested more than {DEEPEST} levels deep")
+        if depth == MAX_DEPTH and isinstance(value, _CONTAINERS):
+            raise TypeMismatch(f"the value is nested more than {MAX_DEPTH} levels deep")
         if isinstance(value, dict):
             for name, member in value.items():
                 if not _is_plain(name):
@@ -216,7 +217,7 @@ class _JsonCheck:
 
 
 def _is_plain(value: Any) -> bool:
-    """Nearly everything: known at a glance to be neither null, nor masked, nor out of bounds."""
+    """A quick test for the common values that need no further check."""
     kind = type(value)
     if kind is str:
         return value.isascii() and value not in _MASKS
@@ -231,8 +232,8 @@ def _check_json(value: Any) -> _JsonCheck:
 
 def _check_scalar(value: Any, path: str) -> None:
     if isinstance(value, float) and not math.isfinite(value):
-        raise TypeMismatch(f"{path}: JSON has no {value}")
+        raise TypeMismatch(f"{path}: JSON cannot represent {value}")
     if isinstance(value, int) and not -(2**63) <= value < 2**64:
-        raise TypeMismatch(f"{path}: {value} has more than 64 bits; send it as text")
-    if isinstance(value, str) and _HALF_A_PAIR.search(value):
-        raise TypeMismatch(f"{path}: half a surrogate pair cannot be written as UTF-8")
+        raise TypeMismatch(f"{path}: {value} has more than 64 bits; send it as a string")
+    if isinstance(value, str) and _SURROGATE.search(value):
+        raise TypeMismatch(f"{path}: a lone surrogate cannot be encoded as UTF-8")

@@ -1,4 +1,4 @@
-"""Whether a JSON Pointer can lead to a value that a key can be made of, by a JSON Schema."""
+"""Check with a JSON Schema whether a JSON Pointer can point to a value usable in a key."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ _INDEX: Final = re.compile(r"0|[1-9][0-9]*")
 
 
 def may_lead_to_scalar(schema: Any, pointer: str, *, is_closed: bool) -> bool:
-    """False only if no value of the schema has a text, a number or a boolean there.
+    """False only if no valid value has a string, a number or a boolean at the pointer.
 
-    `is_closed`: objects have the properties that their schema names and no others, unless it says
-    so. That is what pydantic writes; in JSON Schema itself such objects are open.
+    `is_closed`: objects have only the declared properties unless additionalProperties is present.
+    That holds for schemas of pydantic models; in JSON Schema itself such objects are open.
     """
     definitions = schema.get("$defs", {}) if isinstance(schema, Mapping) else {}
     steps = [step.replace("~1", "/").replace("~0", "~") for step in pointer.split("/")[1:]]
@@ -27,13 +27,13 @@ class _Walk:
         self._is_closed = is_closed
 
     def reaches(self, schema: Any, steps: Sequence[str], within: frozenset[str]) -> bool:
-        """`within`: the definitions that were entered since the last step."""
+        """`within` has the definitions entered since the last step, to stop at recursion."""
         if not isinstance(schema, Mapping):
             return schema is not False
         return (
             self._through_reference(schema, steps, within)
             and self._through_branches(schema, steps, within)
-            and (self._takes(schema, steps) if steps else _is_scalar(schema))
+            and (self._allows(schema, steps) if steps else _is_scalar(schema))
         )
 
     def _through_reference(
@@ -54,13 +54,13 @@ class _Walk:
             "allOf" not in schema or all(each("allOf"))
         )
 
-    def _takes(self, schema: Mapping[str, Any], steps: Sequence[str]) -> bool:
+    def _allows(self, schema: Mapping[str, Any], steps: Sequence[str]) -> bool:
         kinds = _kinds(schema)
-        return ((not kinds or "object" in kinds) and self._takes_member(schema, steps)) or (
-            (not kinds or "array" in kinds) and self._takes_item(schema, steps)
+        return ((not kinds or "object" in kinds) and self._allows_member(schema, steps)) or (
+            (not kinds or "array" in kinds) and self._allows_item(schema, steps)
         )
 
-    def _takes_member(self, schema: Mapping[str, Any], steps: Sequence[str]) -> bool:
+    def _allows_member(self, schema: Mapping[str, Any], steps: Sequence[str]) -> bool:
         properties = schema.get("properties", {})
         if steps[0] in properties:
             return self.reaches(properties[steps[0]], steps[1:], frozenset())
@@ -69,7 +69,7 @@ class _Walk:
         is_open = not (self._is_closed and "properties" in schema)
         return self.reaches(schema.get("additionalProperties", is_open), steps[1:], frozenset())
 
-    def _takes_item(self, schema: Mapping[str, Any], steps: Sequence[str]) -> bool:
+    def _allows_item(self, schema: Mapping[str, Any], steps: Sequence[str]) -> bool:
         if not _INDEX.fullmatch(steps[0]):
             return False
         first, index = schema.get("prefixItems", ()), int(steps[0])
@@ -86,6 +86,6 @@ def _is_scalar(schema: Mapping[str, Any]) -> bool:
 
 
 def _kinds(schema: Mapping[str, Any]) -> frozenset[str]:
-    """The types it names; none if it does not say."""
+    """The declared types. Empty if the schema declares none."""
     named = schema.get("type", ())
     return frozenset([named] if isinstance(named, str) else named)

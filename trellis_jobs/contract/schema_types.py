@@ -1,4 +1,4 @@
-"""A type of which only the JSON Schema is known, because its code is elsewhere."""
+"""Types of which only the JSON Schema is known, because the code is in another service."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pydantic import TypeAdapter
 
 from trellis_jobs.contract.payload_types import PayloadType, TypeMismatch
 from trellis_jobs.contract.schema_pointer import may_lead_to_scalar
-from trellis_jobs.contract.secret_fields import secret_places
+from trellis_jobs.contract.secret_fields import secret_pointers
 from trellis_jobs.errors import DeclarationError
 
 if TYPE_CHECKING:
@@ -23,19 +23,19 @@ if TYPE_CHECKING:
     from trellis_jobs.model.json_values import Json
 
 Schema = dict[str, Any] | bool
-# Of what pydantic writes, all that the library leaves unchecked or checks otherwise.
+# Formats that pydantic writes and jsonschema checks differently or not at all.
 _FORMATS: Final[dict[str, TypeAdapter[Any]]] = {
     "date-time": TypeAdapter(datetime),
     "time": TypeAdapter(time),
     "duration": TypeAdapter(timedelta),
 }
-_EVERYTHING: Final[dict[str, Any]] = {}
+_ANYTHING: Final[dict[str, Any]] = {}
 _NOTHING: Final[dict[str, Any]] = {"not": {}}
-_PROBLEMS_TOLD: Final = 5
+_MAX_PROBLEMS: Final = 5
 
 
 class SchemaType(PayloadType[Any]):
-    """JSON as it is, checked; what has a default in the code is not filled in."""
+    """JSON values checked against a schema. Defaults are not filled in."""
 
     __slots__ = ("_problems", "_schema")
 
@@ -43,12 +43,12 @@ class SchemaType(PayloadType[Any]):
         super().__init__(Any)
         self._schema = schema
         validator = _validator_of(schema)
-        self.secrets = secret_places(schema)
-        self._problems = _problems_of(validator, tells_values=not self.secrets)
+        self.secrets = secret_pointers(schema)
+        self._problems = _problems_of(validator, quote_values=not self.secrets)
 
     @property
     def is_open(self) -> bool:
-        """Nothing is known of the type, so everything fits."""
+        """Whether every value is valid, because nothing is known about the type."""
         return self._schema is True or self._schema == {}
 
     def to_json(self, value: Any) -> Json:
@@ -69,7 +69,7 @@ class SchemaType(PayloadType[Any]):
     def _check(self, value: Json) -> None:
         problems = sorted(self._problems(value))
         if problems:
-            raise TypeMismatch("; ".join(problems[:_PROBLEMS_TOLD]))
+            raise TypeMismatch("; ".join(problems[:_MAX_PROBLEMS]))
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, SchemaType) and self._schema == other._schema
@@ -79,7 +79,7 @@ class SchemaType(PayloadType[Any]):
 
 
 class DigestOnlyType(SchemaType):
-    """A type too large to be told: everything fits, and where its secrets are is known."""
+    """A type whose schema was too large to store: every value is valid, and secrets are known."""
 
     __slots__ = ("digest",)
 
@@ -95,54 +95,54 @@ class DigestOnlyType(SchemaType):
         return hash(self.digest)
 
 
-def digest_of(schema: Schema) -> str:
-    """The same for the same schema, whoever wrote it."""
+def schema_digest(schema: Schema) -> str:
+    """Equal schemas have equal digests."""
     text = json.dumps(schema, separators=(",", ":"), sort_keys=True)
     return hashlib.sha256(text.encode()).hexdigest()
 
 
 def _validator_of(schema: Schema) -> Validator:
-    """Raises DeclarationError for what is no schema."""
-    # Imported here: a service that declares its types never comes by, and starts 40 ms sooner.
+    """Build a validator. Raises DeclarationError if the schema is invalid."""
+    # Imported here, because services with declared types do not need it and start 40 ms sooner.
     from jsonschema import Draft202012Validator, FormatChecker, SchemaError  # noqa: PLC0415
     from jsonschema.validators import validator_for  # noqa: PLC0415
     from referencing.jsonschema import EMPTY_REGISTRY  # noqa: PLC0415
 
-    rules = schema if isinstance(schema, dict) else _EVERYTHING if schema else _NOTHING
+    rules = schema if isinstance(schema, dict) else _ANYTHING if schema else _NOTHING
     formats = FormatChecker()
     for name, adapter in _FORMATS.items():
-        formats.checks(name, raises=ValueError)(_reads_as(adapter))
+        formats.checks(name, raises=ValueError)(_format_check(adapter))
     kind = validator_for(rules, default=Draft202012Validator)
     try:
         kind.check_schema(rules)
     except SchemaError as error:
-        place = _place(error.absolute_path)
-        raise DeclarationError(f"the schema is none: {place}: {error.message}") from error
+        where = _location(error.absolute_path)
+        raise DeclarationError(f"not a JSON Schema: {where}: {error.message}") from error
     except RecursionError:
-        raise DeclarationError("the schema is nested too deeply to be followed") from None
-    # The registry is empty, so that nothing a schema refers to is fetched from elsewhere.
+        raise DeclarationError("the schema is nested too deep") from None
+    # With an empty registry, remote references in a schema are not fetched.
     return kind(rules, registry=EMPTY_REGISTRY, format_checker=formats)
 
 
-def _problems_of(validator: Validator, *, tells_values: bool) -> Callable[[Json], list[str]]:
-    """`tells_values`: the messages may quote what does not fit."""
+def _problems_of(validator: Validator, *, quote_values: bool) -> Callable[[Json], list[str]]:
+    """`quote_values`: error messages may quote the invalid values."""
     from referencing.exceptions import Unresolvable  # noqa: PLC0415
 
-    def said(problem: ValidationError) -> str:
-        rule = f"it does not fit {problem.validator} {problem.validator_value!r}"
-        return problem.message if tells_values else rule
+    def message(problem: ValidationError) -> str:
+        rule = f"violates {problem.validator} {problem.validator_value!r}"
+        return problem.message if quote_values else rule
 
     def problems(value: Json) -> list[str]:
         try:
             found = list(validator.iter_errors(value))
         except (Unresolvable, RecursionError) as error:
-            raise TypeMismatch(f"the schema cannot be followed: {error}") from error
-        return [f"{_place(each.absolute_path)}: {said(each)}" for each in found]
+            raise TypeMismatch(f"the schema cannot be resolved: {error}") from error
+        return [f"{_location(each.absolute_path)}: {message(each)}" for each in found]
 
     return problems
 
 
-def _reads_as(adapter: TypeAdapter[Any]) -> Callable[[object], bool]:
+def _format_check(adapter: TypeAdapter[Any]) -> Callable[[object], bool]:
     def reads(value: object) -> bool:
         if isinstance(value, str):
             adapter.validate_python(value)
@@ -151,5 +151,5 @@ def _reads_as(adapter: TypeAdapter[Any]) -> Callable[[object], bool]:
     return reads
 
 
-def _place(path: Iterable[str | int]) -> str:
+def _location(path: Iterable[str | int]) -> str:
     return ".".join(str(part) for part in path) or "value"

@@ -1,9 +1,9 @@
-"""Which fields of a type are secret: those whose JSON Schema says `writeOnly`."""
+"""Find the secret fields of a type: those that its JSON Schema marks as `writeOnly`."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from trellis_jobs.errors import DeclarationError
 from trellis_jobs.model.redaction import EACH, is_secret
@@ -14,17 +14,17 @@ if TYPE_CHECKING:
 
 _MARK: Final = "writeOnly"
 _BRANCHES: Final = ("anyOf", "oneOf", "allOf")
-_REST: Final = ("items", "additionalProperties")
+_CHILDREN: Final = ("items", "additionalProperties")
 _NAMED: Final = ("properties", "patternProperties", "$defs")
-# Words of JSON Schema that quote a value, which may be a secret one.
+# JSON Schema keywords that contain values, which may be secret.
 _QUOTING: Final = frozenset({"default", "examples"})
 _EMPTY: Final[tuple[Any, ...]] = (None, "", [], {})
-# Definitions that refer to each other twice multiply: thirty of them would never be done with.
-_MOST_PARTS: Final = 50_000
+# Definitions that refer to each other twice double the work each time, so it must be limited.
+_MAX_PARTS: Final = 50_000
 
 
 class Secret:
-    """`Annotated[str, Secret()]`: used as it is, and never shown."""
+    """Marks a field as secret, `Annotated[str, Secret()]`: handlers see it, operators do not."""
 
     def __get_pydantic_json_schema__(
         self, core: Any, handler: GetJsonSchemaHandler
@@ -35,39 +35,39 @@ class Secret:
         return "Secret()"
 
 
-def secret_places(schema: Mapping[str, Any] | bool) -> tuple[str, ...]:
-    """JSON Pointers; `*` stands for every item of a list, and every member of an object."""
+def secret_pointers(schema: Mapping[str, Any] | bool) -> tuple[str, ...]:
+    """JSON Pointers to the secret fields; `*` matches every item or member."""
     if isinstance(schema, bool):
         return ()
     search = _Search(schema.get("$defs", {}))
-    return tuple(dict.fromkeys(search.of("", schema, ())))
+    return tuple(dict.fromkeys(search.pointers("", schema, ())))
 
 
-def without_secret_values(schema: dict[str, Any]) -> dict[str, Any]:
-    """A schema without the defaults and examples of its secrets, and of what holds them."""
-    told: dict[str, Any] = _Search(schema.get("$defs", {})).without_values(schema)
-    return told
+def without_secret_defaults(schema: dict[str, Any]) -> dict[str, Any]:
+    """The schema without the defaults and examples of secrets and of values that contain them."""
+    search = _Search(schema.get("$defs", {}))
+    return cast("dict[str, Any]", search.without_values(schema))
 
 
 class _Search:
     def __init__(self, definitions: Mapping[str, Any]) -> None:
         self._definitions = definitions
-        self._looked_at = 0
+        self._visited = 0
 
-    def of(self, path: str, schema: Any, within: tuple[str, ...]) -> Iterator[str]:
+    def pointers(self, path: str, schema: Any, within: tuple[str, ...]) -> Iterator[str]:
         if not isinstance(schema, Mapping):
             return
-        self._looked_at += 1
-        if self._looked_at > _MOST_PARTS:
-            raise DeclarationError("the schema refers to itself too often for anybody to follow")
+        self._visited += 1
+        if self._visited > _MAX_PARTS:
+            raise DeclarationError("the schema has too many nested references to find its secrets")
         if schema.get(_MARK) is True:
             yield path
             return
         reference = schema.get("$ref")
         if isinstance(reference, str):
-            yield from self._of_definition(path, reference.rsplit("/", 1)[-1], within)
+            yield from self._pointers_in_definition(path, reference.rsplit("/", 1)[-1], within)
         for step, inner in _parts(schema):
-            yield from self.of(f"{path}{step}", inner, within)
+            yield from self.pointers(f"{path}{step}", inner, within)
 
     def without_values(self, schema: Any) -> Any:
         if not isinstance(schema, Mapping):
@@ -84,19 +84,21 @@ class _Search:
             return {name: self.without_values(inner) for name, inner in part.items()}
         if word in (*_BRANCHES, "prefixItems"):
             return [self.without_values(inner) for inner in part]
-        return self.without_values(part) if word in _REST else part
+        return self.without_values(part) if word in _CHILDREN else part
 
-    def _of_definition(self, path: str, name: str, within: tuple[str, ...]) -> Iterator[str]:
+    def _pointers_in_definition(
+        self, path: str, name: str, within: tuple[str, ...]
+    ) -> Iterator[str]:
         if name not in within:
-            yield from self.of(path, self._definitions.get(name), (*within, name))
+            yield from self.pointers(path, self._definitions.get(name), (*within, name))
         elif self._holds_any(self._definitions.get(name), {name}):
             raise DeclarationError(
-                f"{name} contains itself, and something secret: nobody could say where all of "
-                "its secrets are"
+                f"{name} contains itself and a secret, so its secrets can be at any depth: mark "
+                "the whole field as secret, or remove the recursion"
             )
 
     def _holds_any(self, schema: Any, seen: set[str]) -> bool:
-        """Anywhere in it, however deep."""
+        """Whether a schema contains a secret at any depth."""
         if not isinstance(schema, Mapping):
             return False
         name = str(schema.get("$ref", "")).rsplit("/", 1)[-1]
@@ -109,12 +111,12 @@ class _Search:
 
 
 def _parts(schema: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
-    """What a schema is made of, and the step from a value to the part of it that it is about."""
+    """The subschemas of a schema, each with the pointer step that leads to its values."""
     yield from (("", branch) for word in _BRANCHES for branch in schema.get(word, ()))
     for name, member in schema.get("properties", {}).items():
         yield f"/{_escaped(name)}", member
     yield from ((f"/{n}", item) for n, item in enumerate(schema.get("prefixItems", ())))
-    every = (*schema.get("patternProperties", {}).values(), *map(schema.get, _REST))
+    every = (*schema.get("patternProperties", {}).values(), *map(schema.get, _CHILDREN))
     yield from ((f"/{EACH}", member) for member in every)
 
 
@@ -122,31 +124,33 @@ def _escaped(name: str) -> str:
     return name.replace("~", "~0").replace("/", "~1")
 
 
-class SecretElsewhere(ValueError):
-    """A value holds a secret where its type does not tell of one, so it would be shown."""
+class UndeclaredSecret(ValueError):
+    """A value has a secret in a field that its type does not mark as secret."""
 
 
-def with_secrets(shown: Any, held: Any, places: Sequence[str], path: str = "") -> Any:
-    """JSON in which pydantic has masked its secrets, with their values; `held` has them.
+def restore_secrets(shown: Any, held: Any, pointers: Sequence[str], path: str = "") -> Any:
+    """Replace the masks that pydantic wrote by the secret values, which are in `held`.
 
-    Raises SecretElsewhere for one that is in none of the places.
+    Raises UndeclaredSecret for a secret that is not at one of the pointers.
     """
     if hasattr(held, "get_secret_value"):
-        if not is_secret(path, places):
-            raise SecretElsewhere(f"{path or 'value'}: its type does not tell that this is secret")
+        if not is_secret(path, pointers):
+            raise UndeclaredSecret(
+                f"{path or 'value'}: this is secret, but its type does not declare it"
+            )
         value = held.get_secret_value()
         return value.decode() if isinstance(value, bytes) else value
     if isinstance(shown, dict) and isinstance(held, Mapping):
         for key in held:
-            with_secrets(None, key, (), path)
+            restore_secrets(None, key, (), path)
         pairs = zip(shown.items(), held.values(), strict=True)
         return {
-            name: with_secrets(member, inner, places, f"{path}/{_escaped(name)}")
+            name: restore_secrets(member, inner, pointers, f"{path}/{_escaped(name)}")
             for (name, member), inner in pairs
         }
     if isinstance(shown, list) and isinstance(held, Collection):
         return [
-            with_secrets(item, inner, places, f"{path}/{index}")
+            restore_secrets(item, inner, pointers, f"{path}/{index}")
             for index, (item, inner) in enumerate(zip(shown, held, strict=True))
         ]
     return shown

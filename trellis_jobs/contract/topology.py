@@ -1,4 +1,4 @@
-"""The exact streams, consumers and bucket that jobs need, as JetStream's own JSON."""
+"""The streams, consumers and bucket that jobs need, as configurations of the JetStream API."""
 
 from __future__ import annotations
 
@@ -22,7 +22,8 @@ ADVISORIES: Final = "JOBS_ADVISORIES"
 KEYS: Final = subjects.stream_of_bucket(KEYS_BUCKET)
 CONTROL: Final = "JOBS_CONTROL"
 TO_WORK: Final = "to-work"
-# Where `to-work` delivered before the subject was random: any service could slow down all others.
+# The former delivery subject of `to-work`. It is now random, because a service that knows it could
+# slow down all others.
 FIXED_DELIVERY: Final = "_src.jobs.work"
 ADVISORY_CONSUMER: Final = "jobs-advisories"
 
@@ -36,22 +37,22 @@ Config = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Topology:
-    """What the server should hold.
+    """The streams and consumers that should exist on the server.
 
-    `replicas` is somebody's word and is made so, up or down. Without it new streams get as many
-    as were detected, and the others keep theirs.
+    `replicas`: if set, existing streams are resized to it. Otherwise new streams get
+    `detected_replicas`, and existing streams keep their number.
 
-    `by_operator`: an operator applies it, and no server of the cluster is older than `features`
-    tell, nor will be. Without it streams that exist get nothing that older servers, or older
-    versions of this library, do not know.
+    `by_operator`: an operator applies it and makes sure that all servers of the cluster have
+    `features`. Otherwise existing streams get no settings that older servers, or older versions of
+    this library, do not support.
 
-    `buckets` are those of other runtimes in which queues that are shared with them keep keys.
+    `buckets` are the key buckets of other runtimes with which queues are shared.
 
-    `work_delivery` is where `to-work` delivers. What exists keeps its subject, and a new consumer
-    gets a random one, which `jetstream/setup/work_source.py` makes.
+    `work_delivery` is the delivery subject of `to-work`. An existing consumer keeps its subject; a
+    new one gets a random subject from `jetstream/setup/work_source.py`.
 
-    `with_control`: False for what must be there in any case. Only some features need the stream
-    JOBS_CONTROL, and installations from before it do not have it.
+    `with_control`: False leaves out the stream JOBS_CONTROL, which only some features need and
+    older installations do not have.
     """
 
     features: Features
@@ -63,14 +64,14 @@ class Topology:
     with_control: bool = True
 
     def streams(self) -> tuple[Config, ...]:
-        """In the order in which they must be made: the work queue sources the log."""
+        """In the order in which they must be created: the work queue sources the log."""
         others = map(self._foreign_keys, self.buckets)
         needed = (self.log(), self.work(), self.advisories(), self.keys(), *others)
         return (*needed, self.control()) if self.with_control else needed
 
     def log(self) -> Config:
         config = self._stream(LOG, [subjects.ALL_EVENTS])
-        # Nothing about limits: an operator's own, such as max_bytes with discard new, are kept.
+        # No limits here, so that limits set by an operator, such as max_bytes, are kept.
         config |= {"retention": "limits", "allow_direct": True, "allow_rollup_hdrs": False}
         if self.features.message_ttl:
             config["allow_msg_ttl"] = True
@@ -91,12 +92,12 @@ class Topology:
         if self.features.durable_sourcing:
             source["consumer"] = {"name": TO_WORK, "deliver_subject": self.work_delivery}
         config = self._stream(WORK, [subjects.ALL_WORK])
-        # Said aloud because a bound here loses jobs, so one that somebody set is lifted (D18).
+        # Explicit, because a limit on this stream would lose jobs: it must be removed (D18).
         unbounded = {"max_msgs": -1, "max_bytes": -1, "max_age": 0, "discard": "old"}
         return config | {"retention": "workqueue", "sources": [source], **unbounded}
 
     def to_work(self) -> Config | None:
-        """The log's consumer that remembers, on the server, what the work queue has sourced."""
+        """The log's durable consumer, which records what the work queue has sourced."""
         if not self.features.durable_sourcing:
             return None
         return {
@@ -116,8 +117,8 @@ class Topology:
         return config | {"retention": "limits", "max_age": nanoseconds(_ADVISORY_AGE)}
 
     def keys(self) -> Config:
-        # Made as a stream, not through a KV client: those turn rollup on, and then any service
-        # could wipe the bucket with one header (design D10).
+        # Created as a stream and not by a KV client, which would enable rollup: then any service
+        # could delete the bucket's contents with one header (design D10).
         config = self._stream(KEYS, [f"$KV.{KEYS_BUCKET}.>"])
         return config | {
             "retention": "limits",
@@ -128,12 +129,12 @@ class Topology:
         }
 
     def _foreign_keys(self, bucket: str) -> Config:
-        """Reads go directly to it. Its other settings are for the runtime that made it."""
+        """A bucket of another runtime: only the settings that our reads need are required."""
         config = self._stream(subjects.stream_of_bucket(bucket), [f"$KV.{bucket}.>"])
         return config | {"retention": "limits", "max_msgs_per_subject": 1, "allow_direct": True}
 
     def control(self) -> Config:
-        """The newest value of each record that processes coordinate by (design D26)."""
+        """The newest value of each record through which processes coordinate (design D26)."""
         config = self._stream(CONTROL, [subjects.ALL_CONTROL])
         config |= {
             "retention": "limits",
@@ -164,15 +165,15 @@ def consumer_of(service: str, queue: JobType[Any, Any]) -> str:
 
 
 def queue_consumer(service: str, queue: JobType[Any, Any]) -> Config:
-    """No `backoff`, which would replace ack_wait, and no limit unless asked (design D4, D6).
+    """The consumer of a queue. It has no `backoff`, which would replace ack_wait (design D4, D6).
 
-    Retries that wait count as pending, so there is no bound on `max_ack_pending` either, but on a
-    shared queue: other runtimes fetch ahead, and what lies in their buffers until its lease ends
-    runs twice (8 of 60 jobs). There it is the queue's concurrency, as the others set it.
+    Waiting retries count as pending acknowledgements, so `max_ack_pending` is unlimited. On shared
+    queues it is the queue's concurrency, as the other runtimes set it: they prefetch, and jobs
+    whose lease expires in their buffers would run twice (8 of 60 jobs).
 
     Its metadata tell operators, who have not the service's code, what the queue takes.
     """
-    # Here, because only workers and operators need it, and it takes a while to load.
+    # Imported here, because only workers and operators need it, and it is slow to import.
     from trellis_jobs.contract.consumer_metadata import metadata_of  # noqa: PLC0415
 
     name = consumer_of(service, queue)
@@ -191,7 +192,7 @@ def queue_consumer(service: str, queue: JobType[Any, Any]) -> Config:
 
 
 def advisory_consumer() -> Config:
-    """Of the admin runtime, as the original makes it: all replicas share one."""
+    """The consumer that all admin runtimes share, with the original runtime's settings."""
     return {
         "name": ADVISORY_CONSUMER,
         "durable_name": ADVISORY_CONSUMER,
@@ -205,7 +206,7 @@ def advisory_consumer() -> Config:
 
 
 def foreign_buckets(queues: Iterable[JobType[Any, Any]]) -> tuple[str, ...]:
-    """In which these queues keep keys, besides that of the installation."""
+    """The buckets of other runtimes in which these queues store their keys."""
     found = {queue.key_policy.bucket for queue in queues if queue.key_policy is not None}
     return tuple(sorted(found - {KEYS_BUCKET}))
 

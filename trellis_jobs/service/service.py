@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Final, Generic, TypeVar, overload
 
-from trellis_jobs.contract.permissions.grants import inbox_of
+from trellis_jobs.contract.permissions.grants import inbox_prefix
 from trellis_jobs.contract.topology import Topology, foreign_buckets
 from trellis_jobs.environment import Environment
 from trellis_jobs.errors import DeclarationError, NotPermitted
@@ -146,7 +146,7 @@ class Service(Generic[J]):
         selection = workers if isinstance(workers, Workers) else Workers()
         handlers = self._handlers_for(selection, is_required=workers is not True) if workers else []
         detected = 1
-        options = as_connect_options(url, credentials).with_inbox_prefix(inbox_of(self.name))
+        options = as_connect_options(url, credentials).with_inbox_prefix(inbox_prefix(self.name))
         startup = Startup(connect_timeout)
         async with self._runtime.connection(options, startup) as connection:
             if replicas is None and system_account is not None:

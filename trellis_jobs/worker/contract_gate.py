@@ -11,7 +11,7 @@ import logging
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Final
 
-from trellis_jobs.contract.other_contract import accepts, digest_of_contract
+from trellis_jobs.contract.other_contract import accepts, contract_digest
 from trellis_jobs.errors import JobsError
 from trellis_jobs.jetstream.client.connection import ConnectionLost
 from trellis_jobs.model.job_errors import Interruption, JobError
@@ -105,7 +105,7 @@ class ContractGate:
             "the deploy; if two services have the same name, rename one of them",
             delivery.job.job_id,
             self._queue.name,
-            digest_of_contract(self._work.contract),
+            contract_digest(self._work.contract),
             error.message,
-            digest_of_contract(other),
+            contract_digest(other),
         )

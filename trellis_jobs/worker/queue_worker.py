@@ -6,7 +6,7 @@ import asyncio
 import logging
 from typing import TYPE_CHECKING, Final
 
-from trellis_jobs.contract.other_contract import digest_of_contract
+from trellis_jobs.contract.other_contract import contract_digest
 from trellis_jobs.errors import JobsError
 from trellis_jobs.jetstream.log.end_notices import EndNotices
 from trellis_jobs.jetstream.work.puller import WorkPuller
@@ -73,7 +73,7 @@ class QueueWorker:
         self._accepting = False
         self._subscription_lock = asyncio.Lock()
         self._capacity = Capacity(concurrency, self._request_deliveries)
-        self.contract = digest_of_contract(self._work.contract)
+        self.contract = contract_digest(self._work.contract)
 
     async def open(self) -> float:
         """Sets up the consumer and the subscriptions. Returns the server's ack_wait in seconds."""

@@ -15,9 +15,9 @@ from jobs_admin.cli.render.columns import Columns, Row, fit_table
 from jobs_admin.cli.render.output import JsonOutput, console, print_json, print_stderr
 from jobs_admin.cli.render.text import Text
 from jobs_admin.cli.run import run
-from trellis_jobs.contract.changes import ContractChange, Weight, changes, is_migration
+from trellis_jobs.contract.changes import ChangeClass, ContractChange, changes, is_migration
 
-_STYLES: Final = {Weight.UPDATE: "green", Weight.MIGRATION: "red"}
+_STYLES: Final = {ChangeClass.UPDATE: "green", ChangeClass.MIGRATION: "red"}
 _SHORT: Final = 20
 _COLUMNS: Final = Columns(
     names=("class", "queue", "field", "change", "reason"), flexible="reason", truncated="change"
@@ -56,7 +56,7 @@ def change_json(change: ContractChange) -> dict[str, Any]:
     return {
         "queue": change.queue,
         "field": change.field,
-        "weight": change.weight.value,
+        "weight": change.change_class.value,
         "why": change.why,
         "old": change.old,
         "new": change.new,
@@ -66,7 +66,7 @@ def change_json(change: ContractChange) -> dict[str, Any]:
 def change_table(found: Sequence[ContractChange]) -> Table:
     rows: list[Row] = [
         {
-            "class": Text(each.weight.value, _STYLES[each.weight]),
+            "class": Text(each.change_class.value, _STYLES[each.change_class]),
             "queue": each.queue or "-",
             "field": each.field or "-",
             "change": _step(each),

@@ -13,8 +13,8 @@ from jobs_admin.cli.exit_codes import Missing, UsageError
 from jobs_admin.cli.queue_contract import read_manifest
 from jobs_admin.cli.render.output import json_document, print_text
 from jobs_admin.cli.service_loader import load_contract
-from trellis_jobs.contract.changes import UNTOLD
-from trellis_jobs.contract.consumer_metadata import with_known_types
+from trellis_jobs.contract.changes import UNKNOWN_BECAUSE
+from trellis_jobs.contract.consumer_metadata import with_declared_schemas
 from trellis_jobs.contract.manifest import to_manifest
 from trellis_jobs.errors import DeclarationError
 from trellis_jobs.jetstream.client.connection import Connection
@@ -71,10 +71,10 @@ def _published(queue: ServerQueue, declared: Manifest | None) -> Manifest:
     try:
         published = queue.manifest_entry()
     except DeclarationError as error:
-        return {UNTOLD: f"its contract on the server cannot be read: {error}"}
+        return {UNKNOWN_BECAUSE: f"its contract on the server cannot be read: {error}"}
     if published is None:
-        return {UNTOLD: "its workers have not published a contract"}
-    return published if declared is None else with_known_types(published, declared)
+        return {UNKNOWN_BECAUSE: "its workers have not published a contract"}
+    return published if declared is None else with_declared_schemas(published, declared)
 
 
 def write(text: str, out: Path | None) -> None:

@@ -12,9 +12,9 @@ import typer
 
 from jobs_admin.cli.contract.documents import OutFile, write
 from jobs_admin.cli.queue_contract import read_manifest
-from trellis_jobs.contract.changes import ContractChange, Weight, changes
+from trellis_jobs.contract.changes import ChangeClass, ContractChange, changes
 from trellis_jobs.contract.codegen.inert import check_inert
-from trellis_jobs.contract.codegen.module import facade
+from trellis_jobs.contract.codegen.module import generate_module
 from trellis_jobs.contract.manifest import from_manifest, to_manifest
 from trellis_jobs.errors import DeclarationError
 from trellis_jobs.service.jobs import Jobs
@@ -39,7 +39,7 @@ def generated(manifest: Mapping[str, Any]) -> str:
     """Python source that was executed once. Raises only DeclarationError, for any manifest."""
     try:
         document = to_manifest(from_manifest(manifest))
-        source = facade(document)
+        source = generate_module(document)
         check_inert(source)
         check_stable(document, manifest_of(source))
     except DeclarationError:
@@ -69,7 +69,10 @@ def check_stable(given: Mapping[str, Any], generated: Mapping[str, Any]) -> None
     """Check that settings are equal and types accept the same values; descriptions may differ."""
     for one, other in ((given, generated), (generated, given)):
         for change in changes(one, other):
-            if change.field not in ("payload", "result") or change.weight is Weight.MIGRATION:
+            if (
+                change.field not in ("payload", "result")
+                or change.change_class is ChangeClass.MIGRATION
+            ):
                 raise DeclarationError(_message(change))
 
 

@@ -12,7 +12,7 @@ from jobs_admin.cli.exit_codes import Missing
 from jobs_admin.cli.queues.rows import QueueRow
 from jobs_admin.cli.queues.snapshot import take_queue_snapshot
 from jobs_admin.cli.render.output import console, print_stderr
-from trellis_jobs.contract.changes import ContractChange, Weight, changes, is_migration
+from trellis_jobs.contract.changes import ChangeClass, ContractChange, changes, is_migration
 from trellis_jobs.contract.declaration import ServiceContract
 from trellis_jobs.contract.manifest import to_manifest
 from trellis_jobs.errors import InfrastructureMissing
@@ -61,7 +61,7 @@ async def contract_update(connection: Connection, contract: ServiceContract) -> 
     except (Missing, InfrastructureMissing):
         return ContractUpdate((), {})
     found = changes(was, now)
-    affected = {each.queue for each in found if each.weight is Weight.MIGRATION}
+    affected = {each.queue for each in found if each.change_class is ChangeClass.MIGRATION}
     return ContractUpdate(found, await _outstanding(connection, contract.service, affected))
 
 

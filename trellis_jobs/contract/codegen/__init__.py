@@ -1,1 +1,1 @@
-"""A typed Python module made of a manifest: for those who use a service without its code."""
+"""Generate a typed Python module from a manifest, for users of a service without its code."""

@@ -1,4 +1,4 @@
-"""A JSON Schema as a type annotation; classes that it needs are asked for by name."""
+"""Convert JSON Schemas to type annotations."""
 
 from __future__ import annotations
 
@@ -6,20 +6,20 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final
 
 from trellis_jobs.contract.codegen.layout import literal
-from trellis_jobs.contract.schema_changes import SAYS_NOTHING
+from trellis_jobs.contract.schema_changes import ANNOTATIONS
 from trellis_jobs.errors import DeclarationError
 
 Schema = Mapping[str, Any]
 
 
 class Inexpressible(DeclarationError):
-    """A manifest says what no Python class of ours would say."""
+    """A manifest has a type or default that cannot be written as Python code."""
 
     def __init__(self, path: str, why: str) -> None:
         super().__init__(f"{path}: {why}")
 
 
-# Where each name that a generated module may need comes from.
+# The names that a generated module may import, and their modules.
 SOURCES: Final[Mapping[str, str]] = {
     "Annotated": "typing",
     "Any": "typing",
@@ -65,7 +65,7 @@ _CONSTRAINTS: Final = {
 
 
 class Annotations:
-    """`define` makes a class of an object that has none, and returns its name."""
+    """`define` generates the class of an object schema and returns its name."""
 
     def __init__(
         self,
@@ -77,12 +77,12 @@ class Annotations:
         self._define = define
         self._needed = needed
 
-    def of(self, path: str, hint: str, schema: Any) -> str:
-        """`hint`: what a class is called that has no title."""
+    def annotation(self, path: str, hint: str, schema: Any) -> str:
+        """`hint` is the name of a class whose schema has no title."""
         if schema is True:
             return self._need("Any")
         if not isinstance(schema, Mapping):
-            raise Inexpressible(path, f"no value fits {schema!r}")
+            raise Inexpressible(path, f"no value is valid for {schema!r}")
         bare = self._bare(path, hint, schema)
         extras = [f"{_CONSTRAINTS[word]}={literal(schema[word])}" for word in _limits(schema, bare)]
         notes = [f"{self._need('Field')}({', '.join(extras)})"] if extras else []
@@ -95,7 +95,7 @@ class Annotations:
             if word in schema:
                 return write(self, path, hint, schema)
         kind = str(schema.get("type"))
-        if not schema.keys() - SAYS_NOTHING:
+        if not schema.keys() - ANNOTATIONS:
             return self._need("Any")
         if kind in _SCALARS:
             return _SCALARS[kind]
@@ -105,7 +105,7 @@ class Annotations:
             return self._array(path, hint, schema)
         if kind == "object":
             return self._object(path, hint, schema)
-        raise Inexpressible(path, f"a value of type {kind} has no Python type here")
+        raise Inexpressible(path, f"a value of type {kind} is not supported")
 
     def _string(self, path: str, schema: Schema) -> str:
         form = schema.get("format")
@@ -114,40 +114,42 @@ class Annotations:
         if form is None:
             return "str"
         if form not in _FORMATS:
-            raise Inexpressible(path, f"text of format {form!r} has no Python type here")
+            raise Inexpressible(path, f"text of format {form!r} is not supported")
         return self._need(_FORMATS[form])
 
     def _array(self, path: str, hint: str, schema: Schema) -> str:
         if "prefixItems" in schema:
             items = schema["prefixItems"]
-            each = [self.of(f"{path}/{n}", f"{hint} {n}", item) for n, item in enumerate(items)]
+            each = [
+                self.annotation(f"{path}/{n}", f"{hint} {n}", item) for n, item in enumerate(items)
+            ]
             return f"tuple[{', '.join(each)}]"
-        item = self.of(f"{path}/*", f"{hint} item", schema.get("items", True))
+        item = self.annotation(f"{path}/*", f"{hint} item", schema.get("items", True))
         return f"{'set' if schema.get('uniqueItems') else 'list'}[{item}]"
 
     def _object(self, path: str, hint: str, schema: Schema) -> str:
         if "properties" in schema:
             return self._define(path, hint, schema)
         rest = schema.get("additionalProperties", True)
-        return f"dict[str, {self.of(f'{path}/*', f'{hint} value', rest)}]"
+        return f"dict[str, {self.annotation(f'{path}/*', f'{hint} value', rest)}]"
 
     def reference(self, path: str, _hint: str, schema: Schema) -> str:
         name = str(schema["$ref"]).rsplit("/", 1)[-1]
         if name not in self._references:
-            raise Inexpressible(path, f"{schema['$ref']!r} leads nowhere")
+            raise Inexpressible(path, f"{schema['$ref']!r} is not defined")
         return self._references[name]
 
     def choices(self, path: str, _hint: str, schema: Schema) -> str:
         values = [schema["const"]] if "const" in schema else schema["enum"]
         if not values or not all(isinstance(value, str | int | None) for value in values):
-            raise Inexpressible(path, f"{values!r} are no choices that Python has a type for")
+            raise Inexpressible(path, f"{values!r} cannot be written as a Literal")
         return f"{self._need('Literal')}[{', '.join(map(literal, values))}]"
 
     def branches(self, path: str, hint: str, schema: Schema) -> str:
         word = next(word for word in ("anyOf", "oneOf", "allOf") if word in schema)
         if word == "allOf" and len(schema[word]) > 1:
-            raise Inexpressible(path, "several schemas at once have no Python type")
-        kinds = [self.of(path, f"{hint} {n}", each) for n, each in enumerate(schema[word])]
+            raise Inexpressible(path, "allOf with several schemas is not supported")
+        kinds = [self.annotation(path, f"{hint} {n}", each) for n, each in enumerate(schema[word])]
         written = " | ".join(dict.fromkeys(kinds))
         by = schema.get("discriminator", {}).get("propertyName")
         if by is None:

@@ -1,4 +1,4 @@
-"""The classes of a generated module: a model for each object, an enum for each list of choices."""
+"""Generate classes: a pydantic model for each object, an enum for each enumeration."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _EXTRAS: Final = {False: "forbid", True: "allow"}
 
 
 class Classes:
-    """In the order in which they must be defined; a name means one class in the whole module."""
+    """The generated classes in the order of definition. Names are unique in the module."""
 
     def __init__(self) -> None:
         self.needed: set[str] = set()
@@ -46,16 +46,14 @@ class Classes:
         return list(self._sources.values())
 
     def type_of(self, path: str, hint: str, schema: Any) -> str:
-        """What stands for a payload or a result; its classes are defined."""
+        """The type of a payload or a result; generates the classes that it needs."""
         definitions = schema.get("$defs", {}) if isinstance(schema, Mapping) else {}
         return _Document(self, definitions).type_of(path, hint, schema)
 
     def is_known(self, path: str, name: str, meaning: Any) -> bool:
-        """Whether it is defined already, or about to be."""
+        """Whether the class is already defined, or its definition is in progress."""
         if name in SOURCES:
-            raise Inexpressible(
-                path, f"{name} is a name that the module imports: call it otherwise"
-            )
+            raise Inexpressible(path, f"{name} is a name that the module imports: rename the type")
         known = self._schemas.setdefault(name, meaning)
         if known is not meaning and known != meaning:
             raise Inexpressible(path, f"two different types are called {name}")
@@ -66,7 +64,7 @@ class Classes:
 
 
 class _Document:
-    """One schema with its definitions."""
+    """One schema document with its definitions."""
 
     def __init__(self, classes: Classes, definitions: Mapping[str, Any]) -> None:
         self._classes = classes
@@ -76,14 +74,14 @@ class _Document:
 
     def type_of(self, path: str, hint: str, schema: Any) -> str:
         definitions = self._definitions
-        # Enums first: a field may have one of their members as its default.
+        # Enums first, because the default of a field may be one of their members.
         for name in sorted(self._definitions, key=lambda name: "enum" not in definitions[name]):
             self._defined(f"{path}/$defs/{name}", name, definitions[name])
-        written = self._annotations.of(path, hint, schema)
+        written = self._annotations.annotation(path, hint, schema)
         if written == "Any":
             return "object"
         if "|" in written or written.startswith(("Annotated[", "Literal[")):
-            raise Inexpressible(path, f"{written} is no class, so it cannot be a queue's type")
+            raise Inexpressible(path, f"{written} is not a class, so it cannot be a queue's type")
         return written
 
     def _defined(self, path: str, name: str, schema: Schema) -> None:
@@ -92,7 +90,7 @@ class _Document:
         elif "properties" in schema:
             self._model(path, name, schema)
         else:
-            raise Inexpressible(path, "a definition that is neither an object nor an enum")
+            raise Inexpressible(path, "a definition must be an object or an enum")
 
     def _model(self, path: str, hint: str, schema: Schema) -> str:
         name = class_name(str(schema.get("title", hint)))
@@ -109,38 +107,42 @@ class _Document:
         return name
 
     def _config(self, name: str, schema: Schema) -> Iterator[str]:
-        said = []
+        settings = []
         if schema.get("title", name) != name:
-            said.append(f"title={literal(schema['title'])}")
+            settings.append(f"title={literal(schema['title'])}")
         rest = schema.get("additionalProperties")
         if isinstance(rest, bool):
-            said.append(f"extra={literal(_EXTRAS[rest])}")
-        if said:
+            settings.append(f"extra={literal(_EXTRAS[rest])}")
+        if settings:
             self._classes.needed.add("ConfigDict")
-            yield wrapped(f"model_config = ConfigDict({', '.join(said)})", 1) + "\n"
+            yield wrapped(f"model_config = ConfigDict({', '.join(settings)})", 1) + "\n"
 
     def _field(self, path: str, hint: str, part: tuple[str, Any, bool]) -> str:
         name, schema, is_required = part
-        written, said = self._annotations.of(path, hint, schema), []
+        written, arguments = self._annotations.annotation(path, hint, schema), []
         plain = field_name(name)
         self._classes.fields.add(plain)
-        told = schema if isinstance(schema, Mapping) else {}
+        fields = schema if isinstance(schema, Mapping) else {}
         if not is_required:
-            said.append(self._default(path, told, written))
+            arguments.append(self._default(path, fields, written))
         if plain != name:
-            said.append(f"alias={literal(name)}")
-        if told.get("title", _title(name)) != _title(name):
-            said.append(f"title={literal(told['title'])}")
-        said += [f"{each}={long_text(told[each])}" for each in ("description",) if each in told]
-        said += [
-            f"{each}={literal(told[each])}" for each in ("examples", "deprecated") if each in told
+            arguments.append(f"alias={literal(name)}")
+        if fields.get("title", _title(name)) != _title(name):
+            arguments.append(f"title={literal(fields['title'])}")
+        arguments += [
+            f"{each}={long_text(fields[each])}" for each in ("description",) if each in fields
         ]
-        if not said:
+        arguments += [
+            f"{each}={literal(fields[each])}"
+            for each in ("examples", "deprecated")
+            if each in fields
+        ]
+        if not arguments:
             return wrapped(f"{plain}: {written}", 1)
-        if len(said) == 1 and said[0].startswith("default="):
-            return wrapped(f"{plain}: {written} = {said[0].removeprefix('default=')}", 1)
+        if len(arguments) == 1 and arguments[0].startswith("default="):
+            return wrapped(f"{plain}: {written} = {arguments[0].removeprefix('default=')}", 1)
         self._classes.needed.add("Field")
-        return wrapped(f"{plain}: {written} = Field({', '.join(said)})", 1)
+        return wrapped(f"{plain}: {written} = Field({', '.join(arguments)})", 1)
 
     def _default(self, path: str, schema: Schema, written: str) -> str:
         container = written.removeprefix("Annotated[").partition("[")[0]
@@ -148,8 +150,10 @@ class _Document:
             if container in _EMPTY:
                 return f"default_factory={_EMPTY[container]}"
             if schema.get("writeOnly") is True:
-                raise Inexpressible(path, "its default is secret, and so not in the manifest")
-            raise Inexpressible(path, "it may be left out, and nothing says what it is then")
+                raise Inexpressible(
+                    path, "its default is secret, so the manifest does not include it"
+                )
+            raise Inexpressible(path, "it is optional, but the schema has no default")
         value = schema["default"]
         member = self._member(schema, value)
         if member is not None:
@@ -157,11 +161,11 @@ class _Document:
         inner = written[len(container) :]
         holds_others = "$ref" in literal(schema) or "tuple[" in inner or "set[" in inner
         if isinstance(value, list | dict) and value and holds_others:
-            raise Inexpressible(path, f"its default, {literal(value)}, is more than plain JSON")
+            raise Inexpressible(path, f"its default, {literal(value)}, is not plain JSON")
         return f"default={self._plain_default(path, written, value)}"
 
     def _member(self, schema: Schema, value: Any) -> str | None:
-        """Of an enum that the field may hold."""
+        """The enum member that equals the default of a field, or None."""
         for branch in (schema, *schema.get("anyOf", ())):
             name = str(branch.get("$ref", "")).rsplit("/", 1)[-1]
             choices = self._definitions.get(name, {}).get("enum", ())
@@ -174,7 +178,7 @@ class _Document:
         if value is not None and any(odd in written for odd in ("dt.", "UUID", "AnyUrl", "Secret")):
             raise Inexpressible(path, f"its default cannot be written as {written}")
         if written in _PLAIN and not isinstance(value, _PLAIN[written]):
-            raise Inexpressible(path, f"its default, {literal(value)}, is no {written}")
+            raise Inexpressible(path, f"its default, {literal(value)}, is not a {written}")
         if written == "bytes":
             return repr(value.encode())
         if container in ("set", "tuple") and isinstance(value, list):
@@ -188,7 +192,7 @@ class _Document:
         base = {"string": "StrEnum", "integer": "IntEnum"}.get(str(schema.get("type")), "Enum")
         members = {member_name(value): value for value in values}
         if len(members) != len(values):
-            raise Inexpressible(path, "two of its choices would have the same name")
+            raise Inexpressible(path, "two of its values would have the same name")
         self._classes.needed.add(base)
         body = [wrapped(f"{each} = {literal(value)}", 1) for each, value in members.items()]
         self._classes.add(name, lines([f"class {name}({base}):", *_documented(schema), *body]))
@@ -205,15 +209,15 @@ def _meaning(schema: Schema) -> Schema:
 
 
 def _title(name: str) -> str:
-    """What pydantic makes of the name of a field."""
+    """The title that pydantic derives from a field name."""
     return name.title().replace("_", " ").strip()
 
 
 def _documented(schema: Schema) -> Iterator[str]:
-    said = schema.get("description")
-    if not isinstance(said, str):
+    text = schema.get("description")
+    if not isinstance(text, str):
         return
-    if '"' in said or "\\" in said or not said.isprintable():
-        yield wrapped(f"__doc__ = {long_text(said)}", 1) + "\n"
+    if '"' in text or "\\" in text or not text.isprintable():
+        yield wrapped(f"__doc__ = {long_text(text)}", 1) + "\n"
     else:
-        yield f'    """{said}"""' + "\n"
+        yield f'    """{text}"""' + "\n"

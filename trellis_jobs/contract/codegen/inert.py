@@ -1,6 +1,6 @@
-"""A generated module may only declare: checked in its syntax, before anybody runs it.
+"""Check the syntax of a generated module: it may only declare types.
 
-A manifest is somebody else's file. Whatever it says, it must not become code of its own.
+A manifest is untrusted input. Nothing in it may become code that runs.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _NODES: Final = (
 _TYPES: Final = frozenset(
     {"str", "int", "float", "bool", "bytes", "list", "dict", "set", "tuple", "object"}
 )
-_CALLED: Final = frozenset(
+_CALLABLE: Final = frozenset(
     {"job", "Field", "ConfigDict", "KeyConcurrency", "QueueDepth", "Secret", "set"}
 )
 _MODULES: Final = frozenset({*SOURCES.values(), "__future__"})
@@ -31,14 +31,16 @@ def check_inert(source: str) -> None:
     try:
         module = ast.parse(source)
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
-        raise DeclarationError(f"no module can be made of it: {error}") from error
+        raise DeclarationError(f"the manifest results in invalid Python: {error}") from error
     nodes = list(ast.walk(module))
     classes = {node.name for node in nodes if isinstance(node, ast.ClassDef)}
     known = SOURCES.keys() | _TYPES | classes | {"dt"}
     for node in nodes:
         if not (isinstance(node, _NODES) and _is_expected(node, known)):
             line = getattr(node, "lineno", 0)
-            raise DeclarationError(f"line {line} of the module would do more than declare types")
+            raise DeclarationError(
+                f"line {line} of the generated module does more than declare types"
+            )
 
 
 def _is_expected(node: ast.AST, known: frozenset[str] | set[str]) -> bool:
@@ -52,7 +54,7 @@ def _is_expected(node: ast.AST, known: frozenset[str] | set[str]) -> bool:
         case ast.Attribute(attr=name):
             return name == "join" or not name.startswith("_")
         case ast.Call(func=ast.Name(id=name)):
-            return name in _CALLED
+            return name in _CALLABLE
         case ast.Call(func=called):
             return isinstance(called, ast.Attribute) and ast.unparse(called) == "''.join"
         case ast.Expr(value=value):

@@ -1,4 +1,4 @@
-"""Python source that fits the page, and names that Python takes."""
+"""Format Python source, and convert names to valid Python names."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ _CLOSING: Final = ")]}"
 _CHUNK: Final = 70
 _WORDS: Final = re.compile(r"[A-Za-z0-9]+")
 _AMBIGUOUS: Final = frozenset({"l", "I", "O"})
-_OF_MODELS: Final = frozenset({"schema", "json", "dict", "copy", "construct", "validate"})
+_MODEL_ATTRIBUTES: Final = frozenset({"schema", "json", "dict", "copy", "construct", "validate"})
 
 
 def wrapped(text: str, indent: int = 0) -> str:
-    """One line if it fits, else what is between its last brackets on lines of its own."""
+    """Wrap a long line: the contents of its last brackets go on separate lines."""
     margin = _INDENT * indent
     brackets = None if len(margin + text) <= WIDTH else _outermost(text)
     if brackets is None:
@@ -31,7 +31,7 @@ def wrapped(text: str, indent: int = 0) -> str:
 
 
 def literal(value: Any) -> str:
-    """A JSON value as Python writes it, with the quotes that formatters like."""
+    """A JSON value as a Python literal, with the quotes that formatters use."""
     if isinstance(value, str):
         return _quoted(value)
     if isinstance(value, list):
@@ -42,7 +42,7 @@ def literal(value: Any) -> str:
 
 
 def long_text(value: str) -> str:
-    """Text that may be longer than a line: in chunks, which wrapped() puts below each other."""
+    """A string literal, split into chunks that wrapped() can put on separate lines."""
     if len(value) <= _CHUNK:
         return literal(value)
     chunks = [value[at : at + _CHUNK] for at in range(0, len(value), _CHUNK)]
@@ -55,15 +55,15 @@ def class_name(words: str) -> str:
 
 
 def lint_codes(names: Iterable[str]) -> set[str]:
-    """Of rules about names that a module breaks because its manifest says so."""
+    """The lint rules about names that the field names of the manifest violate."""
     found = set(names)
     mixed = {"N815"} if any(name != name.lower() for name in found) else set[str]()
     return mixed | ({"E741"} if found & _AMBIGUOUS else set[str]())
 
 
 def field_name(name: str) -> str:
-    """The name itself, if Python and pydantic let it be one."""
-    if is_plain(name) and not name.startswith(("_", "model_")) and name not in _OF_MODELS:
+    """The name itself if it is valid for Python and pydantic, else a valid one."""
+    if is_plain(name) and not name.startswith(("_", "model_")) and name not in _MODEL_ATTRIBUTES:
         return name
     plain = "_".join(_WORDS.findall(name)) or "field"
     return f"{plain}_" if is_plain(plain) else f"f_{plain}"
@@ -87,40 +87,40 @@ def _quoted(text: str) -> str:
 
 
 def _outermost(text: str) -> tuple[int, int] | None:
-    """Where the last brackets of a line, that are in no others and not empty, open and close."""
+    """The positions of the last outermost brackets that are not empty, or None."""
     found, begin = None, 0
-    for n, sign, depth in _signs(text):
-        if sign in _OPENING and depth == 1:
+    for n, character, depth in _characters(text):
+        if character in _OPENING and depth == 1:
             begin = n
-        elif sign in _CLOSING and depth == 0 and n > begin + 1:
+        elif character in _CLOSING and depth == 0 and n > begin + 1:
             found = begin, n
     return found
 
 
 def _parts(text: str) -> Iterator[str]:
-    """Between the commas that are in no brackets."""
+    """Split at the commas that are outside of brackets."""
     begin = 0
-    for n, sign, depth in _signs(text):
-        if sign == "," and depth == 0:
+    for n, character, depth in _characters(text):
+        if character == "," and depth == 0:
             yield text[begin:n].strip()
             begin = n + 1
     if text[begin:].strip():
         yield text[begin:].strip()
 
 
-def _signs(text: str) -> Iterator[tuple[int, str, int]]:
-    """Every sign that is in no string, and in how many brackets it is."""
+def _characters(text: str) -> Iterator[tuple[int, str, int]]:
+    """The characters outside of string literals, with their position and bracket depth."""
     quote, depth, escaped = "", 0, False
-    for n, sign in enumerate(text):
+    for n, character in enumerate(text):
         if quote:
-            quote = quote if escaped or sign != quote else ""
-            escaped = sign == "\\" and not escaped
+            quote = quote if escaped or character != quote else ""
+            escaped = character == "\\" and not escaped
             continue
-        if sign in "'\"":
-            quote = sign
+        if character in "'\"":
+            quote = character
             continue
-        depth += (sign in _OPENING) - (sign in _CLOSING)
-        yield n, sign, depth
+        depth += (character in _OPENING) - (character in _CLOSING)
+        yield n, character, depth
 
 
 def lines(parts: Iterable[str]) -> str:

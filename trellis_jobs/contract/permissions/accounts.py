@@ -1,8 +1,8 @@
-"""Users of a NATS server with their rights, in two shapes of its configuration.
+"""The users of a NATS server and their permissions, in two forms of its configuration.
 
-users       one account for all; what each may is a matter of subjects
-accounts    the streams and the admin runtime in PLATFORM, and an account for each service: what
-            PLATFORM exports to it is all it can reach, also by way of a reply subject (design D20)
+users       one account for all users, which are separated by subject permissions
+accounts    the streams and the admin runtime are in PLATFORM, and each service has an account: it
+            can reach only what PLATFORM exports to it, even through reply subjects (design D20)
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ import re
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
-from trellis_jobs.contract.permissions.conf import FromEnvironment, Noted
-from trellis_jobs.contract.permissions.grants import API, Grant, Rights
+from trellis_jobs.contract.permissions.conf import Commented, FromEnvironment
+from trellis_jobs.contract.permissions.grants import API, Grant, Permissions
 from trellis_jobs.errors import DeclarationError
 
 if TYPE_CHECKING:
@@ -22,11 +22,11 @@ PLATFORM: Final = "PLATFORM"
 OPERATORS: Final = "OPERATORS"
 SYSTEM: Final = "SYS"
 RESERVED: Final = frozenset({PLATFORM, OPERATORS, SYSTEM})
-# Of JetStream in PLATFORM, for other accounts: what they ask on `$JS.API` is their own.
+# PLATFORM's JetStream API in other accounts, where `$JS.API` is the account's own JetStream.
 PLATFORM_API: Final = f"$JS.{PLATFORM}.API"
 _PULL: Final = f"{API}.CONSUMER.MSG.NEXT."
 
-# More than a service of hundreds of processes needs, and less than a server can hold.
+# Enough for a service with hundreds of processes, and below the limits of a server.
 SERVICE_LIMITS: Final = {"max_connections": 2_000, "max_subscriptions": 200_000}
 
 Settings = dict[str, Any]
@@ -34,56 +34,56 @@ Settings = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class NatsUser:
-    """`account`: where it lives where there are accounts; `nkey`: its public key, if it has one."""
+    """`account` is used only with an account per service. `nkey` is its public key, if any."""
 
     name: str
-    rights: Rights
+    permissions: Permissions
     account: str = PLATFORM
     nkey: str | None = None
     is_service: bool = False
 
 
 def check_users(users: Iterable[NatsUser]) -> None:
-    """Raises DeclarationError where one could take what is another's."""
+    """Raises DeclarationError if two users would share an account or a password by mistake."""
     by_variable: dict[str, str] = {}
     for user in users:
         if user.is_service and user.account in RESERVED:
             raise DeclarationError(
-                f"{user.name!r} is an account of its own: no service can be called so"
+                f"{user.name!r} is a reserved account: the service needs another name"
             )
         other = by_variable.setdefault(_variable(user), user.name)
         if user.nkey is None and other != user.name:
             raise DeclarationError(
                 f"{other!r} and {user.name!r} would have the same password, ${_variable(user)}: "
-                "give them keys (--nkey), or one of them another name"
+                "use keys (--nkey), or rename one of them"
             )
 
 
-def in_one_account(users: Iterable[NatsUser]) -> Settings:
-    """But for the server's own account, which is always one of its own."""
-    everybody = list(users)
-    of_system = [_user(each) for each in everybody if each.account == SYSTEM]
-    others = [_user(each) for each in everybody if each.account != SYSTEM]
+def single_account(users: Iterable[NatsUser]) -> Settings:
+    """All users in one account, except those of the system account."""
+    everyone = list(users)
+    of_system = [_user(each) for each in everyone if each.account == SYSTEM]
+    others = [_user(each) for each in everyone if each.account != SYSTEM]
     settings: Settings = {"authorization": {"users": others}}
     if of_system:
         settings |= {"accounts": {SYSTEM: {"users": of_system}}, "system_account": SYSTEM}
     return settings
 
 
-def in_accounts(users: Iterable[NatsUser]) -> Settings:
-    """Users of one account share what it imports; each is held to its own rights within it."""
+def account_per_service(users: Iterable[NatsUser]) -> Settings:
+    """An account for each service. Users share its imports, limited by their own permissions."""
     accounts: dict[str, list[NatsUser]] = {PLATFORM: []}
     for user in users:
         accounts.setdefault(user.account, []).append(user)
     hosts = accounts.pop(PLATFORM)
-    needs = {account: list(_needs(guests)) for account, guests in accounts.items()}
+    needs = {account: list(_imported_grants(guests)) for account, guests in accounts.items()}
     platform: Settings = {
         "jetstream": "enabled",
         "exports": [_exports(account, grant) for account in needs for grant in needs[account]],
         "users": [_user(each) for each in hosts],
     }
     guests = {
-        account: _without_nothing(
+        account: _without_empty(
             {
                 **_limits(account, accounts[account]),
                 "imports": [_imports(grant) for grant in needs[account]],
@@ -91,101 +91,108 @@ def in_accounts(users: Iterable[NatsUser]) -> Settings:
             }
         )
         for account, users in (
-            (account, [_user(_through_imports(each)) for each in members])
+            (account, [_user(_with_imported_subjects(each)) for each in members])
             for account, members in accounts.items()
         )
     }
-    settings: Settings = {"accounts": {PLATFORM: _without_nothing(platform), **guests}}
+    settings: Settings = {"accounts": {PLATFORM: _without_empty(platform), **guests}}
     return settings | ({"system_account": SYSTEM} if SYSTEM in guests else {})
 
 
 def _limits(account: str, members: Iterable[NatsUser]) -> Settings:
-    """Of a service: a worker process has 2 connections, and some subscriptions for each queue.
+    """The limits of a service's account; a worker process has 2 connections.
 
-    What it stores, and how many consumers it makes, counts as PLATFORM's: servers have no limit for
-    one of several accounts that import JetStream.
+    Its messages and consumers count for PLATFORM, because servers have no JetStream limits for
+    accounts that import JetStream.
     """
     if account in RESERVED or not any(member.is_service for member in members):
         return {}
     return {"limits": dict(SERVICE_LIMITS)}
 
 
-def imported_as(subject: str) -> str:
-    """What an account other than PLATFORM calls it."""
+def imported_subject(subject: str) -> str:
+    """The name of a PLATFORM subject in other accounts."""
     return f"{PLATFORM_API}{subject.removeprefix(API)}" if subject.startswith(API) else subject
 
 
 def _user(user: NatsUser) -> Settings:
     password = FromEnvironment(_variable(user))
     known_by = {"nkey": user.nkey} if user.nkey else {"user": user.name, "password": password}
-    return {**known_by, "permissions": _permissions(user.rights)}
+    return {**known_by, "permissions": _permissions(user.permissions)}
 
 
 def _variable(user: NatsUser) -> str:
     return f"{re.sub(r'[^A-Za-z0-9]', '_', user.name).upper()}_PASSWORD"
 
 
-def _permissions(rights: Rights) -> Settings:
-    asks = [Noted(each.purpose, each.publish) for each in rights.grants if each.publish]
-    hears = [Noted(each.purpose, each.subscribe) for each in rights.grants if each.subscribe]
+def _permissions(permissions: Permissions) -> Settings:
+    publish = [Commented(each.purpose, each.publish) for each in permissions.grants if each.publish]
+    subscribe = [
+        Commented(each.purpose, each.subscribe) for each in permissions.grants if each.subscribe
+    ]
     return {
-        "publish": {"allow": asks, **({"deny": list(rights.denied)} if rights.denied else {})},
-        "subscribe": {"allow": hears},
-        **({"allow_responses": True} if rights.answers else {}),
+        "publish": {
+            "allow": publish,
+            **({"deny": list(permissions.denied)} if permissions.denied else {}),
+        },
+        "subscribe": {"allow": subscribe},
+        **({"allow_responses": True} if permissions.allow_responses else {}),
     }
 
 
-def _through_imports(user: NatsUser) -> NatsUser:
+def _with_imported_subjects(user: NatsUser) -> NatsUser:
     grants = tuple(
-        replace(grant, publish=tuple(map(imported_as, grant.publish)))
-        for grant in user.rights.grants
+        replace(grant, publish=tuple(map(imported_subject, grant.publish)))
+        for grant in user.permissions.grants
     )
-    denied = tuple(map(imported_as, user.rights.denied))
-    return replace(user, rights=replace(user.rights, grants=grants, denied=denied))
+    denied = tuple(map(imported_subject, user.permissions.denied))
+    return replace(user, permissions=replace(user.permissions, grants=grants, denied=denied))
 
 
-def _needs(guests: Iterable[NatsUser]) -> Iterator[Grant]:
-    """Of the platform: every subject once, whoever of the account it is for."""
-    asked, heard = set[str](), set[str]()
-    for grant in (grant for guest in guests for grant in guest.rights.grants if not grant.is_local):
+def _imported_grants(guests: Iterable[NatsUser]) -> Iterator[Grant]:
+    """The grants that an account imports from PLATFORM, each subject once."""
+    publish, subscribe = set[str](), set[str]()
+    for grant in (
+        grant for guest in guests for grant in guest.permissions.grants if not grant.is_local
+    ):
         needed = replace(
             grant,
-            publish=tuple(each for each in grant.publish if each not in asked),
-            subscribe=tuple(each for each in grant.subscribe if each not in heard),
+            publish=tuple(each for each in grant.publish if each not in publish),
+            subscribe=tuple(each for each in grant.subscribe if each not in subscribe),
         )
-        asked.update(needed.publish)
-        heard.update(needed.subscribe)
+        publish.update(needed.publish)
+        subscribe.update(needed.subscribe)
         if needed.publish or needed.subscribe:
             yield needed
 
 
-def _exports(account: str, grant: Grant) -> Noted:
-    asked = [{"service": subject, **_answering(subject)} for subject in grant.publish]
-    heard = [{"stream": subject} for subject in grant.subscribe]
+def _exports(account: str, grant: Grant) -> Commented:
+    services = [{"service": subject, **_response_type(subject)} for subject in grant.publish]
+    streams = [{"stream": subject} for subject in grant.subscribe]
     allowed = {"accounts": [account]}
-    return Noted(
-        f"{account}: {grant.purpose}", tuple({**each, **allowed} for each in (*asked, *heard))
+    return Commented(
+        f"{account}: {grant.purpose}", tuple({**each, **allowed} for each in (*services, *streams))
     )
 
 
-def _answering(subject: str) -> Settings:
-    """A pull is answered by every message it brings."""
+def _response_type(subject: str) -> Settings:
+    """A pull request gets one response per message."""
     return {"response_type": "Stream"} if subject.startswith(_PULL) else {}
 
 
-def _imports(grant: Grant) -> Noted:
-    asked = [
+def _imports(grant: Grant) -> Commented:
+    services = [
         {"service": {"account": PLATFORM, "subject": subject}, **_renamed(subject)}
         for subject in grant.publish
     ]
-    heard = [{"stream": {"account": PLATFORM, "subject": subject}} for subject in grant.subscribe]
-    return Noted(grant.purpose, (*asked, *heard))
+    streams = [{"stream": {"account": PLATFORM, "subject": subject}} for subject in grant.subscribe]
+    return Commented(grant.purpose, (*services, *streams))
 
 
 def _renamed(subject: str) -> Settings:
-    name = imported_as(subject)
+    name = imported_subject(subject)
     return {} if name == subject else {"to": name}
 
 
-def _without_nothing(settings: Settings) -> Settings:
+def _without_empty(settings: Settings) -> Settings:
     return {name: value for name, value in settings.items() if value}

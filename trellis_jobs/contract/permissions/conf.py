@@ -1,4 +1,4 @@
-"""Configuration of nats-server as text with comments, and the same as plain JSON."""
+"""Write nats-server configuration as text with comments, or as plain JSON."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ _BARE: Final = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
 
 
 @dataclass(frozen=True, slots=True)
-class Noted:
-    """Items of a list that stand under a comment."""
+class Commented:
+    """Items of a list with a comment above them."""
 
     note: str
     items: tuple[Any, ...]
@@ -24,33 +24,33 @@ class Noted:
 
 @dataclass(frozen=True, slots=True)
 class FromEnvironment:
-    """A value that the server reads from its environment.
+    """A value that the server reads from an environment variable.
 
-    In JSON it cannot be said: there it is what a server refuses to start with, because a user
-    without a password would be whoever says the name.
+    JSON configuration cannot express this. There it is written as an object that the server
+    refuses, because a user without a password could be impersonated by anyone.
     """
 
     variable: str
 
 
-def text_of(settings: Mapping[str, Any]) -> str:
+def to_conf(settings: Mapping[str, Any]) -> str:
     return "\n".join(_members(settings)) + "\n"
 
 
-def json_of(value: Any) -> Any:
+def to_json(value: Any) -> Any:
     if isinstance(value, FromEnvironment):
         return {"environment": value.variable}
     if isinstance(value, dict):
-        return {name: json_of(each) for name, each in value.items()}
+        return {name: to_json(each) for name, each in value.items()}
     if isinstance(value, list):
-        return [json_of(item) for each in value for item in _items(each)]
+        return [to_json(item) for each in value for item in _items(each)]
     return value
 
 
 def _members(settings: Mapping[str, Any]) -> Iterator[str]:
     for name, value in settings.items():
         first, *rest = _lines(value)
-        yield f"{_word(name)}: {first}"
+        yield f"{_name(name)}: {first}"
         yield from rest
 
 
@@ -64,29 +64,29 @@ def _lines(value: Any) -> list[str]:
 
 def _listed(values: Sequence[Any]) -> Iterator[str]:
     for each in values:
-        if isinstance(each, Noted):
+        if isinstance(each, Commented):
             yield f"# {each.note}"
         for item in _items(each):
             yield from _lines(item)
 
 
 def _items(each: Any) -> tuple[Any, ...]:
-    return each.items if isinstance(each, Noted) else (each,)
+    return each.items if isinstance(each, Commented) else (each,)
 
 
 def _is_short(value: Any) -> bool:
-    """What reads well in one line: names, and settings that are all names."""
+    """Whether a value fits on one line: scalars, and objects of scalars."""
     if isinstance(value, dict):
         return all(_is_short(each) and each != {} for each in value.values())
     if isinstance(value, list):
         return all(isinstance(each, str) for each in value) and len(value) == 1
-    return not isinstance(value, Noted)
+    return not isinstance(value, Commented)
 
 
 def _inline(value: Any) -> str:
     if isinstance(value, dict):
         return (
-            f"{{ {', '.join(f'{_word(name)}: {_inline(each)}' for name, each in value.items())} }}"
+            f"{{ {', '.join(f'{_name(name)}: {_inline(each)}' for name, each in value.items())} }}"
         )
     if isinstance(value, list):
         return f"[{', '.join(map(_inline, value))}]"
@@ -95,7 +95,7 @@ def _inline(value: Any) -> str:
     return json.dumps(value)
 
 
-def _word(name: str) -> str:
+def _name(name: str) -> str:
     return name if _BARE.fullmatch(name) else json.dumps(name)
 
 

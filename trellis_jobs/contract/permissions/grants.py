@@ -1,7 +1,7 @@
-"""The least that services, operators and the admin runtime must be allowed on a NATS server.
+"""The minimal permissions of services, operators and the admin runtime on a NATS server.
 
-Subjects to publish to and to subscribe to, as the server's own permissions have them. Wildcards
-stand for whole tokens, so every queue's consumer is named.
+They list the subjects to publish and subscribe to. Wildcards match whole tokens, so the consumer of
+every queue is listed by name.
 """
 
 from __future__ import annotations
@@ -31,13 +31,14 @@ if TYPE_CHECKING:
 
 API: Final = "$JS.API"
 _STREAMS: Final = (LOG, WORK, ADVISORIES, KEYS, CONTROL)
-# Who may make readers of the log by any name could give this one another filter, and no job starts.
-_THE_SOURCE: Final = f"CONSUMER.CREATE.{LOG}.{TO_WORK}"
+# Denied to users who may create consumers of the log with any name: changing the filter of
+# `to-work` would stop all jobs from starting.
+_CREATE_TO_WORK: Final = f"CONSUMER.CREATE.{LOG}.{TO_WORK}"
 
 
 @dataclass(frozen=True, slots=True)
 class Grant:
-    """Subjects that go together, and what they are for; `is_local`: no other account has a part."""
+    """Subjects for one purpose. `is_local`: they are not imported from another account."""
 
     purpose: str
     publish: tuple[str, ...] = ()
@@ -46,15 +47,15 @@ class Grant:
 
 
 @dataclass(frozen=True, slots=True)
-class Rights:
-    """`denied`: not to be published to although a wildcard of a grant includes it.
+class Permissions:
+    """`denied` has subjects that a wildcard of a grant matches, but that are not permitted.
 
-    `answers`: may reply to whatever it was asked, wherever the answer is to go.
+    `allow_responses`: the user may reply to any request it receives.
     """
 
     grants: tuple[Grant, ...]
     denied: tuple[str, ...] = ()
-    answers: bool = False
+    allow_responses: bool = False
 
     @property
     def publish(self) -> tuple[str, ...]:
@@ -64,55 +65,58 @@ class Rights:
     def subscribe(self) -> tuple[str, ...]:
         return tuple(dict.fromkeys(each for grant in self.grants for each in grant.subscribe))
 
-    def __or__(self, other: Rights) -> Rights:
-        """What either may: denied is only what neither was given by name."""
+    def __or__(self, other: Permissions) -> Permissions:
+        """Combine permissions. A subject stays denied only if no grant lists it."""
         grants = tuple(dict.fromkeys(self.grants + other.grants))
         named = {subject for grant in grants for subject in grant.publish}
         denied = tuple(
             each for each in dict.fromkeys(self.denied + other.denied) if each not in named
         )
-        return Rights(grants, denied, self.answers or other.answers)
+        return Permissions(grants, denied, self.allow_responses or other.allow_responses)
 
 
-def inbox_of(name: str) -> str:
-    """Where answers to this user come: a prefix that nobody else may listen to."""
+def inbox_prefix(name: str) -> str:
+    """The inbox prefix of a user. No other user may subscribe to it."""
     return f"_INBOX_{name}"
 
 
-def of_service(contract: ServiceContract) -> Rights:
-    """To create, work on, look at and cancel its own jobs; its consumers too."""
+def of_service(contract: ServiceContract) -> Permissions:
+    """A service: create, run, read and cancel its own jobs, and manage its consumers."""
     name = contract.service
     grants = [_inbox(name), *_own_jobs(name), _presence(name)]
     grants += [_working(name, queue) for _, queue in sorted(contract.queues.items())]
     buckets = {queue.key_policy.bucket for queue in contract.queues.values() if queue.key_policy}
     grants += [_keys(name, bucket) for bucket in sorted(buckets)]
-    return Rights(tuple(grants), denied=_api([f"{_THE_SOURCE}.>"]))
+    return Permissions(tuple(grants), denied=_api([f"{_CREATE_TO_WORK}.>"]))
 
 
-def of_provisioner(name: str, contracts: Iterable[ServiceContract] = ()) -> Rights:
-    """To make the streams, and bring them up to date; and the consumers of these services."""
+def of_provisioner(name: str, contracts: Iterable[ServiceContract] = ()) -> Permissions:
+    """A provisioner: create and update the streams and the consumers of these services."""
     contracts = tuple(contracts)
     found = foreign_buckets(queue for each in contracts for queue in each.queues.values())
     streams = (*_STREAMS, *map(subjects.stream_of_bucket, found))
     calls = [f"STREAM.{verb}.{each}" for each in streams for verb in ("INFO", "CREATE", "UPDATE")]
     source = [
-        _THE_SOURCE,
+        _CREATE_TO_WORK,
         *(f"CONSUMER.{verb}.{LOG}.{TO_WORK}" for verb in ("INFO", "PAUSE", "DELETE")),
     ]
-    return Rights(
+    return Permissions(
         (
             _inbox(name),
-            Grant("to learn what the server can", _api(["INFO"])),
-            Grant("to make the streams, and bring them up to date", _api(calls)),
-            Grant("to have the work queue take over from the log", _api(source)),
-            Grant("to have it go on when it has grown", _api([f"STREAM.LEADER.STEPDOWN.{WORK}"])),
+            Grant("to detect the features of the server", _api(["INFO"])),
+            Grant("to create and update the streams", _api(calls)),
+            Grant("to let the work queue source the log", _api(source)),
+            Grant(
+                "to restart sourcing after the replicas changed",
+                _api([f"STREAM.LEADER.STEPDOWN.{WORK}"]),
+            ),
             *_consumers(contracts),
         )
     )
 
 
-def check_apart(contracts: Iterable[ServiceContract]) -> None:
-    """Raises DeclarationError if two of them would have a right to one consumer."""
+def check_distinct_consumers(contracts: Iterable[ServiceContract]) -> None:
+    """Raises DeclarationError if two queues would have the same consumer."""
     owners: dict[str, str] = {}
     for contract in contracts:
         for queue in contract.queues.values():
@@ -120,70 +124,70 @@ def check_apart(contracts: Iterable[ServiceContract]) -> None:
             other = owners.setdefault(consumer, own)
             if other != own:
                 raise DeclarationError(
-                    f"{other} and {own} would have the same consumer, {consumer}, and each the "
-                    "right to the other's work: one of them needs another name"
+                    f"{other} and {own} would share the consumer {consumer}, so each could receive "
+                    "the other's jobs: rename one of them"
                 )
 
 
-def of_admin(name: str, contracts: Iterable[ServiceContract] = ()) -> Rights:
-    """The daemon: every job's events and work, every key; it makes and deletes no stream.
+def of_admin(name: str, contracts: Iterable[ServiceContract] = ()) -> Permissions:
+    """The admin runtime: all events, work and keys, but no changes of streams.
 
-    Keys in other buckets than that of the installation: only those that these services name.
+    Of the buckets of other runtimes, only those that these services use are included.
     """
     buckets = foreign_buckets(queue for each in contracts for queue in each.queues.values())
-    return Rights(
-        (_inbox(name), *_serving(), *_upkeep(), *map(_repairing, buckets)),
-        denied=_api([_THE_SOURCE, f"{_THE_SOURCE}.>", f"CONSUMER.DELETE.{LOG}.{TO_WORK}"]),
-        answers=True,
+    return Permissions(
+        (_inbox(name), *_serving(), *_maintenance(), *map(_repairing, buckets)),
+        denied=_api([_CREATE_TO_WORK, f"{_CREATE_TO_WORK}.>", f"CONSUMER.DELETE.{LOG}.{TO_WORK}"]),
+        allow_responses=True,
     )
 
 
-def of_operator(name: str, methods: Iterable[str]) -> Rights:
-    """To ask the admin runtime these; nothing of JetStream."""
-    asked = tuple(subjects.rpc(method) for method in methods)
-    return Rights((_inbox(name), Grant("to ask the admin runtime", asked)))
+def of_operator(name: str, methods: Iterable[str]) -> Permissions:
+    """An operator: call these methods of the admin runtime. No access to JetStream."""
+    requests = tuple(subjects.rpc(method) for method in methods)
+    return Permissions((_inbox(name), Grant("to send requests to the admin runtime", requests)))
 
 
-def of_log_reader(name: str) -> Rights:
-    """To read the log of every job, as it is and as it grows; changes nothing."""
+def of_log_reader(name: str) -> Permissions:
+    """A log reader: read all events, also new ones. Changes nothing."""
     calls = [
         f"STREAM.INFO.{LOG}",
         f"DIRECT.GET.{LOG}.{subjects.ALL_EVENTS}",
         f"CONSUMER.CREATE.{LOG}.*.{subjects.ALL_EVENTS}",
         f"CONSUMER.MSG.NEXT.{LOG}.*",
     ]
-    return Rights(
+    return Permissions(
         (
             _inbox(name),
             Grant("to read every job's events", _api(calls)),
-            # Where there are accounts a server does not pass on what came from a third one.
-            Grant("to hear of them at once", subscribe=(subjects.ALL_EVENTS,), is_local=True),
+            # Local, because servers do not forward messages between two importing accounts.
+            Grant("to receive new events at once", subscribe=(subjects.ALL_EVENTS,), is_local=True),
         ),
-        denied=_api([f"{_THE_SOURCE}.>"]),
+        denied=_api([f"{_CREATE_TO_WORK}.>"]),
     )
 
 
-def of_queue_keeper(name: str, contracts: Iterable[ServiceContract] = ()) -> Rights:
-    """To list, pause and resume every queue; reasons are kept with the queues of these services."""
+def of_queue_operator(name: str, contracts: Iterable[ServiceContract] = ()) -> Permissions:
+    """List, pause and resume all queues, and store pause reasons for these services' queues."""
     calls = ["INFO", f"CONSUMER.LIST.{WORK}", f"CONSUMER.INFO.{WORK}.*", f"CONSUMER.PAUSE.{WORK}.*"]
     reasons = [
-        _making(contract.service, queue)[0]
+        _consumer_calls(contract.service, queue)[0]
         for contract in contracts
         for queue in contract.queues.values()
     ]
-    return Rights(
+    return Permissions(
         (
             _inbox(name),
             Grant("to list, pause and resume queues", _api(calls)),
-            *([Grant("to keep the reason of a pause", _api(reasons))] if reasons else []),
+            *([Grant("to store the reason of a pause", _api(reasons))] if reasons else []),
         )
     )
 
 
-def of_backup(name: str) -> Rights:
-    """To take backups of the streams, so it reads everything; it changes nothing."""
+def of_backup(name: str) -> Permissions:
+    """Back up the streams: reads everything, changes nothing."""
     calls = [f"STREAM.{verb}.{each}" for each in _STREAMS for verb in ("INFO", "SNAPSHOT")]
-    return Rights(
+    return Permissions(
         (
             _inbox(name),
             Grant("to take backups of the streams", (*_api(calls), "$JS.SNAPSHOT.ACK.>")),
@@ -191,19 +195,19 @@ def of_backup(name: str) -> Rights:
     )
 
 
-def of_system_user() -> Rights:
-    """In the system account: how large the cluster is, and how its servers store."""
-    return Rights(
+def of_system_user() -> Permissions:
+    """A user of the system account: read the size of the cluster and its storage settings."""
+    return Permissions(
         (
-            Grant("to be answered", subscribe=("_INBOX.>",), is_local=True),
-            Grant("to ask how the servers are", ("$SYS.REQ.SERVER.PING.JSZ",), is_local=True),
+            Grant("to receive replies", subscribe=("_INBOX.>",), is_local=True),
+            Grant("to read the state of the servers", ("$SYS.REQ.SERVER.PING.JSZ",), is_local=True),
         )
     )
 
 
 def _inbox(name: str) -> Grant:
-    own = f"{inbox_of(name)}.>"
-    return Grant("to be answered, in an inbox of its own", subscribe=(own,), is_local=True)
+    own = f"{inbox_prefix(name)}.>"
+    return Grant("to receive replies in a private inbox", subscribe=(own,), is_local=True)
 
 
 def _own_jobs(service: str) -> tuple[Grant, ...]:
@@ -214,34 +218,38 @@ def _own_jobs(service: str) -> tuple[Grant, ...]:
         f"CONSUMER.MSG.NEXT.{LOG}.*",
     ]
     return (
-        Grant("to create and change its own jobs, and to hear of changes", (own,), (own,)),
+        Grant("to create and change its own jobs, and to receive their changes", (own,), (own,)),
         Grant("to read its own jobs' events", _api(calls)),
     )
 
 
 def _presence(service: str) -> Grant:
     own = subjects.presence_of_service(service)
-    return Grant("to tell that its workers live", (own, *_api([f"DIRECT.GET.{LOG}.{own}"])))
+    return Grant("to send the heartbeats of its workers", (own, *_api([f"DIRECT.GET.{LOG}.{own}"])))
 
 
 def _working(service: str, queue: JobType[Any, Any]) -> Grant:
     name = consumer_of(service, queue)
-    calls = [*_making(service, queue), f"CONSUMER.MSG.NEXT.{WORK}.{name}"]
+    calls = [*_consumer_calls(service, queue), f"CONSUMER.MSG.NEXT.{WORK}.{name}"]
     return Grant(f"to work on {queue.name}", (*_api(calls), f"$JS.ACK.{WORK}.{name}.>"))
 
 
 def _consumers(contracts: Iterable[ServiceContract]) -> Iterator[Grant]:
     for contract in contracts:
         calls = [
-            call for queue in contract.queues.values() for call in _making(contract.service, queue)
+            call
+            for queue in contract.queues.values()
+            for call in _consumer_calls(contract.service, queue)
         ]
-        yield Grant(f"to make the consumers of {contract.service}", _api(calls))
-        yield Grant("to know what the queues were", _api([f"CONSUMER.LIST.{WORK}"]))
+        yield Grant(f"to create the consumers of {contract.service}", _api(calls))
+        yield Grant(
+            "to compare the queues with their stored contracts", _api([f"CONSUMER.LIST.{WORK}"])
+        )
         counted = tuple(map(subjects.rpc, ("Jobs.Stats", "Jobs.ListServices")))
-        yield Grant("to know which jobs a migration would touch", counted)
+        yield Grant("to count the jobs that a migration would affect", counted)
 
 
-def _making(service: str, queue: JobType[Any, Any]) -> tuple[str, ...]:
+def _consumer_calls(service: str, queue: JobType[Any, Any]) -> tuple[str, ...]:
     name = consumer_of(service, queue)
     return (
         f"CONSUMER.CREATE.{WORK}.{name}.{subjects.work_of_type(service, queue.name)}",
@@ -252,17 +260,19 @@ def _making(service: str, queue: JobType[Any, Any]) -> tuple[str, ...]:
 def _keys(service: str, bucket: str) -> Grant:
     own = subjects.keys_of_service(service, bucket)
     read = _api([f"DIRECT.GET.{subjects.stream_of_bucket(bucket)}.{own}"])
-    return Grant("to read and write its own keys, and to hear of them", (own, *read), (own,))
+    return Grant(
+        "to read and write its own keys, and to receive their changes", (own, *read), (own,)
+    )
 
 
 def _serving() -> tuple[Grant, ...]:
     return (
         Grant(
-            "to be asked, and to ask whether others answer",
+            "to receive requests, and to check that other admin runtimes answer",
             (subjects.rpc("Jobs.Health"),),
             (subjects.rpc("Jobs.*"),),
         ),
-        Grant("to end, retry and put back jobs", (subjects.ALL_EVENTS, subjects.ALL_WORK)),
+        Grant("to end, retry and requeue jobs", (subjects.ALL_EVENTS, subjects.ALL_WORK)),
         Grant(
             "to read the log, and to look up events",
             _api(
@@ -270,16 +280,16 @@ def _serving() -> tuple[Grant, ...]:
                     f"DIRECT.GET.{LOG}.>",
                     f"STREAM.MSG.GET.{LOG}",
                     f"CONSUMER.CREATE.{LOG}.*.{subjects.ALL_EVENTS}",
-                    *_reading(LOG),
+                    *_reader_calls(LOG),
                 ]
             ),
         ),
         Grant(
             "to read and repair keys",
-            (f"$KV.{KEYS_BUCKET}.>", *_api([f"DIRECT.GET.{KEYS}.>", *_reading(KEYS)])),
+            (f"$KV.{KEYS_BUCKET}.>", *_api([f"DIRECT.GET.{KEYS}.>", *_reader_calls(KEYS)])),
         ),
         Grant(
-            "to record changes of many jobs",
+            "to record bulk operations",
             (subjects.ALL_OPERATIONS, *_api([f"STREAM.MSG.GET.{CONTROL}"])),
         ),
     )
@@ -287,27 +297,27 @@ def _serving() -> tuple[Grant, ...]:
 
 def _repairing(bucket: str) -> Grant:
     stream = subjects.stream_of_bucket(bucket)
-    calls = [f"DIRECT.GET.{stream}.>", f"STREAM.INFO.{stream}", *_reading(stream)]
+    calls = [f"DIRECT.GET.{stream}.>", f"STREAM.INFO.{stream}", *_reader_calls(stream)]
     return Grant(f"to read and repair keys in {bucket}", (f"$KV.{bucket}.>", *_api(calls)))
 
 
-def _upkeep() -> tuple[Grant, ...]:
+def _maintenance() -> tuple[Grant, ...]:
     work = [f"STREAM.MSG.GET.{WORK}", f"STREAM.MSG.DELETE.{WORK}"]
     queues = [f"CONSUMER.INFO.{WORK}.*", f"CONSUMER.LIST.{WORK}"]
     readers = [f"CONSUMER.LIST.{LOG}"]
     mine = f"{ADVISORIES}.{ADVISORY_CONSUMER}"
     calls = [f"CONSUMER.CREATE.{mine}.>", f"CONSUMER.INFO.{mine}", f"CONSUMER.MSG.NEXT.{mine}"]
     return (
-        Grant("to remove jobs whose time is over", _api([f"STREAM.PURGE.{LOG}"])),
-        Grant("to look up work, and remove what was given up", _api(work)),
-        Grant("to know of every queue", _api(queues)),
-        Grant("to find readers that services have left behind", _api(readers)),
+        Grant("to purge jobs after their retention time", _api([f"STREAM.PURGE.{LOG}"])),
+        Grant("to look up work messages, and delete exhausted ones", _api(work)),
+        Grant("to list all queues", _api(queues)),
+        Grant("to find consumers that services did not delete", _api(readers)),
         Grant(
-            "to learn of exhausted deliveries",
+            "to receive advisories about exhausted deliveries",
             (*_api(calls), f"$JS.ACK.{mine}.>"),
         ),
         Grant(
-            "to know how the streams are",
+            "to monitor the streams",
             _api(
                 [
                     "INFO",
@@ -319,8 +329,8 @@ def _upkeep() -> tuple[Grant, ...]:
     )
 
 
-def _reading(stream: str) -> tuple[str, ...]:
-    """With consumers of its own, which it deletes when it has read."""
+def _reader_calls(stream: str) -> tuple[str, ...]:
+    """Read a stream with temporary consumers, which are deleted afterwards."""
     return (
         f"CONSUMER.CREATE.{stream}.*",
         f"CONSUMER.MSG.NEXT.{stream}.*",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING, Final
 
-from trellis_jobs.contract.consumer_metadata import CONTRACT, standing_metadata
+from trellis_jobs.contract.consumer_metadata import CONTRACT, keep_newer_contract
 from trellis_jobs.contract.other_contract import conflicts
 from trellis_jobs.contract.topology import WORK, Config
 from trellis_jobs.errors import (
@@ -127,7 +127,7 @@ def _updated(desired: Config, found: Config) -> Config:
 
 def _declared_metadata(desired: Config, found: Config) -> dict[str, str]:
     """Returns the metadata that the consumer should have."""
-    return standing_metadata(desired.get("metadata") or {}, found.get("metadata") or {})
+    return keep_newer_contract(desired.get("metadata") or {}, found.get("metadata") or {})
 
 
 def _differences(keys: Iterable[str], desired: Config, found: Config) -> list[str]:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final
 
-from trellis_jobs.contract.consumer_metadata import keys_bucket, read_note, told_entry
+from trellis_jobs.contract.consumer_metadata import keys_bucket, manifest_entry, read_contract
 from trellis_jobs.contract.topology import WORK, Config, queue_consumer
 from trellis_jobs.errors import InfrastructureMissing, RequestRefused, ServerTooOld
 from trellis_jobs.jetstream.client import api, stored_message
@@ -46,7 +46,7 @@ class ServerQueue:
 
     def contract(self) -> JobType[Any, Any] | None:
         """The contract that its service recorded; raises DeclarationError if it is unreadable."""
-        return read_note(self._metadata, self.service, self.job_type)
+        return read_contract(self._metadata, self.service, self.job_type)
 
     @property
     def keys_bucket(self) -> str | None:
@@ -55,7 +55,7 @@ class ServerQueue:
 
     def manifest_entry(self) -> dict[str, Any] | None:
         """Its part of a manifest; raises DeclarationError if it is unreadable."""
-        return told_entry(self._metadata, self.service, self.job_type)
+        return manifest_entry(self._metadata, self.service, self.job_type)
 
     def settings_drift(self, declared: JobType[Any, Any], *, from_code: bool) -> list[str]:
         """`from_code`: `declared` comes from code, so the recorded contract may differ too."""
