@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import AsyncExitStack
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,7 @@ from trellis_jobs import ActiveJob, JobFailed, Jobs, JobState, Service, job
 from trellis_jobs.contract.consumer_metadata import contract_json
 from trellis_jobs.contract.other_contract import accepts, conflicts, contract_digest
 from trellis_jobs.embedded import EmbeddedServer
-from trellis_jobs.model.events import EventKind
+from trellis_jobs.model.events import EventKind, RetryScheduled
 from trellis_jobs.model.job_errors import Interruption
 
 
@@ -96,18 +97,31 @@ async def test_a_worker_leaves_jobs_that_fit_the_newer_contract_to_others(
         assert (found.state, found.tries) == (JobState.RETRY, 0)
         assert found.last_error is not None
         assert found.last_error.type == Interruption.OTHER_CONTRACT
+        events = [each.event for each in await raw.events.history(ref.address)]
+        put_back = next(each for each in events if isinstance(each, RetryScheduled))
+        assert put_back.next_attempt_at is not None
+        assert put_back.next_attempt_at - put_back.at < timedelta(seconds=0.2)
         await stack.enter_async_context(refunding().connect(server.url))
         assert await ref.wait(timeout=20) == "broken"
         assert (await ref.get()).tries == 1
-        # Both work, and each takes what comes first.
-        refs = await producer.jobs.pay.create_many([Refund(reason="late")] * 30)
-        for each in refs:
-            assert await each.wait(timeout=20) == "late"
-            assert (await each.get()).tries == 1
-        put_back = [each for each in refs if EventKind.RETRY in await raw.kinds(each)]
-        assert put_back, "the older worker was given some of them"
     assert "does not fit the contract" in caplog.text
     assert "put back without using a try" in caplog.text
+
+
+async def test_jobs_find_the_right_worker_while_workers_of_both_contracts_run(
+    server: EmbeddedServer,
+) -> None:
+    async with AsyncExitStack() as stack, probe(server.url) as raw:
+        for service in (charging(), refunding()):
+            await stack.enter_async_context(service.connect(server.url))
+        producer = Service(RefundingJobs)
+        await stack.enter_async_context(producer.connect(server.url, workers=False))
+        refs = await producer.jobs.pay.create_many([Refund(reason="late")] * 30)
+        for ref in refs:
+            assert await ref.wait(timeout=20) == "late"
+            assert (await ref.get()).tries == 1
+        put_back = [ref for ref in refs if EventKind.RETRY in await raw.kinds(ref)]
+        assert put_back, "the older worker was given some of them"
 
 
 async def test_a_job_that_fits_no_contract_fails_as_ever(server: EmbeddedServer) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 import subprocess
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from typing import Any, Final
@@ -106,19 +106,29 @@ class Installation:
 
 
 @contextmanager
-def installed(shape: str) -> Iterator[Installation]:
+def installed(shape: str, more: Mapping[str, str] | None = None) -> Iterator[Installation]:
+    """`more`: subjects to which these users may publish beside what is printed, by their names."""
     told: dict[str, Any] = json.loads(printed(*WHO, "--shape", shape, "--json"))
     prefixes = {user["name"]: str(user["apiPrefix"]) for user in told["users"]}
     passwords = {f"{re.sub(r'-', '_', name).upper()}_PASSWORD": name for name in prefixes}
     with pytest.MonkeyPatch.context() as patch:
         for variable, password in passwords.items():
             patch.setenv(variable, password)
-        with EmbeddedServer.start(config=_with_others(printed(*WHO, "--shape", shape))) as server:
+        config = _with_others(printed(*WHO, "--shape", shape))
+        for name, subject in (more or {}).items():
+            config = _with_another_right(config, name, subject)
+        with EmbeddedServer.start(config=config) as server:
             made = Installation(shape, server, prefixes)
             for service in SERVICES:
                 applied = made.command("provisioner", "infra", "apply", "--app", service, "--yes")
                 assert applied.returncode == 0, applied.stderr
             yield made
+
+
+def _with_another_right(config: str, name: str, subject: str) -> str:
+    before, user, after = config.partition(f'user: "{name}"')
+    assert user, f"{name} is not printed"
+    return before + user + after.replace("allow: [", f'allow: [ "{subject}"', 1)
 
 
 def _with_others(config: str) -> str:

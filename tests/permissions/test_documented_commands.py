@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -13,11 +14,12 @@ import pytest
 
 from tests.cli.command import ROOT
 from tests.docs.test_commands import commands, every_command, words
-from tests.permissions.installation import Installation
-from tests.permissions.services import Chore, staff
+from tests.permissions.installation import ROOT_USER, Installation, installed
+from tests.permissions.services import Chore, household, staff
 from tests.permissions.test_operators_and_the_admin_runtime import admin
 from tests.support.facts import until
 from trellis_jobs.errors import NotPermitted
+from trellis_jobs.jetstream.client import api
 
 HOUSE: Final = "tests.permissions.services:house"
 JOB: Final = "JOB"
@@ -102,6 +104,34 @@ async def test_a_printed_user_may_run_every_documented_command(
     for who, violated in before.items():
         new = {each for each in installation.violations(who) - violated if LEFT_OUT not in each}
         assert new == set(), who
+
+
+def ages_need() -> str:
+    """What docs/operate/monitoring.md says that ages of the oldest job need beside `queues`."""
+    page = (ROOT / "docs" / "operate" / "monitoring.md").read_text()
+    [needed] = re.findall(r"ages of the oldest job need `([^`]+)` too", page)
+    return str(needed)
+
+
+@pytest.mark.parametrize("is_allowed", [True, False])
+async def test_the_right_that_ages_of_the_oldest_job_need_is_enough_and_needed(
+    *, is_allowed: bool
+) -> None:
+    with installed("users", {"keeper": ages_need()} if is_allowed else {}) as made:
+        async with household(made.access("house")) as jobs, made.connection(ROOT_USER) as root:
+            await jobs.unattended.create(Chore())
+
+            async def is_at_work() -> bool:
+                info = await api.request(root, "CONSUMER.INFO.JOBS_WORK.house-unattended")
+                return bool(info["num_pending"])
+
+            await until(is_at_work, "it waits for a worker")
+        listed = made.command("keeper", "queues", "list", "--json")
+        assert listed.returncode == 0, listed.stderr
+        queues = json.loads(listed.stdout)["queues"]
+        [queue] = [each for each in queues if each["type"] == "unattended"]
+        assert ("oldestAgeMs" in queue) is is_allowed
+        assert (made.violations("keeper") == set()) is is_allowed
 
 
 async def run(
