@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from jobs_admin.api.client import JobQuery
-from jobs_admin.api.errors import Denied, Invalid, NotFound, Unexpected
+from jobs_admin.api.errors import Busy, Denied, Invalid, LogFull, NotFound, Unexpected
 from jobs_admin.cli.bulk.result import BulkResult, NotDoneReason, not_done
 from jobs_admin.cli.bulk.targets import (
     JobSelection,
@@ -113,6 +113,8 @@ def _refusal(actual: str | None, *, raced: bool = False) -> Invalid:
         (_refusal("completed"), NotDoneReason.WRONG_STATE, "already completed"),
         (_refusal(None), NotDoneReason.INVALID, "invalid request"),
         (Denied("x"), NotDoneReason.DENIED, "not permitted"),
+        (LogFull("x"), NotDoneReason.LOG_FULL, "log full"),
+        (Busy("x"), NotDoneReason.BUSY, "busy"),
         (Unexpected("x"), NotDoneReason.UNCLEAR, "unclear"),
         (NotConfirmed("x", 1.0), NotDoneReason.UNCLEAR, "unclear"),
     ],

@@ -12,7 +12,7 @@ import pytest
 from tests.cli.library import Book, library_service
 from tests.cli.shell import Ended, shell
 from tests.support.lab import until_state
-from trellis_jobs import Workers
+from trellis_jobs import ActiveJob, Jobs, Service, Workers, job
 from trellis_jobs.embedded import EmbeddedServer
 from trellis_jobs.model.states import JobState
 
@@ -54,6 +54,30 @@ def test_a_job_is_found_in_the_log_by_its_id_alone(alone: Alone) -> None:
     assert found.err.endswith(INSTEAD)
     sheet = alone.shell("jobs", "get", alone.read).out
     assert sheet.splitlines()[0] == f"{alone.read}  library/index  completed"
+
+
+class FlakyJobs(Jobs, service="flaky"):
+    work = job(str, str, max_deliver=2, backoff=[0.01])
+
+
+def test_a_completed_job_is_not_explained_by_the_error_of_an_earlier_try(alone: Alone) -> None:
+    service = Service(FlakyJobs)
+
+    @service.jobs.work.handle
+    async def work(active: ActiveJob[str]) -> str:
+        if active.tries == 1:
+            raise ConnectionError("the first try fails")
+        return "done"
+
+    async def run_one() -> str:
+        async with service.connect(alone.url):
+            ref = await service.jobs.work.create("x")
+            await ref.wait(timeout=10)
+            return ref.id
+
+    shown = alone.shell("jobs", "get", asyncio.run(run_one()))
+    assert "errors" in shown.out
+    assert "why" not in shown.out
 
 
 def test_events_and_log_lines_are_read_from_the_log(alone: Alone) -> None:

@@ -111,7 +111,7 @@ async def test_an_incomplete_drain_lists_what_is_left(connected_service: Connect
     troupe = Troupe()
     async with connected_service(troupe.service):
         await troupe.jobs.play.create(Part(do="hang"), job_id="stuck")
-        expected = r"1 jobs are not over after 0\.5 s:\n  play stuck is "
+        expected = r"1 job is not over after 0\.5 s:\n  play stuck is "
         with pytest.raises(NotDrained, match=expected) as left:
             await drain(troupe.service, timeout=0.5)
         assert [job.id for job in left.value.live] == ["stuck"]

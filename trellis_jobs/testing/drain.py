@@ -45,7 +45,8 @@ class Drained:
 class NotDrained(AssertionError):
     def __init__(self, seconds: float, live: Iterable[Job]) -> None:
         self.live = tuple(live)
-        lines = [f"{len(self.live)} jobs are not over after {seconds:g} s:"]
+        jobs = "1 job is" if len(self.live) == 1 else f"{len(self.live)} jobs are"
+        lines = [f"{jobs} not over after {seconds:g} s:"]
         lines += [_described(job) for job in self.live[:_MAX_SHOWN]]
         super().__init__("\n".join(lines))
 

@@ -49,7 +49,7 @@ async def assert_enqueued(
     found = _chosen(queue, _of_queue(queue, jobs), matching)
     if len(found) == count or (count is None and found):
         return found
-    expected = "a job" if count is None else f"{count} jobs"
+    expected = "a job" if count is None else "1 job" if count == 1 else f"{count} jobs"
     raise AssertionError(
         f"expected {expected}{_condition(matching)}, {_found_instead(queue, jobs, len(found))}"
     )

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, Final
 
-from jobs_admin.api.errors import Denied, Invalid, NotFound
+from jobs_admin.api.errors import Busy, Denied, Invalid, LogFull, NotFound
 from jobs_admin.cli.exit_codes import Exit, exit_code_for
 from trellis_jobs.errors import JobsError
 from trellis_jobs.model.identity import JobAddress
@@ -22,6 +22,8 @@ class NotDoneReason(StrEnum):
     DENIED = "denied"
     INVALID = "invalid"
     NOT_FOUND = "not-found"
+    LOG_FULL = "log-full"
+    BUSY = "busy"
     UNCLEAR = "unclear"
 
 
@@ -30,6 +32,8 @@ _REFUSALS: Final = (
     NotDoneReason.WRONG_STATE,
     NotDoneReason.DENIED,
     NotDoneReason.INVALID,
+    NotDoneReason.LOG_FULL,
+    NotDoneReason.BUSY,
 )
 _ENDED: Final = frozenset(state.value for state in JobState if state not in LIVE)
 
@@ -140,5 +144,9 @@ def not_done(job: str | JobAddress, error: JobsError) -> NotDone:
             return NotDone(job, NotDoneReason.WRONG_STATE, message, error.actual)
         case Invalid():
             return NotDone(job, NotDoneReason.INVALID, message)
+        case LogFull():
+            return NotDone(job, NotDoneReason.LOG_FULL, message)
+        case Busy():
+            return NotDone(job, NotDoneReason.BUSY, message)
         case _:
             return NotDone(job, NotDoneReason.UNCLEAR, message)

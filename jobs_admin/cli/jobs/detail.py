@@ -125,6 +125,8 @@ def _why(job: JobView, explanation: ExplanationView | None) -> Iterator[Field]:
     if explanation is not None:
         yield "why", explanation.sentence
         yield "next", explanation.next
+    elif job.state is JobState.COMPLETED:
+        return  # Its errors are those of earlier tries.
     elif job.reason is not None or job.last_error is not None:
         yield "why", " ".join(filter(None, (job.reason or job.last_error, _ended_by(job))))
 
