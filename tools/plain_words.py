@@ -37,6 +37,14 @@ CHECKED: Final = (
     "docs/operate/upgrades.md",
     "docs/performance.md",
     "docs/reliability.md",
+    "trellis_jobs/contract",
+    "trellis_jobs/environment.py",
+    "trellis_jobs/errors.py",
+    "trellis_jobs/handler_errors.py",
+    "trellis_jobs/infrastructure_errors.py",
+    "trellis_jobs/key_errors.py",
+    "trellis_jobs/model",
+    "trellis_jobs/wire",
 )
 
 BETTER: Final = {

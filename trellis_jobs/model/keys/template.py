@@ -45,7 +45,7 @@ class KeyTemplate(Value, frozen=True):
 
     def resolve(self, payload: Json) -> JobKey:
         values = [
-            _look_up(payload, segment) if segment.startswith("/") else segment
+            _value_at(payload, segment) if segment.startswith("/") else segment
             for segment in self.segments
         ]
         typed = ",".join(_typed(value) for value in values)
@@ -65,7 +65,7 @@ def _check(segment: object) -> None:
         )
 
 
-def _look_up(payload: Json, pointer: str) -> Scalar:
+def _value_at(payload: Json, pointer: str) -> Scalar:
     found: Json = payload
     for part in pointer[1:].split("/"):
         name = part.replace("~1", "/").replace("~0", "~")
