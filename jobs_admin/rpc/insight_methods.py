@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any, Final
 import orjson
 
 from jobs_admin.actions.key_buckets import KeyBucketNotPermitted
-from jobs_admin.api import inputs
 from jobs_admin.api.error_envelope import NotFound
 from jobs_admin.explain.explain import explain
 from jobs_admin.explain.explanation import Facts
@@ -19,7 +18,6 @@ from jobs_admin.reads.services import FRESH
 from jobs_admin.reads.workers import running, workers_of
 from jobs_admin.rpc.job_lookup import address_of
 from jobs_admin.rpc.pages import page_json
-from jobs_admin.rpc.router import Method
 from trellis_jobs.contract.consumer_metadata import read_contract
 from trellis_jobs.errors import DeclarationError
 from trellis_jobs.jetstream.log.history import Histories
@@ -34,10 +32,11 @@ if TYPE_CHECKING:
 
     from jobs_admin.actions.job_keys import JobKeys
     from jobs_admin.actions.key_leases import HeldKey
+    from jobs_admin.api import inputs
     from jobs_admin.health import Health
     from jobs_admin.reads.read_your_writes import LogProgress
     from jobs_admin.reads.readers import Readers
-    from jobs_admin.rpc.router import Caller
+    from jobs_admin.rpc.router import Caller, Method
     from trellis_jobs.jetstream.client.connection import Connection
     from trellis_jobs.jetstream.client.server_clock import ServerClock
     from trellis_jobs.jetstream.work.consumer_info import QueueConsumer
@@ -60,13 +59,13 @@ class InsightMethods:
 
     def table(self) -> Mapping[str, Method]:
         return {
-            "Jobs.Health": Method(inputs.Nothing, self.tell_health),
-            "Jobs.Events": Method(inputs.EventsInput, self.list_events),
-            "Jobs.Explain": Method(inputs.JobInput, self.explain_job),
-            "Jobs.GetSecrets": Method(inputs.JobInput, self.tell_secrets),
+            "Jobs.Health": self.get_health,
+            "Jobs.Events": self.list_events,
+            "Jobs.Explain": self.explain_job,
+            "Jobs.GetSecrets": self.get_secrets,
         }
 
-    async def tell_health(self, _: inputs.Nothing, __: Caller) -> dict[str, Any]:
+    async def get_health(self, _: inputs.Nothing, __: Caller) -> dict[str, Any]:
         return (await self.health.report()).to_json()
 
     async def list_events(self, request: inputs.EventsInput, _: Caller) -> bytes:
@@ -89,7 +88,7 @@ class InsightMethods:
         job = await self._job(request)
         return explanation_json(job, explain(job, await self._facts(job)))
 
-    async def tell_secrets(self, request: inputs.JobInput, caller: Caller) -> dict[str, Any]:
+    async def get_secrets(self, request: inputs.JobInput, caller: Caller) -> dict[str, Any]:
         """Read the secrets from the log, since the projection has none, and log the access."""
         job = await self._job(request)
         log.info(

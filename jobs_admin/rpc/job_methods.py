@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any, Final
 import orjson
 
 from jobs_admin.actions.job_actions import ActionRequest, Done, NotLegal
-from jobs_admin.api import inputs
 from jobs_admin.api.error_envelope import Invalid, NotFound
 from jobs_admin.api.errors import Issue
 from jobs_admin.api.views.operations import OperationVerb
@@ -18,7 +17,6 @@ from jobs_admin.reads.dead_groups import dead_groups
 from jobs_admin.reads.read_your_writes import mention_recorded_event, wait_for_position
 from jobs_admin.rpc.job_lookup import address_of, find
 from jobs_admin.rpc.pages import job_page_json, page_json, without_large_fields
-from jobs_admin.rpc.router import Method
 from trellis_jobs.model.states import JobState
 from trellis_jobs.wire.fields import add_present, dumps
 
@@ -26,12 +24,13 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from jobs_admin.actions.job_actions import Actions
+    from jobs_admin.api import inputs
     from jobs_admin.operations.verbs import Change
     from jobs_admin.reads.dead_groups import DeadGroup
     from jobs_admin.reads.jobs import StoredJob
     from jobs_admin.reads.read_your_writes import LogProgress
     from jobs_admin.reads.readers import Readers
-    from jobs_admin.rpc.router import Caller
+    from jobs_admin.rpc.router import Caller, Method
 
 _ENDED_HOW: Final = {
     JobState.COMPLETED: "completed",
@@ -56,14 +55,14 @@ class JobMethods:
 
     def table(self) -> Mapping[str, Method]:
         return {
-            "Jobs.List": Method(inputs.ListInput, self.list_jobs),
-            "Jobs.Get": Method(inputs.JobInput, self.get_job),
-            "Jobs.ListDLQ": Method(inputs.DeadInput, self.list_dead),
-            "Jobs.GroupDLQ": Method(inputs.FilterInput, self.group_dead),
-            "Jobs.Cancel": Method(inputs.ActionInput, self.cancel),
-            "Jobs.Retry": Method(inputs.ActionInput, self.retry),
-            "Jobs.ReplayDLQ": Method(inputs.ActionInput, self.replay),
-            "Jobs.DismissDLQ": Method(inputs.ActionInput, self.dismiss),
+            "Jobs.List": self.list_jobs,
+            "Jobs.Get": self.get_job,
+            "Jobs.ListDLQ": self.list_dead,
+            "Jobs.GroupDLQ": self.group_dead,
+            "Jobs.Cancel": self.cancel,
+            "Jobs.Retry": self.retry,
+            "Jobs.ReplayDLQ": self.replay,
+            "Jobs.DismissDLQ": self.dismiss,
         }
 
     async def list_jobs(self, request: inputs.ListInput, _: Caller) -> bytes:

@@ -10,13 +10,11 @@ import orjson
 
 from jobs_admin.actions.job_keys import NoSlot, Released, StillRenewed, is_key_hash
 from jobs_admin.actions.key_buckets import KeyBucketNotPermitted
-from jobs_admin.api import inputs
 from jobs_admin.api.error_envelope import Invalid, NotFound
 from jobs_admin.api.errors import Issue
 from jobs_admin.reads import keys as reads
 from jobs_admin.reads.read_your_writes import mention_recorded_event, wait_for_position
 from jobs_admin.rpc.pages import page_json
-from jobs_admin.rpc.router import Method
 from trellis_jobs.errors import NotPermitted
 from trellis_jobs.model.durations import format_duration
 from trellis_jobs.model.keys.state import KEYS_BUCKET, KeyAddress, KeyState, Slot
@@ -28,10 +26,11 @@ if TYPE_CHECKING:
 
     from jobs_admin.actions.job_keys import JobKeys
     from jobs_admin.actions.key_names import KeyNames
+    from jobs_admin.api import inputs
     from jobs_admin.reads.keys import BusyKey
     from jobs_admin.reads.read_your_writes import ProjectionProgress
     from jobs_admin.reads.readers import Readers
-    from jobs_admin.rpc.router import Caller
+    from jobs_admin.rpc.router import Caller, Method
     from trellis_jobs.jetstream.client.server_clock import ServerClock
 
 # More would not fit into one reply; `queuedDepth` is the number of all.
@@ -50,9 +49,9 @@ class KeyMethods:
 
     def table(self) -> Mapping[str, Method]:
         return {
-            "Jobs.GetKey": Method(inputs.KeyInput, self.get_key),
-            "Jobs.ListKeys": Method(inputs.QueuePageInput, self.list_keys),
-            "Jobs.ReleaseKey": Method(inputs.ReleaseInput, self.release),
+            "Jobs.GetKey": self.get_key,
+            "Jobs.ListKeys": self.list_keys,
+            "Jobs.ReleaseKey": self.release,
         }
 
     async def get_key(self, request: inputs.KeyInput, _: Caller) -> dict[str, Any]:

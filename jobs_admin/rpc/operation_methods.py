@@ -6,7 +6,6 @@ import logging
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from jobs_admin.api import inputs
 from jobs_admin.api.error_envelope import Invalid, NotFound
 from jobs_admin.api.errors import Issue
 from jobs_admin.api.views.operations import (
@@ -23,13 +22,13 @@ from jobs_admin.operations.verbs import CHANGES
 from jobs_admin.reads.read_your_writes import wait_for_position
 from jobs_admin.reads.targets import count_matches
 from jobs_admin.rpc.pages import page_json
-from jobs_admin.rpc.router import Method
 from trellis_jobs.model.states import JobState
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from datetime import datetime
 
+    from jobs_admin.api import inputs
     from jobs_admin.api.job_filter import JobFilter
     from jobs_admin.operations.operation import Operation
     from jobs_admin.operations.records import OperationRecords, Stored
@@ -37,7 +36,7 @@ if TYPE_CHECKING:
     from jobs_admin.reads.read_your_writes import LogProgress
     from jobs_admin.reads.readers import Readers
     from jobs_admin.reads.targets import MatchCount
-    from jobs_admin.rpc.router import Caller
+    from jobs_admin.rpc.router import Caller, Method
 
 log = logging.getLogger(__name__)
 
@@ -56,10 +55,10 @@ class OperationMethods:
 
     def table(self) -> Mapping[str, Method]:
         return {
-            "Jobs.Operate": Method(inputs.OperateInput, self.operate),
-            "Jobs.GetOperation": Method(inputs.OperationInput, self.get_operation),
-            "Jobs.ListOperations": Method(inputs.PageInput, self.list_operations),
-            "Jobs.StopOperation": Method(inputs.StopInput, self.stop_operation),
+            "Jobs.Operate": self.operate,
+            "Jobs.GetOperation": self.get_operation,
+            "Jobs.ListOperations": self.list_operations,
+            "Jobs.StopOperation": self.stop_operation,
         }
 
     async def operate(self, request: inputs.OperateInput, caller: Caller) -> dict[str, Any]:

@@ -8,10 +8,11 @@ from __future__ import annotations
 import logging
 import time
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
-from pydantic import BaseModel, ValidationError
+from pydantic import ValidationError
 
+from jobs_admin.api.contract import RPCS
 from jobs_admin.api.error_envelope import Busy, Fault, Full, Invalid
 from jobs_admin.api.errors import NO_METHOD, Issue, ProjectionRebuilding
 from jobs_admin.config import SERVICE_NAME
@@ -42,16 +43,12 @@ class Caller:
     session: str | None
 
 
-@dataclass(frozen=True, slots=True)
-class Method:
-    """`answer` gets the validated input and returns JSON: an object, or its bytes."""
-
-    input: type[BaseModel]
-    answer: Callable[[Any, Caller], Awaitable[dict[str, Any] | bytes]]
+# A method gets the validated input and returns JSON: an object, or its bytes.
+Method: TypeAlias = "Callable[[Any, Caller], Awaitable[dict[str, Any] | bytes]]"
 
 
 class Router:
-    """`max_reply_bytes` is the maximum size of a reply."""
+    """`methods` by name; the contract has their inputs. `max_reply_bytes` limits a reply."""
 
     def __init__(
         self,
@@ -110,10 +107,10 @@ class Router:
             problem = f"the request has {len(data)} bytes, the limit is {_MAX_REQUEST_BYTES}"
             raise Invalid(problem, [Issue("/", problem)])
         try:
-            checked = method.input.model_validate_json(data or b"{}")
+            checked = RPCS[name].input.model_validate_json(data or b"{}")
         except ValidationError as error:
             raise Invalid.of(error) from None
-        reply = await method.answer(checked, caller)
+        reply = await method(checked, caller)
         answer = reply if isinstance(reply, bytes) else dumps(reply)
         limit = self._max_reply_bytes()
         if len(answer) > limit:

@@ -8,19 +8,18 @@ from typing import TYPE_CHECKING, Any
 
 import orjson
 
-from jobs_admin.api import inputs
 from jobs_admin.reads import ignored, services
 from jobs_admin.reads.read_your_writes import wait_for_position
 from jobs_admin.reads.stats import stats
 from jobs_admin.rpc.pages import page_json, services_json
-from jobs_admin.rpc.router import Method
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+    from jobs_admin.api import inputs
     from jobs_admin.reads.read_your_writes import ProjectionProgress
     from jobs_admin.reads.readers import Readers
-    from jobs_admin.rpc.router import Caller
+    from jobs_admin.rpc.router import Caller, Method
     from trellis_jobs.jetstream.client.server_clock import ServerClock
 
 
@@ -33,9 +32,9 @@ class ServiceMethods:
 
     def table(self) -> Mapping[str, Method]:
         return {
-            "Jobs.ListServices": Method(inputs.PageInput, self.list_services),
-            "Jobs.ListIgnored": Method(inputs.QueuePageInput, self.list_ignored),
-            "Jobs.Stats": Method(inputs.StatsInput, self.tell_stats),
+            "Jobs.ListServices": self.list_services,
+            "Jobs.ListIgnored": self.list_ignored,
+            "Jobs.Stats": self.get_stats,
         }
 
     async def list_services(self, request: inputs.PageInput, _: Caller) -> bytes:
@@ -69,7 +68,7 @@ class ServiceMethods:
             room=self.max_reply_bytes(),
         )
 
-    async def tell_stats(self, request: inputs.StatsInput, _: Caller) -> dict[str, Any]:
+    async def get_stats(self, request: inputs.StatsInput, _: Caller) -> dict[str, Any]:
         await wait_for_position(self.progress, request.min_seq)
         return await stats(
             self.readers,
