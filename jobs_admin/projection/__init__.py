@@ -1,1 +1,1 @@
-"""The log as rows: a view that may be deleted at any time and is made again from the log."""
+"""The log as rows in SQLite: a view that can be deleted and rebuilt from the log at any time."""

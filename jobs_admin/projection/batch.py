@@ -1,4 +1,4 @@
-"""What a batch of the log does to the projection: pure, apart from the rows it is given."""
+"""Computes the changes that a batch of the log makes to the projection."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _MINUTE_NS: Final = 60 * 10**9
 
 @dataclass(slots=True)
 class JobRow:
-    """A job as the projection has it: its log lines are rows of their own.
+    """A job in the projection, without its log lines, which are separate rows.
 
     `number` is the sequence of its first event; `last_stored_at` when the server stored the newest,
     in microseconds; `written` the first columns of its row in the file, None before there is one,
@@ -64,7 +64,7 @@ class SeenWorker:
 
 @dataclass(frozen=True, slots=True)
 class UndecodableRow:
-    """A message that is no event, kept for people to look at."""
+    """A message that is not an event, kept so that operators can see it."""
 
     sequence: int
     subject: str
@@ -100,7 +100,7 @@ class Changes:
 
 
 def read(messages: Sequence[LogMessage]) -> DecodedBatch:
-    """Of at least one message."""
+    """Decode a batch of at least one message."""
     events: defaultdict[JobAddress, list[tuple[LogMessage, Entry]]] = defaultdict(list)
     beats, undecodable = [], []
     for message in messages:
@@ -116,7 +116,7 @@ def read(messages: Sequence[LogMessage]) -> DecodedBatch:
 
 
 def project(readings: DecodedBatch, rows: Mapping[JobAddress, JobRow]) -> Changes:
-    """`rows`: of the jobs in the batch those that exist; they are changed in place."""
+    """`rows` are those of the batch's jobs that exist; they are changed in place."""
     changes = Changes(readings.place)
     for address, events in readings.events.items():
         row = _project_job(events, rows.get(address), changes)
@@ -133,7 +133,7 @@ def project(readings: DecodedBatch, rows: Mapping[JobAddress, JobRow]) -> Change
 
 
 def refold(messages: Sequence[LogMessage], place: LogPosition) -> Changes:
-    """What is left of jobs whose rows are gone; what happened was counted when it was new."""
+    """Rebuild rows from what remains of jobs in the log, without counting their events again."""
     if not messages:
         return Changes(place)
     return replace(project(read(messages), {}), place=place, activity=Counter())
@@ -142,7 +142,7 @@ def refold(messages: Sequence[LogMessage], place: LogPosition) -> Changes:
 def _project_job(
     events: Iterable[tuple[LogMessage, Entry]], row: JobRow | None, changes: Changes
 ) -> JobRow | None:
-    """None as long as there is no such job."""
+    """Return None while the job does not exist."""
     for message, entry in events:
         before, stored_at = row.job if row else None, message.stored_ns // 1000
         reduced = reduce(before, entry)
@@ -163,7 +163,7 @@ def _project_job(
 
 
 def _note(row: JobRow, event: Event, changes: Changes) -> None:
-    """What an event that counted brought with it beside its job."""
+    """Collect the payload or the log lines of an event that was applied."""
     if isinstance(event, Begun):
         changes.begun.append((row.number, redacted(event.payload, event.secrets)))
     elif isinstance(event, AttemptEvent) and event.notes.lines:

@@ -1,4 +1,4 @@
-"""One statement for many rows."""
+"""A statement that writes many rows in one execution."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class ManyRows:
     after: str = ""
 
     def execute(self, database: sqlite3.Connection, rows: Sequence[tuple[Any, ...]]) -> None:
-        """By powers of two, so that a connection soon has every statement prepared."""
+        """Use powers of two, so that a connection soon has every statement prepared."""
         start = 0
         while start < len(rows):
             size = min(_MOST, 1 << (len(rows) - start).bit_length() - 1)

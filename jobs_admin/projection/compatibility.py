@@ -1,4 +1,4 @@
-"""Whether a projection's file can be gone on with, or has to be made anew, and why."""
+"""Decides whether a projection's file can be continued or must be rebuilt, and why."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ if TYPE_CHECKING:
 
 _BEYOND_REPAIR: Final = frozenset({sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB})
 _PRIMARY: Final = 0xFF
-# Our own questions name only what the scripts make: somebody else took it out.
+# Our queries name only what our scripts create, so another program removed it.
 _GONE: Final = ("no such table", "no such column", "no such index")
 
 
 async def why_incompatible(path: Path, feed: LogFeed) -> str | None:
-    """None when the file goes on with the log as it is.
+    """Return None when the file can be continued with this log.
 
-    Raises FileDamaged, and ProjectionUnusable for a database that is somebody else's.
+    Raises FileDamaged, and ProjectionUnusable for a database that is not a projection.
     """
     if file_id(path) is None:
         return "there is no file"
@@ -39,7 +39,7 @@ async def why_incompatible(path: Path, feed: LogFeed) -> str | None:
         except ProjectionOutdated as outdated:
             return str(outdated)
     if place is None:
-        return "it belongs to no log yet"
+        return "it is empty"
     try:
         check_log(place, await feed.extent())
     except LogReplaced as replaced:
@@ -48,10 +48,10 @@ async def why_incompatible(path: Path, feed: LogFeed) -> str | None:
 
 
 async def compatible_position(path: Path) -> LogPosition | None:
-    """How far a projection is, and in which log; None when it is not even begun.
+    """Return the position of a projection and its log, or None when it is empty.
 
-    Raises ProjectionOutdated, FileDamaged when somebody has taken tables or indexes out of it,
-    and ProjectionUnusable for a database that is somebody else's.
+    Raises ProjectionOutdated, FileDamaged when tables or indexes are missing, and
+    ProjectionUnusable for a database that is not a projection.
     """
     async with aiosqlite.connect(read_only(path), uri=True) as database:
         tables = list(await database.execute_fetchall("SELECT name FROM sqlite_master LIMIT 1"))
@@ -61,7 +61,7 @@ async def compatible_position(path: Path) -> LogPosition | None:
     if not tables:
         return None
     if version is None:
-        raise ProjectionUnusable(path, "it is a database, and no projection")
+        raise ProjectionUnusable(path, "it is a SQLite file, but not a trellis-jobs projection")
     if version != str(SCHEMA_VERSION):
         raise ProjectionOutdated(path, version, SCHEMA_VERSION)
     require_complete(gone)
@@ -69,7 +69,7 @@ async def compatible_position(path: Path) -> LogPosition | None:
 
 
 async def schema_version(database: aiosqlite.Connection) -> str | None:
-    """None when this is no projection."""
+    """Return None when this is not a projection."""
     return (await metadata(database)).get("schema_version")
 
 
@@ -83,27 +83,27 @@ async def check_integrity(path: Path) -> None:
     if rows != [("ok",)]:
         raise FileDamaged(f"the file is damaged: {rows[0][0]}")
     if version is None:
-        raise FileDamaged("the file is no projection any more")
+        raise FileDamaged("the file is no longer a projection")
     require_complete(gone)
 
 
 def require_complete(gone: list[str]) -> None:
     if gone:
-        raise FileDamaged(f"not there, or changed by somebody else: {', '.join(gone)}")
+        raise FileDamaged(f"missing, or changed by another program: {', '.join(gone)}")
 
 
 @contextmanager
 def translate_sqlite_errors() -> Iterator[None]:
-    """Raises FileDamaged and FileLocked; other troubles, such as a full disk, pass."""
+    """Raise FileDamaged or FileLocked for SQLite's errors; leave others, such as a full disk."""
     try:
         yield
     except sqlite3.DatabaseError as error:
-        # Python's own complaints have no code: of text that is none, and of misused connections.
+        # Errors of Python's sqlite3 module itself have no code, for example about invalid text.
         code = getattr(error, "sqlite_errorcode", None)
         if code is not None and code & _PRIMARY == sqlite3.SQLITE_BUSY:
             raise FileLocked(error) from error
         is_no_text = code is None and isinstance(error, sqlite3.OperationalError)
         is_gone = code == sqlite3.SQLITE_ERROR and str(error).startswith(_GONE)
         if is_no_text or is_gone or (code is not None and code & _PRIMARY in _BEYOND_REPAIR):
-            raise FileDamaged(f"the file is no database, or is damaged: {error}") from error
+            raise FileDamaged(f"the file is damaged or not a database: {error}") from error
         raise

@@ -1,4 +1,4 @@
-"""Notices what others do to the file of a projection that is open: it is gone, or written over."""
+"""Notices when another process deletes, replaces or overwrites the file of an open projection."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ if TYPE_CHECKING:
 
     from jobs_admin.projection.files import Stamp
 
-_LOOK: Final = 2.0
+_POLL_INTERVAL: Final = 2.0
 
 
 class FileWatch:
-    """Looks every few seconds, and at once when a reader has trouble with the file.
+    """Checks the file every few seconds, and at once when a reader fails to read it.
 
-    Whoever else writes into it is noticed by its stamp, unless we wrote since the last look; then
-    the whole file is read once.
+    A write by another process changes the file's stamp; then the whole file is read once. After
+    our own writes the stamp is not compared.
     """
 
     def __init__(self, path: Path) -> None:
@@ -36,7 +36,7 @@ class FileWatch:
         self._seen = None
 
     def look(self, damage: FileDamaged | None = None) -> None:
-        """At once; with the damage that a reader met."""
+        """Check the file at once; `damage` is what a reader found."""
         self._damage = self._damage or damage
         self._called.set()
 
@@ -46,7 +46,7 @@ class FileWatch:
             self._called.clear()
             await self._look()
             with suppress(TimeoutError):
-                async with asyncio.timeout(_LOOK):
+                async with asyncio.timeout(_POLL_INTERVAL):
                     await self._called.wait()
 
     async def _look(self) -> None:

@@ -1,7 +1,7 @@
-"""The projection's file: whether it is still the one that was opened, and how another replaces it.
+"""Identifies and replaces the projection's file.
 
-A file is replaced while readers, and perhaps a writer, have it open. They keep what they opened,
-notice by the file's identity that it is no longer the one at its path, and open that one.
+A file is replaced while readers, and perhaps a writer, have it open. They notice by its identity
+that another file is at the path now, and open that one.
 """
 
 from __future__ import annotations
@@ -19,21 +19,21 @@ if TYPE_CHECKING:
 
 FileId = tuple[int, int]
 
-# SQLite's own: what is not yet in the file itself, and the index of that.
+# SQLite's write-ahead log and its other auxiliary files.
 _NOT_YET_IN: Final = "-wal"
 _SIDECARS: Final = (_NOT_YET_IN, "-shm", "-journal")
 
 
 @dataclass(frozen=True, slots=True)
 class Stamp:
-    """`written`: size and time of the file, and of what is not yet in it."""
+    """`written`: size and modification time of the file and of its write-ahead log."""
 
     file: FileId
     written: tuple[tuple[int, int] | None, ...]
 
 
 class FileReplaced(AdminError):
-    """Another file is at this path now: the one that is open is no longer read by anybody."""
+    """Another file is at this path now, and readers use that one."""
 
     def __init__(self, path: Path) -> None:
         super().__init__(f"{path} was replaced or deleted")
@@ -45,26 +45,26 @@ class FileMissing(AdminError):
 
 
 class FileLocked(AdminError):
-    """Another process writes into the file, for longer than one waits for that."""
+    """Another process has locked the file for longer than the timeout."""
 
     def __init__(self, why: Exception) -> None:
         super().__init__(
-            f"another process keeps the projection's file to itself, a rebuild perhaps: {why}"
+            f"another process, perhaps a rebuild, has locked the projection's file: {why}"
         )
 
 
 class FileDamaged(AdminError):
-    """What the file holds is not what was written into it; the log has it all."""
+    """The file's content is damaged; it can be rebuilt from the log."""
 
 
 def file_id(path: Path) -> FileId | None:
-    """None when there is no such file; unique as long as somebody has the file open."""
+    """Return None when there is no such file. The id is unique while a process has it open."""
     found = stamp(path)
     return found.file if found else None
 
 
 def stamp(path: Path) -> Stamp | None:
-    """What changes when somebody writes into a file; None when there is no such file."""
+    """Return what changes when a process writes to the file; None when there is no such file."""
     found, waiting = _stat(path), _stat(path.with_name(f"{path.name}{_NOT_YET_IN}"))
     if found is None:
         return None
@@ -80,16 +80,16 @@ def _stat(path: Path) -> os.stat_result | None:
 
 
 def made(path: Path) -> FileId | None:
-    """The identity of the file at a path, which is there afterwards: empty, if it was not.
+    """Create an empty file if there is none, and return its identity.
 
-    SQLite gives its sidecars the permissions of the file.
+    SQLite gives its auxiliary files the permissions of this file.
     """
     make_file(path)
     return file_id(path)
 
 
 def read_only(path: Path) -> str:
-    """As SQLite is told to open it."""
+    """The URI with which SQLite opens the file read-only."""
     return f"file:{quote(str(path))}?mode=ro"
 
 
@@ -104,10 +104,10 @@ def remove(path: Path) -> None:
 
 
 def put_in_place(fresh: Path, path: Path, *, keep_old_as: Path | None = None) -> None:
-    """`fresh` becomes the file at `path`; nobody has it open, and it has no sidecars.
+    """Move `fresh` to `path`; no process has it open, and it has no auxiliary files.
 
-    The old file goes first, then its sidecars: SQLite would replay them into whatever file it finds
-    at the path. A crash in between leaves no file, and the log to make one from.
+    The old file is removed first, then its auxiliary files, because SQLite would replay them into
+    the new file. A crash in between leaves no file, and the next start rebuilds it from the log.
     """
     _sync(fresh)
     if keep_old_as is not None and path.exists():

@@ -1,4 +1,4 @@
-"""Batches of the log into a projection, with the newest jobs at hand."""
+"""Applies batches of the log to a projection, with a cache of recently written jobs."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ MOST_BYTES: Final = 64 * 1024 * 1024
 
 
 class Ingest:
-    """Of one writer: it knows the rows as it last wrote them. After an error, begin with a new one.
+    """Used by one writer, whose rows it caches. After an error, create a new one.
 
     A batch is one transaction together with its place: after a crash the log is taken up again
     exactly where the projection ends. `most_bytes` are the rows at hand, as they are in the file:
@@ -49,16 +49,16 @@ class Ingest:
             return await self._projection.do(self._take_in_measured, batch)
 
     async def complete(self, position: int) -> None:
-        """Everything up to there is in, though the last messages may be gone from the log."""
+        """Record that everything up to `position` is applied, even if the last ones are gone."""
         if self.place.sequence < position:
             self.place = replace(self.place, sequence=position, stored_ns=0)
         await self._projection.do(Writer.set_place, self.place)
 
     async def forget(self, up_to: Mapping[JobAddress, int], read_job: ReadJob) -> None:
-        """The log has lost these jobs up to their sequences: so do the rows, in one transaction.
+        """Remove jobs that were purged from the log up to these sequences, in one transaction.
 
-        Of a job that went on, what is left in the log is folded anew, and must not be less than
-        the row has seen: a replica that lags has what was purged, and not what came since.
+        The row of a job that continued is made again from what remains in the log. `read_job` must
+        return at least what the row contains, because a replica may be behind.
         """
         async with self._writing:
             for address in up_to:
@@ -84,7 +84,7 @@ class Ingest:
         return used
 
     def _take_in(self, writer: Writer, batch: list[LogMessage]) -> None:
-        """In several transactions where the rows of its jobs are too large for one."""
+        """Use several transactions when the rows of the batch's jobs are too large for one."""
         while batch:
             readings = read(batch)
             rows = self._rows.of(readings.events)

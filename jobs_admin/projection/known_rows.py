@@ -1,4 +1,4 @@
-"""Jobs as the projection has them, so that not each event has to read its job's row."""
+"""A cache of rows, so that an event need not read its job's row."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ _MOST: Final = 20_000
 
 
 class KnownRows:
-    """Those that were written last: so many, and of at most so many bytes in the file."""
+    """The most recently written rows, limited in number and in bytes."""
 
     def __init__(self, most_bytes: int) -> None:
         self.most_bytes = most_bytes
         self.bytes = 0
-        # With what each was counted as: a row grows later.
+        # Each row with the size that was added to `bytes`, because a row grows later.
         self._rows: OrderedDict[JobAddress, tuple[JobRow, int]] = OrderedDict()
 
     def of(self, jobs: Iterable[JobAddress]) -> dict[JobAddress, JobRow]:
-        """Those of the jobs that are known."""
+        """Return the cached rows of these jobs."""
         rows = self._rows
         return {job: rows[job][0] for job in jobs if job in rows}
 
@@ -37,6 +37,6 @@ class KnownRows:
             self.bytes -= self._rows.popitem(last=False)[1][1]
 
     def pop(self, job: JobAddress, default: None = None) -> None:
-        """Forget it, if it is known."""
+        """Remove the row, if it is cached."""
         _, size = self._rows.pop(job, (default, 0))
         self.bytes -= size

@@ -1,4 +1,4 @@
-"""What a projection's file says of itself."""
+"""The metadata in a projection's file."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ ALL_METADATA: Final = "SELECT name, value FROM projection_metadata"
 
 
 async def metadata(database: aiosqlite.Connection) -> dict[str, str]:
-    """Nothing, where this is no projection."""
+    """Return an empty dictionary when this is not a projection."""
     try:
         rows = await database.execute_fetchall(ALL_METADATA)
     except aiosqlite.OperationalError as error:
@@ -31,7 +31,7 @@ async def position_of(database: aiosqlite.Connection) -> LogPosition:
 
 
 def position_in(said: Mapping[str, str]) -> LogPosition:
-    """How far a projection is, and in which log; None before it belongs to one."""
+    """Return the position of the projection, and the log that it belongs to, if any."""
     return LogPosition(
         int(said.get("position", 0)),
         int(said.get("position_stored_ns", 0)),
@@ -40,5 +40,5 @@ def position_in(said: Mapping[str, str]) -> LogPosition:
 
 
 def position_rows(place: LogPosition) -> list[tuple[str, str]]:
-    """Which log that is has been said before."""
+    """The metadata rows of a position; the log's identity is written elsewhere."""
     return [("position", str(place.sequence)), ("position_stored_ns", str(place.stored_ns))]

@@ -1,4 +1,4 @@
-"""Takes the log in as it grows, and knows how far it is."""
+"""Follows the log and applies it to the projection."""
 
 from __future__ import annotations
 
@@ -39,10 +39,10 @@ class _OpenFile:
 
 
 class Projector:
-    """`position` is how far the projection is.
+    """`position` is the last applied sequence of the log.
 
-    The file is rebuilt where it does not go on with the log, and opened again where somebody else
-    has rebuilt it. `rebuilding` is there as long as the file at the path is not to be read.
+    A file that does not belong to the log is rebuilt, and a file that another process has rebuilt
+    is opened again. `rebuilding` is set while the file must not be read.
     `nice` lowers the priority of the thread that writes the file.
     """
 
@@ -61,7 +61,7 @@ class Projector:
     @classmethod
     @asynccontextmanager
     async def open(cls, feed: LogFeed, path: Path, *, nice: int = 0) -> AsyncIterator[Projector]:
-        """The one writer of a file. A file that does not fit the log is rebuilt only by `run`."""
+        """Open the only writer of a file. Only `run` rebuilds a file that does not fit the log."""
         projector = cls(feed, path, nice=nice)
         try:
             await projector._open_if_fit()
@@ -70,18 +70,18 @@ class Projector:
             await projector._close()
 
     async def run(self, *, until: int | None = None) -> None:
-        """Without end, or up to a sequence."""
+        """Follow the log forever, or up to a sequence."""
         while not await self._run(until):
             pass
 
     async def until_open(self) -> None:
-        """Returns once there is a file to be read, and to go on with."""
+        """Wait until there is a usable file."""
         await self._is_open.wait()
 
     async def wait_for(self, sequence: int) -> None:
-        """Returns once the projection has taken in everything up to there (design D17).
+        """Wait until the projection has reached this sequence (design D17).
 
-        Raises ProjectionRebuilding rather than wait for that.
+        Raises ProjectionRebuilding instead of waiting for a rebuild.
         """
         if self.position >= sequence:
             return
@@ -95,12 +95,12 @@ class Projector:
             raise ProjectionRebuilding(self.rebuilding.done, self.rebuilding.total)
 
     def check_file(self, damage: FileDamaged | None = None) -> None:
-        """Somebody who reads the file could not."""
+        """Check the file at once, because a reader failed."""
         if self._file is not None:
             self._file.watch.look(damage)
 
     async def forget(self, up_to: Mapping[JobAddress, int], read_job: ReadJob) -> None:
-        """Take out jobs that retention took out of the log up to there, but for what is left."""
+        """Remove jobs that retention purged from the log, except what remains of them."""
         file = self._file
         if file is not None:
             file.watch.wrote()
@@ -108,7 +108,7 @@ class Projector:
             file.watch.wrote()
 
     async def forget_undecodable(self, sequences: Sequence[int]) -> None:
-        """Take out messages that are no events, and that have left the log."""
+        """Remove undecodable messages that have left the log."""
         file = self._file
         if file is not None and sequences:
             file.watch.wrote()
@@ -116,16 +116,14 @@ class Projector:
             file.watch.wrote()
 
     async def _run(self, until: int | None) -> bool:
-        """Whether that was all; else the file or the log is another now."""
+        """Return False when the file or the log was replaced, to start again."""
         file = self._file or await self._open()
         try:
             with translate_sqlite_errors():
                 await _first_of(self._follow(file, until), file.watch.watch())
         except FileReplaced as replaced:
             await self._close()
-            log.info(
-                "the projection is opened again: %s", replaced, extra={"reason": str(replaced)}
-            )
+            log.info("reopening the projection: %s", replaced, extra={"reason": str(replaced)})
         except FileDamaged as damage:
             await self._close()
             await self._mend(damage)
@@ -153,7 +151,7 @@ class Projector:
                 await self._throttle.rest(used, pending=batch[-1].pending)
 
     async def _open_if_fit(self) -> None:
-        """Raises ProjectionUnusable for a database that is somebody else's."""
+        """Raises ProjectionUnusable for a database that is not a projection."""
         self.rebuilding = RebuildProgress(self._path)
         try:
             reason = await why_incompatible(self._path, self._feed)
@@ -181,7 +179,7 @@ class Projector:
         await self._opened.aclose()
 
     async def _make_fit(self) -> None:
-        """Afterwards there is a file that goes on with this log; a new one if need be."""
+        """Rebuild the file if it cannot be continued with this log."""
         try:
             reason = await why_incompatible(self._path, self._feed)
         except FileDamaged as damage:
@@ -191,14 +189,14 @@ class Projector:
                 await self._rebuild(reason)
 
     async def _mend(self, damage: FileDamaged) -> None:
-        """What is left of the file is kept for people to look at."""
+        """Rebuild the file, and keep the damaged one for inspection."""
         await self._rebuild(str(damage), keep_old_as=beside(self._path, "damaged"))
 
     async def _rebuild(self, reason: str, keep_old_as: Path | None = None) -> None:
         is_the_first = file_id(self._path) is None and not self._was_open
         log.log(
             logging.INFO if is_the_first else logging.WARNING,
-            "the projection %s is rebuilt: %s",
+            "rebuilding the projection %s: %s",
             self._path,
             reason,
             extra={"path": str(self._path), "reason": reason},
@@ -221,7 +219,7 @@ class Projector:
 
 
 async def _first_of(*works: Coroutine[Any, Any, None]) -> None:
-    """Until one of them returns or raises; the others are stopped."""
+    """Run until one of them returns or raises, then cancel the others."""
     tasks = [asyncio.create_task(work) for work in works]
     try:
         done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)

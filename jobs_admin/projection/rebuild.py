@@ -1,8 +1,8 @@
-"""A projection made anew from the log beside the one at its path, which it then replaces.
+"""Rebuilds a projection from the log in a second file, which then replaces the first.
 
-The old file is answered from, and filled, until the moment of the swap. During it the old file's
-write lock is held: a projector that has it open commits nothing more, finds another file at the
-path, and goes on with that. So the projection never goes back behind what it has shown.
+Until the swap, the old file is read and written as usual. During the swap its write lock is held: a
+projector that has it open commits nothing more, finds another file at the path, and continues with
+that one. So readers never see the projection go back.
 """
 
 from __future__ import annotations
@@ -38,31 +38,31 @@ log = logging.getLogger(__name__)
 # Called with how many messages are done, and how many there are in all.
 ReportProgress = Callable[[int, int], None]
 
-_PATIENCE: Final = 30.0
-_HEAP: Final = 5_000
-_HEAP_BYTES: Final = 32 * 1024 * 1024
+_LOCK_TIMEOUT: Final = 30.0
+_BATCH_MESSAGES: Final = 5_000
+_BATCH_BYTES: Final = 32 * 1024 * 1024
 
 
 class RebuildInProgress(AdminError):
     def __init__(self, path: Path) -> None:
-        super().__init__(f"{path} is being rebuilt by another process already")
+        super().__init__(f"another process is already rebuilding {path}")
         self.path = path
 
 
 class CopyFailed(AdminError):
-    """The file at the path is as it was."""
+    """The second file could not be written; the file at the path is unchanged."""
 
     def __init__(self, path: Path, why: Exception) -> None:
         super().__init__(
-            f"a second file beside {path} was begun, and could not be finished: {why}; this needs "
-            "a folder that can be written to, and as much disk space again"
+            f"cannot write a second file beside {path}: {why}; this needs a writable folder and as "
+            "much free disk space as the file has"
         )
         self.path = path
 
 
 @dataclass(frozen=True, slots=True)
 class Filled:
-    """`position` is a sequence of the log, `messages` how many were there up to it."""
+    """`position` is a sequence of the log, `messages` how many messages there were up to it."""
 
     position: int
     messages: int
@@ -74,20 +74,20 @@ async def rebuild(
     tell: ReportProgress | None = None,
     *,
     keep_old_as: Path | None = None,
-    patience: float = _PATIENCE,
+    lock_timeout: float = _LOCK_TIMEOUT,
     throttle: Throttle | None = None,
 ) -> Filled:
-    """Raises RebuildInProgress when another process does the same for this file, and CopyFailed.
+    """Raises RebuildInProgress when another process rebuilds this file, and CopyFailed.
 
-    FileLocked: somebody who writes into the old file does not let go of it for so many seconds.
+    Raises FileLocked when another writer keeps the old file locked for `lock_timeout` seconds.
     """
     with temporary_file(path, "rebuilding") as fresh:
         filled = await fill(fresh, feed, tell, throttle=throttle)
-        async with _held(path, patience) as shown:
+        async with _held(path, lock_timeout) as shown:
             await catch_up(fresh, feed, shown, throttle=throttle)
             await asyncio.to_thread(put_in_place, fresh, path, keep_old_as=keep_old_as)
     log.info(
-        "the projection %s was rebuilt from %s messages, up to position %s",
+        "rebuilt the projection %s from %s messages, up to position %s",
         path,
         filled.messages,
         filled.position,
@@ -98,9 +98,9 @@ async def rebuild(
 
 @contextmanager
 def temporary_file(path: Path, what: str) -> Iterator[Path]:
-    """A place beside a file for one process at a time; nothing stays there.
+    """A temporary file beside another, for one process at a time; it is removed afterwards.
 
-    Raises RebuildInProgress, and CopyFailed for what a full disk does to the block, and the like.
+    Raises RebuildInProgress, and CopyFailed when the disk is full or not writable.
     """
     place = beside(path, what)
     try:
@@ -123,7 +123,7 @@ async def fill(
     *,
     throttle: Throttle | None = None,
 ) -> Filled:
-    """A whole projection of the log as it is now, indexes included, in a file of its own."""
+    """Project the whole log into a new file, with its indexes."""
     extent = await feed.extent()
     if tell is not None:
         tell(0, extent.messages)
@@ -132,7 +132,7 @@ async def fill(
     ) as projection:
         ingest = Ingest(projection, LogPosition(created=extent.created))
         done = 0
-        async for batch in _heaped(feed.up_to(ingest.place, extent.last_sequence)):
+        async for batch in _larger_batches(feed.up_to(ingest.place, extent.last_sequence)):
             used = await ingest.apply(batch)
             done += len(batch)
             if tell is not None:
@@ -147,7 +147,7 @@ async def fill(
 async def catch_up(
     fresh: Path, feed: LogFeed, shown: LogPosition, *, throttle: Throttle | None = None
 ) -> None:
-    """Take in what another projection of the same log has shown meanwhile."""
+    """Apply what another projection of the same log has shown in the meantime."""
     async with Projection.open(
         fresh, bulk=True, nice=throttle.nice if throttle else 0
     ) as projection:
@@ -160,16 +160,16 @@ async def catch_up(
         await projection.do(Writer.seal)
 
 
-async def _heaped(
+async def _larger_batches(
     batches: AsyncIterator[list[LogMessage]],
 ) -> AsyncIterator[list[LogMessage]]:
-    """In larger batches: the more events of a job are taken in at once, the fewer of its rows."""
+    """Merge batches: the more events of a job are in one, the fewer times its row is written."""
     heap: list[LogMessage] = []
     size = 0
     async for batch in batches:
         heap += batch
         size += sum(len(message.data) for message in batch)
-        if len(heap) >= _HEAP or size >= _HEAP_BYTES:
+        if len(heap) >= _BATCH_MESSAGES or size >= _BATCH_BYTES:
             yield heap
             heap, size = [], 0
     if heap:
@@ -177,16 +177,16 @@ async def _heaped(
 
 
 @asynccontextmanager
-async def _held(path: Path, patience: float) -> AsyncIterator[LogPosition]:
-    """Nobody writes into the file within the block; gives how far it is.
+async def _held(path: Path, timeout: float) -> AsyncIterator[LogPosition]:
+    """Lock the file against writers within the block, and yield its position.
 
-    A file that is none, or that cannot be read any more, has no writer and holds nothing. Raises
-    FileLocked where somebody else holds it.
+    A missing or unreadable file has no writer and no content. Raises FileLocked when another
+    process keeps it locked.
     """
     if file_id(path) is None:
         yield LogPosition()
         return
-    async with aiosqlite.connect(path, isolation_level=None, timeout=patience) as database:
+    async with aiosqlite.connect(path, isolation_level=None, timeout=timeout) as database:
         try:
             with translate_sqlite_errors():
                 await database.execute("BEGIN IMMEDIATE")

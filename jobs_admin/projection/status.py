@@ -1,4 +1,4 @@
-"""What can be told of a projection's file without changing it."""
+"""Reports the status of a projection's file without changing it."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _COUNTS: Final = {
 
 @dataclass(frozen=True, slots=True)
 class FileStatus:
-    """`unfit` says why the file cannot be gone on with; None when it can."""
+    """`unfit` is why the file cannot be continued with the log; None when it can."""
 
     path: Path
     unfit: str | None
@@ -44,7 +44,7 @@ class FileStatus:
         if self.unfit is not None:
             body["reason"] = self.unfit
         elif "position" in self.facts:
-            # At most: purges and expired heartbeats leave gaps.
+            # An upper bound, because purges and expired heartbeats leave gaps.
             body["behind"] = self.log.last_sequence - self.facts["position"]
         return body
 
@@ -62,7 +62,7 @@ async def read_status(path: Path, feed: LogFeed) -> FileStatus:
 
 
 async def _facts(path: Path) -> dict[str, Any]:
-    """As many as a file of any schema has."""
+    """Read the facts that the file's schema has, which may be another version."""
     facts: dict[str, Any] = {}
     async with aiosqlite.connect(read_only(path), uri=True) as database:
         said = await metadata(database)

@@ -1,4 +1,4 @@
-"""The projection's SQLite file: one writer, and as many readers as there are questions."""
+"""Opens the projection's SQLite file for writing, in a separate thread."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ T = TypeVar("T")
 
 
 class Projection:
-    """A writer, and the thread it works in."""
+    """A writer and its thread."""
 
     def __init__(self, writer: Writer, thread: ThreadPoolExecutor) -> None:
         self._writer = writer
@@ -33,7 +33,7 @@ class Projection:
     async def open(
         cls, path: Path, *, bulk: bool = False, nice: int = 0
     ) -> AsyncIterator[Projection]:
-        """`bulk`: for a file that nobody reads yet, and that is thrown away if this fails.
+        """`bulk`: for a new file without readers, which is discarded if this fails.
 
         `nice` lowers the priority of the thread, so that it yields to work on the same machine.
         Raises ProjectionOutdated when the file has another schema.
@@ -51,7 +51,7 @@ class Projection:
     async def do(
         self, work: Callable[Concatenate[Writer, P], T], *args: P.args, **kwargs: P.kwargs
     ) -> T:
-        """After all that was begun before, and to its end, even where nobody waits for that."""
+        """Run `work` after earlier work; it finishes even if the caller is cancelled."""
         begun = asyncio.get_running_loop().run_in_executor(
             self._thread, partial(work, self._writer, *args, **kwargs)
         )

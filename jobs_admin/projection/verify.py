@@ -1,7 +1,7 @@
-"""A live projection against a fresh fold of the log: table by table, row by row.
+"""Compares a live projection with a fresh projection of the log, row by row.
 
-Some differences are as they should be, and are counted apart: what retention purged, and heartbeats
-that expired, have left the log and not (or not yet) the projection.
+Some differences are expected and counted separately: what retention purged, and heartbeats that
+expired, have left the log but not, or not yet, the projection.
 """
 
 from __future__ import annotations
@@ -33,13 +33,13 @@ if TYPE_CHECKING:
     from trellis_jobs.jetstream.log.feed import LogFeed
 
 EXAMPLES: Final = 20
-# Retention leaves a job alone as long after its newest event was stored.
+# Retention does not remove a job for this many minutes after its newest event was stored.
 _NOTHING_PURGED: Final = MIN_AGE // timedelta(minutes=1)
 
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """`live` is the row of the projection, `fresh` the one it should be; None is none at all."""
+    """`live` is the row of the projection, `fresh` the expected one; None when there is none."""
 
     table: str
     key: dict[str, Any]
@@ -47,7 +47,7 @@ class Difference:
     fresh: dict[str, Any] | None
 
     def changed(self) -> dict[str, tuple[Any, Any]]:
-        """By column: what is there, and what should be."""
+        """The differing columns, with the live and the expected value."""
         live, fresh = self.live or {}, self.fresh or {}
         return {
             name: (live.get(name), fresh.get(name))
@@ -58,7 +58,7 @@ class Difference:
 
 @dataclass(slots=True)
 class Compared:
-    """`gone`: rows about what has left the log. Of the differences, some examples."""
+    """`gone` counts rows about messages that have left the log; `examples` are some differences."""
 
     table: str
     rows: int = 0
@@ -89,7 +89,7 @@ class Findings:
 async def verify(
     path: Path, feed: LogFeed, now: datetime, tell: ReportProgress | None = None
 ) -> Findings:
-    """Others may read the projection and fill it meanwhile.
+    """Other processes may read and write the projection in the meantime.
 
     Raises LogReplaced when the projection belongs to another log.
     """
@@ -109,7 +109,7 @@ async def verify(
 
 
 class Traces:
-    """Whether what rows are about is still in the log."""
+    """Finds out whether the messages that rows were made from are still in the log."""
 
     def __init__(self, database: aiosqlite.Connection, feed: LogFeed) -> None:
         self._database = database
@@ -122,7 +122,7 @@ class Traces:
         return not self._held[sequence]
 
     async def lost_its_beginning(self, job: int) -> bool:
-        """Retention purged the earlier runs of a job that went on: now it begins later."""
+        """True if retention purged the earlier runs of a job that was retried."""
         query = (
             "SELECT live.job FROM live.jobs_projection AS live JOIN fresh.jobs_projection AS fresh "
             "ON live.id = fresh.id AND live.service = fresh.service AND live.type = fresh.type "
@@ -182,7 +182,7 @@ class _Comparison:
 
 
 def _differences(table: Table, columns: Sequence[str]) -> str:
-    """Rows of one only, and those that have something else in the other."""
+    """A query for rows that only one side has, and rows that differ."""
     live, fresh = f"live.{table.name} AS live", f"{table.source} AS fresh"
     on = " AND ".join(f"live.{column} = fresh.{column}" for column in table.key)
     both = ", ".join(f"{side}.{column}" for side in ("live", "fresh") for column in columns)
@@ -210,7 +210,7 @@ def _difference(table: Table, columns: Sequence[str], row: Iterable[Any]) -> Dif
 
 @asynccontextmanager
 async def _seen_now(path: Path) -> AsyncIterator[aiosqlite.Connection]:
-    """The file as it is at the first question, whatever is written into it afterwards."""
+    """A snapshot of the file at the time of the first query."""
     async with aiosqlite.connect(":memory:", isolation_level=None, uri=True) as database:
         await database.execute("ATTACH ? AS live", (read_only(path),))
         await database.execute("BEGIN")

@@ -1,4 +1,4 @@
-"""Jobs that may need looking after. The projection only proposes them: the log decides."""
+"""Jobs that may need maintenance. The projection only suggests them; the log decides."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ if TYPE_CHECKING:
     from jobs_admin.reads.readers import Readers
     from trellis_jobs.model.concurrency import Concurrency
 
-# The states are as the partial index says them, word by word: otherwise SQLite cannot use it.
+# The states are written exactly as in the partial index, because otherwise SQLite cannot use it.
 OVERDUE: Final = (
     "SELECT deadline, job, last_sequence, document "
     "FROM jobs_projection INDEXED BY jobs_by_deadline "
     "WHERE deadline IS NOT NULL AND state IN ('pending', 'retry', 'active') "
     "AND deadline <= ? AND (deadline, job) > (?, ?) ORDER BY deadline, job LIMIT ?"
 )
-# By when the server stored the newest event, and how long after it the next try is to be: a
-# producer's or a worker's clock may be wrong.
+# This compares with the time at which the server stored the newest event, because the clock of a
+# producer or a worker may be wrong.
 RESTING: Final = (
     "SELECT last_stored_at, job, last_sequence, document "
     "FROM jobs_projection INDEXED BY jobs_by_rest "
@@ -38,7 +38,7 @@ RESTING: Final = (
     "AND last_stored_at + max(0, coalesce(next_attempt_at - updated_at, 0)) <= ?2 "
     "ORDER BY last_stored_at, job LIMIT ?5"
 )
-# By what the job's events say and by when the server stored them: a worker's clock may be wrong.
+# This compares the times in events and those of the server, because a worker's clock may be wrong.
 DUE: Final = (
     "SELECT ended_at, job, service, type, id FROM jobs_projection "
     "WHERE state = ? AND ended_at <= ? AND last_stored_at <= ? AND (ended_at, job) > (?, ?) "
@@ -56,7 +56,7 @@ _MOST_IDS: Final = 500
 
 @dataclass(frozen=True, slots=True)
 class PageEnd:
-    """Where a page ended: the next one begins after it; the first before anything one can say."""
+    """The end of a page; the next page begins after it. The default is before every job."""
 
     at: int = -(2**63)
     job: int = -1
@@ -64,9 +64,9 @@ class PageEnd:
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """`seen` is where the job stands as far as the projection knows.
+    """`seen` is the job's state according to the projection.
 
-    What may be large in a job is not here: there are hundreds of candidates at a time.
+    Large fields are left out, because there are hundreds of candidates at a time.
     """
 
     job: JobAddress
@@ -78,7 +78,7 @@ class Candidate:
 async def overdue(
     readers: Readers, now: datetime, *, after: PageEnd, limit: int
 ) -> list[Candidate]:
-    """Not over although their deadline has passed, the earliest deadline first."""
+    """Jobs that have not ended although their deadline has passed, earliest deadline first."""
     values = (microseconds(now), after.at, after.job, limit)
     return [_candidate(row) async for row in readers.each(OVERDUE, values)]
 
@@ -86,7 +86,7 @@ async def overdue(
 async def resting(
     readers: Readers, state: JobState, since: datetime, *, after: PageEnd, limit: int
 ) -> list[Candidate]:
-    """Those in a state that have not moved since then, and whose next try was due by then.
+    """Jobs in a state that have not changed since then, and whose next try was due by then.
 
     `since` is the server's time.
     """
@@ -95,7 +95,7 @@ async def resting(
 
 
 async def count_resting(readers: Readers, since: datetime) -> int:
-    """Not over, and not moved since then, which is the server's time."""
+    """Count jobs that have not ended and have not changed since then, by the server's time."""
     row = await readers.row(COUNT_RESTING, (microseconds(since),))
     return int(row[0]) if row else 0
 
@@ -103,9 +103,9 @@ async def count_resting(readers: Readers, since: datetime) -> int:
 async def due(
     readers: Readers, state: JobState, before: datetime, *, after: PageEnd, limit: int
 ) -> tuple[dict[JobAddress, int], PageEnd]:
-    """Those that were over before then, with the sequences of their first events.
+    """Jobs that ended before then with the sequences of their first events, and the page's end.
 
-    The earliest first; and where to go on.
+    The earliest ended jobs come first.
     """
     micros = microseconds(before)
     values = (state.value, micros, micros, after.at, after.job, limit)
@@ -123,7 +123,7 @@ async def count_ended(readers: Readers, state: JobState, before: datetime) -> in
 async def states_of(
     readers: Readers, service: str, job_type: str, ids: Collection[str]
 ) -> dict[str, JobState]:
-    """Of those of the jobs that the projection knows."""
+    """The states of those jobs that the projection knows."""
     wanted, found = list(ids), {}
     for start in range(0, len(wanted), _MOST_IDS):
         some = wanted[start : start + _MOST_IDS]

@@ -1,4 +1,4 @@
-"""What is in the log and did not count: events that were not legal, and messages that are none."""
+"""Ignored messages of the log: illegal events, and messages that are not events."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _NAMES: Final = ("seq", "service", "type", "id", "kind", "subject", "reason", "s
 _EVENTS: Final = (
     "FROM ignored_events WHERE (?1 IS NULL OR service = ?1) AND (?2 IS NULL OR type = ?2)"
 )
-# By the tokens of the subject that name them: neither has a character that GLOB knows.
+# Compares tokens of the subject, which contain no special characters of GLOB.
 _SERVICE_AT: Final = subjects.ALL_EVENTS.index(">") + 1
 _FROM_SERVICE: Final = f"substr(subject, {_SERVICE_AT})"
 _FROM_TYPE: Final = f"substr({_FROM_SERVICE}, instr({_FROM_SERVICE}, '.') + 1)"
@@ -40,14 +40,14 @@ class IgnoredPage:
 async def page(
     readers: Readers, *, service: str | None, job_type: str | None, offset: int, limit: int
 ) -> IgnoredPage:
-    """The newest first; what an entry does not have, it does not name."""
+    """A page, newest first; entries have only the fields that are set."""
     of = (service, job_type)
     async with readers.snapshot() as database:
         rows = await database.execute_fetchall(_PAGE, (*of, limit, offset))
         [(count,)] = await database.execute_fetchall(_COUNT, of)
     entries = [dict(zip(_NAMES, row, strict=True)) for row in rows]
-    return IgnoredPage([_told(entry) for entry in entries], int(count))
+    return IgnoredPage([_without_none(entry) for entry in entries], int(count))
 
 
-def _told(entry: dict[str, Any]) -> dict[str, Any]:
+def _without_none(entry: dict[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in entry.items() if value is not None}

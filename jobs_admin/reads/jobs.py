@@ -1,4 +1,4 @@
-"""Jobs of the projection: one by its id, or pages of many."""
+"""Reads one job by its id, or pages of jobs, from the projection."""
 
 from __future__ import annotations
 
@@ -39,9 +39,9 @@ __all__ = [
 ]
 
 _MOST_STREAMS: Final = 200
-# An outage has a time: before the first of its errors many jobs may be in vain looked at.
+# Errors cluster in time, so a scan by age may visit many jobs before the first match.
 _ERRORS_CLUSTER: Final = 10
-# So many documents are at hand at a time, and one may have a megabyte.
+# How many documents are in memory at a time; one may have a megabyte.
 _DOCUMENTS_AT_ONCE: Final = 32
 _JOBS: Final = "jobs_projection AS j"
 _NEWEST_FIRST: Final = "ORDER BY j.created_at DESC, j.job DESC"
@@ -49,9 +49,9 @@ _NEWEST_FIRST: Final = "ORDER BY j.created_at DESC, j.job DESC"
 
 @dataclass(frozen=True, slots=True)
 class FoundJobs:
-    """`documents` are JSON already; `places` are theirs. `is_last`: no older jobs match.
+    """`documents` are JSON, and `places` are theirs. `is_last`: no older jobs match.
 
-    There are no more documents than one answer has room for, and at least one if any job matches.
+    There are at most as many documents as fit into a reply, and at least one if any job matches.
     """
 
     documents: list[bytes]
@@ -64,7 +64,7 @@ class FoundJobs:
 
 @dataclass(frozen=True, slots=True)
 class StoredJob:
-    """A job's row: its JSON, and what only the projection knows of it."""
+    """A job's row: its JSON, and fields that only the projection has."""
 
     number: int
     service: str
@@ -76,18 +76,16 @@ class StoredJob:
 
 
 class AmbiguousId(Exception):
-    """Jobs of several queues have this id; a caller must say which is meant."""
+    """Jobs of several queues have this id; the caller must name the service and type."""
 
     def __init__(self, job_id: str, owners: list[str]) -> None:
-        super().__init__(
-            f"job id {job_id} exists in {', '.join(owners)}: say which service and type"
-        )
+        super().__init__(f"job id {job_id} exists in {', '.join(owners)}: pass service and type")
 
 
 async def find(
     readers: Readers, job_id: str, *, service: str | None = None, job_type: str | None = None
 ) -> StoredJob | None:
-    """By id alone, unless several queues have a job with that id."""
+    """Find a job by its id; raises AmbiguousId when several queues have a job with it."""
     query = (
         "SELECT job, service, type, id, state, last_sequence, document FROM jobs_projection "
         "WHERE id = ?1 AND (?2 IS NULL OR service = ?2) AND (?3 IS NULL OR type = ?3)"

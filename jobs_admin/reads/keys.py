@@ -1,4 +1,4 @@
-"""Keys of the projection: which there are, and what jobs said about them."""
+"""Reads keys from the projection."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ if TYPE_CHECKING:
     from jobs_admin.reads.readers import Readers
     from trellis_jobs.model.keys.state import KeyState
 
-# Of a key with a million jobs the newest say enough.
+# For a key with a million jobs, the newest ones are enough.
 _NEWEST: Final = 1_000
 _OF_KEY: Final = "FROM jobs_projection WHERE key = ? AND service = ? AND type = ?"
 
 
 @dataclass(frozen=True, slots=True)
 class BusyKey:
-    """A key with jobs that are not over: `active` run, `waiting` do not."""
+    """A key with live jobs: `active` of them are running, `waiting` are not."""
 
     service: str
     type: str
@@ -36,7 +36,7 @@ class BusyKeys:
 
 
 async def hashes(readers: Readers, service: str, job_type: str, key: str) -> list[str]:
-    """Different keys may look the same: `a:b` is one segment, or two."""
+    """Return all matching hashes, because different keys may have the same text, such as `a:b`."""
     query = (
         f"SELECT DISTINCT key_hash FROM (SELECT key_hash {_OF_KEY} "  # noqa: S608 - our own words
         "ORDER BY created_at DESC, id DESC LIMIT ?) ORDER BY key_hash"
@@ -46,9 +46,9 @@ async def hashes(readers: Readers, service: str, job_type: str, key: str) -> lis
 
 
 async def latest_policy_reason(readers: Readers, key: KeyState) -> str | None:
-    """Why one of the key's newest jobs was let in though the key was full, as its event says.
+    """Why one of the key's newest jobs was admitted although the key was full.
 
-    Of ours that is `replace-oldest`: who is rejected or coalesced is told so, and leaves no event.
+    Our own producers record only `replace-oldest`; rejected and coalesced jobs have no event.
     """
     query = (
         "SELECT reason FROM (SELECT json_extract(document, '$.queuePolicy.reason') AS reason "  # noqa: S608
@@ -62,8 +62,8 @@ async def latest_policy_reason(readers: Readers, key: KeyState) -> str | None:
 
 
 def busy_query(of: Conditions) -> str:
-    """The query of a page; its limit and offset are still to be given."""
-    # Without the plus SQLite sees a constant in them, and sorts what the index has in order.
+    """The query of a page, without the values of its limit and offset."""
+    # Without the plus SQLite treats the columns as constants, and sorts instead of using the index.
     followed = Conditions(tuple(f"+{part}" for part in of.parts))
     return (
         "SELECT service, type, key, key_hash, active, jobs - active "  # noqa: S608 - only marks
@@ -80,7 +80,7 @@ async def busy(
     offset: int,
     limit: int,
 ) -> BusyKeys:
-    """Keys with jobs that are not over, those with the most of them first."""
+    """Keys with live jobs, those with the most of them first."""
     of = status(JobFilter(service=service, type=job_type))
     async with readers.snapshot() as database:
         rows = await database.execute_fetchall(busy_query(of), (*of.values, limit, offset))

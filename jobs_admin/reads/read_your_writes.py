@@ -1,4 +1,4 @@
-"""Answers that are at least as new as what was asked for (design D17)."""
+"""Read-your-writes: waits until the projection has reached a position (design D17)."""
 
 from __future__ import annotations
 
@@ -19,22 +19,22 @@ if TYPE_CHECKING:
     from trellis_jobs.jetstream.client.connection import Connection
 
 POSITION_TIMEOUT: Final = 5.0
-_A_MOMENT: Final = 1.0
+_END_TIMEOUT: Final = 1.0
 
 
 class ProjectionProgress(Protocol):
-    """How far the projection is: one's own projector, or another's as its file says."""
+    """The position of the projection: from our own projector, or from the file of another."""
 
     @property
     def position(self) -> int: ...
 
     async def wait_for(self, sequence: int) -> None:
-        """Returns once the projection has taken in everything up to there."""
+        """Wait until the projection has reached this sequence."""
 
 
 @dataclass(frozen=True, slots=True)
 class LogProgress:
-    """Nobody waits for it beyond the log's end: what is not there will not come."""
+    """The same, but refuses to wait for a sequence beyond the end of the log."""
 
     progress: ProjectionProgress
     connection: Connection
@@ -47,20 +47,20 @@ class LogProgress:
         if sequence > self.position:
             end = await self._end()
             if sequence > end:
-                problem = f"the log ends at {end}, so there is no {sequence} to wait for"
+                problem = f"the log ends at {end}, so sequence {sequence} does not exist"
                 raise Invalid(problem, [Issue("/minSeq", problem)])
         await self.progress.wait_for(sequence)
 
     async def wait_for_end(self) -> int | None:
-        """Of the log as it is now; else where that is, if it was not reached within a moment.
+        """Wait briefly for the log's current end; return its sequence if it was not reached.
 
-        At its end there may be gaps, so that the last sequence is never reached.
+        There may be gaps at the end, so that the last sequence is never reached.
         """
         if await next_in_log(self.connection, self.position) is None:
             return None
         end = await self._end()
         try:
-            async with asyncio.timeout(_A_MOMENT):
+            async with asyncio.timeout(_END_TIMEOUT):
                 await self.progress.wait_for(end)
         except TimeoutError:
             missed = await next_in_log(self.connection, self.position)
@@ -68,7 +68,7 @@ class LogProgress:
         return None
 
     async def is_caught_up(self) -> bool:
-        """Whether the projection has, within a moment, all that the log holds at this call."""
+        """Whether the projection reaches the log's current end within a second."""
         return await self.wait_for_end() is None
 
     async def _end(self) -> int:
@@ -77,13 +77,13 @@ class LogProgress:
 
 
 async def wait_for_position(progress: ProjectionProgress, sequence: int) -> None:
-    """Returns once the projection has taken in the log up to there."""
+    """Wait until the projection has reached this sequence; refuse the request after a timeout."""
     try:
         async with asyncio.timeout(POSITION_TIMEOUT):
             await progress.wait_for(sequence)
     except TimeoutError:
         raise Fault(
-            f"the projection is at {progress.position}, and was not at {sequence} after "
+            f"the projection is at {progress.position} and did not reach {sequence} within "
             f"{POSITION_TIMEOUT:g} s",
             seq=sequence,
             position=progress.position,
@@ -92,15 +92,15 @@ async def wait_for_position(progress: ProjectionProgress, sequence: int) -> None
 
 @contextmanager
 def mention_recorded_event(sequence: int) -> Iterator[None]:
-    """Whatever is in the way of it, who changed something learns that it is in the log.
+    """Add to errors within the block that the change was recorded.
 
-    0: a job that is not in the log, so that nothing could be recorded.
+    `sequence` is 0 for a job that is not in the log, so that no event was recorded.
     """
     try:
         yield
     except (Fault, JobsError) as trouble:
         fields = trouble.fields if isinstance(trouble, Fault) else {}
-        where = f"it is in the log as {sequence}" if sequence else "the log has no such job"
+        where = f"its event has sequence {sequence}" if sequence else "the log has no such job"
         raise Fault(
-            f"{trouble}; what was asked for is done: {where}", **{**fields, "seq": sequence}
+            f"{trouble}; but the change was made: {where}", **{**fields, "seq": sequence}
         ) from None

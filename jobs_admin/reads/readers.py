@@ -1,4 +1,4 @@
-"""Read-only connections to the projection, one for each question that is asked at the time."""
+"""A pool of read-only connections to the projection."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ if TYPE_CHECKING:
     from jobs_admin.projection.projector import Projector
 
 READERS: Final = 4
-# One question of an operator may take so long, in seconds.
+# The maximum duration of a query for an operator, in seconds.
 QUERY_TIMEOUT: Final = 2.0
-_STEPS_BETWEEN_LOOKS: Final = 20_000
-# Rows of one that goes through many.
-_AT_HAND: Final = 16
-# While a rebuilt file is put in the old one's place, there is none for a moment.
-_LOOKS: Final = 50
-_LOOK: Final = 0.01
+_STEPS_BETWEEN_CHECKS: Final = 20_000
+# How many rows of a large result are in memory at a time.
+_CHUNK_ROWS: Final = 16
+# While a rebuilt file replaces the old one, there is no file for a moment.
+_OPEN_ATTEMPTS: Final = 50
+_OPEN_RETRY_DELAY: Final = 0.01
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,10 +46,10 @@ class _Reader:
 
 
 class Readers:
-    """A file that was replaced is noticed with the next question, and opened.
+    """Opens a replaced file with the next query.
 
-    One that is gone or damaged is said to be so, to the projector too: it makes it again, and until
-    then nothing is read. Without a projector that is for another process to do.
+    A missing or damaged file is reported to the projector, which rebuilds it; until then nothing
+    is read. Without a projector in this process, another process must do that.
     """
 
     def __init__(self, path: Path, projector: Projector | None = None) -> None:
@@ -62,7 +62,7 @@ class Readers:
     async def open(
         cls, path: Path, projector: Projector | None = None, *, count: int = READERS
     ) -> AsyncIterator[Readers]:
-        """The file itself is opened when it is needed."""
+        """The file is opened with the first query."""
         readers = cls(path, projector)
         for _ in range(count):
             readers._idle.put_nowait(None)
@@ -77,7 +77,7 @@ class Readers:
             return [tuple(row) for row in await database.execute_fetchall(query, values)]
 
     async def each(self, query: str, values: Sequence[Any] = ()) -> AsyncIterator[tuple[Any, ...]]:
-        """The same, with few rows at hand at a time: for those that may be large."""
+        """Like rows(), with few rows in memory at a time, for rows that may be large."""
         async with self._one() as database, database.execute(query, values) as cursor:
             async for row in cursor:
                 yield tuple(row)
@@ -88,9 +88,9 @@ class Readers:
 
     @asynccontextmanager
     async def snapshot(self, within: float = inf) -> AsyncIterator[aiosqlite.Connection]:
-        """Several questions to the same moment of the projection.
+        """Run several queries on one snapshot of the projection.
 
-        Raises QueryTimeout when they are not answered `within` so many seconds.
+        Raises QueryTimeout when they take longer than `within` seconds.
         """
         async with self._one() as database, _time_limit(database, within):
             await database.execute("BEGIN")
@@ -102,7 +102,7 @@ class Readers:
 
     @asynccontextmanager
     async def _one(self) -> AsyncIterator[aiosqlite.Connection]:
-        """Raises ProjectionUnavailable when there is no file to be read."""
+        """Raises ProjectionUnavailable when there is no readable file."""
         self._refuse_while_rebuilding()
         reader = await self._idle.get()
         try:
@@ -125,7 +125,7 @@ class Readers:
             self._projector.raise_if_rebuilding()
 
     def _tell_projector(self, trouble: FileDamaged | FileMissing, reader: _Reader | None) -> None:
-        """Damage is none of the projector's business when another file is there by now."""
+        """Report the problem, unless another file has replaced the damaged one."""
         is_current = reader is None or reader.file == file_id(self._path)
         if self._projector is not None and is_current:
             damage = trouble if isinstance(trouble, FileDamaged) else None
@@ -133,24 +133,24 @@ class Readers:
 
     def _unavailable(self, trouble: FileDamaged | FileMissing) -> ProjectionUnavailable:
         return ProjectionUnavailable(
-            f"the projection {self._path} cannot be read: {trouble}; whoever fills it makes it "
-            "again from the log, so ask again in a moment"
+            f"the projection {self._path} cannot be read: {trouble}; the process that writes it "
+            "rebuilds it from the log: try again in a moment"
         )
 
     async def _open(self) -> _Reader:
-        """Raises FileMissing when there is no file, nor one to come."""
-        for look in range(_LOOKS):
+        """Raises FileMissing when no file appears."""
+        for attempt in range(_OPEN_ATTEMPTS):
             reader = await self._open_now()
             if reader is not None:
                 return reader
-            if look == 0 and self._projector is not None:
+            if attempt == 0 and self._projector is not None:
                 self._projector.check_file()
-            await asyncio.sleep(_LOOK)
+            await asyncio.sleep(_OPEN_RETRY_DELAY)
         self._refuse_while_rebuilding()
         raise FileMissing(self._path)
 
     async def _open_now(self) -> _Reader | None:
-        """None when there is no file at this moment, or another than a moment ago."""
+        """Return None when there is no file, or it was replaced while it was opened."""
         file = file_id(self._path)
         if file is None:
             return None
@@ -168,12 +168,12 @@ class Readers:
 
 @asynccontextmanager
 async def _time_limit(database: aiosqlite.Connection, seconds: float) -> AsyncIterator[None]:
-    """SQLite itself looks at the clock every few thousand steps, and gives up."""
+    """Let SQLite check the clock every few thousand steps, and interrupt the query."""
     if seconds == inf:
         yield
         return
     end = time.monotonic() + seconds
-    await database.set_progress_handler(lambda: time.monotonic() > end, _STEPS_BETWEEN_LOOKS)
+    await database.set_progress_handler(lambda: time.monotonic() > end, _STEPS_BETWEEN_CHECKS)
     try:
         yield
     except sqlite3.OperationalError as error:
@@ -185,14 +185,14 @@ async def _time_limit(database: aiosqlite.Connection, seconds: float) -> AsyncIt
 
 
 async def _connect(path: Path) -> aiosqlite.Connection:
-    database = await aiosqlite.connect(read_only(path), uri=True, iter_chunk_size=_AT_HAND)
+    database = await aiosqlite.connect(read_only(path), uri=True, iter_chunk_size=_CHUNK_ROWS)
     try:
         await database.execute("PRAGMA query_only = ON")
         await database.execute("PRAGMA busy_timeout = 5000")
         # Opens the file: until something is read, only its name is known.
         found = await schema_version(database)
         if found is None:
-            raise FileDamaged("the file is no projection")
+            raise FileDamaged("the file is not a projection")
         if found != str(SCHEMA_VERSION):
             raise ProjectionOutdated(path, found, SCHEMA_VERSION)
         require_complete(await lacking(database))

@@ -1,4 +1,4 @@
-"""Services as their jobs and their workers show them: who works, and what nobody works on."""
+"""Reads services, their workers, and queues without workers from the projection."""
 
 from __future__ import annotations
 
@@ -18,14 +18,20 @@ if TYPE_CHECKING:
 
 FRESH: Final = timedelta(seconds=90)
 
-# The newest heartbeats: by the time the server stored them, not by what workers say.
+# By the time at which the server stored the heartbeat, because a worker's clock may be wrong.
 _WORKERS: Final = (
     "SELECT service, type, instance, seen_at, concurrency, version, loop_blocked_ms, contract, "
     "clock_offset_ms FROM worker_presence_projection WHERE seen_at >= ? "
     "ORDER BY service, type, instance"
 )
-# What a heartbeat may tell besides, in the order of the query.
-_TOLD: Final = ("concurrency", "version", "loopBlockedMs", "contractDigest", "clockOffsetMs")
+# The optional fields of a heartbeat, in the order of the query.
+_OPTIONAL_FIELDS: Final = (
+    "concurrency",
+    "version",
+    "loopBlockedMs",
+    "contractDigest",
+    "clockOffsetMs",
+)
 # Queues whose live workers do not all have the same contract.
 _CONTRACTS: Final = (
     "SELECT service, type, contract, count(*) FROM worker_presence_projection AS beat "
@@ -48,7 +54,7 @@ class TypeView:
 
     @property
     def is_unattended(self) -> bool:
-        """There is work to be begun, or begun again, and nobody to do it."""
+        """There are jobs to run and no worker to run them."""
         return self.pending + self.retry > 0 and self.live_workers == 0
 
 
@@ -63,14 +69,14 @@ class ServiceView:
 
 @dataclass(frozen=True, slots=True)
 class ServicePage:
-    """`count` is of all services, `entries` are those of the page, as JSON."""
+    """`count` is the number of all services, `entries` are those of the page, as JSON."""
 
     entries: list[dict[str, Any]]
     count: int
 
 
 async def page(readers: Readers, *, now: datetime, offset: int, limit: int) -> ServicePage:
-    """By name. `now` is the server's time: a worker not heard of for FRESH before it is gone."""
+    """A page by name. `now` is the server's time; a worker not seen for FRESH counts as gone."""
     services: dict[str, ServiceView] = {}
     async with readers.snapshot() as database:
         fresh = microseconds(now - FRESH)
@@ -87,7 +93,7 @@ async def page(readers: Readers, *, now: datetime, offset: int, limit: int) -> S
 
 
 async def contract_conflicts(readers: Readers, *, now: datetime) -> list[str]:
-    """In words, one for each queue whose live workers have different contracts."""
+    """A sentence for each queue whose live workers have different contracts."""
     fresh = microseconds(now - FRESH)
     found: dict[str, list[str]] = {}
     async with readers.snapshot() as database:
@@ -102,7 +108,7 @@ async def contract_conflicts(readers: Readers, *, now: datetime) -> list[str]:
 
 
 def _add_workers(services: dict[str, ServiceView], rows: Iterable[Any]) -> None:
-    for service, job_type, instance, seen_at, *told in rows:
+    for service, job_type, instance, seen_at, *optional in rows:
         view = services.setdefault(service, ServiceView())
         view.type_of(job_type).live_workers += 1
         worker = {
@@ -111,7 +117,7 @@ def _add_workers(services: dict[str, ServiceView], rows: Iterable[Any]) -> None:
             "instanceId": instance,
             "timestamp": moment_of(seen_at),
         }
-        named = zip(_TOLD, told, strict=True)
+        named = zip(_OPTIONAL_FIELDS, optional, strict=True)
         view.workers.append(worker | {name: value for name, value in named if value is not None})
 
 

@@ -1,4 +1,4 @@
-"""The jobs that an operation changes, as the projection knows them: page by page, newest first."""
+"""Reads the jobs that an operation changes from the projection, page by page, newest first."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from jobs_admin.api.job_filter import JobFilter
     from jobs_admin.reads.readers import Readers
 
-# One job may have a megabyte: so much of them is in memory at a time, in characters.
+# A job may have a megabyte; this limits what is in memory at a time, in characters.
 _ROOM: Final = 32_000_000
 _LOADED_AT_ONCE: Final = 100
 
@@ -37,7 +37,7 @@ class Target:
 
 @dataclass(frozen=True, slots=True)
 class MatchCount:
-    """So many jobs of a queue are in a state."""
+    """The number of matching jobs of a queue in a state."""
 
     service: str
     type: str
@@ -48,7 +48,7 @@ class MatchCount:
 async def targets(
     readers: Readers, wanted: JobFilter, *, before: JobPlace | None, limit: int
 ) -> list[Target]:
-    """At most so many that follow a place; fewer where they are large. None are left: []."""
+    """Up to `limit` jobs after a place, fewer if they are large; [] when there are no more."""
     async with readers.snapshot() as database:
         found = await count(database, wanted)
         if found == 0:
@@ -59,7 +59,7 @@ async def targets(
 
 
 async def load_targets(readers: Readers, numbers: Sequence[int]) -> list[Target]:
-    """As many of the first of them as there is room for; what is gone is left out."""
+    """Load as many of these jobs as fit into memory, without those that are gone."""
     async with readers.snapshot() as database:
         return await _load(database, numbers)
 

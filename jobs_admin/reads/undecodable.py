@@ -1,4 +1,4 @@
-"""Messages of the log that are no events, as the projection has set them aside."""
+"""Reads the messages of the log that are not events from the projection."""
 
 from __future__ import annotations
 
@@ -13,5 +13,5 @@ _OLDEST: Final = (
 
 
 async def oldest(readers: Readers, *, after: int, limit: int) -> list[int]:
-    """Their sequences in the log, those after `after`."""
+    """Their sequences in the log after `after`, oldest first."""
     return [int(sequence) for (sequence,) in await readers.rows(_OLDEST, (after, limit))]

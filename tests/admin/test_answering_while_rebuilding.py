@@ -24,7 +24,7 @@ from trellis_jobs.embedded import EmbeddedServer
 from trellis_jobs.model.states import JobState
 
 JOBS = 20
-REBUILT = "jobs.sqlite is rebuilt: "
+REBUILT = "rebuilding the projection "
 
 
 @contextmanager
@@ -64,7 +64,7 @@ async def test_it_says_how_far_it_is_and_changes_jobs_by_the_log(
                 assert daemon.health_port
                 assert (await get(daemon.health_port, "/live"))[0] == 200
                 assert (await get(daemon.health_port, "/ready"))[0] == 503
-                with pytest.raises(Unexpected, match="it is in the log as 22"):
+                with pytest.raises(Unexpected, match="its event has sequence 22"):
                     await client.cancel(ref.address)
                 assert (await ref.get()).state is JobState.CANCELLED
                 old.execute("ROLLBACK")

@@ -246,5 +246,5 @@ async def test_a_change_is_seen_by_the_next_read(lab: AdminLab) -> None:
 
 async def test_nobody_waits_for_what_is_beyond_the_end_of_the_log(lab: AdminLab) -> None:
     await lab.jobs.work.create(Task())
-    with pytest.raises(Invalid, match="the log ends at 1, so there is no 2"):
+    with pytest.raises(Invalid, match="the log ends at 1, so sequence 2 does not exist"):
         await lab.client.list_jobs(min_seq=2)

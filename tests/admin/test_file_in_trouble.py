@@ -79,7 +79,7 @@ async def listed(client: AdminClient) -> set[str] | None:
         return {job.id async for job in client.jobs()}
     except Unexpected as refused:
         said = refused.message
-        assert "is being rebuilt: " in said or "makes it again from the log" in said, said
+        assert "is being rebuilt: " in said or "rebuilds it from the log" in said, said
         return None
 
 
@@ -143,7 +143,7 @@ async def test_a_reader_that_meets_damage_tells_the_projector(
 
         await until(refused, "somebody is refused")
         await until(lambda: file_id(lab.path) not in (None, before), "there is another file")
-    [rebuilt] = [each for each in caplog.records if "is rebuilt: " in each.message]
+    [rebuilt] = [each for each in caplog.records if "rebuilding the projection" in each.message]
     assert rebuilt.levelname == "WARNING"
 
 
@@ -168,7 +168,7 @@ async def test_who_only_answers_says_what_is_the_matter_and_recovers(
             await until(refused, "it is refused")
             projection = (await client.health()).check("projection")
             assert projection is not None
-            assert "makes it again from the log" in (projection.error or "")
+            assert "rebuilds it from the log" in (projection.error or "")
             async with daemon_at(server.url, path):
 
                 async def answered() -> set[str] | None:
@@ -196,7 +196,7 @@ async def test_who_changed_something_learns_where_it_is_though_it_cannot_be_show
 
         config = AdminConfig(nats=server.url, path=path, mode=Mode.RPC_ONLY)
         async with serving(config, Environment(now=when_it_is_written)):
-            with pytest.raises(Unexpected, match=r"cannot be read: .* it is in the log as 2$"):
+            with pytest.raises(Unexpected, match=r"cannot be read: .* its event has sequence 2$"):
                 await client.cancel(ref.address)
         assert (await ref.get()).state is JobState.CANCELLED
 

@@ -134,7 +134,9 @@ async def test_somebody_elses_database_is_not_touched(lab: LogLab, path: Path) -
     with closing(sqlite3.connect(path)) as database:
         database.executescript("CREATE TABLE letters (text); INSERT INTO letters VALUES ('dear')")
     before = content(path)
-    with pytest.raises(ProjectionUnusable, match="it is a database, and no projection"):
+    with pytest.raises(
+        ProjectionUnusable, match="it is a SQLite file, but not a trellis-jobs projection"
+    ):
         async with projecting(lab, path):
             pass
     assert content(path) == before
@@ -260,11 +262,11 @@ async def test_a_file_that_somebody_keeps_to_himself_is_not_replaced_under_him(
     before, rows = file_id(path), rows_of(path)
     with closing(sqlite3.connect(path, isolation_level=None)) as other:
         other.execute("BEGIN IMMEDIATE")
-        with pytest.raises(FileLocked, match="keeps the projection's file to itself"):
-            await rebuild(path, lab.feed, patience=0.1)
+        with pytest.raises(FileLocked, match="has locked the projection's file"):
+            await rebuild(path, lab.feed, lock_timeout=0.1)
         other.execute("ROLLBACK")
     assert (file_id(path), rows_of(path)) == (before, rows)
-    await rebuild(path, lab.feed, patience=0.1)
+    await rebuild(path, lab.feed, lock_timeout=0.1)
     assert file_id(path) != before
 
 

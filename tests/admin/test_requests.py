@@ -86,7 +86,7 @@ async def test_an_id_that_two_queues_have_needs_its_address(lab: AdminLab) -> No
         subjects.lifecycle(twin, EventKind.CREATED), orjson.dumps(copied)
     )
     seq = orjson.loads(acked.data)["seq"]
-    with pytest.raises(Invalid, match="say which service and type"):
+    with pytest.raises(Invalid, match="pass service and type"):
         await lab.client.get(ref.id, min_seq=seq)
     assert (await lab.client.get(twin)).service == "other"
     assert (await lab.client.cancel(twin)).job.service == "other"

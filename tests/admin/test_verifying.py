@@ -166,7 +166,7 @@ async def test_what_cannot_be_compared_is_said(lab: LogLab, path: Path) -> None:
     with pytest.raises(ProjectionMissing):
         await verify(path.with_name("nothing.sqlite"), lab.feed, utc_now())
     change(path, "DROP INDEX jobs_by_end")
-    with pytest.raises(FileDamaged, match="not there, or changed by somebody else: jobs_by_end"):
+    with pytest.raises(FileDamaged, match="missing, or changed by another program: jobs_by_end"):
         await verify(path, lab.feed, utc_now())
     change(path, "CREATE INDEX jobs_by_end ON jobs_projection (state, ended_at)")
     with pytest.raises(FileDamaged, match="jobs_by_end"):
@@ -236,7 +236,7 @@ async def test_a_table_that_somebody_dropped_is_told_and_made_again(
     for command in ("status", "verify"):
         code, said = await ask(server.url, path, command)
         assert code == 1
-        assert "not there, or changed by somebody else: error_counts" in said
+        assert "missing, or changed by another program: error_counts" in said
         assert "Traceback" not in said
     assert (await ask(server.url, path, "rebuild"))[0] == 0
     assert (await ask(server.url, path, "verify"))[0] == 0
@@ -254,7 +254,7 @@ async def test_a_disk_that_is_full_is_told_and_costs_nothing(
     done = await asyncio.create_subprocess_exec(*argv, stdout=PIPE, stderr=PIPE, cwd=ROOT)
     said = b"".join(await done.communicate()).decode()
     assert done.returncode == 1
-    assert "as much disk space again" in said
+    assert "as much free disk space" in said
     assert "Traceback" not in said
     assert rows_of(path) == before
     assert [each.name for each in path.parent.iterdir() if "ing" in each.suffix] == []
