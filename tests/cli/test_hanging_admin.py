@@ -51,7 +51,7 @@ def test_a_job_is_read_from_the_log(hanging: tuple[Stage, str]) -> None:
     ended = there.shell("jobs", "get", "--json", dead)
     assert (ended.code, ended.json["state"]) == (0, "dead")
     assert HANGS in ended.err
-    assert ended.err.endswith("within 3 s. The log itself was read instead.\n")
+    assert ended.err.endswith("within 3 s. Reading the log instead.\n")
 
 
 def test_workers_are_read_from_the_log(hanging: tuple[Stage, str]) -> None:

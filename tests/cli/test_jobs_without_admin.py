@@ -17,7 +17,7 @@ from trellis_jobs.embedded import EmbeddedServer
 from trellis_jobs.model.states import JobState
 
 NOWHERE: Final = {"NATS_URL": "nats://127.0.0.1:1"}
-INSTEAD: Final = "admin serve`. The log itself was read instead.\n"
+INSTEAD: Final = "admin serve`. Reading the log instead.\n"
 
 
 @dataclass(frozen=True)
