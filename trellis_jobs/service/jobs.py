@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypedDict, TypeVar, Un
 from trellis_jobs.contract.declaration import (
     DEFAULT_ACK_WAIT,
     DEFAULT_DELAYS,
+    DEFAULT_RETRY,
     JobType,
     ServiceContract,
 )
@@ -112,7 +113,7 @@ class job(Generic[P, R]):  # noqa: N801 - reads as a keyword in a declaration
             result=PayloadType(self._result),
             concurrency=o.get("concurrency", 1),
             retry=RetryPolicy(
-                o.get("max_deliver", 5),
+                o.get("max_deliver", DEFAULT_RETRY.max_tries),
                 tuple(_duration("backoff", delay) for delay in delays),
             ),
             ack_wait=ack_wait,

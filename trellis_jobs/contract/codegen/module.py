@@ -15,7 +15,12 @@ from trellis_jobs.contract.codegen.layout import (
     long_text,
     wrapped,
 )
-from trellis_jobs.contract.declaration import DEFAULT_ACK_WAIT, DEFAULT_DELAYS, JobType
+from trellis_jobs.contract.declaration import (
+    DEFAULT_ACK_WAIT,
+    DEFAULT_DELAYS,
+    DEFAULT_RETRY,
+    JobType,
+)
 from trellis_jobs.contract.key_policy import KeyConcurrency, KeyPolicy, QueueDepth, resolve
 from trellis_jobs.contract.manifest import from_manifest
 
@@ -119,7 +124,7 @@ def _other_options(queue: JobType[Any, Any]) -> Iterator[str]:
 def _counts(queue: JobType[Any, Any]) -> Iterator[str]:
     if queue.concurrency != 1:
         yield f"concurrency={queue.concurrency}"
-    if queue.retry.max_tries != 5:  # noqa: PLR2004 - the default of max_deliver
+    if queue.retry.max_tries != DEFAULT_RETRY.max_tries:
         yield f"max_deliver={queue.retry.max_tries}"
     if queue.retry.delays != DEFAULT_DELAYS:
         yield f"backoff=[{', '.join(map(_seconds, queue.retry.delays))}]"
