@@ -280,6 +280,17 @@ async def test_an_address_that_is_none_is_not_tried_again() -> None:
                 pass
 
 
+@pytest.mark.parametrize("timeout", [float("nan"), "5", True])
+async def test_a_connect_timeout_that_is_no_number_is_refused_at_once(timeout: Any) -> None:
+    """NaN waited for ever, and text was a bare TypeError."""
+    async with asyncio.timeout(10):
+        with pytest.raises(DeclarationError, match="connect_timeout must be a number of seconds"):
+            async with Service(ShopJobs).connect(
+                "nats://127.0.0.1:9", workers=False, connect_timeout=timeout
+            ):
+                pass
+
+
 def on_another_loop(make: Callable[[], Coroutine[Any, Any, Any]]) -> Any:
     """Runs a coroutine in a thread with another event loop."""
     with ThreadPoolExecutor(1) as pool:

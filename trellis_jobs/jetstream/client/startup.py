@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from math import isnan
 from typing import TYPE_CHECKING, Final, TypeVar
 
-from trellis_jobs.errors import NotConfirmed, Unreachable
+from trellis_jobs.errors import DeclarationError, NotConfirmed, Unreachable
 from trellis_jobs.infrastructure_errors import JetStreamNotReady
 from trellis_jobs.jetstream.client.connection import CONNECT_TIMEOUT, Connection
 from trellis_jobs.jetstream.client.server_urls import parse_server_urls
@@ -27,12 +28,21 @@ _LOG_INTERVAL: Final = 30.0
 _MIN_CONNECT_TIMEOUT: Final = 1.0
 
 
+def _checked(timeout: object) -> float:
+    """Raises DeclarationError: NaN would never be over, and text cannot be added to a time."""
+    if isinstance(timeout, bool) or not isinstance(timeout, int | float) or isnan(timeout):
+        raise DeclarationError(
+            f"connect_timeout must be a number of seconds, or None to wait for ever: {timeout!r}"
+        )
+    return timeout
+
+
 class Startup:
     """One start of a process; `timeout` covers all its steps, None waits for ever."""
 
     def __init__(self, timeout: float | None) -> None:
         self._now = asyncio.get_running_loop().time
-        self._deadline = None if timeout is None else self._now() + timeout
+        self._deadline = None if timeout is None else self._now() + _checked(timeout)
         self._logged_at = -_LOG_INTERVAL
 
     async def open(self, options: ConnectOptions, *, name: str) -> Connection:
