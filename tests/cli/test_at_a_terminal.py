@@ -30,7 +30,7 @@ def books(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Library]:
         (("projection", "ignored"), rf"library/lend +{_ID} +completed +not JSON"),
         (("projection", "status", "--db", "DB"), r"fits +yes\n"),
         (("projection", "verify", "--db", "DB"), r"jobs_projection +3 +0 +0\n"),
-        (("projection", "rebuild", "--db", "DB"), r"messages of the log, up to \d+"),
+        (("projection", "rebuild", "--db", "DB"), r"messages of the log, up to sequence \d+"),
         (("admin", "due", "--db", "DB"), r"retention would remove 0 jobs now"),
         (("queues", "pause", "library/index", "--reason", "x", "--for", "1h"), "paused for 1 h;"),
         (("queues", "resume", "library/index"), "library/index is resumed"),
@@ -65,7 +65,7 @@ def test_a_change_of_many_shows_which_asks_and_draws_a_bar(
         books.stage.dead(*(["burst pipe"] * 3 if "burst pipe" in verb else ["a leak"] * 2))
     shown = books.stage.at_terminal(*verb, types="y\n")
     assert shown.code == 0, shown.plain
-    assert f"{verb[1]} {done.split()[1]} jobs? [y/N]" in shown.plain
+    assert f"{verb[1].capitalize()} {done.split()[1]} jobs? [y/N]" in shown.plain
     assert _BAR in shown.plain
     assert shown.plain.rstrip().endswith(done)
 

@@ -88,11 +88,11 @@ def test_one_long_value_is_cut_and_costs_no_column(room: int) -> None:
 def test_the_numbers_of_an_operation_are_whole_whatever_else_is_cut(room: int) -> None:
     row: Row = {
         "id": "01JQEXAMP1E0000000000000AA",
-        "what": "dismiss",
+        "action": "dismiss",
         "state": "stopped",
         "done": "20,664",
         "refused": "1",
-        "of": "20,665",
+        "total": "20,665",
         "started": "1 min 22 s ago",
         "by": "a-service-account-with-a-name",
         "reason": "the bank is back",

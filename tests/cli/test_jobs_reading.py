@@ -120,7 +120,7 @@ def test_there_is_no_job_before_it_was_created_nor_in_the_future(books: Library)
     before = books.stage.shell("jobs", "get", "--at", "1h", books.torn)
     assert before.code == 3
     assert re.fullmatch(
-        rf"error: there was no job {books.torn} at \S+Z; it was created at \S+Z\n", before.err
+        rf"error: job {books.torn} did not exist at \S+Z; it was created at \S+Z\n", before.err
     )
     ahead = books.stage.shell("jobs", "get", "--at", "2999-01-01T00:00:00Z", books.torn)
     assert (ahead.code, ahead.out) == (2, "")
@@ -162,7 +162,7 @@ def test_events_are_a_story_of_what_lay_between_them(books: Library) -> None:
 
 def test_what_is_no_event_is_shown_as_such(books: Library) -> None:
     told = books.stage.shell("jobs", "events", books.lent).out.splitlines()
-    assert re.search(r"no event +ignored: not JSON", told[2])
+    assert re.search(r"unknown +ignored: not JSON", told[2])
     assert re.search(r"│ waits for a worker, for .* so far", told[3])
 
 

@@ -127,7 +127,7 @@ def test_jetstream_is_asked_where_it_says_unless_the_command_line_says_otherwise
 @pytest.mark.parametrize("setting", ["nsc", "socks_proxy", "user_jwt"])
 def test_one_that_asks_for_what_we_cannot_do_is_refused(folder: Path, setting: str) -> None:
     given(folder, "prod", {**PROD, setting: "x"})
-    with pytest.raises(ContextUnusable, match=f"'{setting}': not supported"):
+    with pytest.raises(ContextUnusable, match=f"'{setting}', which is not supported"):
         nats_contexts.load_context("prod")
     given(folder, "prod", {**PROD, setting: ""})
     assert nats_contexts.load_context("prod").servers == "nats://prod:4222"

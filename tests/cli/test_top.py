@@ -73,7 +73,7 @@ def test_without_an_admin_runtime_the_server_alone_tells(server: EmbeddedServer)
     asyncio.run(_start_once(server.url))
     ended = Place(server.url).shell("top")
     assert ended.code == 0
-    assert "no numbers of jobs: no admin runtime answers" in ended.out
+    assert "no job counts: no admin runtime answers" in ended.out
     [work] = [line.split() for line in ended.out.splitlines() if line.startswith("lab/work")]
     assert work[1] == "2"
 
@@ -142,7 +142,7 @@ def test_a_frame_fits_any_terminal_and_shows_what_has_most_to_do(width: int, hei
     assert len(lines) <= height
     assert all(len(line) <= width for line in lines)
     assert any(line.startswith("lab/t099 ") for line in lines)
-    assert lines[-1].startswith("and ")
+    assert lines[-1].startswith("… and ")
     assert "less urgent" in lines[-1]
 
 

@@ -25,7 +25,15 @@ _STATES: Final = {
     "dead": JobState.DEAD,
 }
 # Dropped first on a narrow terminal.
-_DROPPED_FIRST: Final = ("new/min", "waiting", "oldest", "errors/min", "workers")
+_DROPPED_FIRST: Final = (
+    "new/min",
+    "waiting",
+    "oldest",
+    "errors/min",
+    "workers",
+    "done/min",
+    "retry",
+)
 # Heading, health, totals, a blank line, the header of the table, and the line about hidden rows.
 _FRAME_LINES: Final = 6
 
