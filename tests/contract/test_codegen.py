@@ -158,7 +158,7 @@ def test_a_default_of_bytes_is_bytes() -> None:
 
 def test_a_module_that_would_say_something_else_is_not_handed_out() -> None:
     odd = with_payload(an_object(a={"type": "string", "contentEncoding": "base64"}))
-    with pytest.raises(DeclarationError, match=r"jobs.greet.payload cannot be written in Python"):
+    with pytest.raises(DeclarationError, match=r"jobs.greet.payload cannot be expressed in Python"):
         check_stable(odd, manifest_of(generate_module(odd)))
 
 
