@@ -75,8 +75,8 @@ def test_a_sheet_tells_all_of_a_job(books: Library) -> None:
     assert "━" in told["progress"]
     assert told["progress"].endswith("1/2 pages")
     assert told["payload"] == '{"title":"torn","shelf":"B"}'
-    assert told["errors"].startswith("2, ")
-    assert told["log lines"].startswith("4, ")
+    assert told["errors"].startswith("2; ")
+    assert told["log lines"].startswith("4; ")
     assert "RuntimeError: page 7 is missing" in told["run 1"]
     assert "Traceback" not in shown
 
