@@ -163,7 +163,7 @@ def test_events_are_a_story_of_what_lay_between_them(books: Library) -> None:
 def test_what_is_no_event_is_shown_as_such(books: Library) -> None:
     told = books.stage.shell("jobs", "events", books.lent).out.splitlines()
     assert re.search(r"unknown +ignored: not JSON", told[2])
-    assert re.search(r"│ waits for a worker, for .* so far", told[3])
+    assert re.search(r"│ waits for a worker, .* so far", told[3])
 
 
 def test_events_for_scripts_are_as_they_were_written(books: Library) -> None:
