@@ -120,7 +120,7 @@ def test_events_that_do_not_count_are_kept_with_the_reason(tmp_path: Path) -> No
         (4, "completed", "completed comes from an attempt that does not own the job"),
     ]
     [job] = rows["jobs_projection"]
-    assert (job[4], job[18]) == ("active", 4)
+    assert (job[4], job[19]) == ("active", 4)
 
 
 def test_what_is_no_event_is_kept_aside_and_stops_nothing(tmp_path: Path) -> None:
@@ -139,7 +139,7 @@ def test_what_is_no_event_is_kept_aside_and_stops_nothing(tmp_path: Path) -> Non
     ]
     assert "not JSON" in aside[0][2]
     assert aside[0][3] == len(b"\xff rubbish " * 100)
-    assert "the server's answer" in aside[3][2]
+    assert "the server's reply" in aside[3][2]
     assert rows["jobs_projection"][0][4] == "active"
 
 

@@ -130,7 +130,7 @@ def test_somebody_at_a_terminal_sees_which_and_is_asked(
     assert there.job(dead).state is state
     done = state is JobState.DISMISSED
     assert ended.code == (0 if done else 1)
-    assert ("dismissed 1 job" if done else "nothing was changed") in ended.plain
+    assert ("dismissed 1 job" if done else "Nothing was changed") in ended.plain
 
 
 def test_a_dry_run_tells_how_many_and_which_and_changes_nothing(there: Stage) -> None:
@@ -158,7 +158,7 @@ def test_a_job_in_another_state_refuses_and_the_command_says_so(there: Stage) ->
     again = there.shell("dlq", "replay", dead, "nope", "--yes")
     assert again.code == 1
     assert again.out.startswith("replayed 0 of 2 jobs\n1 refused: still pending\n")
-    assert "not found 1\n" in again.out
+    assert "1 not found\n" in again.out
     told = there.shell("dlq", "replay", dead, "nope", "--yes", "--json").json
     counts = {"asked": 2, "done": 0, "refused": 1, "notFound": 1, "unclear": 0}
     assert counts.items() <= told.items()
@@ -274,4 +274,4 @@ def test_at_a_terminal_ctrl_c_asks_whether_to_stop_or_to_leave_it_running(
 def test_ids_of_no_job_at_all_end_with_3(there: Stage) -> None:
     ended = there.shell("jobs", "cancel", "nope", "nor-this", "--yes")
     assert ended.code == 3
-    assert "not found 2\n" in ended.out
+    assert "2 not found\n" in ended.out

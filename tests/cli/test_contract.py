@@ -242,7 +242,7 @@ def test_a_migration_is_applied_only_when_somebody_accepts_it(there: Stage) -> N
 
     refused = there.shell("infra", "apply", "--app", CHANGED, "--yes")
     assert refused.code == 1
-    assert "this is a migration, see above: --accept-migration; nothing was changed" in refused.err
+    assert "see above: add --accept-migration to apply it; nothing was changed" in refused.err
     assert "unfinished jobs of shop/greet: 3 pending" in refused.err
     assert "unfinished jobs of shop/unhandled: none" in refused.err
     assert there.shell("contract", "diff", "server", SHOP, "--json").json["changes"] == []

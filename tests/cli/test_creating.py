@@ -126,7 +126,7 @@ def test_in_a_pipe_its_events_are_told_and_its_result(there: Stage, worker: Comm
         (("shop/greet", '"bob"', *APP, "--contract", "README.md"), 2, "use one of them"),
         (("shop/nosuch", '"bob"'), 3, "queues: shop/greet, shop/nap, shop/shrug"),
         (("shop/unhandled", '"bob"'), 3, "use --app MODULE:SERVICE or --contract FILE"),
-        (("other/greet", '"bob"', *APP), 3, "only shop/greet, shop/nap"),
+        (("other/greet", '"bob"', *APP), 3, "queues: shop/greet, shop/nap"),
     ],
 )
 def test_what_cannot_be_created_is_said(

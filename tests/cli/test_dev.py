@@ -165,7 +165,7 @@ async def test_a_port_that_is_taken_is_said_in_one_line(tmp_path: Path) -> None:
         port = str(taken.getsockname()[1])
         with running(tmp_path, "dev", "--port", port) as dev:
             assert await dev.until_exit() == 1
-    assert dev.said.startswith(f"error: port {port} is taken"), dev.said
+    assert dev.said.startswith(f"error: port {port} is in use"), dev.said
 
 
 async def test_without_the_demo_it_waits_for_whoever_comes(tmp_path: Path) -> None:

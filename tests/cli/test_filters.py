@@ -163,7 +163,7 @@ def test_each_of_them_narrows(filters: Filters) -> None:
         ("greet", "'greet' is not of the form service/type"),
         (
             "shop/gr.eet",
-            "'shop/gr.eet' is not of the form service/type: type 'gr.eet' cannot be a ",
+            "'shop/gr.eet' is not of the form service/type: type 'gr.eet' is not a valid ",
         ),
     ],
 )

@@ -58,7 +58,7 @@ def test_workers_are_read_from_the_log(hanging: tuple[Stage, str]) -> None:
     there, _ = hanging
     ended = there.shell("workers", "list", "--json")
     assert (ended.code, ended.json) == (0, {"workers": []})
-    assert ended.err.endswith("within 3 s. These are the heartbeats in the log itself.\n")
+    assert ended.err.endswith("within 3 s. Reading the heartbeats in the log instead.\n")
 
 
 def test_doctor_says_so(hanging: tuple[Stage, str]) -> None:

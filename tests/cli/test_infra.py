@@ -73,7 +73,7 @@ def test_what_is_in_use_is_changed_only_when_somebody_agrees(there: Place) -> No
     assert "not a terminal, cannot ask for confirmation" in unasked.err
     refused = there.at_terminal("infra", "apply", types="n\n")
     assert refused.code == 1
-    assert "nothing was changed" in refused.plain
+    assert "Nothing was changed" in refused.plain
     assert there.shell("infra", "check").code == 1
 
     agreed = there.at_terminal("infra", "apply", types="y\n")
@@ -121,7 +121,7 @@ def test_what_would_endanger_jobs_is_refused_and_everything_else_still_told(ther
         refused = there.shell("infra", *command)
         assert refused.code == 1
         assert refused.err.startswith("error: ")
-        assert refused.err.endswith("changed by hand; nothing was changed\n")
+        assert refused.err.endswith("make them by hand; nothing was changed\n")
     assert acts(there.shell("infra", "plan", "--json").json) == told, "nothing was changed"
 
 

@@ -76,8 +76,8 @@ def _it_is_not_taken_from_who_lives(there: Stage, held: str) -> None:
     assert "name the key and its holder: SERVICE/TYPE KEY JOB_ID" in whose.err
     kept = there.at_terminal("keys", "release", *KEY, held, types="n\n")
     assert kept.code == 1
-    assert f"release key 'ward:acme' of ward/blocked, held by job {held}?" in kept.plain
-    assert "nothing was changed" in kept.plain
+    assert f"Release key 'ward:acme' of ward/blocked, held by job {held}?" in kept.plain
+    assert "Nothing was changed" in kept.plain
 
 
 def _it_is_taken_from_who_is_gone(there: Stage, held: str, waits: str) -> None:

@@ -62,7 +62,7 @@ def test_what_nobody_works_on_is_red(there: Stage) -> None:
     assert RED in slow
     assert "none" in slow
     assert RED not in greet
-    assert "1 type has work and no live worker" in ended.plain
+    assert "1 job type has waiting jobs and no live worker" in ended.plain
     assert "\x1b" not in there.shell("services").out
 
 

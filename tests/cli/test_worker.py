@@ -144,7 +144,7 @@ async def test_a_worker_stops_although_its_server_is_gone(
         server.kill()
         worker.send(signal.SIGTERM)
         assert await worker.until_exit() == 0, worker.said
-        assert "the server did not take the unfinished jobs back" in worker.said
+        assert "could not put the unfinished jobs back" in worker.said
 
 
 async def test_a_quiet_worker_leaves_new_jobs_to_others_until_it_is_told_to_go_on(
@@ -172,7 +172,7 @@ async def test_probes_tell_whether_the_server_is_there(
 ) -> None:
     with running(tmp_path, "worker", SHOP, "--nats", server.url, "--health-port", "0") as worker:
         await worker.until_says("serving health probes")
-        [port] = map(int, re.findall(r"answered on port (\d+)", worker.said))
+        [port] = map(int, re.findall(r"health probes on port (\d+)", worker.said))
         await worker.until_says("worker started")
         assert (await get(port, "/ready"))[0] == 200
         server.kill()

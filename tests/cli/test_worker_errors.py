@@ -93,7 +93,7 @@ async def test_infrastructure_that_we_must_not_change_is_described(server: Embed
     await connection.close()
     code, said = refused("tests.cli.shop:service", "--nats", server.url)
     assert code == 1
-    assert f"error: stream {LOG} exists and differs" in said
+    assert f"error: stream {LOG} exists with settings that cannot be changed" in said
     assert "retention should be 'limits', is 'interest'" in said
     assert "Traceback" not in said
 

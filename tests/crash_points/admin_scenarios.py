@@ -62,7 +62,9 @@ async def beginning_anew(stage: Stage) -> None:
             await api.request(p.raw.connection, f"STREAM.DELETE.{stream}")
         await provision(p.raw.connection, Topology(p.raw.features))
         await p.create(p.jobs.plain)
-        await stage.until(partial(says, stage, "rebuilt", 3), "the projection is made anew")
+        await stage.until(
+            partial(says, stage, "rebuilt the projection", 2), "the projection is rebuilt"
+        )
         await projected(p)
         await stage.end()
 
@@ -209,7 +211,7 @@ async def forgetting(stage: Stage) -> None:
             await stage.until(partial(has_left, p, ref), f"{ref} has left the log")
         await stage.until(partial(says, stage, "retention removed jobs"), "a sweep is over")
         # The streams are rid of it before the projection is.
-        junk_is_forgotten = partial(says, stage, "messages that are no events")
+        junk_is_forgotten = partial(says, stage, "messages that are neither events nor work")
         await stage.until(junk_is_forgotten, "the projection has forgotten what is no event")
         await stage.end()
 

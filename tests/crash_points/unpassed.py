@@ -114,6 +114,8 @@ NEVER: Final[Mapping[str, tuple[str, ...]]] = {
     "how full the store is: it only reads": (
         "trellis_jobs.jetstream.setup.storage_info:_request_info:api.request",
         "trellis_jobs.jetstream.setup.storage_info:usages:asyncio.gather",
+        "trellis_jobs.jetstream.setup.storage_info:account_usages:_request_info",
+        "trellis_jobs.jetstream.setup.storage_info:usages:account_usages",
     ),
     "a payload that only another worker's contract accepts: it only reads before it puts it back": (
         "trellis_jobs.jetstream.work.puller:WorkPuller.recorded_contract:api.request",

@@ -281,7 +281,9 @@ async def losing_the_queue(stage: Stage) -> None:
         await p.until_over(await p.create(p.jobs.plain))
         await api.request(p.raw.connection, f"STREAM.DELETE.{WORK}")
         ref = await p.create(p.jobs.plain)
-        await stage.until(lambda: says(stage, "cannot be worked on until"), "the worker notices")
+        await stage.until(
+            lambda: says(stage, "can run until its stream or consumer exists"), "the worker notices"
+        )
         await provision(p.raw.connection, Topology(p.raw.features))
         await p.until_over(ref)
         await stage.end()

@@ -24,7 +24,7 @@ async def test_it_asks_how_the_server_stores_and_nothing_else(shape: str, tmp_pa
         *(word for key in keys for word in ("--nkey", key)),
     )
     assert printed.code == 0, printed.err
-    assert "# sys is for --system-account" in printed.out
+    assert "# Use sys with --system-account" in printed.out
     with EmbeddedServer.start(config=printed.out) as server:
         others = ConnectOptions(servers=server.url, nkey=str(seeds["provisioner"]))
         assert syncs_every_write(await jetstream_report(others, str(seeds["sys"]))) is False

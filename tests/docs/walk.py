@@ -70,7 +70,7 @@ class Walk:
         spoken.mkdir()
         arguments = (*typed.split()[1:], "--port", "0")
         dev = self._open.enter_context(running(spoken, *arguments, cwd=self.folder))
-        await dev.until_says("works on")
+        await dev.until_says("runs jobs of")
         assert shape("\n".join(dev.said.splitlines()[:2])) == shape(printed)
         self.dev = dev
 
@@ -95,7 +95,7 @@ class Walk:
         return {"PATH": path, "PYTHONPATH": python_path, "USER": "ada", "LOGNAME": "ada", **url}
 
     def _starts(self) -> int:
-        return self.dev.said.count("works on") if self.dev else 0
+        return self.dev.said.count("runs jobs of") if self.dev else 0
 
     def _told(self, said: str) -> str:
         return f"it prints what the page shows; it printed:\n{said}"

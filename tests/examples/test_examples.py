@@ -57,7 +57,7 @@ async def test_an_example_is_an_app_for_dev(example: str, tmp_path: Path) -> Non
     env = {"REPORTS_DIR": str(tmp_path / "reports")}
     app = ("--app", f"examples.{example}.app:service")
     with running(tmp_path, "dev", "--port", "0", *app, env=env) as dev:
-        await dev.until_says("works on")
+        await dev.until_says("runs jobs of")
         printed = run(example, NATS_URL=dev.said.split()[2], **env)
         assert_alike(printed, promised(example))
         await dev.until_says("completed")

@@ -44,7 +44,7 @@ async def test_one_report_per_day_on_however_many_hosts(
         return  # midnight passed meanwhile, so the reports may be of two days
     assert sorted(printed) == [
         f"created reports/nightly nightly-{day}\n",
-        f"exists already: reports/nightly nightly-{day}\n",
+        f"not created, already exists: reports/nightly nightly-{day}\n",
     ]
     async with connected_service(service):
         (done,) = (await drain(service)).in_state("completed")

@@ -363,4 +363,6 @@ async def test_who_provisions_makes_the_consumers_of_services_and_sees_what_a_mi
         await ref.cancel()
     assert refused.returncode == 1
     assert "this is a contract migration" in refused.stderr
-    assert re.search(r"house/work has [1-9]\d* pending", refused.stderr), refused.stderr
+    assert re.search(r"unfinished jobs of house/work: [1-9]\d* pending", refused.stderr), (
+        refused.stderr
+    )
