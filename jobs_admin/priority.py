@@ -76,7 +76,7 @@ class Throttle:
         self._is_awaited = asyncio.Event()
 
     def rest_after(self, used: CpuTime, *, pending: int) -> float:
-        """Seconds to rest after a batch that left so many messages unread."""
+        """Seconds to rest after a batch that left `pending` messages unread."""
         now = self._clock()
         if pending == 0 or self._behind_since is None:
             self._behind_since = now

@@ -24,7 +24,7 @@ from trellis_jobs.jetstream.client.connection import Connection
 from trellis_jobs.jetstream.client.server_urls import parse_server_urls
 
 _PANEL: Final = "Connection"
-# Somebody waits at the terminal for the server, for JetStream and for the admin runtime.
+# An operator waits at the terminal for the server, for JetStream and for the admin runtime.
 DEFAULT_TIMEOUT: Final = 3.0
 
 

@@ -1,4 +1,4 @@
-"""How many jobs there are of each kind, kept as jobs move, so that nobody has to count them."""
+"""Counts of jobs of each kind, updated as jobs change, so that no query has to count them."""
 
 from __future__ import annotations
 

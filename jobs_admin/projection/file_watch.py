@@ -44,12 +44,12 @@ class FileWatch:
         """Raises FileReplaced or FileDamaged."""
         while True:
             self._called.clear()
-            await self._look()
+            await self._check()
             with suppress(TimeoutError):
                 async with asyncio.timeout(_POLL_INTERVAL):
                     await self._called.wait()
 
-    async def _look(self) -> None:
+    async def _check(self) -> None:
         now = stamp(self._path)
         if now is None or now.file != self._file:
             raise FileReplaced(self._path)

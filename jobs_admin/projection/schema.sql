@@ -55,7 +55,7 @@ CREATE TABLE payload_values (
     PRIMARY KEY (hash, job)
 ) WITHOUT ROWID;
 
--- How many jobs there are of each kind, so that nobody has to count them (counters.py).
+-- Counts of jobs of each kind, so that no query has to count them (counters.py).
 CREATE TABLE job_counts (
     service TEXT    NOT NULL,
     type    TEXT    NOT NULL,
@@ -113,7 +113,7 @@ CREATE TABLE dead_value_counts (
     PRIMARY KEY (cause, error_values)
 ) WITHOUT ROWID;
 
--- The same by when they last changed: slots of so many minutes since 1970, of several lengths, so that
+-- The same by when they last changed: slots of that many minutes since 1970, of several lengths, so that
 -- any time is the sum of few rows.
 CREATE TABLE dead_change_counts (
     minutes INTEGER NOT NULL,

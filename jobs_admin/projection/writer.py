@@ -153,7 +153,7 @@ class Writer:
     def _transaction(self) -> Iterator[None]:
         """Raises FileReplaced, with nothing written, when the file is no longer the one to fill.
 
-        Whoever replaces it holds its write lock (rebuild.py): so nothing that was taken in is lost.
+        The process that replaces it holds its write lock (rebuild.py), so no written batch is lost.
         """
         self._database.execute("BEGIN IMMEDIATE")
         try:

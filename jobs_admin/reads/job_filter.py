@@ -28,7 +28,7 @@ _OF_VALUE: Final = "j.job IN (SELECT job FROM payload_values WHERE hash IN (?, ?
 
 @dataclass(frozen=True, slots=True)
 class Conditions:
-    """SQL with a mark for each value: what somebody wrote never becomes part of it."""
+    """SQL with a placeholder for each value: user input never becomes part of the SQL text."""
 
     parts: tuple[str, ...] = ()
     values: tuple[Any, ...] = ()

@@ -156,7 +156,7 @@ BY_CHANCE: Final = frozenset(
     {
         "jobs_admin.operations.records:OperationRecords.change:self.read",
         "jobs_admin.loops:Loops.keep_running:asyncio.sleep",
-        "jobs_admin.projection.file_watch:FileWatch._look:check_integrity",
+        "jobs_admin.projection.file_watch:FileWatch._check:check_integrity",
         f"{_PROJECTOR}._make_fit:self._mend",
         f"{_PROJECTOR}._run:self._close#2",
         f"{_PROJECTOR}._run:self._mend",

@@ -50,7 +50,7 @@ async def _tickets(jobs: DemoJobs, round_number: int) -> None:
 
 
 async def _email(jobs: DemoJobs, round_number: int) -> None:
-    to = ("ada@example.com", "grace@example.com", "nobody", "jürgen@example.com")[round_number % 4]
+    to = ("ada@example.com", "grace@example.com", "no-at", "jürgen@example.com")[round_number % 4]
     await jobs.send_email.create(demo.Email(to=to, subject="Your order was shipped"))
 
 

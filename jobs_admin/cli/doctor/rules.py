@@ -210,7 +210,7 @@ def check_readers(readers: Sequence[Reader]) -> list[Finding]:
     found += [
         warning(
             f"{count} consumers of {LOG} read the jobs of {service}: each costs the server memory",
-            f"find out why {service} creates so many readers; the admin runtime deletes readers "
+            f"find out why {service} creates that many readers; the admin runtime deletes readers "
             "that were not used for an hour, unless they are durable",
         )
         for service, count in count_by_service(readers).most_common()

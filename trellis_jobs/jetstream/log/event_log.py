@@ -255,7 +255,7 @@ class EventLog:
     async def _confirm_batch(self, batch: AtomicBatch, timeout: float) -> int | Refused | None:
         """Returns None when the server keeps refusing the batch for another reason than a guard.
 
-        A stream allows 50 open batches. A client that leaves so many open, by mistake or on
+        A stream allows 50 open batches. A client that leaves that many open, by mistake or on
         purpose, must not block callers that can do without a batch.
         """
         started_at, refusals = self._loop.time(), 0
