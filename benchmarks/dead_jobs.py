@@ -1,4 +1,4 @@
-"""Dead jobs of one day, each with an error text of its own in one of a few hundred patterns."""
+"""Dead jobs of one day, each with a different error text in one of a few hundred patterns."""
 
 from __future__ import annotations
 
